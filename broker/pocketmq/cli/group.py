@@ -284,7 +284,7 @@ def clone(
 
 
 def show_moved(group: str, moved: Sequence[MovedOffset], out: Output, *, is_done: bool) -> None:
-    """Prints old and new offsets; raise Failure where they are a plan."""
+    """Prints old and new offsets; raises Failure where they are a plan."""
     rows = (moved_document(group, row) for row in moved)
     out.table(rows, MOVED_COLUMNS, MORE_MOVED_COLUMNS)
     if not is_done:

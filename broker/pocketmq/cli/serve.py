@@ -1,4 +1,4 @@
-"""`pocketmq serve`: a broker in the foreground, and `pocketmq dev`: one whose store goes again."""
+"""`pocketmq serve`: a broker in the foreground, and `pocketmq dev`: one with a temporary store."""
 
 import gc
 import json
@@ -241,7 +241,7 @@ def _run(
     announce  gets the broker's address; None: prints it
     """
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # errors are reported by us, once
-    gc.disable()  # All there is until the store is open, when it goes on, is there to stay.
+    gc.disable()  # Objects made until the store is open, when it goes on, stay for good.
     try:
         from pocketmq.app.serve import run_broker
         from pocketmq.app.stage import Stage, with_topics

@@ -31,7 +31,7 @@ _TEXT: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check
 class OrderChange(NamedTuple):
     """A change of one queue.
 
-    is_whole      it is all that is to be known: nothing from before holds
+    is_whole      the change is the whole order and replaces the older one
     next_offset   everything below is settled
     settled       queue offsets ahead of it that were settled, rising
     delivered     (queue offset, delivery) of messages given out or changed, rising
@@ -48,7 +48,7 @@ QueueChange = tuple[str, int, OrderChange]
 
 
 def whole_change(order: QueueOrder) -> OrderChange:
-    """Returns an order as a change that makes it."""
+    """Returns the change that sets a whole order."""
     return OrderChange(
         True, order.next_offset, sorted(order.settled), sorted(order.delivered.items())
     )
@@ -78,13 +78,13 @@ def decode_changes(content: bytes, follows: int) -> Iterator[QueueChange]:
     for _, text in _rows(content, follows):
         try:
             changes = [_change(row) for row in read_json(text)]
-        except (TypeError, ValueError, IndexError):  # Sound, and yet of some other make.
+        except (TypeError, ValueError, IndexError):  # Sound, but written by another version.
             return
         yield from changes
 
 
 def lost_rows_at(content: bytes, follows: int) -> int | None:
-    """Returns where an unsound row has sound rows of its version behind it, else None.
+    """Returns the position of an unsound row that sound rows of its version follow, else None.
 
     The row was damaged, or a power cut took it and kept a later one that was never acknowledged.
     """

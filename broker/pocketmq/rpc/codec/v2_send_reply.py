@@ -2,7 +2,7 @@
 
     0A status │ 12 size entry: 0A status │ 12 id │ 1A transaction id: the same │ 20 queue offset
 
-The bytes are those the generated classes write: numbers as short as they can be, none that is 0.
+The bytes are those the generated classes write: numbers in their shortest form, and zeros left out.
 """
 
 from typing import Final

@@ -22,7 +22,7 @@ from pocketmq.store.read.cold_read import value_of
 
 
 class WaitingDeadLetters(NamedTuple):
-    """The dead letters of one queue that wait: [begin, end)."""
+    """The pending dead letters of one queue: [begin, end)."""
 
     group: str
     topic: str
@@ -34,7 +34,7 @@ class WaitingDeadLetters(NamedTuple):
 async def list_dead_letters(
     store: MessageStore, group: str = "", *, page_size: int = 0, page_token: str = ""
 ) -> Page[DeadLetters]:
-    """Returns the dead letters of a group, or of a page of those that gave any up.
+    """Returns the dead letters of a group, or of a page of all groups that have any.
 
     Errors   IllegalGroup, GroupNotFound, IllegalNumber, IllegalPageToken
     Cost     a look into the log for each queue that has some waiting
@@ -66,7 +66,7 @@ async def dead_letters(store: MessageStore, group: str) -> DeadLetters:
 def waiting_ranges(store: MessageStore, group: str) -> list[WaitingDeadLetters]:
     """Returns the dead letters of a group that wait, by queue.
 
-    Errors   GroupNotFound: neither the group is there nor dead letters of one
+    Errors   GroupNotFound: neither the group exists nor dead letters of it
     """
     topic = dead_letter_topic(group)
     config = store.tables.topics.find(topic)
@@ -81,7 +81,7 @@ def waiting_ranges(store: MessageStore, group: str) -> list[WaitingDeadLetters]:
 
 
 def sendable_queues(store: MessageStore, topic: str) -> int:
-    """Returns how many queues a topic takes producers' messages in.
+    """Returns the number of queues that producers may send to.
 
     Errors   IllegalTopic, SystemTopic, TopicNotFound, TopicNotWritable, UnsupportedTopic
     """

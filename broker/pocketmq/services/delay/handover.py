@@ -88,10 +88,10 @@ async def _are_settled(
 
 
 async def mark_read(store: MessageStore, queue_offset: int, read_ms: int) -> None:
-    """Adds a unit of the last message that was read, where the last unit is another one's.
+    """Adds a unit for the last message that was read, unless the last unit is its own.
 
     queue_offset   behind that message, in the timer's topic
-    read_ms        every slot before this time was delivered: the unit's is the one before
+    read_ms        every slot before this time was delivered; the unit goes into the last of them
     Errors         StorageError, DiskSlow, DiskFull, AllocationFailed
     """
     log = store.timer.log

@@ -45,7 +45,7 @@ class TimerResumption:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing was stored since it was written down how far the timer is."""
+        """Whether nothing was stored since the timer's progress was saved."""
         return self._before >= self._end
 
     async def is_delivered(self, record: bytes, place: QueuePlace | None = None) -> bool:

@@ -135,7 +135,7 @@ class UnitRepair:
 
 
 Row = tuple[int, tuple[int, int, int]]
-"""A unit behind its queue offset."""
+"""(queue offset, unit)."""
 
 
 class _Neighbour(NamedTuple):
@@ -165,7 +165,7 @@ class Search:
         self._carried = queue_offset
         """Queue offset that the record carries."""
         self._taken: set[int] = set()
-        """Where the units beside lead."""
+        """Physical offsets that the neighbouring units lead to."""
         self._piece: tuple[int, bytes] = (0, b"")
         """Position of the bytes that were searched last, and these bytes."""
 
@@ -268,7 +268,7 @@ class Search:
         return upper
 
     def _step_from(self, place: int) -> int:
-        """Returns how far it is from a record's magic to the next, 1 where its size is doubted.
+        """Returns the distance from a record's magic to the next, 1 if its size is in doubt.
 
         Bytes of its body are no record, however much they look like one.
         """

@@ -83,7 +83,7 @@ class Commit:
             self.request()
             if self._job is not None:
                 await asyncio.wait([self._job])
-            await asyncio.sleep(0)  # Only then callbacks of the job's end have run.
+            await asyncio.sleep(0)  # By then the callbacks of the job's end have run.
 
     def close(self) -> None:
         """Ends the thread."""

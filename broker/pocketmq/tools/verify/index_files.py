@@ -167,7 +167,7 @@ def _open(
 class IndexCheck:
     """Takes the entries the log asks for, in log order, and finds each in the files.
 
-    may_end     records behind the newest entry may have none: another broker's setting
+    may_end     records behind the newest entry may have no entries, by another broker's setting
     """
 
     __slots__ = (
@@ -326,7 +326,7 @@ class IndexCheck:
         self._files[int(row["file"])].tell_entry(kind, int(row["number"]), expected, found)
 
     def finish(self, holes: Sequence[tuple[int, int]], upto: int) -> None:
-        """Tells of entries of no record; those in holes, and from the limit on, are left alone."""
+        """Reports entries without a record, except those in holes and from the limit on."""
         rest = np.concatenate([self._block, *self._main, self._late])
         for row in (*self._dangling, *rest):
             place = int(row["physical"])
@@ -342,7 +342,7 @@ class IndexCheck:
             )
 
     def _tell_unindexed(self, *, has_holes: bool) -> None:
-        """Tells of records behind the newest entry; behind damage a start has passed them over."""
+        """Reports records behind the newest entry; behind damage a start has skipped them."""
         count, place = self._unindexed_count, self._unindexed_from
         if count and has_holes:
             path = self._files[-1].path if self._files else "index"
