@@ -68,7 +68,7 @@ class Tally:
         self._failed = 0
 
     async def one(self, request: bytes) -> None:
-        """Makes one call and count it."""
+        """Makes one call and counts it."""
         asked = perf_counter()
         try:
             await self._call(request)

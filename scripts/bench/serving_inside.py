@@ -74,7 +74,7 @@ class Broker(NamedTuple):
         await until(lambda: timer.floor() > 0 and not timer.lag)
 
     async def filled(self, raws: Sequence[bytes], count: int, batch: int) -> None:
-        """Sends so many messages and let all of it become quiet."""
+        """Sends so many messages and waits until all is quiet."""
         repeated = [raws[number % len(raws)] for number in range(count // batch)]
         await self.sent(repeated)
         await self.settled()

@@ -146,7 +146,7 @@ async def _flip_all(bits: list[int], *, property_crc: bool) -> Found:
 
 
 async def _start(stock: Stock, bit: int, found: Found) -> None:
-    """Starts on a damaged log and read everything."""
+    """Starts on a damaged log and reads everything."""
     image = stock.image()
     path = stock.path(bit // 8)
     if image.find(path) is None or file_of(image, path).size <= bit // 8 % FILE_SIZE:

@@ -150,7 +150,7 @@ class ConsumeWalk(SeededStore):
         await self.consume.recover()
 
     async def restart(self) -> None:
-        """Stops in order, and open again."""
+        """Stops in order, and opens again."""
         self.note("restarts")
         await self.close()
         await self._open(self.disk.image)

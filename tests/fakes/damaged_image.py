@@ -102,7 +102,7 @@ class Stock:
         }
 
     async def opened(self, image: Image, *, send: bool = False, **changes: Any) -> Seen:
-        """Opens a store on an image and read everything."""
+        """Opens a store on an image and reads everything."""
         seen = Seen()
         try:
             async with asyncio.timeout(HANG_SECONDS):

@@ -235,7 +235,7 @@ class Wrong(Exception):
 
 
 def tried(stock: Path, scratch: Path, seed: int) -> Counter[str]:
-    """Changes a copy of a store and open it by all; returns how that ended.
+    """Changes a copy of a store and opens it by all; returns how that ended.
 
     Errors   Wrong
     """

@@ -143,7 +143,7 @@ class LaterWalk(SeededStore):
         await self.steps()
 
     async def restart(self, rest_ms: int = 0) -> None:
-        """Stops in order, and open again after some time."""
+        """Stops in order, and opens again after some time."""
         self.note("restarts", rest_ms)
         for service in (self.timer, self.schedule, self.transactions):
             await service.close()

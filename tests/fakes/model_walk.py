@@ -158,7 +158,7 @@ class Walk(SeededStore):
 
     # -- comparing -----------------------------------------------------------------------------
     async def compare(self) -> None:
-        """Compares everything; raise AssertionError where it differs."""
+        """Compares everything; raises AssertionError where it differs."""
         await self._seen()
         store, model = self.store, self.model
         for queue in ((topic, number) for topic in TOPICS for number in range(2)):

@@ -65,7 +65,7 @@ class RawClient:
         return stream
 
     def message(self, stream: int, raw: bytes, *, flag: int = 0) -> None:
-        """Sends a whole message and end the request; it fits the windows."""
+        """Sends a whole message and ends the request; it fits the windows."""
         self.http2.send_data(stream, struct.pack(">BI", flag, len(raw)) + raw, end_stream=True)
         self.flush()
 

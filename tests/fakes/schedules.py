@@ -303,7 +303,7 @@ class Play(SeededStore):
             await self.loop.pause(0)
 
     def look(self) -> None:
-        """Compares log and queues with what clients were told; raise AssertionError."""
+        """Compares log and queues with what clients were told; raises AssertionError."""
         stored = self._stored()
         by_body: dict[str, StoredMessage] = {}
         next_offsets: dict[tuple[str, int], int] = {}

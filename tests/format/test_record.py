@@ -218,7 +218,7 @@ def flipped(record: bytes, position: int, bits: int) -> bytes:
 
 
 def padded(record: bytes, length: int) -> bytes:
-    """Keeps so many bytes and put zeros in place of the others, as a power cut does."""
+    """Keeps so many bytes and puts zeros in place of the others, as a power cut does."""
     return record[:length].ljust(len(record), b"\0")
 
 

@@ -514,7 +514,7 @@ async def test_what_is_discarded_is_told_with_where_it_lies(
 
 @asynccontextmanager
 async def after_a_stop(waiting: Scheduled, **settings: Any) -> AsyncIterator[Scheduled]:
-    """Stops the service, and open what it leaves with the same clock; its levels are known."""
+    """Stops the service, and opens what it leaves with the same clock; its levels are known."""
     await waiting.schedule.close()
     options: dict[str, Any] = {"clock": waiting.clock, "disk": SimDisk(image_of(waiting))}
     options |= SETTINGS | settings

@@ -138,7 +138,7 @@ async def _serve_until_signalled(
 
 
 def hang_up(live: LiveConfig, stop: asyncio.Future[str]) -> None:
-    """Reads the settings again; ask for an end in order where they cannot be, however often."""
+    """Reads the settings again; ends the process in order where they cannot be read."""
     if live.is_live:
         live.reload()
     elif not stop.done():

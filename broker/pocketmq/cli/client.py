@@ -77,7 +77,7 @@ def verify(
 
 
 def _show(answer: ClientAnswer, out: Output, document: dict[str, Any]) -> None:
-    """Prints an answer; raise Failure where it is not OK."""
+    """Prints an answer; raises Failure where it is not OK."""
     if answer.status in (OK, NOT_CONSUMED):
         out.show({**document, "status": answer.status})
         if answer.text:

@@ -158,7 +158,7 @@ class MappedFileQueue:
         return file if file.is_open else file.open(read_only=self.read_only)
 
     def make_file(self, base: int) -> MappedFile:
-        """Makes the next file, sparse, and open it; its name is durable when the file was synced.
+        """Makes the next file, sparse, and opens it; its name is durable when the file was synced.
 
         Errors   DiskFull, AllocationFailed
         """

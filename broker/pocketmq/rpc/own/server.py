@@ -244,7 +244,7 @@ class OwnServer:
         self._each(lambda one: one.cut_off())
 
     async def stop(self, grace_s: float) -> None:
-        """Takes no more calls and return when those under way have ended, or the grace has.
+        """Takes no more calls, and returns when those under way have ended, or the grace has.
 
         Only calls that may store something have all of the grace; none of them waits for clients.
         """

@@ -56,7 +56,7 @@ class OffsetBarrier:
         """Physical offset behind the journal at the last fence."""
 
     def write_down(self) -> None:
-        """Passes a fence that is durable, and set the next one."""
+        """Passes a durable fence, and sets the next one."""
         self._store.tables.orders.save_soon()
         if not self._is_passed() or self._leases.has_foreign:
             return

@@ -293,7 +293,7 @@ class ViewFlush:
             await self._idle()
 
     async def close(self) -> None:
-        """Waits for a pass under way and end the thread."""
+        """Waits for a pass under way, and ends the thread."""
         await self._idle()
         self._pool.shutdown()
 

@@ -70,7 +70,7 @@ class Durability:
         )
 
     def reached(self, end: int) -> asyncio.Future[bool]:
-        """Asks for a flush and return when everything before `end` is durable.
+        """Asks for a flush, and returns when everything before `end` is durable.
 
         Returns  True, or False when `sync_flush_timeout_ms` passed first
         Errors   FsyncFailed
