@@ -30,15 +30,16 @@ _HALF: Final = 0x8000_0000
 class PutRecords(ABC):
     """Encodes records of one put after those of another; the earlier ones are gone then.
 
-    size_sum   bytes of all records
-    written    as the dispatcher gets them, once they are encoded; one for each run of
-               records of one queue
-    taken      the queue offset that the next message of each of their queues gets then
+    property_crc   whether each ends in a checksum of its properties
+    size_sum       bytes of all records
+    written        as the dispatcher gets them, once they are encoded; one for each run of
+                   records of one queue
+    taken          the queue offset that the next message of each of their queues gets then
     """
 
     __slots__ = (
-        "_codes", "_entries", "_places", "_records", "_sizes", "_units", "size_sum", "taken",
-        "written",
+        "_codes", "_entries", "_places", "_records", "_sizes", "_units", "property_crc", "size_sum",
+        "taken", "written",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -48,6 +49,7 @@ class PutRecords(ABC):
         self._places: list[int] = []
         self._sizes: list[int] = []
         self._codes: list[int] = []
+        self.property_crc = False
         self.size_sum: i64 = 0
         self.taken: dict[QueueKey, int] = {}
         self.written: list[Written] = []

@@ -17,17 +17,16 @@ from pocketmq.native.machine import i64
 class RunRecords(PutRecords):
     """Encodes the runs of one put, once.
 
-    sizes          bytes of each record of each run
-    property_crc   whether records end in a checksum of their properties
+    sizes   bytes of each record of each run
     """
 
-    __slots__ = ("_levels", "_property_crc", "_runs", "sizes")
+    __slots__ = ("_levels", "_runs", "sizes")
 
     def __init__(self, runs: Sequence[Run], levels: DelayLevels, *, property_crc: bool) -> None:
         super().__init__()
         self._runs = runs
         self._levels = levels
-        self._property_crc = property_crc
+        self.property_crc = property_crc
         self.sizes = [record_sizes(to, batch, property_crc=property_crc) for to, batch in runs]
         self.size_sum = sum(map(sum, self.sizes))
 
@@ -54,7 +53,7 @@ class RunRecords(PutRecords):
             self._records.write(
                 encode_records(
                     destination, batch, sizes, queue_offset=queue_offset, physical_offset=begin,
-                    store_timestamp_ms=time_ms, property_crc=self._property_crc,
+                    store_timestamp_ms=time_ms, property_crc=self.property_crc,
                 )
             )  # fmt: skip
             *places, begin = accumulate(sizes, initial=begin)

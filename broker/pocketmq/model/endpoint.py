@@ -47,6 +47,6 @@ def _parts(text: str) -> tuple[str, str]:
         host, port = (bracketed[1], bracketed[2]) if bracketed is not None else (text, None)
         return (host, str(DEFAULT_PORT) if port is None else port) if _is_ipv6(host) else ("", "")
     host, separator, port = text.partition(":")
-    if not separator and number_of(host) >= 0:
+    if not separator and host.isascii() and host.isdecimal():
         return DEFAULT_HOST, host
     return host or (DEFAULT_HOST if separator else ""), port if separator else str(DEFAULT_PORT)

@@ -1,7 +1,7 @@
-"""Permissions that calls need: a table per protocol version, one row per method.
+"""Permissions that calls need, as the rows of methods have them (method_table.py).
 
-    NEEDS = {"SendMessage": (request, call) -> the needs of this request, …}
-             "ListUsers": AdminOnly("see users")
+    SendMessage   (request, call) -> the needs of this request
+    ListUsers     AdminOnly("see users")
 
 A group owns its retry and dead-letter topics. Access to them needs access to the group, and to each
 group that may have messages there (model/ownership.py).

@@ -368,3 +368,17 @@ def test_a_retry_topic_is_told_by_its_whole_name() -> None:
     assert retry_kind(GROUP, lease_retry_topic(GROUP, TOPIC)) == RETRY_V1
     assert retry_kind(GROUP, lease_retry_topic_v2(GROUP, TOPIC)) == RETRY_V2
     assert retry_kind(GROUP, f"{own}-{TOPIC}") == NORMAL
+
+
+@pytest.mark.parametrize("property_crc", [False, True])
+async def test_leases_survive_a_restart_whether_or_not_records_have_checksums(
+    tmp_path: Path, *, property_crc: bool
+) -> None:
+    async with consuming(tmp_path / "s", property_crc=property_crc) as before:
+        await before.send("a", "b")
+        got = await before.receive()
+        assert statuses(await before.consume.ack(GROUP, TOPIC, got.handles[:1])) == [OK]
+    async with consuming(tmp_path / "s", clock=before.clock, property_crc=property_crc) as later:
+        assert later.in_flight == 1
+        await later.step(INVISIBLE_MS + 1_000)
+        assert bodies(await later.receive()) == ["b"]

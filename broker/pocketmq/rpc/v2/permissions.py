@@ -65,7 +65,7 @@ def alive(request: pb.HeartbeatRequest, call: Call) -> list[Need]:
 
 
 def ended(request: pb.NotifyClientTerminationRequest, call: Call) -> list[Need]:
-    """Returns the same of a termination; some _producers name a group that has no name."""
+    """Returns the same of a termination; some producers name a group that has no name."""
     return [group_need(group_of(request.group, call), SUB)] if request.group.name else []
 
 

@@ -104,7 +104,7 @@ class Journal:
         Errors   StoreBusy: nothing was stored
         """
         records, writing = self._records, self._store.writing
-        if not records.take(entries) or not writing.takes(records.size_sum):
+        if not records.take(entries) or not writing.writer.takes_plain(records.size_sum):
             return -1
         writing.before_waiting()
         writing.writer.append(records, self._store.clock.wall_ms())

@@ -5,7 +5,7 @@
                          delayOffset.json ◄─────────┘ progress of each level, every 10 s
 
 Nothing is delivered twice, even after a crash: the persisted progress is durable, and a start finds
-the messages delivered after it (level_resume.py).
+the messages delivered after it (`LevelResumption`).
 Source: ScheduleMessageService.
 """
 

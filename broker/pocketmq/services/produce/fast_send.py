@@ -117,7 +117,7 @@ class PlainSend:
         now_ms = self._clock.wall_ms()
         if not records.fit(topic.frame, peer_host, now_ms, self._block_size_max):
             return False
-        if not self._writer.takes(records.size_sum):
+        if not self._writer.takes_plain(records.size_sum):
             return False
         if queue_id < 0:
             queue_id = self._queue(request, queue_count)

@@ -100,7 +100,7 @@ class PlainEnd:
         if self._log.pool is not None or not self._is_ready() or not self._collect(request):
             return False
         records, ledger = self._records, self._ledger
-        if records.size_sum > ledger.put_bytes or not self._writer.takes(records.size_sum):
+        if records.size_sum > ledger.put_bytes or not self._writer.takes_plain(records.size_sum):
             return False
         now_ms = self._clock.wall_ms()
         self._writer.append(records, now_ms)

@@ -3,7 +3,7 @@
     decide ─► end_transaction.py  commits or rolls back, once
     step   ─► checking.py         asks producers (producers.py) about undecided ones
               half_table.py       one put for the outcome of a half message and its op message
-              halves.py, ops.py   ended half messages, and where a start begins to read
+              halves.py           ended half messages; half_table.py: where a start begins to read
 
 At a start the state is rebuilt from the log. No consumer sees a half message.
 Source: TransactionalMessageServiceImpl, TransactionalMessageCheckService.

@@ -61,10 +61,10 @@ class Writer:
             "pocketmq_append_seconds", "Duration of one append.", labels={"result": "ok"}
         )
 
-    def takes(self, size_bytes: int) -> bool:
-        """Returns whether `append` would store so many bytes of plain records now.
+    def takes_plain(self, size_bytes: int) -> bool:
+        """Returns whether `append` would store so many bytes now, of records without a checksum.
 
-        False    `Writing.put` waits, or raises the error
+        False    `Writing.put` waits, adds checksums, or raises the error
         """
         log = self._log
         if size_bytes > log.record_size_max or log.property_crc or not self._admission.is_open:
@@ -82,6 +82,9 @@ class Writer:
         Errors   StoreBusy: nothing was stored
         """
         log, marks = self._log, self._marks
+        assert records.property_crc == log.property_crc, (
+            "all records of a log have checksums, or none"
+        )
         asked = self.lock.enter()
         try:
             time_ms = self.store_time(now_ms)
