@@ -6,7 +6,7 @@ From a table come the service as it is served, the same while it is closed, and 
 guard. Names, messages and streams are the proto's.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Final
@@ -81,12 +81,18 @@ class RpcTable:
         assert names == set(self.descriptor.methods_by_name), "a row for each method of the proto"
         assert len(names) == len(self.rows), "one row for each method"
 
-    def face(self, serving: object, around: Around | None = None) -> Service:
+    def face(
+        self, serving: object, around: Around | None = None, names: Container[str] | None = None
+    ) -> Service:
         """Returns the service whose methods are served by an object.
 
-        around   returns a handler in place of another, for methods of the table's own class
+        around   returns a handler in place of another, for methods of these names
+        names    None: the methods of the table's own class
         """
-        rows = [self._method(row, serving, around) for row in self.rows]
+        rows = [
+            self._method(row, serving, around if _is_among(row, names) else None)
+            for row in self.rows
+        ]
         return Service(self.name, tuple(rows), self.refuse)
 
     def closed_face(self) -> Service:
@@ -107,13 +113,17 @@ class RpcTable:
     def _method(self, row: Rpc, serving: object, around: Around | None) -> Method:
         is_closed = serving is _CLOSED
         handler = closed if is_closed else _handler(row, serving)
-        if around is not None and row.call_class is None:
+        if around is not None:
             handler = around(handler)
         shortcut = attrgetter(row.shortcut)(serving) if row.shortcut and not is_closed else None
         return method(
             self.descriptor, row.name, handler, row.call_class or self.call_class,
             request_code=row.request_code, shortcut=shortcut, **row.own,
         )  # fmt: skip
+
+
+def _is_among(row: Rpc, names: Container[str] | None) -> bool:
+    return row.call_class is None if names is None else row.name in names
 
 
 def _handler(row: Rpc, serving: object) -> Handler:

@@ -5,11 +5,19 @@ from unittest.mock import Mock
 
 import pytest
 
-from pocketmq.model.errors import Recovering, UnsupportedFeature
+from pocketmq.model.errors import Draining, Recovering, UnsupportedFeature
 from pocketmq.rpc.admission import CallClass
 from pocketmq.rpc.own.server import OwnServer
 from pocketmq.rpc.service import Service
-from pocketmq.rpc.v1.service_table import ACCESS, ADMIN, ADMIN_TABLE, BROKER, TABLES, closed_faces
+from pocketmq.rpc.v1.service_table import (
+    ACCESS,
+    ADMIN,
+    ADMIN_TABLE,
+    BROKER,
+    BROKER_TABLE,
+    TABLES,
+    closed_faces,
+)
 from pocketmq.rpc.v2.service_table import TABLE as OFFICIAL
 from tests.fakes.call import FakeCall
 from tests.fakes.store_broker import StoreBroker
@@ -99,3 +107,18 @@ def test_only_methods_of_the_usual_class_get_what_stands_around() -> None:
 
 def around(request: object, call: object) -> None:
     raise AssertionError("a handler that is not called")
+
+
+def test_of_methods_that_are_named_only_those_get_what_stands_around() -> None:
+    service = BROKER_TABLE.face(Mock(), lambda handler: around, {"QueryByKey"})
+    assert [row.name for row in service.methods if row.handler is around] == ["QueryByKey"]
+
+
+async def test_a_query_by_key_waits_for_its_users_turn(broker: StoreBroker) -> None:
+    messaging, _, _ = own(broker)
+    (query,) = [row for row in messaging.methods if row.name == "QueryByKey"]
+    turns = broker.store.turns
+    turns.timed(lambda: broker.clock.advance(50))
+    turns.drain()
+    with pytest.raises(Draining):
+        await query.handler(query.request(topic="orders", key="k"), FakeCall())

@@ -3,12 +3,14 @@
 Each method checks the request, calls a service, and converts its result.
 """
 
+from functools import partial
 from typing import Final
 
 from pocketmq.model.names import check_group, check_number, check_producers
 from pocketmq.model.reading import Bound
 from pocketmq.model.transaction import Check
 from pocketmq.rpc.call import Call
+from pocketmq.rpc.in_turns import in_turns
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.permissions import PUB, group_need, topic_need
 from pocketmq.rpc.service import Service
@@ -92,7 +94,7 @@ class Messaging:
 
     def service(self) -> Service:
         """Returns the face."""
-        return BROKER_TABLE.face(self)
+        return BROKER_TABLE.face(self, partial(in_turns, self._store.turns), {"QueryByKey"})
 
     async def recall(self, request: pb.RecallRequest, call: Call) -> pb.RecallResponse:
         """Takes a message back that waits for its time.
