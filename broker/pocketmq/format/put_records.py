@@ -28,7 +28,7 @@ _HALF: Final = 0x8000_0000
 
 
 class PutRecords(ABC):
-    """Encodes records of one put after those of another; the earlier ones are gone then.
+    """Records that one put stores next to each other.
 
     property_crc   whether each ends in a checksum of its properties
     size_sum       bytes of all records
@@ -37,23 +37,15 @@ class PutRecords(ABC):
     taken          the queue offset that the next message of each of their queues gets then
     """
 
-    __slots__ = (
-        "_codes", "_entries", "_places", "_records", "_sizes", "_units", "property_crc", "size_sum",
-        "taken", "written",
-    )  # fmt: skip
+    __slots__ = ("property_crc", "size_sum", "taken", "written")
 
     def __init__(self) -> None:
-        self._records = BytesWriter()
-        self._units = BytesWriter()
-        self._entries = BytesWriter()
-        self._places: list[int] = []
-        self._sizes: list[int] = []
-        self._codes: list[int] = []
         self.property_crc = False
         self.size_sum: i64 = 0
         self.taken: dict[QueueKey, int] = {}
         self.written: list[Written] = []
 
+    @abstractmethod
     def encode(
         self, next_offsets: dict[QueueKey, int], place: i64, now_ms: i64, time_ms: i64
     ) -> bytes:
@@ -63,6 +55,26 @@ class PutRecords(ABC):
         next_offsets   the queue offset that the next message of each queue gets
         now_ms         when they came about; time_ms: when they are stored
         """
+
+
+class PlainRecords(PutRecords):
+    """Encodes records without checksums after earlier ones, which are gone then."""
+
+    __slots__ = ("_codes", "_entries", "_places", "_records", "_sizes", "_units")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._records = BytesWriter()
+        self._units = BytesWriter()
+        self._entries = BytesWriter()
+        self._places: list[int] = []
+        self._sizes: list[int] = []
+        self._codes: list[int] = []
+
+    def encode(
+        self, next_offsets: dict[QueueKey, int], place: i64, now_ms: i64, time_ms: i64
+    ) -> bytes:
+        """Returns all records, as `PutRecords.encode`."""
         assert not len(self.written), "each is encoded once"
         self._records.truncate(0)
         self.taken = {}

@@ -40,17 +40,20 @@ class RunRecords(PutRecords):
             for run in self.written
         ]  # fmt: skip
 
-    def _write_all(
+    def encode(
         self, next_offsets: dict[QueueKey, int], place: i64, now_ms: i64, time_ms: i64
-    ) -> None:
+    ) -> bytes:
+        """Returns all records, as `PutRecords.encode`."""
+        assert not self.written, "each is encoded once"
         taken, begin = self.taken, int(place)
+        contents: list[bytes] = []
         for (destination, batch), sizes in zip(self._runs, self.sizes, strict=True):
             queue_offset = 0
             if has_queue_offset(destination.system_flag):
                 key = destination.queue
                 queue_offset = taken[key] if key in taken else next_offsets.get(key, 0)
                 taken[key] = queue_offset + len(sizes)
-            self._records.write(
+            contents.append(
                 encode_records(
                     destination, batch, sizes, queue_offset=queue_offset, physical_offset=begin,
                     store_timestamp_ms=time_ms, property_crc=self.property_crc,
@@ -70,3 +73,4 @@ class RunRecords(PutRecords):
                     tags=batch.tags,
                 )
             )
+        return contents[0] if len(contents) == 1 else b"".join(contents)

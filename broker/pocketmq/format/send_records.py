@@ -13,7 +13,7 @@ from pocketmq.format.addresses import IPV6_HOST_SIZE
 from pocketmq.format.layout import crc32
 from pocketmq.format.put_records import (
     HEAD_SIZE,
-    PutRecords,
+    PlainRecords,
     hash_on,
     write_block_size,
     write_entry,
@@ -40,7 +40,7 @@ _NOTHING_YET: Final = bytes(4) + bytes(8)
 
 
 @final
-class SendRecords(PutRecords):
+class SendRecords(PlainRecords):
     """Encodes the messages of one plain request after another, all for one queue.
 
     frame           of their topic

@@ -1,12 +1,12 @@
 """Records that the broker makes itself: bodies and property blocks without a request."""
 
 from pocketmq.format.layout import crc32
-from pocketmq.format.put_records import HEAD_SIZE, PutRecords, write_block, write_head
+from pocketmq.format.put_records import HEAD_SIZE, PlainRecords, write_block, write_head
 from pocketmq.format.topic_frame import TopicFrame
 from pocketmq.native.machine import i32, i64, write_i32_be, write_i64_be
 
 
-class SystemRecords(PutRecords):
+class SystemRecords(PlainRecords):
     """Encodes messages of the broker's own.
 
     frame   of the topic that they go to, whose queue is 0
