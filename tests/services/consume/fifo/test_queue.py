@@ -136,6 +136,17 @@ def test_what_an_earlier_receive_never_had_takes_nothing_back_from_a_later_one()
     assert queue.next_end_ms() == 1 + 2 * LEASE_MS
 
 
+def test_what_was_taken_back_counts_as_delivered_once_its_handle_is_used() -> None:
+    queue = queue_of("a")
+    assert received(queue, 1) == [0]
+    queue.release([0], 1)
+    assert queue.deliveries(0) == 0
+    assert queue.change(0, 1, 5)
+    assert queue.deliveries(0) == 1
+    queue.release([0], 1)
+    assert queue.deliveries(0) == 0
+
+
 def test_a_lease_renews_itself_while_its_client_lives_and_for_three_hours_at_most() -> None:
     queue = queue_of("a")
     queue.lease([0], 1, 1 + RENEWED_MS, "", "client")
@@ -390,6 +401,7 @@ class OrderedWalk(RuleBasedStateMachine):
     @rule(chosen=st.integers(0, 99), lasts=st.integers(0, 9))
     def change(self, chosen: int, lasts: int) -> None:
         n, one = self._some_out(chosen)
+        one.count += not one.ends_ms  # Taken back before, it is with its caller after all.
         one.ends_ms, one.client = self.now + lasts * 1_000, ""
         assert self.queue.change(n, one.popped_ms, one.ends_ms)
 

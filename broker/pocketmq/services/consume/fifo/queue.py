@@ -264,10 +264,14 @@ class OrderedQueue:
     def change(self, queue_offset: int, popped_at_ms: int, visible_at_ms: int) -> bool:
         """Changes the end of a lease; False: the message is settled or was delivered again.
 
-        An auto-renewed lease is no longer renewed.
+        An auto-renewed lease is no longer renewed. A message that was taken back counts as
+        delivered again: its caller has the handle.
         """
         if not self.is_current(queue_offset, popped_at_ms):
             return False
+        delivery = self._delivered[queue_offset]
+        if not delivery.visible_at_ms:
+            self._deliver(queue_offset, delivery._replace(number=delivery.number + 1))
         self._renewed.pop(queue_offset, None)
         self._visible_at(queue_offset, visible_at_ms)
         return True
