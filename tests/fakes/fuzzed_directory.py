@@ -16,6 +16,7 @@ import signal
 import struct
 from collections import Counter
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -114,7 +115,7 @@ def _value(path: Path, victims: Path, rng: Random) -> None:
     while isinstance(here, dict) and here and rng.random() < 0.7:
         key = rng.choice(sorted(here))
         if rng.random() < 0.5 or not isinstance(here[key], dict):
-            here[key] = rng.choice(ODD)
+            here[key] = deepcopy(rng.choice(ODD))  # Later changes are of this case alone.
         here = here[key]
     path.write_text(json.dumps(document))
     return None
