@@ -282,6 +282,7 @@ async def test_a_stop_writes_down_leases_for_a_second_however_many_there_are(
         for _ in range(SETTLED):
             got = await desk.desk.receive(max_messages=2, invisible_ms=LONG_MS)
             await desk.consume.ack(GROUP, TOPIC, got.handles[:1])
+        await desk.desk.settled()
         end = desk.desk.store.reading.queue_range(TIMER_TOPIC, 0)[1]
         slow(monkeypatch, revive.Reviving, "carry", clock, 200)
         desk.consume.drain()
