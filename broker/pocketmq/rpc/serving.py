@@ -72,7 +72,7 @@ class ServedMethod:
         self._service = service
         self.method = method
         self.is_unary = method.kind is MethodKind.UNARY
-        self.begins_at_once = self.is_unary and not method.parks
+        self.begins_at_once = not (method.parks or method.kind.has_requests)
         self.shortcut = method.shortcut
         self.path = service.path(method)
         self.gate = gate

@@ -1,4 +1,4 @@
-"""Every unary method answers the same whether its first step is made at once or in a task."""
+"""Methods of one request answer the same whether they begin at once or in a task."""
 
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
@@ -26,6 +26,8 @@ LASTING: Final = frozenset({"wait_ms", "long_polling_timeout", "time_left_ms"})
 """Fields that are left out: no call waits here."""
 CHANGING: Final = frozenset({"StoreStatus", "EffectiveConfig"})
 """Methods whose answers tell of the process and the time it has run."""
+TIMED: Final = frozenset({"ReceiveMessage"})
+"""Methods whose last message is the time."""
 
 
 class Asked(NamedTuple):
@@ -91,7 +93,7 @@ def calls_of(services: Iterable[Service]) -> list[Asked]:
         Asked(service.name, method.name, how, raw)
         for service in services
         for method in service.methods
-        if not (method.kind.has_requests or method.kind.has_answers)
+        if not method.kind.has_requests
         for how, raw in requests_of(method)
     ]
 
@@ -133,6 +135,7 @@ async def _answered(pair: Pair, asked: Asked, extra: Any) -> Seen:
     while answer.status is None and asked.method != "CheckTransactions":  # which waits for some
         await pair.settled()
     messages = [] if asked.method in CHANGING else answer.messages
+    messages = messages[:-1] if asked.method in TIMED else messages
     return Seen(asked, answer.fields, messages)
 
 

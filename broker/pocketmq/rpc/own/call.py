@@ -158,14 +158,19 @@ class OwnCall(Unsent):
             late.begin()
             if self._is_begun:
                 end_request()
-        elif served.begins_at_once and isinstance(reply, CoroutineType):
+        else:
+            self._begin_or_wait(reply)
+
+    def _begin_or_wait(self, reply: Awaitable[bytes | None]) -> None:
+        if self.served.begins_at_once and isinstance(reply, CoroutineType):
             self._begin(reply)
         else:
             self._wait_for(reply)
 
-    def _begin(self, reply: "CoroutineType[Any, None, bytes]") -> None:
+    def _begin(self, reply: "CoroutineType[Any, None, bytes | None]") -> None:
         """Runs the first step of the handler's coroutine; mostly it is the last one.
 
+        So the step counts as part of the read that its request came with.
         Effects  where steps of one read take long, its further calls wait for their turn
         """
         if not self._is_begun:
@@ -184,6 +189,10 @@ class OwnCall(Unsent):
                 self._connection.edge.look_at_clock()
         if isinstance(given, bytes):
             self.give(given)
+        elif given is None:
+            self._reply(None, perf_counter() - self.begun)
+            self._connection.write_soon()
+            end_request()
         else:
             self._wait_for(given)
 
@@ -201,7 +210,7 @@ class OwnCall(Unsent):
         if raw is None:
             user = partial(turn_user, self)
             self.requests = CallRequests(self._connection, self.stream, self.served, user)
-        self._wait_for(self._streamed(raw))
+        self._begin_or_wait(self._streamed(raw))
 
     async def _streamed(self, raw: bytes | None) -> bytes | None:
         """Returns the one answer, or sends all of them and returns None."""
