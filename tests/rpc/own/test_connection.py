@@ -92,6 +92,11 @@ class Handlers:
         self.rooms.append(call.room(500))
         return bytes(500)
 
+    async def park(self, raw: bytes, call: Call) -> bytes:
+        """Answers with what came, in a task."""
+        self.seen.append(raw)
+        return raw
+
     async def gone(self, raw: bytes, call: Call) -> bytes:
         """Waits for what was given up before."""
         self.flushed.cancel()
@@ -121,6 +126,7 @@ class Handlers:
             ("Step", self.step, MethodKind.UNARY),
             ("LaterLarge", self.at_last, MethodKind.UNARY),
             ("Wait", self.wait, MethodKind.UNARY),
+            ("Parked", self.park, MethodKind.UNARY),
             ("Room", self.room, MethodKind.UNARY),
             ("Late", self.late, MethodKind.UNARY),
             ("Gone", self.gone, MethodKind.UNARY),
@@ -144,6 +150,7 @@ class Handlers:
                     kind=kind,
                     request_size_max=1 << 20,
                     shortcut=shortcuts.get(name),
+                    parks=name == "Parked",
                 )
                 for name, handler, kind in rows
             ),
@@ -807,6 +814,23 @@ async def test_steps_that_take_long_are_made_in_turns(
         await turns(1)
         made.append(len(handlers.seen))
     assert max(after - before for before, after in pairwise([0, *made])) == most
+    await pair.settled()
+    assert [pair.answers[stream].messages for stream in streams] == [[b"%d" % s] for s in streams]
+
+
+async def test_tasks_of_one_read_make_their_first_steps_in_turns(
+    pair: Pair, handlers: Handlers
+) -> None:
+    pair.edge.turn_s = 0.0
+    streams = [pair.begin("Parked") for _ in range(40)]
+    for stream in streams:
+        pair.send(stream, b"%d" % stream)
+    pair.server.data_received(pair.client.data_to_send())
+    made = [len(handlers.seen)]
+    while made[-1] < 40:
+        await turns(1)
+        made.append(len(handlers.seen))
+    assert max(after - before for before, after in pairwise(made)) <= 8
     await pair.settled()
     assert [pair.answers[stream].messages for stream in streams] == [[b"%d" % s] for s in streams]
 

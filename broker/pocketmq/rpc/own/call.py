@@ -16,7 +16,7 @@ from typing import Any, cast
 from pocketmq.model.errors import TooManyRequests
 from pocketmq.rpc.admission import Holder
 from pocketmq.rpc.call import May, anything, begin_request, end_request, turn_user
-from pocketmq.rpc.own.eager_task import begun
+from pocketmq.rpc.own.eager_task import EagerTask, begun
 from pocketmq.rpc.own.ending import ABANDONED, EXPIRED, OLD, end, tell
 from pocketmq.rpc.own.page_call import PageCall
 from pocketmq.rpc.own.pending_replies import PendingReplies
@@ -249,7 +249,10 @@ class OwnCall(Unsent):
             future: asyncio.Future[bytes | None] = reply
         else:
             coroutine = reply if isinstance(reply, Coroutine) else _result(reply)
-            future = asyncio.Task(coroutine, loop=self._connection.edge.loop)
+            edge = self._connection.edge
+            future = asyncio.Task(coroutine, loop=edge.loop)
+            if not isinstance(coroutine, EagerTask):  # One has made its first step.
+                edge.expect_step()
         self._future = future
         self._begin_waiting()
         future.add_done_callback(self._finish)
