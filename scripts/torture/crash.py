@@ -1,7 +1,7 @@
 """D1 at length: crash states of a store on a simulated disk, as tests/faults/test_power_cut.py.
 
 Each worker takes lives of its own: worker n of N begins at seed + n. A violation is raised with the
-life it was found in; `one_line` of tests/fakes/crash_lives.py does that life once more.
+life it was found in; `one_line` of tests/sim/crash_lives.py does that life once more.
 """
 
 import logging
@@ -9,8 +9,8 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from tests.fakes.crash_lives import Budgeted, live_on
-from tests.fakes.crash_recovery import Tally, figures
+from tests.sim.crash_lives import Budgeted, live_on
+from tests.sim.crash_recovery import Tally, figures
 from torture.budget import Budget
 
 LAP_SECONDS = 20.0

@@ -14,7 +14,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 
-from tests.fakes.damaged_image import Seen, Stock, cut, stocked
+from tests.kit.damaged_image import Seen, Stock, cut, stocked
 from torture.budget import Budget
 
 FILE_SIZE: Final = 16_384

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from pocketmq.format.record import RECORD_HEAD, split_record
-from tests.fakes.checked_store import CheckedStore
 from tests.golden_stores import GoldenStores
+from tests.kit.checked_store import CheckedStore
 from torture.budget import Budget
 
 CHANGES = 1_000

@@ -4,7 +4,7 @@
 
 A kill -9 at each line of the broker that changed what lies on disk, power cuts at each call of the
 disk; each state is started, and all that may come is compared with what was told: see
-tests/fakes/crash_deliveries.py. With async flush there are only kills: a power cut may take
+tests/sim/crash_deliveries.py. With async flush there are only kills: a power cut may take
 what was answered.
 """
 
@@ -13,7 +13,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
-from tests.fakes.crash_deliveries import CASES, crashes, lived_on
+from tests.sim.crash_deliveries import CASES, crashes, lived_on
 from torture.budget import Budget
 
 CUTS: Final = {"sync": 3, "async": 0}

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from tests.fakes.fuzzed_directory import Wrong, made, tried
+from tests.kit.fuzzed_directory import Wrong, made, tried
 from torture.budget import Budget
 
 CASES_DEFAULT: Final = 5_000

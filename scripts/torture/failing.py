@@ -18,10 +18,10 @@ from typing import Any, Final
 from pocketmq.app.serve import EXIT_STORE_FAILED
 from pocketmq.client import AsyncClient, ClientError, Message
 from tests.e2e.daemon import Daemon
-from tests.fakes.failing_os import Fault
 from tests.faults.lives import can_trace
 from tests.faults.test_failing_disk import run_with
 from tests.faults.test_full_disk import all_of
+from tests.sim.failing_os import Fault
 from torture.budget import Budget, NotHere
 
 KINDS: Final = tuple(

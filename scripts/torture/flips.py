@@ -20,9 +20,9 @@ from pocketmq.model.errors import MessageDamaged
 from pocketmq.model.reading import ReadRange
 from pocketmq.store.message_store import MessageStore, open_store
 from pocketmq.store.read.cold_read import value_of
-from tests.fakes.clock import FakeClock
-from tests.fakes.damaged_image import HANG_SECONDS, QueueKey, Stock, file_of, flip, stocked
-from tests.fakes.disk import SimDisk
+from tests.kit.damaged_image import HANG_SECONDS, QueueKey, Stock, file_of, flip, stocked
+from tests.sim.clock import FakeClock
+from tests.sim.disk import SimDisk
 from torture.budget import Budget
 from torture.damage import field_of
 

@@ -16,9 +16,9 @@ from pocketmq.rpc.grpcio.server import GrpcioServer
 from pocketmq.rpc.own.server import OwnServer
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.service import DETAILS_KEY
-from tests.fakes.pull_requests import PullMaker
-from tests.fakes.send_requests import RequestMaker, twins
-from tests.fakes.store_broker import connected, running
+from tests.kit.pull_requests import PullMaker
+from tests.kit.send_requests import RequestMaker, twins
+from tests.kit.store_broker import connected, running
 from torture.forms import PULLS, SENDS
 from torture.sends import LIFE, SETTINGS
 

@@ -26,7 +26,7 @@ from pocketmq.client import AsyncClient, ClientError, Message, ReceiveQuery
 from pocketmq.model.access import User
 from pocketmq.tools.users import changed_roster
 from tests.e2e.daemon import Daemon
-from tests.fakes.users import SECRET, grant_of
+from tests.kit.users import SECRET, grant_of
 from torture import greedy_ways
 from torture.budget import Budget
 from torture.greedy_ways import WAYS

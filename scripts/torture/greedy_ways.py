@@ -26,7 +26,7 @@ from pocketmq.format.signature import AUTHORIZATION_KEY, DATE_KEY, authorization
 from pocketmq.rpc.pb import admin_pb2 as admin
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.pb import messaging_pb2 as v2
-from tests.fakes.raw_http2 import CONTINUATION, RawClient
+from tests.kit.raw_http2 import CONTINUATION, RawClient
 
 USER: Final = "greedy"
 SECRET: Final = "a-secret-of-the-greedy"

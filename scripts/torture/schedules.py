@@ -5,9 +5,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
-from tests.fakes.churn import ChurnTally, churn
-from tests.fakes.model_walk import walk
-from tests.fakes.schedules import Tally, play
+from tests.models.churn import ChurnTally, churn
+from tests.models.model_walk import walk
+from tests.sim.schedules import Tally, play
 from torture.budget import Budget
 
 STEPS: Final = 100

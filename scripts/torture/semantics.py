@@ -16,7 +16,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
-from tests.fakes import consume_steps, later_steps
+from tests.models import consume_steps, later_steps
 from torture.budget import Budget
 
 STEPS: Final = 60

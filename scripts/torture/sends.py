@@ -12,8 +12,8 @@ from random import Random
 from typing import Any, Final
 
 from pocketmq.native import is_compiled
-from tests.fakes.official_requests import OfficialMaker, official_twin
-from tests.fakes.send_requests import RequestMaker, hold_alike, own_twin, served_alike, twins
+from tests.kit.official_requests import OfficialMaker, official_twin
+from tests.kit.send_requests import RequestMaker, hold_alike, own_twin, served_alike, twins
 from torture.budget import Budget
 
 LIFE: Final = 400

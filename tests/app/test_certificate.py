@@ -16,10 +16,10 @@ from pocketmq.config.sections import Config
 from pocketmq.files.disk import Disk
 from pocketmq.model.errors import IllegalConfig
 from pocketmq.rpc.own.tls import Tls
-from tests.fakes.clock import FakeClock
 from tests.running_broker import broker_with
+from tests.sim.clock import FakeClock
 
-FILES = Path(__file__).parents[1] / "fakes" / "certificate"
+FILES = Path(__file__).parents[1] / "kit" / "certificate"
 GIVEN = (f"rpc.tls_cert={FILES / 'cert.pem'}", f"rpc.tls_key={FILES / 'key.pem'}")
 DAY_MS = 86_400_000
 

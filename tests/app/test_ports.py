@@ -14,7 +14,7 @@ from pocketmq.config.load import load
 from pocketmq.model.access import User
 from pocketmq.model.errors import IllegalConfig
 from pocketmq.tools.users import changed_roster
-from tests.fakes.users import SECRET
+from tests.kit.users import SECRET
 from tests.running_broker import broker_with
 
 LOOPBACK = "127.0.0.1:8081"

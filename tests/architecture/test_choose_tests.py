@@ -21,13 +21,13 @@ PROJECT = Project(
         Source("broker/pocketmq/native/__init__.py", "COMPILED = ('pocketmq.format.record',)"),
         Source("tests/conftest.py", "import tests.golden_stores"),
         Source("tests/golden_stores.py", ""),
-        Source("tests/fakes/daemon.py", 'command = [python, "-m", "pocketmq"]'),
-        Source("tests/store/conftest.py", "from tests.fakes import pages"),
-        Source("tests/fakes/pages.py", ""),
+        Source("tests/kit/daemon.py", 'command = [python, "-m", "pocketmq"]'),
+        Source("tests/store/conftest.py", "from tests.kit import pages"),
+        Source("tests/kit/pages.py", ""),
         Source("tests/architecture/test_tidy.py", ""),
         Source(
             "tests/e2e/test_serve.py",
-            "from tests.fakes.daemon import command\nx = 'scripts', \"serve\"",
+            "from tests.kit.daemon import command\nx = 'scripts', \"serve\"",
         ),
         Source(
             "tests/format/test_record.py", "from pocketmq.format.record import x  # see notes.md"
@@ -49,7 +49,7 @@ TIDY = "tests/architecture/test_tidy.py"
         ("broker/pocketmq/tools/dump.py", {"e2e/test_serve", "tools/test_kill"}),
         ("broker/pocketmq/__main__.py", {"e2e/test_serve"}),
         ("scripts/torture/kill.py", {"tools/test_kill"}),
-        ("tests/fakes/pages.py", {"store/test_put"}),
+        ("tests/kit/pages.py", {"store/test_put"}),
         ("tests/store/test_put.py", {"store/test_put"}),
         ("tests/golden/basic.tar.gz", {"store/test_put"}),
         ("docs/notes.md", {"format/test_record"}),

@@ -5,8 +5,8 @@ from typing import Any
 
 from pocketmq.backfill.job import new_job
 from pocketmq.rebuild.parallel import RebuildJob
-from tests.fakes.log_bytes import SMALL, LogBytes, golden_settings
 from tests.golden_stores import GoldenStores
+from tests.kit.log_bytes import SMALL, LogBytes, golden_settings
 
 FILE_SIZE = 1024
 

@@ -21,8 +21,8 @@ from pocketmq.files.disk import Disk
 from pocketmq.format.consume_unit import PRE_BLANK, UNIT
 from pocketmq.format.index_layout import HEADER_SIZE, IndexGeometry
 from pocketmq.tools.dump import index_rows, queue_units
-from tests.fakes.tool_sizes import golden_tool_sizes
 from tests.golden_stores import GoldenStores
+from tests.kit.tool_sizes import golden_tool_sizes
 
 Found = tuple[list[dict[str, Any]], list[DamagedBytes]]
 

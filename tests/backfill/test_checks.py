@@ -17,8 +17,8 @@ from pocketmq.backfill.checks import (
 from pocketmq.backfill.job import manifest, run
 from pocketmq.rebuild.plan import map_here
 from tests.backfill.jobs import FILE_SIZE, golden_job, small_job, small_log
-from tests.fakes.log_bytes import LogBytes, rebuilt_files
 from tests.golden_stores import GoldenStores
+from tests.kit.log_bytes import LogBytes, rebuilt_files
 
 
 @pytest.fixture

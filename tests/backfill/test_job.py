@@ -13,8 +13,8 @@ from pocketmq.model.errors import NotAStore, StoreLocked, ViewFailed
 from pocketmq.rebuild.plan import TaskFailed, map_here
 from pocketmq.rebuild.staging import build_settings
 from tests.backfill.jobs import golden_job, small_job, small_log
-from tests.fakes.log_bytes import SMALL, views
 from tests.golden_stores import GoldenStores
+from tests.kit.log_bytes import SMALL, views
 
 
 def test_a_run_builds_the_views_and_says_what_it_built(

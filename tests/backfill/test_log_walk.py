@@ -8,8 +8,8 @@ from pocketmq.backfill.log_walk import DamagedBytes, survey, walk
 from pocketmq.rebuild.log_files import LogFile
 from pocketmq.rebuild.plan import Range, map_here, plan_ranges
 from tests.backfill.jobs import FILE_SIZE
-from tests.fakes.log_bytes import TIME_MS, LogBytes, golden_files
 from tests.golden_stores import GoldenStores
+from tests.kit.log_bytes import TIME_MS, LogBytes, golden_files
 
 
 def log_of(store: Path, count: int = 40) -> LogBytes:

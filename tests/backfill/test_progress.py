@@ -12,8 +12,8 @@ from pocketmq.model.errors import Corruption
 from pocketmq.rebuild.parallel import plan
 from pocketmq.rebuild.plan import map_here
 from tests.backfill.jobs import golden_job, small_job, small_log
-from tests.fakes.log_bytes import LogBytes
 from tests.golden_stores import GoldenStores
+from tests.kit.log_bytes import LogBytes
 
 
 def looked(out: Path) -> Progress:

@@ -13,7 +13,7 @@ from pocketmq.backfill.reuse import find_reuse
 from pocketmq.rebuild.parallel import RebuildJob
 from pocketmq.rebuild.plan import map_here, plan_ranges
 from tests.backfill.jobs import small_job, small_log
-from tests.fakes.log_bytes import LogBytes, rebuilt_files
+from tests.kit.log_bytes import LogBytes, rebuilt_files
 
 
 class Killed(Exception):

@@ -14,9 +14,9 @@ from pocketmq.backfill.source import StoreReader, StoreSource
 from pocketmq.model.errors import Corruption, NotAStore, StoreGap
 from pocketmq.rebuild.log_files import CLOCK_STEP_MS
 from tests.backfill.jobs import FILE_SIZE, small_log
-from tests.fakes.log_bytes import TIME_MS, LogBytes
-from tests.fakes.tool_sizes import golden_tool_sizes
 from tests.golden_stores import GoldenStores
+from tests.kit.log_bytes import TIME_MS, LogBytes
+from tests.kit.tool_sizes import golden_tool_sizes
 
 
 def rows_of(store: Path, **options: str) -> list[dict[str, Any]]:

@@ -40,10 +40,10 @@ from tests.backfill import driver_to_kill, faults, own_session
 from tests.backfill.faults import faulty
 from tests.backfill.jobs import golden_job
 from tests.cli.command_line import run as run_command
-from tests.fakes.column_values import values_of
-from tests.fakes.log_bytes import golden_files, rebuilt_files, views
-from tests.fakes.tool_sizes import golden_tool_sizes
 from tests.golden_stores import GoldenStores
+from tests.kit.column_values import values_of
+from tests.kit.log_bytes import golden_files, rebuilt_files, views
+from tests.kit.tool_sizes import golden_tool_sizes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

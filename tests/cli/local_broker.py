@@ -22,9 +22,9 @@ from pocketmq.model.batch import Destination
 from pocketmq.model.errors import BrokerError
 from pocketmq.model.message import StoredMessage
 from pocketmq.rpc.v1.status import wire_status
-from tests.fakes.rows import Row, batch
-from tests.fakes.store_broker import StoreBroker, store_broker
-from tests.fakes.store_language import STORE_HOST, put_row
+from tests.kit.rows import Row, batch
+from tests.kit.store_broker import StoreBroker, store_broker
+from tests.kit.store_language import STORE_HOST, put_row
 
 Found = TypeVar("Found")
 STORED_MS = 1_795_221_315_627

@@ -13,8 +13,8 @@ from pocketmq.model.administration import MovedOffset
 from pocketmq.model.message import StoredMessage
 from pocketmq.rpc.v1.stored_reply import proto_message
 from tests.cli.local_broker import STORED_MS, stored
-from tests.fakes.golden_log import record_positions
 from tests.golden_stores import GoldenStores
+from tests.kit.golden_log import record_positions
 
 FIELDS = """topic queue_id queue_offset physical_offset store_size message_id offset_message_id keys
 properties body body_text body_crc system_flag flag reconsume_times born_timestamp_ms born_host

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from pocketmq.cli.output import Column, Output, PrintedRows, at, columns, moment
-from tests.fakes.terminal import Terminal
+from tests.kit.terminal import Terminal
 
 COLUMNS = columns("name", "size")
 

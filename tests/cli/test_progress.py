@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from pocketmq.cli.output import REDRAW_SECONDS, amount, progress
-from tests.fakes.terminal import Terminal
+from tests.kit.terminal import Terminal
 
 DRAWN = "\r"
 """What every drawing begins with."""

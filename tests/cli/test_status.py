@@ -19,7 +19,7 @@ from pocketmq.rpc.pb import admin_pb2 as pb
 from pocketmq.services.admin.status import Process, store_status
 from tests.cli.command_line import run
 from tests.cli.local_broker import STATUS, LocalBroker
-from tests.fakes.terminal import Terminal
+from tests.kit.terminal import Terminal
 
 
 def test_programs_get_every_number(broker: LocalBroker) -> None:

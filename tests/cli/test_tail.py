@@ -9,7 +9,7 @@ from pocketmq.model.batch import Destination
 from pocketmq.rpc.pb import broker_pb2 as pb
 from tests.cli.command_line import run
 from tests.cli.local_broker import LocalBroker
-from tests.fakes.store_language import STORE_HOST, put_row
+from tests.kit.store_language import STORE_HOST, put_row
 
 
 def test_the_command_prints_and_commits_nothing(broker: LocalBroker) -> None:

@@ -14,8 +14,8 @@ from pocketmq.model.administration import (
     SettingRow,
     TopicChange,
 )
-from tests.fakes.clock import START_MS
 from tests.rpc.desk import Desk, opened_desk
+from tests.sim.clock import START_MS
 
 
 @pytest.fixture

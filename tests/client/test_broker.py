@@ -11,7 +11,7 @@ from pocketmq.format.record import decode_record
 from pocketmq.model.administration import QueueState
 from pocketmq.model.batch import PutStatus
 from pocketmq.model.reading import Bound, PullStatus
-from tests.fakes.store_language import STORE_HOST
+from tests.kit.store_language import STORE_HOST
 from tests.rpc.desk import Desk, opened_desk
 
 

@@ -15,7 +15,7 @@ from pocketmq.rpc.own.server import OwnServer
 from pocketmq.rpc.service import DETAILS_KEY, Service, method
 from pocketmq.rpc.v1.service_table import BROKER
 from pocketmq.rpc.v1.status import refuse
-from tests.fakes.store_broker import running
+from tests.kit.store_broker import running
 from tests.rpc.desk import Desk, opened_desk
 
 

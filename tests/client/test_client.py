@@ -25,7 +25,7 @@ from pocketmq.client import (
 )
 from pocketmq.client.async_client import MessageIds
 from pocketmq.rpc.own.server import OwnServer
-from tests.fakes.store_broker import running, store_broker
+from tests.kit.store_broker import running, store_broker
 
 THREADS = 8
 TASKS = 100

@@ -25,7 +25,7 @@ from pocketmq.rpc.own.server import OwnServer
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.service import DETAILS_KEY
 from pocketmq.rpc.v1.status import wire_status
-from tests.fakes.store_broker import running, store_broker
+from tests.kit.store_broker import running, store_broker
 
 BUSY = errors.StoreBusy(held_ms=1, limit_ms=1)
 NO_WAY = "failed to connect to all addresses; last error: remote host: X"

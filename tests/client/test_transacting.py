@@ -14,7 +14,7 @@ from pocketmq.client import (
     Resolution,
     errors,
 )
-from tests.fakes.store_language import until
+from tests.kit.store_language import until
 from tests.rpc.desk import Desk, opened_desk
 from tests.rpc.v1.test_transacting import pass_time, pulled
 

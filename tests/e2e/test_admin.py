@@ -12,7 +12,7 @@ import pytest
 
 from pocketmq.client import AsyncClient
 from tests.e2e.daemon import Daemon, Served, pocketmq
-from tests.fakes.golden_log import files_below
+from tests.kit.golden_log import files_below
 
 
 @pytest.fixture(scope="module")

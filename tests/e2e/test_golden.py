@@ -8,8 +8,8 @@ import pytest
 
 from pocketmq.client import AsyncClient, ClientError, KeyQuery
 from tests.e2e.daemon import Daemon, messages_of
-from tests.fakes.golden_log import carries, shown, wanted
 from tests.golden_stores import GoldenStores
+from tests.kit.golden_log import carries, shown, wanted
 
 STORES = ["basic", "semantics", "propcrc", "cqext", "rebuild-base", "v533"]
 PRE_BLANK_SIZE = 0x7FFFFFFF

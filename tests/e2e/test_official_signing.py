@@ -13,7 +13,7 @@ import pytest
 
 from pocketmq.model.access import User
 from pocketmq.tools.users import changed_roster
-from tests.fakes.users import grant_of
+from tests.kit.users import grant_of
 from tests.running_broker import RunningBroker, broker_with
 
 CLIENT: Final = str(Path(__file__).parent / "official" / "signing.py")

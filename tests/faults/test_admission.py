@@ -15,7 +15,7 @@ from pocketmq.client import AsyncClient, ClientError, Message, PullQuery
 from pocketmq.rpc.admission import DEFAULT_LIMITS, CallClass
 from pocketmq.rpc.own.server import OwnServer
 from tests.e2e.daemon import LATE_FACTOR, is_busy
-from tests.fakes.store_broker import StoreBroker, running, store_broker
+from tests.kit.store_broker import StoreBroker, running, store_broker
 
 SLOTS: Final = 8
 REFUSALS: Final = 100

@@ -16,7 +16,6 @@ from pocketmq.model.message import (
 )
 from pocketmq.model.system_topics import TIMER_TOPIC
 from pocketmq.model.topic import HALF_TOPIC, OP_HALF_TOPIC
-from tests.fakes.golden_log import open_log
 from tests.faults.checkers import (
     COMMIT,
     GIVEN_UP_TOPIC,
@@ -28,6 +27,7 @@ from tests.faults.checkers import (
     transactions,
 )
 from tests.golden_stores import GoldenStores
+from tests.kit.golden_log import open_log
 
 WAYS: Final = (TIMER_TOPIC,)
 Records = list[StoredMessage]

@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from tests.fakes.churn import ChurnTally, churn
+from tests.models.churn import ChurnTally, churn
 
 SEED: Final = int(os.environ.get("POCKETMQ_SEED", "2000000"))
 DELETES: Final = 1_000

@@ -15,8 +15,8 @@ import pytest
 from pocketmq.format.record import RECORD_HEAD, BadRecord, check_record, split_record
 from pocketmq.model.errors import StoreDamaged
 from pocketmq.store.recovery import recovery_plan
-from tests.fakes.damaged_image import Seen, Stock, file_of, flip, stocked, write
-from tests.fakes.disk_image import Image
+from tests.kit.damaged_image import Seen, Stock, file_of, flip, stocked, write
+from tests.sim.disk_image import Image
 
 FILE_SIZE = 4_096
 COUNT = 180

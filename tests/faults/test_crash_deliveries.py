@@ -6,7 +6,7 @@ scripts/torture/run deliveries adds power cuts everywhere, and other orders of t
 
 import pytest
 
-from tests.fakes.crash_deliveries import CASES, COPIES, WRITTEN, crashes, lived_on
+from tests.sim.crash_deliveries import CASES, COPIES, WRITTEN, crashes, lived_on
 
 STATES_MIN = 3
 """Distinct ones of a case: before, with what it puts, and with all that follows."""

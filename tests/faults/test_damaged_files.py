@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.fakes.damaged_image import Seen, Stock, cut, file_of, flip, stocked, write
-from tests.fakes.disk_image import SECTOR, Image
+from tests.kit.damaged_image import Seen, Stock, cut, file_of, flip, stocked, write
+from tests.sim.disk_image import SECTOR, Image
 
 SEED = 20261121
 LOG = "/commitlog/"

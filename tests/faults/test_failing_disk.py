@@ -22,11 +22,11 @@ from pocketmq.files.disk import Disk
 from pocketmq.model.errors import BrokerError, StoreFailed
 from pocketmq.store.message_store import MessageStore, open_store
 from tests.e2e.daemon import Daemon, bodies_of
-from tests.fakes.clock import FakeClock
-from tests.fakes.failing_os import FailingOs, Fault
-from tests.fakes.quick_disk import open_files
-from tests.fakes.store_language import TalkingStore, queue_bodies, small_settings, until
 from tests.faults.lives import can_trace
+from tests.kit.store_language import TalkingStore, queue_bodies, small_settings, until
+from tests.sim.clock import FakeClock
+from tests.sim.failing_os import FailingOs, Fault
+from tests.sim.quick_disk import open_files
 
 HALF_FILE = "h" * 2_000
 CALLS_MIN = {errno.EIO: 400, errno.ENOSPC: 200, errno.EROFS: 200}

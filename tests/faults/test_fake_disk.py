@@ -8,8 +8,8 @@ import pytest
 
 from pocketmq.files.disk import Disk
 from pocketmq.model.errors import DiskFull, FsyncFailed, StorageError, StoreLocked
-from tests.fakes.disk import SimDisk
-from tests.fakes.disk_image import SECTOR, Image
+from tests.sim.disk import SimDisk
+from tests.sim.disk_image import SECTOR, Image
 
 HOME = Path("/home")
 FILE = HOME / "file"

@@ -21,9 +21,9 @@ from pocketmq.files.disk import Disk
 from pocketmq.model.errors import DiskFull
 from pocketmq.store.message_store import MessageStore, open_store
 from tests.e2e.daemon import Daemon, is_busy, messages_of
-from tests.fakes.clock import FakeClock, at
-from tests.fakes.failing_os import FailingOs
-from tests.fakes.store_language import TalkingStore, queue_bodies, small_settings, until
+from tests.kit.store_language import TalkingStore, queue_bodies, small_settings, until
+from tests.sim.clock import FakeClock, at
+from tests.sim.failing_os import FailingOs
 
 CYCLES = 60
 """Fillings of the small store; each meets the end of room at another call."""

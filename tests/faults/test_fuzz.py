@@ -28,10 +28,10 @@ from pocketmq.format.table_json import decode_rows, encode_table
 from pocketmq.metrics.logs import start_logs
 from pocketmq.model.errors import BrokerError
 from pocketmq.rpc.pb import broker_pb2 as pb
-from tests.fakes.mutated import mutated
-from tests.fakes.records import record
-from tests.fakes.store_broker import StoreBroker, store_broker
 from tests.faults.requests import TEXTS, put
+from tests.kit.mutated import mutated
+from tests.kit.records import record
+from tests.kit.store_broker import StoreBroker, store_broker
 
 SEED: Final = int(os.environ.get("SEED", "1"))
 REQUESTS: Final = 8_000

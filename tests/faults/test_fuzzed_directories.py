@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.fuzzed_directory import made, tried
+from tests.kit.fuzzed_directory import made, tried
 
 CASES = 200
 PORTIONS = 8

@@ -17,10 +17,10 @@ from pocketmq.model.reading import PullResult, ReadRange
 from pocketmq.store.message_store import MessageStore, open_store
 from pocketmq.store.read.cold_read import value_of
 from pocketmq.store.settings import StoreSettings
-from tests.fakes.clock import FakeClock
-from tests.fakes.quick_disk import QuickDisk
-from tests.fakes.store_golden import golden_copy, golden_sizes
 from tests.golden_stores import GoldenStores
+from tests.kit.store_golden import golden_copy, golden_sizes
+from tests.sim.clock import FakeClock
+from tests.sim.quick_disk import QuickDisk
 
 LOST_THERE = {
     "crash-kill": 0,

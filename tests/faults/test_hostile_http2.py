@@ -21,7 +21,7 @@ from h2.exceptions import ProtocolError
 
 from pocketmq.rpc.pb import broker_pb2 as pb
 from tests.e2e.daemon import LATE_FACTOR, Daemon, is_busy
-from tests.fakes.raw_http2 import CONTINUATION, HEADERS, PING, RawClient
+from tests.kit.raw_http2 import CONTINUATION, HEADERS, PING, RawClient
 
 SEED: Final = int(os.environ.get("SEED", "1"))
 GROWTH_MAX: Final = {"own": 64 * 1024 * 1024, "grpcio": 256 * 1024 * 1024}

@@ -22,8 +22,8 @@ from pocketmq.model.errors import StorageError, StrayFile, TableUnreadable
 from pocketmq.rebuild.log_files import find_log_files, find_readable_files
 from pocketmq.tools.lag import group_lags
 from pocketmq.tools.verify.verification import verify
-from tests.fakes.backed_up import SIZES, stocked
-from tests.fakes.store_language import store_at
+from tests.kit.backed_up import SIZES, stocked
+from tests.kit.store_language import store_at
 
 ODD: list[Any] = [
     *(None, True, -1, 0, 2**31 - 1, 2**31, 2**63 - 1, 2**63, 1.5, "", "x", [], [1], {}, {"a": 1}),

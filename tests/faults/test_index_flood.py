@@ -24,8 +24,8 @@ from pocketmq.format.java_hash import java_hash
 from pocketmq.format.send_request import MESSAGES_MAX
 from pocketmq.log.index_file import BROKEN, IndexFile
 from pocketmq.rpc.pb import broker_pb2 as pb
-from tests.fakes.quick_disk import QuickDisk
-from tests.fakes.store_broker import StoreBroker, store_broker
+from tests.kit.store_broker import StoreBroker, store_broker
+from tests.sim.quick_disk import QuickDisk
 
 SEED: Final = int(os.environ.get("SEED", "1"))
 KEYS: Final = ["".join(pairs) for pairs in product(("Aa", "BB"), repeat=12)]

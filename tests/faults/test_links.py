@@ -19,9 +19,9 @@ from pocketmq.model.roster import Roster
 from pocketmq.store.tables.users import UserTable
 from pocketmq.tools.store_access import check_access
 from pocketmq.tools.users import changed_roster
-from tests.fakes.backed_up import backed_up, restored, stocked
-from tests.fakes.golden_log import files_below
-from tests.fakes.store_language import store_at
+from tests.kit.backed_up import backed_up, restored, stocked
+from tests.kit.golden_log import files_below
+from tests.kit.store_language import store_at
 
 SECRET = b"what lies beside the store"
 FILES = (

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from tests.fakes.loop import Deadlock, SeededLoop, run_seeded
+from tests.sim.loop import Deadlock, SeededLoop, run_seeded
 
 
 def trace_of(seed: int) -> list[str]:

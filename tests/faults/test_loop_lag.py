@@ -21,8 +21,8 @@ from pocketmq.client import AsyncClient, KeyQuery, Message, PullQuery, Shape, Wa
 from pocketmq.files.disk import Disk
 from pocketmq.model.reading import PullStatus
 from tests.e2e.daemon import LATE_FACTOR, LATE_S, Daemon, is_busy
-from tests.fakes.store_language import store_at
 from tests.faults.lives import words
+from tests.kit.store_language import store_at
 
 MIB: Final = 1024 * 1024
 DIRTY_BYTES: Final = 96 * MIB

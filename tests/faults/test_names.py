@@ -25,10 +25,10 @@ from pocketmq.format.names import queue_directory, queue_id_from_name
 from pocketmq.format.table_json import decode_table, encode_table
 from pocketmq.model.errors import BrokerError, IllegalTopic
 from pocketmq.rpc.pb import broker_pb2 as pb
-from tests.fakes.records import entry
-from tests.fakes.store_broker import StoreBroker, store_broker
-from tests.fakes.store_language import store_at
 from tests.faults.requests import TEXTS, good_request, put, ways_to
+from tests.kit.records import entry
+from tests.kit.store_broker import StoreBroker, store_broker
+from tests.kit.store_language import store_at
 
 SEED: Final = int(os.environ.get("SEED", "1"))
 CORPUS_MIN: Final = 500

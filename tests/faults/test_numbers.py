@@ -17,8 +17,8 @@ from google.protobuf.message import Message
 from pocketmq.format.send_request import MESSAGES_MAX
 from pocketmq.rpc.admission import CallClass
 from pocketmq.rpc.pb import broker_pb2 as pb
-from tests.fakes.store_broker import StoreBroker, store_broker
 from tests.faults.requests import field_at, good_request, put, ways_to
+from tests.kit.store_broker import StoreBroker, store_broker
 
 SEED: Final = int(os.environ.get("SEED", "1"))
 REQUESTS_MIN: Final = 12_000

@@ -1,15 +1,15 @@
 """D1: the store loses power at any call of the disk, and keeps what it promised.
 
 Lives of the real store on a simulated disk; at random calls crash states are taken (any subset of
-what was not durable, see tests/fakes/disk.py), each is started by the real recovery, with further
+what was not durable, see tests/sim/disk.py), each is started by the real recovery, with further
 cuts on the way, and looked at by checkers that share no code with the store.
 scripts/torture/run crash goes on for as long as it is told to.
 """
 
 import pytest
 
-from tests.fakes.crash_lives import Budgeted, live_on
-from tests.fakes.crash_recovery import Tally, figures
+from tests.sim.crash_lives import Budgeted, live_on
+from tests.sim.crash_recovery import Tally, figures
 
 STATES = 10_000
 """About 2.5 ms each."""

@@ -17,7 +17,7 @@ from pocketmq.model.errors import RequestError
 from pocketmq.model.message import RESERVED_PROPERTIES
 from pocketmq.model.names import PROPERTY_COUNT_MAX, check_property
 from pocketmq.rpc.pb import broker_pb2 as pb
-from tests.fakes.store_broker import StoreBroker, store_broker
+from tests.kit.store_broker import StoreBroker, store_broker
 
 SEED: Final = int(os.environ.get("SEED", "1"))
 CASES: Final = 100_000

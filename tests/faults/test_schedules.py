@@ -21,7 +21,7 @@ from pocketmq.store.write.allocation import Allocation
 from pocketmq.store.write.commit import Commit
 from pocketmq.store.write.durability import Durability
 from pocketmq.store.write.writing import Writing
-from tests.fakes.schedules import Tally, play
+from tests.sim.schedules import Tally, play
 
 SEED: Final = int(os.environ.get("POCKETMQ_SEED", "1000000"))
 SCHEDULES: Final = 2_000

@@ -20,10 +20,10 @@ from pocketmq.log.checkpoint import FlushedMark, StoreCheckpoint
 from pocketmq.log.commit_log import CommitLog
 from pocketmq.model.errors import StorageError
 from pocketmq.store.tables.removed_queues import RemovedQueues
-from tests.fakes.disk import SimDisk
-from tests.fakes.disk_image import Image
-from tests.fakes.quick_disk import QuickDisk
-from tests.fakes.records import record
+from tests.kit.records import record
+from tests.sim.disk import SimDisk
+from tests.sim.disk_image import Image
+from tests.sim.quick_disk import QuickDisk
 
 DRAWS = 64
 HOME = Path("/store/config")

@@ -10,11 +10,11 @@ import pytest
 from pocketmq.model.batch import Destination
 from pocketmq.model.errors import DiskFull, RecordTooLarge
 from pocketmq.store.message_store import open_store
-from tests.fakes.disk import SimDisk
-from tests.fakes.loop import SeededLoop, run_seeded
-from tests.fakes.model_walk import shortest, walk
-from tests.fakes.rows import batch
-from tests.fakes.store_language import STORE_HOST, put_row, small_settings
+from tests.kit.rows import batch
+from tests.kit.store_language import STORE_HOST, put_row, small_settings
+from tests.models.model_walk import shortest, walk
+from tests.sim.disk import SimDisk
+from tests.sim.loop import SeededLoop, run_seeded
 
 SEED: Final = int(os.environ.get("POCKETMQ_SEED", "3000000"))
 WALKS: Final = 1_000

@@ -13,7 +13,7 @@ from pocketmq.files.mapped_file import (
     MappedFile,
 )
 from pocketmq.model.errors import Corruption, DiskFull
-from tests.fakes.quick_disk import QuickDisk, full_disk
+from tests.sim.quick_disk import QuickDisk, full_disk
 
 KIB = 1024
 SIZE = 1024 * KIB

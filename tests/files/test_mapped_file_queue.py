@@ -8,7 +8,7 @@ import pytest
 from pocketmq.files.mapped_file import MappedFile
 from pocketmq.files.mapped_file_queue import MappedFileQueue
 from pocketmq.model.errors import DiskFull, NotAStore, StoreGap, WrongFileSize
-from tests.fakes.quick_disk import QuickDisk, full_disk
+from tests.sim.quick_disk import QuickDisk, full_disk
 
 SIZE = 100
 

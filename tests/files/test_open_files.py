@@ -10,7 +10,7 @@ from pocketmq.files.disk_errors import close_all
 from pocketmq.files.mapped_file import MappedFile
 from pocketmq.files.memory import PageMemory, TransientPool
 from pocketmq.files.open_files import OpenFiles
-from tests.fakes.quick_disk import QuickDisk
+from tests.sim.quick_disk import QuickDisk
 
 SHELF_SIZE = 4096
 

@@ -6,8 +6,8 @@ import pytest
 
 from pocketmq.files.table_file import TableFile
 from pocketmq.model.errors import DiskFull, FsyncFailed
-from tests.fakes.disk import SimDisk
-from tests.fakes.quick_disk import PowerCut, QuickDisk, full_disk
+from tests.sim.disk import SimDisk
+from tests.sim.quick_disk import PowerCut, QuickDisk, full_disk
 
 
 def parse(content: bytes) -> str:

@@ -7,8 +7,8 @@ import pytest
 from pocketmq.filter.subscriptions import NO_BITS, read_subscriptions
 from pocketmq.format.properties import encode_properties
 from pocketmq.format.table_json import encode_table
-from tests.fakes.records import record
 from tests.golden_stores import GoldenStores
+from tests.kit.records import record
 
 RECORD = record(0, properties=encode_properties({"a": "7"}))
 

@@ -10,7 +10,7 @@ from pocketmq.format.properties import decode_properties, encode_properties
 from pocketmq.model.batch import Destination
 from pocketmq.model.errors import OriginUnknown
 from pocketmq.model.system_topics import dead, revived, sent_back
-from tests.fakes.rows import Row, encoded
+from tests.kit.rows import Row, encoded
 
 HOST = b"\x7f\0\0\1\0\0\x1f\x91"
 SENT = {"UNIQ_KEY": "A", "WAIT": "true", "KEYS": "k", "TAGS": "t", "own": "x", "CLUSTER": "c"}

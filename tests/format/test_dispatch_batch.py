@@ -15,7 +15,7 @@ from pocketmq.model.message import (
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
 )
-from tests.fakes.records import entry, made_ahead
+from tests.kit.records import entry, made_ahead
 
 runs = some.lists(
     some.tuples(some.sampled_from("TUV"), some.integers(0, 2), some.sampled_from([0, 4, 8, 12]))

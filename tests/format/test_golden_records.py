@@ -27,9 +27,9 @@ from pocketmq.model.batch import Destination
 from pocketmq.model.finding import ScanEnd
 from pocketmq.model.message import PROPERTY_CRC, StoredMessage
 from pocketmq.model.store_shape import DelayLevels
-from tests.fakes.records import columns_of
-from tests.fakes.rows import Row, encoded
 from tests.golden_stores import GoldenStores
+from tests.kit.records import columns_of
+from tests.kit.rows import Row, encoded
 
 STORES = ["basic", "semantics", "propcrc", "cqext", "rebuild-base", "v533"]
 

@@ -27,10 +27,10 @@ from pocketmq.format.record_scan import RecordScan
 from pocketmq.model.message import FLAG_COMPRESSED
 from pocketmq.rebuild.log_files import LogFile
 from pocketmq.tools.selection import LogSearch, Selection
-from tests.fakes.column_values import by_column, one_by_one, values_of
-from tests.fakes.log_bytes import IPV4, IPV6, LogBytes, golden_files
-from tests.fakes.odd_records import records
 from tests.golden_stores import GoldenStores
+from tests.kit.column_values import by_column, one_by_one, values_of
+from tests.kit.log_bytes import IPV4, IPV6, LogBytes, golden_files
+from tests.kit.odd_records import records
 
 TYPES = {STRING, BINARY, INT32, INT64, STRINGS, STRING_BY_STRING}
 

@@ -13,8 +13,8 @@ from pocketmq.format.properties import (
     property_text,
 )
 from pocketmq.format.record import split_record
-from tests.fakes.golden_log import record_positions
 from tests.golden_stores import GoldenStores
+from tests.kit.golden_log import record_positions
 
 NAMES = ("a", "b", "ab")
 BLOCKS = st.lists(

@@ -18,9 +18,9 @@ from pocketmq.format.record import BadRecord, split_record
 from pocketmq.model.batch import Destination
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.model.system_topics import TIMER_TOPIC, revive_topic
-from tests.fakes.golden_log import open_log
-from tests.fakes.rows import Row, encoded
 from tests.golden_stores import GoldenStores
+from tests.kit.golden_log import open_log
+from tests.kit.rows import Row, encoded
 
 TOPIC = revive_topic("GoldCluster")
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0\1\2"), min_size=1, max_size=9)

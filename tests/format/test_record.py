@@ -41,7 +41,7 @@ from pocketmq.model.message import (
     has_queue_offset,
 )
 from pocketmq.model.store_shape import DelayLevels
-from tests.fakes.rows import Row, batch, encoded
+from tests.kit.rows import Row, batch, encoded
 
 STORE_HOST = host_from_text("192.168.1.10:10911")
 BORN_HOST = host_from_text("127.0.0.1:54321")

@@ -28,8 +28,8 @@ from pocketmq.model.message import (
 )
 from pocketmq.model.store_shape import DelayLevels
 from pocketmq.model.topic import SCHEDULE_TOPIC
-from tests.fakes.records import HOST, TIME_MS, columns_of, record
-from tests.fakes.rows import Row, batch, encoded
+from tests.kit.records import HOST, TIME_MS, columns_of, record
+from tests.kit.rows import Row, batch, encoded
 
 BASE = 131_072
 """Physical offset of the first byte of the file."""

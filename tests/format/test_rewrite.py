@@ -30,10 +30,10 @@ from pocketmq.model.system_topics import (
     timed,
 )
 from pocketmq.model.topic import SCHEDULE_TOPIC
-from tests.fakes.golden_log import open_log
-from tests.fakes.records import BORN_HOST, HOST, record
-from tests.fakes.rows import Row, encoded
 from tests.golden_stores import GoldenStores
+from tests.kit.golden_log import open_log
+from tests.kit.records import BORN_HOST, HOST, record
+from tests.kit.rows import Row, encoded
 
 LEVEL_COUNT = 18
 BACK_TOPIC = "%RETRY%retry-group"

@@ -7,7 +7,7 @@ import pytest
 from pocketmq.format.roster_json import decode_roster, encode_roster
 from pocketmq.model.access import User
 from pocketmq.model.roster import Roster
-from tests.fakes.users import grant_of
+from tests.kit.users import grant_of
 
 ROSTER = Roster(
     [User("admin", "s1", is_admin=True), User("app", "s2", is_enabled=False)],

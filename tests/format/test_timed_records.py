@@ -19,9 +19,9 @@ from pocketmq.format.timed_records import (
 )
 from pocketmq.model.batch import Destination
 from pocketmq.model.system_topics import TIMER_TOPIC
-from tests.fakes.rows import Row, encoded
-from tests.fakes.store_language import BORN_HOST, STORE_HOST
 from tests.golden_stores import GoldenStores
+from tests.kit.rows import Row, encoded
+from tests.kit.store_language import BORN_HOST, STORE_HOST
 
 HOST = bytes((10, 0, 0, 1, 0, 0, 42, 159))
 

@@ -14,8 +14,8 @@ from pocketmq.model.errors import PropertiesTooLarge
 from pocketmq.model.message import OFFSET_MAX, TRANSACTION_COMMIT
 from pocketmq.model.system_topics import QueuePlace
 from pocketmq.model.topic import GIVEN_UP_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
-from tests.fakes.rows import Row, batch
-from tests.fakes.store_language import BORN_HOST, BORN_MS, STORE_HOST
+from tests.kit.rows import Row, batch
+from tests.kit.store_language import BORN_HOST, BORN_MS, STORE_HOST
 
 OFFSETS = st.integers(0, OFFSET_MAX)
 TEXTS = st.text(st.characters(exclude_characters="\x01\x02", codec="utf-8"), min_size=1)

@@ -15,8 +15,8 @@ from pocketmq.log.checkpoint import (
     StoreCheckpoint,
 )
 from pocketmq.model.errors import DiskFull, FsyncFailed
-from tests.fakes.quick_disk import QuickDisk, full_disk
 from tests.golden_stores import NAMES, GoldenStores
+from tests.sim.quick_disk import QuickDisk, full_disk
 
 SAMPLE = CheckpointValues(1700000000123, 1700000000456, 0, 0, 285, 0)
 SAMPLE_BYTES = bytes.fromhex("0000018bcfe5687b 0000018bcfe569c8" + 16 * "00" + "000000000000011d")

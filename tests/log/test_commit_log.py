@@ -10,10 +10,10 @@ from pocketmq.format.record import MAGIC_BLANK, SIZE_AND_MAGIC, decode_record
 from pocketmq.log.commit_log import DRAFT_NAME, CommitLog, LogScan
 from pocketmq.model.errors import DiskFull, StoreGap
 from pocketmq.model.finding import ScanEnd
-from tests.fakes.golden_log import open_log
-from tests.fakes.quick_disk import QuickDisk, full_disk
-from tests.fakes.records import record
 from tests.golden_stores import GoldenStores
+from tests.kit.golden_log import open_log
+from tests.kit.records import record
+from tests.sim.quick_disk import QuickDisk, full_disk
 
 SIZE = 1024
 SMALLEST = len(record(0))

@@ -13,9 +13,9 @@ from pocketmq.format.consume_unit import PRE_BLANK, UNIT, UNIT_SIZE
 from pocketmq.log.consume_queue import ConsumeQueue
 from pocketmq.model.batch import Written
 from pocketmq.model.errors import DiskFull, NotAStore, StoreGap
-from tests.fakes.golden_log import files_below
-from tests.fakes.quick_disk import QuickDisk, full_disk
-from tests.fakes.records import Records, entry, joined
+from tests.kit.golden_log import files_below
+from tests.kit.records import Records, entry, joined
+from tests.sim.quick_disk import QuickDisk, full_disk
 
 UNITS = 5
 SIZE = UNITS * UNIT_SIZE

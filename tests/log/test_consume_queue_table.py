@@ -23,10 +23,10 @@ from pocketmq.model.message import (
     QueueKey,
 )
 from pocketmq.model.topic import QUARANTINE_TOPIC
-from tests.fakes.golden_log import files_below, golden_entries
-from tests.fakes.quick_disk import QuickDisk
-from tests.fakes.records import Records, batches, columns_of, entry, of_three_queues, store_time
 from tests.golden_stores import GoldenStores
+from tests.kit.golden_log import files_below, golden_entries
+from tests.kit.records import Records, batches, columns_of, entry, of_three_queues, store_time
+from tests.sim.quick_disk import QuickDisk
 
 SIZE = 5 * UNIT_SIZE
 

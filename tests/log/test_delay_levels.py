@@ -9,9 +9,9 @@ from pocketmq.format.consume_unit import UNIT
 from pocketmq.log.delay_levels import written_levels
 from pocketmq.model.store_shape import DEFAULT_DELAY_LEVELS
 from pocketmq.store.recovery.geometry import fit_to_disk
-from tests.fakes.store_golden import golden_sizes
-from tests.fakes.store_language import small_settings
 from tests.golden_stores import GoldenStores
+from tests.kit.store_golden import golden_sizes
+from tests.kit.store_language import small_settings
 
 LOG_FILE_BYTES = 262_144
 SHOWN = "2s 7s 11s 60s 10800s 14400s 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"

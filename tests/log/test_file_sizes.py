@@ -7,9 +7,9 @@ import pytest
 from pocketmq.files.disk import Disk
 from pocketmq.log.file_sizes import shown_sizes
 from pocketmq.model.errors import WrongFileSize
-from tests.fakes.golden_log import files_below
-from tests.fakes.log_bytes import LogBytes
-from tests.fakes.store_language import store_at
+from tests.kit.golden_log import files_below
+from tests.kit.log_bytes import LogBytes
+from tests.kit.store_language import store_at
 
 
 def a_log(directory: Path, count: int) -> Path:

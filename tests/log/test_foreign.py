@@ -15,12 +15,12 @@ from pocketmq.tools.install import stage_and_install
 from pocketmq.tools.rebuild import plan_rebuild
 from pocketmq.tools.repair.planning import plan_repair
 from pocketmq.tools.repair.repair import repair_store
-from tests.fakes.golden_log import files_below
-from tests.fakes.quick_disk import QuickDisk
-from tests.fakes.store_golden import golden_sizes
-from tests.fakes.store_language import small_settings
-from tests.fakes.tool_sizes import golden_tool_sizes
 from tests.golden_stores import NAMES, SPECIAL_NAMES, GoldenStores
+from tests.kit.golden_log import files_below
+from tests.kit.store_golden import golden_sizes
+from tests.kit.store_language import small_settings
+from tests.kit.tool_sizes import golden_tool_sizes
+from tests.sim.quick_disk import QuickDisk
 
 ROCKSDB = "CURRENT", "IDENTITY", "LOCK", "MANIFEST-000005", "OPTIONS-000009"
 """The files of a RocksDB, as a broker of 5.5.0 leaves them."""

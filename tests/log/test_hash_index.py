@@ -25,10 +25,10 @@ from pocketmq.model.message import (
     TRANSACTION_ROLLBACK,
 )
 from pocketmq.model.stats import Counter
-from tests.fakes.golden_log import files_below, golden_entries, index_contents
-from tests.fakes.quick_disk import QuickDisk, full_disk
-from tests.fakes.records import TIME_MS, Records, batches, entry, store_time
 from tests.golden_stores import GoldenStores
+from tests.kit.golden_log import files_below, golden_entries, index_contents
+from tests.kit.records import TIME_MS, Records, batches, entry, store_time
+from tests.sim.quick_disk import QuickDisk, full_disk
 
 GEOMETRY = IndexGeometry(4, 6)
 """Four slots; a file takes five entries."""

@@ -22,8 +22,8 @@ from pocketmq.format.index_layout import (
 )
 from pocketmq.log.index_file import IndexFile
 from pocketmq.model.errors import Corruption, DiskFull
-from tests.fakes.quick_disk import QuickDisk, full_disk
-from tests.fakes.records import TIME_MS
+from tests.kit.records import TIME_MS
+from tests.sim.quick_disk import QuickDisk, full_disk
 
 GEOMETRY = IndexGeometry(10, 8)
 

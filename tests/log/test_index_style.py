@@ -23,9 +23,9 @@ from pocketmq.log.hash_index import HashIndex
 from pocketmq.log.index_style import written_styles
 from pocketmq.model.message import KEYS, TAGS, UNIQUE_KEY
 from pocketmq.model.store_shape import DEFAULT_DELAY_LEVELS, DelayLevels
-from tests.fakes.quick_disk import QuickDisk
-from tests.fakes.records import record
 from tests.golden_stores import NAMES, GoldenStores
+from tests.kit.records import record
+from tests.sim.quick_disk import QuickDisk
 
 STYLES = pytest.mark.parametrize("style", [STYLE_5_3, STYLE_5_5])
 GEOMETRY = IndexGeometry(8, 200)

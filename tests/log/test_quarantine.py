@@ -12,8 +12,8 @@ from pocketmq.log.quarantine import (
     new_quarantine,
     unfinished_repair,
 )
-from tests.fakes.damaged_store import NOW_MS
-from tests.fakes.quick_disk import PowerCut, QuickDisk
+from tests.kit.damaged_store import NOW_MS
+from tests.sim.quick_disk import PowerCut, QuickDisk
 
 NOTE = {"reason": "torn"}
 

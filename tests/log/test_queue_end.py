@@ -28,8 +28,8 @@ from pocketmq.log.queue_end import (
 )
 from pocketmq.model.errors import Corruption, DiskFull, ReadFailed
 from pocketmq.model.message import QueueKey
-from tests.fakes.quick_disk import QuickDisk
-from tests.fakes.records import entry
+from tests.kit.records import entry
+from tests.sim.quick_disk import QuickDisk
 
 UNITS = 40
 SIZE = UNITS * UNIT_SIZE

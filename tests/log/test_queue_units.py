@@ -18,7 +18,7 @@ from pocketmq.log.queue_extension import QueueExtension
 from pocketmq.log.queue_units import QueueUnits
 from pocketmq.log.unit_buffer import UnitBuffer, UnitBuffers
 from pocketmq.model.errors import DiskFull
-from tests.fakes.quick_disk import QuickDisk, full_disk
+from tests.sim.quick_disk import QuickDisk, full_disk
 
 FOUR = 4
 FOUR_SIZE = FOUR * UNIT_SIZE

@@ -19,8 +19,8 @@ from pocketmq.log.store_directory import (
 )
 from pocketmq.model.errors import DiskFull, NotAStore, StoreTooNew
 from pocketmq.model.store_shape import RECORDED
-from tests.fakes.quick_disk import QuickDisk
 from tests.golden_stores import NAMES, GoldenStores
+from tests.sim.quick_disk import QuickDisk
 
 
 @pytest.fixture

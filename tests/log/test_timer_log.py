@@ -9,8 +9,8 @@ from pocketmq.files.disk import Disk
 from pocketmq.format.timer_layout import LOG_UNIT_SIZE, LOG_UNIT_TYPE, Units, units_per_file
 from pocketmq.log.timer_log import TimerLog, found_file_size
 from pocketmq.model.errors import DiskFull, StoreGap
-from tests.fakes.disk import SimDisk
 from tests.golden_stores import GoldenStores
+from tests.sim.disk import SimDisk
 
 DIRECTORY = Path("/timerlog")
 FILE_SIZE = 5 * LOG_UNIT_SIZE + 16

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from pocketmq.files.disk import Disk
 from pocketmq.log.timer_wheel import Numbers, Slot, TimerWheel
-from tests.fakes.disk import SimDisk
 from tests.golden_stores import GoldenStores
+from tests.sim.disk import SimDisk
 
 SLOTS = 64
 Adds = st.lists(

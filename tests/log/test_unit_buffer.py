@@ -12,9 +12,9 @@ from pocketmq.log.consume_queue_table import ConsumeQueueTable
 from pocketmq.log.unit_buffer import ALL_BYTES_MAX, UNITS_BYTES_MAX
 from pocketmq.model.batch import Written
 from pocketmq.model.errors import DiskFull
-from tests.fakes.golden_log import files_below
-from tests.fakes.quick_disk import QuickDisk, full_disk
-from tests.fakes.records import entry
+from tests.kit.golden_log import files_below
+from tests.kit.records import entry
+from tests.sim.quick_disk import QuickDisk, full_disk
 
 SIZE = 1_000 * UNIT_SIZE
 

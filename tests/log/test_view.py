@@ -11,10 +11,10 @@ from pocketmq.log.consume_queue_table import ConsumeQueueTable
 from pocketmq.log.hash_index import HashIndex
 from pocketmq.log.view import View
 from pocketmq.model.errors import DiskFull
-from tests.fakes.golden_log import files_below
-from tests.fakes.quick_disk import QuickDisk, full_disk
-from tests.fakes.records import batches, entry, joined, made_ahead, store_time
-from tests.fakes.records import of_three_queues as records
+from tests.kit.golden_log import files_below
+from tests.kit.records import batches, entry, joined, made_ahead, store_time
+from tests.kit.records import of_three_queues as records
+from tests.sim.quick_disk import QuickDisk, full_disk
 
 
 def queues(disk: QuickDisk, directory: Path) -> ConsumeQueueTable:

@@ -11,8 +11,8 @@ import pytest
 from pocketmq.metrics import http1
 from pocketmq.metrics.http1 import HttpPort, Site
 from pocketmq.model.page import Answer
-from tests.fakes.store_language import turns, until
-from tests.fakes.wire import Wire
+from tests.kit.store_language import turns, until
+from tests.sim.wire import Wire
 
 HOST = b"Host: x\r\n"
 

@@ -10,7 +10,7 @@ from pocketmq.model.consuming import Held
 from pocketmq.model.errors import Corruption
 from pocketmq.model.stats import Gauge
 from pocketmq.store.read.cold_read import Later, NowOrLater
-from tests.fakes.clock import START_MS, FakeClock
+from tests.sim.clock import START_MS, FakeClock
 
 
 class Desk:

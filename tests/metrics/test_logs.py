@@ -15,7 +15,7 @@ from pocketmq.metrics.logs import (
     RepeatLimit,
     start_logs,
 )
-from tests.fakes.terminal import Terminal
+from tests.kit.terminal import Terminal
 
 
 @pytest.fixture(autouse=True)

@@ -14,10 +14,10 @@ from pocketmq.model.errors import Corruption, DiskFull
 from pocketmq.model.message import StoredMessage
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import Later, NowOrLater
-from tests.fakes.clock import START_MS, FakeClock
-from tests.fakes.records import record
+from tests.kit.records import record
 from tests.metrics.contract import FULL, NATIVE, OWN, TIMER, Shown, compare, families
 from tests.metrics.whole_broker import whole_broker
+from tests.sim.clock import START_MS, FakeClock
 
 PUBLIC_ROWS = (*NATIVE, *OWN)
 

@@ -8,8 +8,8 @@ from pocketmq.model.administration import GroupSettings
 from pocketmq.model.consuming import ReceiveRequest
 from pocketmq.model.reading import PullResult, ReadRange
 from pocketmq.services.pull import PullRequest
-from tests.fakes.store_broker import store_broker
-from tests.fakes.store_language import turns
+from tests.kit.store_broker import store_broker
+from tests.kit.store_language import turns
 
 
 async def test_pulls_and_receives_are_counted_while_they_wait() -> None:

@@ -26,8 +26,8 @@ from pocketmq.services.retention import Retention, RetentionSettings
 from pocketmq.services.sessions.sessions import Sessions
 from pocketmq.services.transaction.checking import CheckRules
 from pocketmq.services.transaction.transactions import Transactions
-from tests.fakes.call import FakeCall
-from tests.fakes.store_language import STORE_HOST, TalkingStore, store_at
+from tests.kit.call import FakeCall
+from tests.kit.store_language import STORE_HOST, TalkingStore, store_at
 
 
 class WholeBroker:

@@ -21,7 +21,7 @@ from pocketmq.model.errors import (
 )
 from pocketmq.model.rights import KNOWN_MAX, Rights, Verdict
 from pocketmq.model.roster import Roster
-from tests.fakes.users import grant_of
+from tests.kit.users import grant_of
 
 HERE, THERE = b"\x0a\0\0\x07", b"\xc0\0\x02\x01"
 USER = User("app", "s")

@@ -20,7 +20,7 @@ from pocketmq.model.system_topics import (
     sent_back,
     timed,
 )
-from tests.fakes.origins import origin_of
+from tests.kit.origins import origin_of
 
 TOPICS = st.text("abcT_-%|0", min_size=1, max_size=20)
 PLACES = st.builds(QueuePlace, TOPICS, st.integers(0, INT32_MAX))

@@ -24,8 +24,9 @@ from pocketmq.model.message import (
 )
 from pocketmq.model.topic import QUARANTINE_TOPIC
 from pocketmq.rebuild.sequential import rebuild
-from tests.fakes.golden_log import files_below
-from tests.fakes.log_bytes import (
+from tests.golden_stores import GoldenStores
+from tests.kit.golden_log import files_below
+from tests.kit.log_bytes import (
     EVERYTHING,
     IPV4,
     SMALL,
@@ -37,9 +38,8 @@ from tests.fakes.log_bytes import (
     golden_settings,
     rebuilt_files,
 )
-from tests.fakes.records import record
-from tests.fakes.rows import Row, batch, encoded
-from tests.golden_stores import GoldenStores
+from tests.kit.records import record
+from tests.kit.rows import Row, batch, encoded
 
 CRC = replace(SMALL, check_crc=True)
 DAMAGES: dict[str, tuple[int, bytes]] = {

@@ -9,7 +9,8 @@ from pocketmq.rebuild.log_files import KnownShape, LogFile, find_log_files
 from pocketmq.rebuild.plan import map_here, plan_ranges, whole_files
 from pocketmq.rebuild.sequential import rebuild
 from tests.backfill.jobs import small_job, small_log
-from tests.fakes.log_bytes import (
+from tests.golden_stores import GoldenStores
+from tests.kit.log_bytes import (
     EVERYTHING,
     SMALL,
     LogBytes,
@@ -17,7 +18,6 @@ from tests.fakes.log_bytes import (
     golden_settings,
     rebuilt_files,
 )
-from tests.golden_stores import GoldenStores
 
 
 def estimated(files: list[LogFile], settings: KnownShape, upto: int) -> Estimate:

@@ -11,9 +11,9 @@ from pocketmq.rebuild.log_files import KnownShape, LogFile
 from pocketmq.rebuild.parallel import RebuildJob, rebuild_parallel
 from pocketmq.rebuild.plan import map_here
 from pocketmq.rebuild.sequential import rebuild
-from tests.fakes.golden_log import files_below
-from tests.fakes.log_bytes import EVERYTHING, golden_files, golden_settings
 from tests.golden_stores import GoldenStores
+from tests.kit.golden_log import files_below
+from tests.kit.log_bytes import EVERYTHING, golden_files, golden_settings
 
 VIEWS = ("consumequeue", "consumequeue_ext")
 

@@ -22,9 +22,9 @@ from pocketmq.rebuild.index_builder import (
     overlay,
     put_numbers,
 )
-from tests.fakes.golden_log import files_below
-from tests.fakes.log_bytes import TIME_MS
-from tests.fakes.quick_disk import QuickDisk
+from tests.kit.golden_log import files_below
+from tests.kit.log_bytes import TIME_MS
+from tests.sim.quick_disk import QuickDisk
 
 GEOMETRY = IndexGeometry(5, 12)
 

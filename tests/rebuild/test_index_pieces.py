@@ -19,8 +19,8 @@ from pocketmq.rebuild.index_pieces import (
 )
 from pocketmq.rebuild.plan import map_here
 from pocketmq.rebuild.staging import Staging
-from tests.fakes.golden_log import files_below
-from tests.fakes.log_bytes import SMALL, TIME_MS
+from tests.kit.golden_log import files_below
+from tests.kit.log_bytes import SMALL, TIME_MS
 
 
 def spooled(tmp_path: Path, counts: list[int]) -> Spools:

@@ -10,7 +10,8 @@ import pytest
 from pocketmq.rebuild.parallel import RebuildJob, rebuild_parallel
 from pocketmq.rebuild.plan import map_here
 from pocketmq.rebuild.sequential import rebuild
-from tests.fakes.log_bytes import (
+from tests.golden_stores import GoldenStores
+from tests.kit.log_bytes import (
     EVERYTHING,
     SMALL,
     LogBytes,
@@ -19,7 +20,6 @@ from tests.fakes.log_bytes import (
     rebuilt_files,
     views,
 )
-from tests.golden_stores import GoldenStores
 
 
 def job_of(golden: GoldenStores, name: str, out: Path, **options: Any) -> RebuildJob:

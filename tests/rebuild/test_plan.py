@@ -8,8 +8,8 @@ from pocketmq.model.errors import NotAStore, StoreGap, WrongFileSize
 from pocketmq.rebuild import plan
 from pocketmq.rebuild.log_files import find_log_files, records_end
 from pocketmq.rebuild.plan import Range, cut_points, map_here, plan_ranges
-from tests.fakes.log_bytes import EVERYTHING, LogBytes, golden_files
 from tests.golden_stores import GoldenStores
+from tests.kit.log_bytes import EVERYTHING, LogBytes, golden_files
 
 
 def log_of_seventy(tmp_path: Path) -> LogBytes:

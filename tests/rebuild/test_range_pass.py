@@ -15,7 +15,7 @@ from pocketmq.rebuild.range_pass import RangePass, RangeResult
 from pocketmq.rebuild.unit_files import QueueFiles, UnitWriter
 from pocketmq.walk.log_walk import NO_RECORD, Times
 from pocketmq.walk.reader import NO_FILE
-from tests.fakes.log_bytes import EVERYTHING, SMALL, TIME_MS, LogBytes
+from tests.kit.log_bytes import EVERYTHING, SMALL, TIME_MS, LogBytes
 
 
 class Seen(UnitWriter):

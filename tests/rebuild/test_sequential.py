@@ -17,8 +17,9 @@ from hypothesis import given, settings
 from pocketmq.rebuild.log_files import KnownShape
 from pocketmq.rebuild.sequential import rebuild
 from pocketmq.walk.reader import LogReader
-from tests.fakes.golden_log import files_below, index_contents
-from tests.fakes.log_bytes import (
+from tests.golden_stores import GoldenStores
+from tests.kit.golden_log import files_below, index_contents
+from tests.kit.log_bytes import (
     EVERYTHING,
     SMALL,
     TIME_MS,
@@ -30,9 +31,8 @@ from tests.fakes.log_bytes import (
     rebuilt_files,
     views,
 )
-from tests.fakes.odd_records import records
-from tests.fakes.records import record
-from tests.golden_stores import GoldenStores
+from tests.kit.odd_records import records
+from tests.kit.records import record
 
 IDENTICAL = (
     "basic", "semantics", "propcrc", "rebuild-base", "v533", "rebuild-all-full.after",

@@ -29,7 +29,7 @@ from pocketmq.rebuild.staging import (
 from pocketmq.rebuild.unit_files import QueueFiles, UnitWriter
 from pocketmq.walk.log_walk import Hole
 from pocketmq.walk.reader import Stop
-from tests.fakes.log_bytes import EVERYTHING, SMALL, LogBytes
+from tests.kit.log_bytes import EVERYTHING, SMALL, LogBytes
 
 
 def ranges_of(tmp_path: Path) -> list[Range]:

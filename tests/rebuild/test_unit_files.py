@@ -15,8 +15,8 @@ from pocketmq.model.errors import IllegalTopic
 from pocketmq.rebuild import unit_files
 from pocketmq.rebuild.irregular import IrregularQueue
 from pocketmq.rebuild.unit_files import QueueFiles, UnitWriter
-from tests.fakes.golden_log import files_below
-from tests.fakes.quick_disk import QuickDisk
+from tests.kit.golden_log import files_below
+from tests.sim.quick_disk import QuickDisk
 
 KEYS = [("A", 0), ("B", 1)]
 

@@ -5,8 +5,8 @@ import pytest
 from pocketmq.rpc.grpcio.receiving import Receiving
 from pocketmq.rpc.grpcio.server import GrpcioServer
 from pocketmq.rpc.own.server import OwnServer
-from tests.fakes.store_broker import ServerClass
-from tests.fakes.store_broker import broker as broker
+from tests.kit.store_broker import ServerClass
+from tests.kit.store_broker import broker as broker
 
 TRANSPORTS: dict[str, ServerClass] = {
     "own": OwnServer,

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 from pocketmq.client import AsyncClient
 from pocketmq.rpc.own.server import OwnServer
-from tests.fakes.store_broker import StoreBroker, running, store_broker
+from tests.kit.store_broker import StoreBroker, running, store_broker
 
 
 class Desk:

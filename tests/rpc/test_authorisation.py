@@ -18,7 +18,7 @@ from google.protobuf.message_factory import GetMessageClass
 from pocketmq.model.errors import BrokerError
 from pocketmq.rpc.v1.service_table import ACCESS, ADMIN, BROKER
 from pocketmq.rpc.v2.service_table import MESSAGING
-from tests.fakes.two_tenants import OTHER, TwoTenants, two_tenants
+from tests.kit.two_tenants import OTHER, TwoTenants, two_tenants
 
 Path = tuple[str, ...]
 NAMES: Final = {

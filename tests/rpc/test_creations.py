@@ -12,8 +12,8 @@ from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.pb import messaging_pb2 as v2
 from pocketmq.rpc.v1.service_table import rules_of
 from pocketmq.rpc.v2.service_table import NAME, TABLE
-from tests.fakes.store_broker import StoreBroker
-from tests.fakes.users import access_of, call_of, grant_of
+from tests.kit.store_broker import StoreBroker
+from tests.kit.users import access_of, call_of, grant_of
 
 LIMIT = 3
 

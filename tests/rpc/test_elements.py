@@ -9,7 +9,7 @@ from pocketmq.rpc.elements import ELEMENTS_MAX, Elements, Malformed
 from pocketmq.rpc.pb import admin_pb2 as admin
 from pocketmq.rpc.pb import messaging_pb2 as v2
 from pocketmq.rpc.service import MalformedRequest, Method
-from tests.fakes.store_broker import StoreBroker
+from tests.kit.store_broker import StoreBroker
 
 LIMIT = 8
 

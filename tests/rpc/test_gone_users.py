@@ -12,11 +12,11 @@ from pocketmq.model.step import Now
 from pocketmq.model.transaction import Check
 from pocketmq.rpc.pb import broker_pb2
 from pocketmq.rpc.pb import messaging_pb2 as pb
-from tests.fakes.authorised import CHANGES, AuthorisedBroker, authorised_broker
-from tests.fakes.official import OfficialDesk
-from tests.fakes.official_stream import OfficialStream, publishing, subscribing
-from tests.fakes.store_broker import StoreBroker
-from tests.fakes.store_language import turns
+from tests.kit.authorised import CHANGES, AuthorisedBroker, authorised_broker
+from tests.kit.official import OfficialDesk
+from tests.kit.official_stream import OfficialStream, publishing, subscribing
+from tests.kit.store_broker import StoreBroker
+from tests.kit.store_language import turns
 
 GRANTS = ("pub,sub topic:orders", "pub topic:billing", "sub group:g", "pub group:orders")
 GONE = [change for change in CHANGES if change != "grants"]

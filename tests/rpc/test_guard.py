@@ -31,10 +31,10 @@ from pocketmq.rpc.v1.service_table import BROKER, TABLES, rules_of
 from pocketmq.rpc.v1.status import refuse
 from pocketmq.rpc.v2.service_table import NAME, TABLE
 from pocketmq.services.access.access import Access
-from tests.fakes.call import FakeCall
-from tests.fakes.mutated import mutated
-from tests.fakes.store_broker import CALL, store_broker
-from tests.fakes.users import access_of, call_of, grant_of, signed
+from tests.kit.call import FakeCall
+from tests.kit.mutated import mutated
+from tests.kit.store_broker import CALL, store_broker
+from tests.kit.users import access_of, call_of, grant_of, signed
 
 HOST: Final = b"\x0a\0\0\x07" + b"\0\0\0\0"
 ADMINS: Final = "admins"

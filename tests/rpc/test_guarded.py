@@ -11,8 +11,8 @@ from pocketmq.rpc.guard import Guard
 from pocketmq.rpc.pb import messaging_pb2 as pb
 from pocketmq.rpc.v1.service_table import rules_of
 from pocketmq.rpc.v2.service_table import MESSAGING, NAME, TABLE
-from tests.fakes.store_broker import ServerClass, StoreBroker, connected, running
-from tests.fakes.users import SECRET, access_of, grant_of, signed
+from tests.kit.store_broker import ServerClass, StoreBroker, connected, running
+from tests.kit.users import SECRET, access_of, grant_of, signed
 
 CLIENT = {"x-mq-client-id": "c@1", "x-mq-language": "PYTHON", "x-mq-client-version": "5"}
 ORDERS = pb.Resource(name="orders")

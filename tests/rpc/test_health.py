@@ -10,7 +10,7 @@ from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from pocketmq.rpc import health
 from pocketmq.rpc.health import NAME, STORE_WRITE
 from pocketmq.rpc.service import Service, refuse_plainly
-from tests.fakes.store_broker import ServerClass, connected, running
+from tests.kit.store_broker import ServerClass, connected, running
 
 BROKER = "pocketmq.v1.Broker"
 SERVING = HealthCheckResponse.SERVING

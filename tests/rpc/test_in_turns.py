@@ -12,8 +12,8 @@ from pocketmq.model.errors import Draining, TopicNotFound
 from pocketmq.rpc.in_turns import in_turns
 from pocketmq.rpc.service import Handler
 from pocketmq.store.heavy_turns import SLACK_MS, HeavyTurns
-from tests.fakes.loop import SeededLoop, run_seeded
-from tests.fakes.store_language import turns
+from tests.kit.store_language import turns
+from tests.sim.loop import SeededLoop, run_seeded
 
 PIECE_MS = 10
 SEEDS = pytest.mark.parametrize("seed", range(5))

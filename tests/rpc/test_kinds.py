@@ -14,8 +14,8 @@ from pocketmq.rpc.call import Call
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.service import Handler, Method, MethodKind, Service, WireStatus
 from pocketmq.rpc.v1.status import refuse
-from tests.fakes.store_broker import ServerClass, connected, running
-from tests.fakes.store_language import turns
+from tests.kit.store_broker import ServerClass, connected, running
+from tests.kit.store_language import turns
 
 Request, Response = pb.QueryOffsetsRequest, pb.QueryOffsetsResponse
 NAME = "test.Numbers"

@@ -11,7 +11,7 @@ import pytest
 
 from pocketmq.model.errors import AccessDenied
 from pocketmq.rpc.pb import admin_pb2, broker_pb2
-from tests.fakes.authorised import AuthorisedBroker, authorised_broker
+from tests.kit.authorised import AuthorisedBroker, authorised_broker
 
 SHARED = "%RETRY%ship_orders"
 OF_SHIP: dict[str, Any] = {"ORIGIN_GROUP": "ship", "RETRY_TOPIC": "orders", "KEYS": "k"}

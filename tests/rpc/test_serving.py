@@ -28,8 +28,8 @@ from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.service import DETAILS_KEY, Metadata, Service, method
 from pocketmq.rpc.v1.service_table import BROKER
 from pocketmq.rpc.v1.status import refuse
-from tests.fakes.store_broker import ServerClass, StoreBroker, connected, running, store_broker
-from tests.fakes.store_language import turns
+from tests.kit.store_broker import ServerClass, StoreBroker, connected, running, store_broker
+from tests.kit.store_language import turns
 
 PATH = "/pocketmq.v1.Broker/"
 

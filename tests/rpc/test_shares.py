@@ -13,8 +13,8 @@ from pocketmq.rpc.guard import Guard
 from pocketmq.rpc.v1.service_table import rules_of
 from pocketmq.rpc.v2.service_table import NAME, TABLE
 from pocketmq.services.access.access import Access
-from tests.fakes.store_broker import ServerClass, StoreBroker, running
-from tests.fakes.users import SECRET, access_of, grant_of
+from tests.kit.store_broker import ServerClass, StoreBroker, running
+from tests.kit.users import SECRET, access_of, grant_of
 
 SLOTS = 16
 SHARE = 12

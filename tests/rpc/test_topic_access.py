@@ -16,7 +16,7 @@ from pocketmq.rpc.topic_access import (
     check_operator_reads,
     find_readable,
 )
-from tests.fakes.store_broker import StoreBroker
+from tests.kit.store_broker import StoreBroker
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,3 @@
 """A broker around each service."""
 
-from tests.fakes.store_broker import broker as broker
+from tests.kit.store_broker import broker as broker

@@ -11,12 +11,12 @@ from pocketmq.services.delay import dequeue
 from pocketmq.store.settings import FLUSH_ASYNC
 from pocketmq.store.timer.timer_files import TimerFiles
 from pocketmq.store.write.writing import Writing
-from tests.fakes.crash_points import LOG_FOLDER
-from tests.fakes.disk import SimDisk
-from tests.fakes.held_log import log_held
-from tests.fakes.store_language import store_at, turns, until
-from tests.fakes.timing import TimingDesk, row_of, timing
+from tests.kit.store_language import store_at, turns, until
+from tests.kit.timing import TimingDesk, row_of, timing
 from tests.services.test_schedule import SETTINGS, Scheduled
+from tests.sim.crash_points import LOG_FOLDER
+from tests.sim.disk import SimDisk
+from tests.sim.held_log import log_held
 
 REVIVE = "rmq_sys_REVIVE_LOG_DefaultCluster"
 

@@ -20,10 +20,10 @@ from pocketmq.services.consume.journal import ConsumeSettings
 from pocketmq.services.delay.levels import Schedule
 from pocketmq.store.job import Job
 from pocketmq.store.read.cold_read import value_of
-from tests.fakes.clock import FakeClock
-from tests.fakes.origins import origin_of
-from tests.fakes.store_language import STORE_HOST, TalkingStore, store_at
 from tests.golden_stores import GoldenStores
+from tests.kit.origins import origin_of
+from tests.kit.store_language import STORE_HOST, TalkingStore, store_at
+from tests.sim.clock import FakeClock
 
 CLUSTER, BROKER = "GoldCluster", "gold-public"
 STOPPED_MS = 1_795_221_493_564

@@ -25,10 +25,10 @@ from pocketmq.services.delay.timer import Timer
 from pocketmq.store.job import Job
 from pocketmq.tools.pending.timer_files import TimerSnapshot, read_timer_files
 from pocketmq.tools.verify.verification import VerifyOptions, verify
-from tests.fakes.clock import FakeClock
-from tests.fakes.consuming import GROUP, SIZES, TOPIC, ConsumeDesk, bodies, consuming
-from tests.fakes.rows import Row, batch
-from tests.fakes.store_language import BORN_HOST, BORN_MS, STORE_HOST, turns
+from tests.kit.consuming import GROUP, SIZES, TOPIC, ConsumeDesk, bodies, consuming
+from tests.kit.rows import Row, batch
+from tests.kit.store_language import BORN_HOST, BORN_MS, STORE_HOST, turns
+from tests.sim.clock import FakeClock
 
 SHAPE: Any = {
     **SIZES, "index_slot_count": 8, "index_entry_count_max": 16, "time_zone": "UTC",

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from tests.fakes.later_steps import walk
+from tests.models.later_steps import walk
 
 PIECES: Final = 4
 WALKS: Final = int(os.environ.get("POCKETMQ_WALKS", "300")) // PIECES

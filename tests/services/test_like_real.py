@@ -20,11 +20,11 @@ from pocketmq.model.system_topics import TIMER_TOPIC
 from pocketmq.model.topic import SCHEDULE_TOPIC
 from pocketmq.services.delay.levels import Schedule
 from pocketmq.store.job import Job
-from tests.fakes.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, consuming
-from tests.fakes.golden_log import open_log
-from tests.fakes.rows import Row, batch
-from tests.fakes.store_language import BORN_HOST, STORE_HOST
 from tests.golden_stores import GoldenStores
+from tests.kit.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, consuming
+from tests.kit.golden_log import open_log
+from tests.kit.rows import Row, batch
+from tests.kit.store_language import BORN_HOST, STORE_HOST
 
 SENT = {
     "UNIQ_KEY": "FD0000000000000000000000000000024E854E0E2F2A67213E08000", "CLUSTER": "c",

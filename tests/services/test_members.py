@@ -4,7 +4,7 @@ import pytest
 
 from pocketmq.services.admin import members
 from pocketmq.services.admin.members import PULL, RECEIVE, SEEN_MS, Members
-from tests.fakes.clock import FakeClock
+from tests.sim.clock import FakeClock
 
 
 def names(kept: Members, group: str = "g") -> list[str]:

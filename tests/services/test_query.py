@@ -22,9 +22,9 @@ from pocketmq.services.query import (
     Query,
     size_in_reply,
 )
-from tests.fakes.clock import FakeClock
-from tests.fakes.store_broker import StoreBroker, store_broker
-from tests.fakes.store_language import STORE_HOST
+from tests.kit.store_broker import StoreBroker, store_broker
+from tests.kit.store_language import STORE_HOST
+from tests.sim.clock import FakeClock
 
 MIB = 1 << 20
 

@@ -18,11 +18,11 @@ from pocketmq.services.admin.delayed import Delayed
 from pocketmq.services.produce.drafts import DeliveryRequest
 from pocketmq.services.produce.rules import SendRules
 from pocketmq.services.produce.send import Send
-from tests.fakes.clock import START_MS, at
-from tests.fakes.drafts import draft, drafts_of
-from tests.fakes.store_broker import StoreBroker, store_broker
-from tests.fakes.store_language import BORN_HOST, STORE_HOST, turns, until
-from tests.fakes.timing import TimingDesk, timing
+from tests.kit.drafts import draft, drafts_of
+from tests.kit.store_broker import StoreBroker, store_broker
+from tests.kit.store_language import BORN_HOST, STORE_HOST, turns, until
+from tests.kit.timing import TimingDesk, timing
+from tests.sim.clock import START_MS, at
 
 HOUR_MS = 3_600_000
 

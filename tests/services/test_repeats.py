@@ -10,9 +10,9 @@ from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.services.produce import dedup
 from pocketmq.services.produce.drafts import DeliveryRequest
 from pocketmq.services.produce.rules import SendRules
-from tests.fakes.drafts import draft, drafts_of
-from tests.fakes.store_broker import StoreBroker, store_broker
-from tests.fakes.store_language import BORN_HOST, STORE_HOST, until
+from tests.kit.drafts import draft, drafts_of
+from tests.kit.store_broker import StoreBroker, store_broker
+from tests.kit.store_language import BORN_HOST, STORE_HOST, until
 
 WINDOW_MS = 60_000
 

@@ -22,8 +22,8 @@ from pocketmq.services.retention import (
 from pocketmq.store.dispatch.expiry import Expiry, OldestLogFile
 from pocketmq.store.job import Job
 from pocketmq.store.read.holding import LEASE, RetentionHolder
-from tests.fakes.clock import at
-from tests.fakes.store_language import pauses_of
+from tests.kit.store_language import pauses_of
+from tests.sim.clock import at
 
 HOUR_MS = 3_600_000
 NOW = 1_000 * HOUR_MS

@@ -27,11 +27,9 @@ from pocketmq.services.admin.topics import remove_topics
 from pocketmq.services.delay.levels import SAVE_INTERVAL_MS, Schedule
 from pocketmq.store.settings import FLUSH_ASYNC
 from pocketmq.store.tables.delay_offsets import DelayOffsets
-from tests.fakes.clock import FakeClock
-from tests.fakes.crash_points import CrashPoints
-from tests.fakes.disk import SimDisk
-from tests.fakes.rows import Row, batch
-from tests.fakes.store_language import (
+from tests.golden_stores import GoldenStores
+from tests.kit.rows import Row, batch
+from tests.kit.store_language import (
     BORN_HOST,
     STORE_HOST,
     TalkingStore,
@@ -39,7 +37,9 @@ from tests.fakes.store_language import (
     store_at,
     turns,
 )
-from tests.golden_stores import GoldenStores
+from tests.sim.clock import FakeClock
+from tests.sim.crash_points import CrashPoints
+from tests.sim.disk import SimDisk
 
 SETTINGS: dict[str, Any] = {
     "delay_levels": "1s 5s 10s",

@@ -20,14 +20,14 @@ from pocketmq.services.delay.level_pending import LevelPending, WaitingMessages
 from pocketmq.services.delay.levels import SAVE_INTERVAL_MS
 from pocketmq.store.tables.delay_offsets import DelayOffsets
 from pocketmq.store.write.writing import Writing
-from tests.fakes.clock import FakeClock
-from tests.fakes.disk import SimDisk
-from tests.fakes.disk_image import Image
-from tests.fakes.rows import Row, batch
-from tests.fakes.spoiled import spoil
-from tests.fakes.store_broker import store_broker
-from tests.fakes.store_language import BORN_HOST, STORE_HOST, store_at
+from tests.kit.rows import Row, batch
+from tests.kit.spoiled import spoil
+from tests.kit.store_broker import store_broker
+from tests.kit.store_language import BORN_HOST, STORE_HOST, store_at
 from tests.services.test_schedule import SETTINGS, Scheduled
+from tests.sim.clock import FakeClock
+from tests.sim.disk import SimDisk
+from tests.sim.disk_image import Image
 
 LARGE = SETTINGS | {"commit_log_file_size_bytes": 1 << 22}
 COMPRESSED = 1

@@ -13,10 +13,10 @@ from pocketmq.model import errors
 from pocketmq.model.message import StoredMessage
 from pocketmq.services.produce.rules import SendRules
 from pocketmq.services.produce.send import Send, Sent
-from tests.fakes.clock import START_MS
-from tests.fakes.drafts import Draft, draft, drafts_of
-from tests.fakes.store_broker import StoreBroker, store_broker
-from tests.fakes.store_language import BORN_HOST, STORE_HOST
+from tests.kit.drafts import Draft, draft, drafts_of
+from tests.kit.store_broker import StoreBroker, store_broker
+from tests.kit.store_language import BORN_HOST, STORE_HOST
+from tests.sim.clock import START_MS
 
 
 class Sender:

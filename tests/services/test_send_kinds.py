@@ -16,11 +16,11 @@ from pocketmq.model.topic import HALF_TOPIC, SCHEDULE_TOPIC, TYPE_ATTRIBUTE
 from pocketmq.services.produce.drafts import AT_ONCE, DeliveryRequest, kind_of
 from pocketmq.services.produce.rules import SendRules
 from pocketmq.services.produce.send import Send
-from tests.fakes.clock import START_MS, FakeClock
-from tests.fakes.drafts import Draft, draft, drafts_of
-from tests.fakes.store_broker import StoreBroker, store_broker
-from tests.fakes.store_language import BORN_HOST, STORE_HOST
 from tests.golden_stores import GoldenStores
+from tests.kit.drafts import Draft, draft, drafts_of
+from tests.kit.store_broker import StoreBroker, store_broker
+from tests.kit.store_language import BORN_HOST, STORE_HOST
+from tests.sim.clock import START_MS, FakeClock
 
 DAY_MS = 24 * 3_600_000
 LEVEL_COUNT = 18

@@ -22,13 +22,13 @@ from pocketmq.services.admin.topics import remove_topics
 from pocketmq.services.delay import dequeue
 from pocketmq.store.read.cold_read import NowOrLater
 from pocketmq.store.read.reading import Reading
-from tests.fakes.clock import FakeClock
-from tests.fakes.disk import SimDisk
-from tests.fakes.quick_disk import QuickDisk
-from tests.fakes.rows import Row
-from tests.fakes.store_language import BORN_HOST
-from tests.fakes.timing import row_of, timing
 from tests.golden_stores import GoldenStores
+from tests.kit.rows import Row
+from tests.kit.store_language import BORN_HOST
+from tests.kit.timing import row_of, timing
+from tests.sim.clock import FakeClock
+from tests.sim.disk import SimDisk
+from tests.sim.quick_disk import QuickDisk
 
 
 async def test_a_message_comes_when_its_second_is_over_and_not_a_millisecond_before() -> None:

@@ -18,12 +18,12 @@ from pocketmq.services.produce.rules import SendRules
 from pocketmq.services.produce.send import Send
 from pocketmq.store.message_store import open_store
 from pocketmq.store.tables.timer_check import ClockShift
-from tests.fakes.clock import START_MS, FakeClock
-from tests.fakes.drafts import draft, drafts_of
-from tests.fakes.quick_disk import QuickDisk
-from tests.fakes.rows import batch
-from tests.fakes.store_language import BORN_HOST, STORE_HOST, put_row
-from tests.fakes.timing import TimingDesk, no_lease, row_of, timing
+from tests.kit.drafts import draft, drafts_of
+from tests.kit.rows import batch
+from tests.kit.store_language import BORN_HOST, STORE_HOST, put_row
+from tests.kit.timing import TimingDesk, no_lease, row_of, timing
+from tests.sim.clock import START_MS, FakeClock
+from tests.sim.quick_disk import QuickDisk
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

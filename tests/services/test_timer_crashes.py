@@ -7,9 +7,9 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fakes.clock import FakeClock
-from tests.fakes.disk import SimDisk
-from tests.fakes.timing import TimingDesk, row_of, timing
+from tests.kit.timing import TimingDesk, row_of, timing
+from tests.sim.clock import FakeClock
+from tests.sim.disk import SimDisk
 
 STEPS = ("put", "many", "late", "second", "minute", "part", "start", "kill")
 JUMPS_MS = {"forward": 7_200_000, "back": -7_200_000, "little": -1_500}

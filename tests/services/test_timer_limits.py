@@ -20,10 +20,10 @@ from pocketmq.services.delay.timer import Timer
 from pocketmq.services.delay.timer_counts import WaitingCounts
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.write.writing import Writing
-from tests.fakes.rows import Row
-from tests.fakes.spoiled import spoil
-from tests.fakes.store_language import BORN_HOST, STORE_HOST
-from tests.fakes.timing import TimingDesk, no_lease, row_of, timing
+from tests.kit.rows import Row
+from tests.kit.spoiled import spoil
+from tests.kit.store_language import BORN_HOST, STORE_HOST
+from tests.kit.timing import TimingDesk, no_lease, row_of, timing
 
 KIB = 1_024
 LARGE: dict[str, Any] = {"commit_log_file_size_bytes": 4 << 20}

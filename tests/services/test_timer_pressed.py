@@ -14,9 +14,9 @@ from pocketmq.services.delay import enqueue
 from pocketmq.services.delay.timer import Timer
 from pocketmq.services.delay.timer_resume import TimerResumption
 from pocketmq.store.timer.timer_files import TimerFiles
-from tests.fakes.rows import Row
-from tests.fakes.store_language import BORN_HOST
-from tests.fakes.timing import SETTINGS, row_of, timing
+from tests.kit.rows import Row
+from tests.kit.store_language import BORN_HOST
+from tests.kit.timing import SETTINGS, row_of, timing
 
 LAP_MS = SETTINGS["timer_slot_count"] * 1_000
 HOUR_MS = 3_600_000

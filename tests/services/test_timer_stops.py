@@ -24,8 +24,8 @@ from pocketmq.store.tables.timer_check import TimerProgress
 from pocketmq.store.timer.timer_files import TimerFiles
 from pocketmq.store.watermark import Watermark
 from pocketmq.store.write.writing import Writing
-from tests.fakes.store_language import turns
-from tests.fakes.timing import TimingDesk, row_of, timing
+from tests.kit.store_language import turns
+from tests.kit.timing import TimingDesk, row_of, timing
 
 REVIVE = "rmq_sys_REVIVE_LOG_DefaultCluster"
 

@@ -6,7 +6,7 @@ import pytest
 
 from pocketmq.services.admin import tracing
 from pocketmq.services.admin.tracing import trace_message
-from tests.fakes.store_broker import StoreBroker
+from tests.kit.store_broker import StoreBroker
 
 KEY = "0A000001000000010000000000000001"
 

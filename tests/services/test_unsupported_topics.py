@@ -10,12 +10,12 @@ from pocketmq.model.errors import SystemTopic, TopicExists, UnsupportedTopic
 from pocketmq.rpc.pb import admin_pb2, broker_pb2
 from pocketmq.services.admin.positions import reset_offsets
 from pocketmq.services.admin.topics import create_topic, delete_topic
-from tests.fakes.drafts import draft, drafts_of
-from tests.fakes.golden_log import files_below
-from tests.fakes.store_broker import StoreBroker, store_broker
-from tests.fakes.store_golden import golden_sizes
-from tests.fakes.store_language import BORN_HOST
 from tests.golden_stores import GoldenStores
+from tests.kit.drafts import draft, drafts_of
+from tests.kit.golden_log import files_below
+from tests.kit.store_broker import StoreBroker, store_broker
+from tests.kit.store_golden import golden_sizes
+from tests.kit.store_language import BORN_HOST
 
 BATCH = "queue.type=BatchCQ"
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from pocketmq.store.recovery.components import StoreComponents
-from tests.fakes.store_golden import golden_parts
-from tests.fakes.store_language import TalkingStore, store_at
 from tests.golden_stores import GoldenStores
+from tests.kit.store_golden import golden_parts
+from tests.kit.store_language import TalkingStore, store_at
 
 Parts = Callable[[str], StoreComponents]
 

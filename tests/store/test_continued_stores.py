@@ -18,11 +18,11 @@ from pocketmq.format.properties import encode_properties
 from pocketmq.model.batch import Destination
 from pocketmq.model.reading import PullStatus, ReadRange
 from pocketmq.tools.verify.verification import verify
-from tests.fakes.golden_log import files_below
-from tests.fakes.quick_disk import QuickDisk
-from tests.fakes.rows import batch
-from tests.fakes.store_golden import golden_sizes
-from tests.fakes.store_language import (
+from tests.golden_stores import GoldenStores
+from tests.kit.golden_log import files_below
+from tests.kit.rows import batch
+from tests.kit.store_golden import golden_sizes
+from tests.kit.store_language import (
     STORE_HOST,
     TalkingStore,
     at_once,
@@ -31,8 +31,8 @@ from tests.fakes.store_language import (
     store_at,
     until,
 )
-from tests.fakes.tool_sizes import golden_tool_sizes
-from tests.golden_stores import GoldenStores
+from tests.kit.tool_sizes import golden_tool_sizes
+from tests.sim.quick_disk import QuickDisk
 
 TAGS = ("TagA", "TagB", "")
 BODIES = [f"continued {number} " + "x" * 300 for number in range(30)]

@@ -10,8 +10,8 @@ import pytest
 
 from pocketmq.model.errors import Draining
 from pocketmq.store.heavy_turns import SLACK_MS, HeavyTurns
-from tests.fakes.loop import SeededLoop, run_seeded
-from tests.fakes.store_language import turns
+from tests.kit.store_language import turns
+from tests.sim.loop import SeededLoop, run_seeded
 
 PIECE_MS = 10
 SEEDS = pytest.mark.parametrize("seed", range(5))

@@ -27,12 +27,12 @@ from pocketmq.tools.rebuild import plan_rebuild, rebuild_beside, rebuild_in_plac
 from pocketmq.tools.repair.repair import repair_store
 from pocketmq.tools.restore import restore
 from pocketmq.tools.verify.verification import verify
-from tests.fakes.golden_log import files_below
-from tests.fakes.log_bytes import SMALL, LogBytes
-from tests.fakes.store_golden import golden_sizes
-from tests.fakes.store_language import small_settings, store_at
-from tests.fakes.tool_sizes import golden_tool_sizes, known_shape, shape_of
 from tests.golden_stores import GoldenStores
+from tests.kit.golden_log import files_below
+from tests.kit.log_bytes import SMALL, LogBytes
+from tests.kit.store_golden import golden_sizes
+from tests.kit.store_language import small_settings, store_at
+from tests.kit.tool_sizes import golden_tool_sizes, known_shape, shape_of
 
 NOW_MS = 1_800_000_000_000
 ENDS: dict[str, dict[tuple[str, int], tuple[int, int]]] = {

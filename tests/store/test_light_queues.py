@@ -10,10 +10,10 @@ from pocketmq.format.record import decode_record
 from pocketmq.format.table_json import decode_table
 from pocketmq.model.reading import PullStatus, ReadRange
 from pocketmq.tools.rebuild import plan_rebuild, rebuild_in_place
-from tests.fakes.store_golden import golden_sizes
-from tests.fakes.store_language import TalkingStore, at_once, store_at
-from tests.fakes.tool_sizes import golden_tool_sizes
 from tests.golden_stores import GoldenStores
+from tests.kit.store_golden import golden_sizes
+from tests.kit.store_language import TalkingStore, at_once, store_at
+from tests.kit.tool_sizes import golden_tool_sizes
 
 COUNTS = {"%LMQ%one": 90, "%LMQ%two-0": 30, "%LMQ%two-1": 30, "%LMQ%two-2": 30}
 

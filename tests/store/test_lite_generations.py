@@ -20,11 +20,11 @@ from pocketmq.tools.backup import backup
 from pocketmq.tools.rebuild import plan_rebuild, rebuild_in_place
 from pocketmq.tools.restore import restore
 from pocketmq.tools.verify.verification import verify
-from tests.fakes.golden_log import files_below
-from tests.fakes.lite_store import AGAIN, SIZES, lite_sizes, lite_store_with_generations
-from tests.fakes.log_bytes import SMALL, LogBytes
-from tests.fakes.store_language import store_at
-from tests.fakes.tool_sizes import known_shape
+from tests.kit.golden_log import files_below
+from tests.kit.lite_store import AGAIN, SIZES, lite_sizes, lite_store_with_generations
+from tests.kit.log_bytes import SMALL, LogBytes
+from tests.kit.store_language import store_at
+from tests.kit.tool_sizes import known_shape
 
 PLACES = [1_140, 1_808, 2_162]
 """Where the messages of the second generation lie; that of the first lies at 777."""

@@ -25,11 +25,9 @@ from pocketmq.store.message_store import open_store
 from pocketmq.store.read.cold_read import value_of
 from pocketmq.store.recovery.progress import Starting
 from pocketmq.store.write.allocation import Allocation
-from tests.fakes.clock import START_MS, FakeClock
-from tests.fakes.golden_log import files_below
-from tests.fakes.quick_disk import QuickDisk, open_files
-from tests.fakes.rows import batch
-from tests.fakes.store_language import (
+from tests.kit.golden_log import files_below
+from tests.kit.rows import batch
+from tests.kit.store_language import (
     STORE_HOST,
     TalkingStore,
     put_row,
@@ -41,6 +39,8 @@ from tests.fakes.store_language import (
     until,
     view_files,
 )
+from tests.sim.clock import START_MS, FakeClock
+from tests.sim.quick_disk import QuickDisk, open_files
 
 HALF_FILE = "x" * 2_000
 NEARLY_A_FILE = "x" * 3_900

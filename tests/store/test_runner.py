@@ -9,8 +9,8 @@ from pocketmq.model.step import Next, Now, Step
 from pocketmq.store.job import Job, or_failed, until_done
 from pocketmq.store.runner import RETRY_PAUSE_MS, Runner, retried
 from pocketmq.store.watermark import Watermark
-from tests.fakes.clock import FakeClock, at
-from tests.fakes.store_language import until
+from tests.kit.store_language import until
+from tests.sim.clock import FakeClock, at
 
 
 class Called:

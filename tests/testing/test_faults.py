@@ -17,7 +17,7 @@ from pocketmq.rpc.v2.service_table import MESSAGING, NAME
 from pocketmq.rpc.v2.status import refuse
 from pocketmq.testing.controlled import MovableClock
 from pocketmq.testing.faults import OWN, CallFault, Faults, FillableDisk, injected_error
-from tests.fakes.call import FakeCall
+from tests.kit.call import FakeCall
 
 SENT = pb.SendMessageRequest()
 RECEIVED = [pb.ReceiveMessageResponse(), pb.ReceiveMessageResponse()]

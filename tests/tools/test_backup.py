@@ -28,13 +28,13 @@ from pocketmq.tools.copies import (
     walk,
 )
 from pocketmq.tools.verify.verification import VerifyOptions, verify
-from tests.fakes.backed_up import backed_up, fill, restored, stocked
-from tests.fakes.golden_log import files_below
-from tests.fakes.log_bytes import LogBytes
-from tests.fakes.quick_disk import PowerCut, QuickDisk
-from tests.fakes.store_language import store_at
-from tests.fakes.tool_sizes import golden_tool_sizes
 from tests.golden_stores import GoldenStores
+from tests.kit.backed_up import backed_up, fill, restored, stocked
+from tests.kit.golden_log import files_below
+from tests.kit.log_bytes import LogBytes
+from tests.kit.store_language import store_at
+from tests.kit.tool_sizes import golden_tool_sizes
+from tests.sim.quick_disk import PowerCut, QuickDisk
 
 FILE = "commitlog/00000000000000000000"
 FILE_SIZE = 4096

@@ -17,11 +17,11 @@ from pocketmq.format.record_scan import RecordScan
 from pocketmq.model.batch import Destination
 from pocketmq.rebuild.log_files import find_log_files
 from pocketmq.tools.difference import Difference, MessageComparison, Side, excerpts
-from tests.fakes.log_bytes import IPV4, IPV6, TIME_MS, LogBytes, golden_files
-from tests.fakes.rows import Row as PutRow
-from tests.fakes.rows import encoded
-from tests.fakes.store_golden import READ_WHOLE
 from tests.golden_stores import GoldenStores
+from tests.kit.log_bytes import IPV4, IPV6, TIME_MS, LogBytes, golden_files
+from tests.kit.rows import Row as PutRow
+from tests.kit.rows import encoded
+from tests.kit.store_golden import READ_WHOLE
 
 PLACE = RECORD_HEAD.positions["physical_offset"]
 

@@ -16,9 +16,9 @@ from pocketmq.tools.dump import index_rows, queue_units
 from pocketmq.tools.inspect import Description, describe
 from pocketmq.tools.lag import GroupLag, group_lags, queue_ranges, ranges_in_log
 from pocketmq.tools.selection import LogSearch
-from tests.fakes.log_bytes import LogBytes, golden_files
-from tests.fakes.tool_sizes import golden_tool_sizes, known_shape
 from tests.golden_stores import NAMES, GoldenStores
+from tests.kit.log_bytes import LogBytes, golden_files
+from tests.kit.tool_sizes import golden_tool_sizes, known_shape
 
 SOUND = [name for name in NAMES if not name.startswith(("crash-", "clean-torn"))]
 

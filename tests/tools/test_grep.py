@@ -10,8 +10,8 @@ from pocketmq.model.message import FLAG_COMPRESSED, StoredMessage
 from pocketmq.rebuild.log_files import LogFile
 from pocketmq.tools.grep import ANY, BODY, KEY, PLACES, PROPERTY, TAG, matching
 from pocketmq.tools.selection import LogSearch, Selection
-from tests.fakes.log_bytes import LogBytes, golden_files
 from tests.golden_stores import GoldenStores
+from tests.kit.log_bytes import LogBytes, golden_files
 
 
 def found(

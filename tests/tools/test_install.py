@@ -18,10 +18,10 @@ from pocketmq.log.store_directory import ManifestFile
 from pocketmq.rebuild.log_files import find_log_files
 from pocketmq.rebuild.sequential import Rebuilt, rebuild
 from pocketmq.tools.install import StagedViews, install_views
-from tests.fakes.log_bytes import EVERYTHING, rebuilt_files
-from tests.fakes.quick_disk import PowerCut, QuickDisk
-from tests.fakes.store_language import small_settings, store_at
-from tests.fakes.tool_sizes import shape_of
+from tests.kit.log_bytes import EVERYTHING, rebuilt_files
+from tests.kit.store_language import small_settings, store_at
+from tests.kit.tool_sizes import shape_of
+from tests.sim.quick_disk import PowerCut, QuickDisk
 
 SETTINGS = small_settings(Path())
 SIZES = shape_of(SETTINGS)

@@ -21,8 +21,8 @@ from pocketmq.tools.listing import (
     FileRow,
     list_files,
 )
-from tests.fakes.tool_sizes import golden_tool_sizes
 from tests.golden_stores import NAMES, GoldenStores
+from tests.kit.tool_sizes import golden_tool_sizes
 
 STORE = "rebuild-base"
 QUEUE = "consumequeue/R2/0"

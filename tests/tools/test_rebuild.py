@@ -13,12 +13,12 @@ from pocketmq.model.errors import Corruption, DiskFull, NotAStore
 from pocketmq.rebuild import resume
 from pocketmq.rebuild.log_files import KnownShape
 from pocketmq.tools.rebuild import plan_rebuild, rebuild_beside, rebuild_in_place
-from tests.fakes.golden_log import files_below
-from tests.fakes.log_bytes import views
-from tests.fakes.store_golden import golden_sizes
-from tests.fakes.store_language import store_at
-from tests.fakes.tool_sizes import golden_tool_sizes, shape_of
 from tests.golden_stores import GoldenStores
+from tests.kit.golden_log import files_below
+from tests.kit.log_bytes import views
+from tests.kit.store_golden import golden_sizes
+from tests.kit.store_language import store_at
+from tests.kit.tool_sizes import golden_tool_sizes, shape_of
 
 OPTIONS: Any = {"accept_holes": False}
 

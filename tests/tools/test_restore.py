@@ -14,13 +14,13 @@ from pocketmq.log.checkpoint import FlushedMark
 from pocketmq.model.errors import Corruption, NotAStore, StoreLocked
 from pocketmq.tools.copies import read_backup
 from pocketmq.tools.restore import restore
-from tests.fakes.backed_up import backed_up, restored, stocked
-from tests.fakes.log_bytes import views
-from tests.fakes.quick_disk import PowerCut, QuickDisk
-from tests.fakes.store_golden import READ_WHOLE, golden_sizes
-from tests.fakes.store_language import store_at
-from tests.fakes.tool_sizes import golden_tool_sizes
 from tests.golden_stores import GoldenStores
+from tests.kit.backed_up import backed_up, restored, stocked
+from tests.kit.log_bytes import views
+from tests.kit.store_golden import READ_WHOLE, golden_sizes
+from tests.kit.store_language import store_at
+from tests.kit.tool_sizes import golden_tool_sizes
+from tests.sim.quick_disk import PowerCut, QuickDisk
 
 
 @pytest.fixture

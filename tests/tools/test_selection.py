@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from pocketmq.model.message import StoredMessage
 from pocketmq.rebuild.log_files import CLOCK_STEP_MS
 from pocketmq.tools.selection import LogSearch, Selection
-from tests.fakes.log_bytes import TIME_MS, LogBytes, golden_files
-from tests.fakes.odd_records import TOPICS, records
 from tests.golden_stores import GoldenStores
+from tests.kit.log_bytes import TIME_MS, LogBytes, golden_files
+from tests.kit.odd_records import TOPICS, records
 
 Records = list[dict[str, Any]]
 

@@ -16,8 +16,8 @@ from pocketmq.rebuild.log_files import LogFile
 from pocketmq.tools import statistics
 from pocketmq.tools.selection import LogSearch, Selection
 from pocketmq.tools.statistics import DIMENSIONS, IN_ORDER, Statistics, measure
-from tests.fakes.log_bytes import IPV6, TIME_MS, LogBytes, golden_files
 from tests.golden_stores import GoldenStores
+from tests.kit.log_bytes import IPV6, TIME_MS, LogBytes, golden_files
 
 Label = dict[str, Any]
 

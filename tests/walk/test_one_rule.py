@@ -25,10 +25,10 @@ from pocketmq.tools.verify.verification import VerifyOptions, verify
 from pocketmq.walk.log_walk import Hole, LogWalk, holes_and_tail
 from pocketmq.walk.reader import Chunk, LogReader
 from tests.cli.command_line import run
-from tests.fakes.generators import result_of
-from tests.fakes.log_bytes import EVERYTHING, SMALL, TIME_MS, LogBytes
-from tests.fakes.quick_disk import QuickDisk
-from tests.fakes.tool_sizes import known_shape
+from tests.kit.generators import result_of
+from tests.kit.log_bytes import EVERYTHING, SMALL, TIME_MS, LogBytes
+from tests.kit.tool_sizes import known_shape
+from tests.sim.quick_disk import QuickDisk
 
 FILE_SIZE = 2_048
 CRC = replace(SMALL, check_crc=True)

@@ -10,8 +10,8 @@ from pocketmq.format.record_scan import RecordScan
 from pocketmq.model.finding import ScanEnd
 from pocketmq.rebuild.log_files import LogFile
 from pocketmq.walk.reader import LogReader, Stop
-from tests.fakes.log_bytes import EVERYTHING, IPV4, IPV6, LogBytes
-from tests.fakes.records import record
+from tests.kit.log_bytes import EVERYTHING, IPV4, IPV6, LogBytes
+from tests.kit.records import record
 
 SIZES = [64, 92, 500, 4_096, 16_384, 65_536, 1 << 20]
 

@@ -7,8 +7,8 @@ import pytest
 from pocketmq.format.record import encode_blank
 from pocketmq.rebuild.log_files import LogFile
 from pocketmq.walk.search import is_sound_at, next_sound_record, store_time_at
-from tests.fakes.log_bytes import TIME_MS, LogBytes
-from tests.fakes.records import record
+from tests.kit.log_bytes import TIME_MS, LogBytes
+from tests.kit.records import record
 
 
 def log_of(tmp_path: Path, **last: int) -> LogBytes:

@@ -9,8 +9,8 @@ import pytest
 from pocketmq.backfill import session
 from pocketmq.backfill.job import new_job, run
 from pocketmq.rebuild.plan import map_here
-from tests.fakes.log_bytes import golden_settings
 from tests.golden_stores import GoldenStores
+from tests.kit.log_bytes import golden_settings
 
 
 class Started:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tests.cli.backfill.conftest import build
 from tests.cli.command_line import run
-from tests.fakes.log_bytes import views
 from tests.golden_stores import GoldenStores
+from tests.kit.log_bytes import views
 
 HOLD_LOCK = """
 import fcntl, sys

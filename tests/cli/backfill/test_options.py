@@ -11,9 +11,9 @@ import pytest
 from pocketmq.backfill import session as session_module
 from tests.cli.backfill.conftest import Started
 from tests.cli.command_line import run
-from tests.fakes.golden_log import files_below
-from tests.fakes.log_bytes import views
 from tests.golden_stores import GoldenStores
+from tests.kit.golden_log import files_below
+from tests.kit.log_bytes import views
 
 
 def test_an_output_directory_must_be_free(

@@ -8,8 +8,8 @@ import pytest
 
 from tests.cli.backfill.conftest import Started
 from tests.cli.command_line import run
-from tests.fakes.log_bytes import views
 from tests.golden_stores import GoldenStores
+from tests.kit.log_bytes import views
 
 UTC = ("--time-zone", "UTC")
 

@@ -17,8 +17,8 @@ from pocketmq.tools import grep as tools_grep
 from pocketmq.tools import listing, statistics
 from pocketmq.tools.export import files, sinks
 from tests.cli.command_line import run
-from tests.fakes.golden_log import record_positions
 from tests.golden_stores import GoldenStores
+from tests.kit.golden_log import record_positions
 
 
 @pytest.mark.parametrize(("text", "queue"), [("orders:0", ("orders", 0)), ("a:b:17", ("a:b", 17))])

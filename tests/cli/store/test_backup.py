@@ -7,9 +7,9 @@ import pytest
 
 from tests.cli.command_line import Ran, run
 from tests.cli.store.other_process import run_elsewhere
-from tests.fakes.backed_up import fill
-from tests.fakes.store_language import store_at
 from tests.golden_stores import GoldenStores
+from tests.kit.backed_up import fill
+from tests.kit.store_language import store_at
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from tests.cli.command_line import Ran, run
 from tests.cli.store.other_process import run_elsewhere
-from tests.fakes.log_bytes import LogBytes
-from tests.fakes.store_language import store_at
 from tests.golden_stores import GoldenStores
+from tests.kit.log_bytes import LogBytes
+from tests.kit.store_language import store_at
 
 
 def test_files_are_listed(golden: GoldenStores) -> None:

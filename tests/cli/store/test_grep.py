@@ -11,8 +11,8 @@ from pocketmq.cli.store.grep import PLACES
 from pocketmq.cli.store.stats import LABELS
 from tests.cli.command_line import run
 from tests.cli.store.other_process import run_elsewhere
-from tests.fakes.store_language import store_at
 from tests.golden_stores import GoldenStores
+from tests.kit.store_language import store_at
 
 
 @pytest.fixture

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from tests.cli.command_line import run
-from tests.fakes.golden_log import files_below
-from tests.fakes.log_bytes import views
 from tests.golden_stores import GoldenStores
+from tests.kit.golden_log import files_below
+from tests.kit.log_bytes import views
 
 
 def test_beside_the_store_nothing_needs_to_be_agreed_to(

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 from tests.cli.command_line import run
-from tests.fakes.golden_log import files_below
 from tests.golden_stores import GoldenStores
+from tests.kit.golden_log import files_below
 
 
 def test_the_plan_comes_first(golden: GoldenStores, tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from pocketmq.files.disk import Disk
 from pocketmq.format.index_layout import OWN_GEOMETRY, STYLE_5_3, STYLE_5_5
 from pocketmq.log.store_directory import ManifestFile, StoreManifest
 from pocketmq.model.errors import IllegalConfig, StoreTooNew, UnknownGeometry
-from tests.fakes.tool_sizes import golden_tool_sizes, known_shape
 from tests.golden_stores import NAMES, GoldenStores
+from tests.kit.tool_sizes import golden_tool_sizes, known_shape
 
 MANIFEST = StoreManifest(
     commit_log_file_size_bytes=65_536,

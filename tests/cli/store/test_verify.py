@@ -5,8 +5,8 @@ from pathlib import Path
 
 from tests.cli.command_line import run
 from tests.cli.store.other_process import run_elsewhere
-from tests.fakes.store_language import store_at
 from tests.golden_stores import GoldenStores
+from tests.kit.store_language import store_at
 
 
 def test_a_sound_store(golden: GoldenStores) -> None:

@@ -14,10 +14,10 @@ from typing import Final
 
 from pocketmq.config.load import load
 from pocketmq.store.message_store import open_store
-from tests.fakes.clock import FakeClock
-from tests.fakes.quick_disk import QuickDisk
-from tests.fakes.store_language import TalkingStore, until
+from tests.kit.store_language import TalkingStore, until
 from tests.running_broker import SMALL
+from tests.sim.clock import FakeClock
+from tests.sim.quick_disk import QuickDisk
 
 OFTEN: Final = (
     "store.flush=async",

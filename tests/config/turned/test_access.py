@@ -13,7 +13,7 @@ from pocketmq.model.access import User
 from pocketmq.model.errors import IllegalConfig, TableUnreadable
 from pocketmq.rpc.pb import admin_pb2
 from pocketmq.tools.users import changed_roster, read_roster
-from tests.fakes.users import SECRET, signed
+from tests.kit.users import SECRET, signed
 from tests.running_broker import RunningBroker, broker_with, page
 
 ON = "access.check=on"

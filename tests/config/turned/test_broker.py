@@ -10,9 +10,9 @@ from pocketmq.app.stage import Stage
 from pocketmq.client import AsyncClient, ClientError, Message
 from pocketmq.config.addresses import held_port, split_address
 from pocketmq.rpc.pb import messaging_pb2 as pb
-from tests.fakes.quick_disk import QuickDisk
-from tests.fakes.store_language import until
+from tests.kit.store_language import until
 from tests.running_broker import broker_with
+from tests.sim.quick_disk import QuickDisk
 
 HELLO = [Message("orders", b"hello", keys=["k"])]
 

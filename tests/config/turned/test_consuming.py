@@ -6,8 +6,8 @@ import pytest
 
 from pocketmq.app.backing import consume_settings
 from pocketmq.config.load import load
-from tests.fakes.consuming import bodies, consuming
-from tests.fakes.store_language import STORE_HOST
+from tests.kit.consuming import bodies, consuming
+from tests.kit.store_language import STORE_HOST
 
 
 @pytest.mark.knob("limits.in_flight_max")

@@ -9,7 +9,7 @@ from pocketmq.client import AsyncClient, ClientError
 from pocketmq.model.access import User
 from pocketmq.model.administration import GroupSettings
 from pocketmq.tools.users import changed_roster
-from tests.fakes.users import SECRET, grant_of
+from tests.kit.users import SECRET, grant_of
 from tests.running_broker import broker_with
 
 Make = Callable[[AsyncClient], Awaitable[object]]

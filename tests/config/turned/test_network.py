@@ -17,7 +17,7 @@ from pocketmq.config.addresses import split_address
 from pocketmq.model.errors import IllegalConfig
 from tests.running_broker import RunningBroker, broker_with
 
-FILES = Path(__file__).parents[2] / "fakes" / "certificate"
+FILES = Path(__file__).parents[2] / "kit" / "certificate"
 CERT, KEY = str(FILES / "cert.pem"), str(FILES / "key.pem")
 PEM = Path(CERT).read_bytes()
 TLS = (f"rpc.tls_cert={CERT}", f"rpc.tls_key={KEY}")

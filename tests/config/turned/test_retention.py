@@ -13,10 +13,10 @@ from pocketmq.config.load import load
 from pocketmq.files.disk import Disk
 from pocketmq.services.retention import Retention
 from pocketmq.store.message_store import open_store
-from tests.fakes.clock import START_MS, FakeClock, at
-from tests.fakes.quick_disk import QuickDisk
-from tests.fakes.store_language import TalkingStore, pauses_of
+from tests.kit.store_language import TalkingStore, pauses_of
 from tests.running_broker import SMALL
+from tests.sim.clock import START_MS, FakeClock, at
+from tests.sim.quick_disk import QuickDisk
 
 HOUR_MS: Final = 3_600_000
 ON: Final = ("retention.mode=on", "retention.hours=", "retention.age_ms=10h")

@@ -15,8 +15,8 @@ from pocketmq.model.errors import StoreBusy
 from pocketmq.model.message import DELAY
 from pocketmq.model.topic import SCHEDULE_TOPIC
 from tests.config.turned.language import OFTEN, TurnedStore, store_with
-from tests.fakes.clock import START_MS
-from tests.fakes.store_language import STORE_HOST, until
+from tests.kit.store_language import STORE_HOST, until
+from tests.sim.clock import START_MS
 
 THOROUGH_NEVER = "store.flush_thorough_interval_ms=1d"
 VIEWS_NEVER = "store.view_flush_thorough_interval_ms=1d"

@@ -8,7 +8,7 @@ import pytest
 from pocketmq.format.consume_unit import UNIT, is_extension_address
 from pocketmq.model.reading import PullStatus
 from tests.config.turned.language import OFTEN, TurnedStore, store_with
-from tests.fakes.store_language import until
+from tests.kit.store_language import until
 
 POOL: Final = (*OFTEN, "store.transient_pool=true", "store.transient_pool_file_count=2")
 SELDOM: Final = ("store.commit_thorough_interval_ms=1h", "store.commit_interval_ms=1ms")

@@ -11,10 +11,10 @@ from pocketmq.format.addresses import UniqueKeyMaker
 from pocketmq.model.errors import TransactionsRefused
 from pocketmq.services.produce.drafts import DeliveryRequest
 from pocketmq.services.produce.send import Send
-from tests.fakes.disk import SimDisk
-from tests.fakes.drafts import draft, drafts_of
-from tests.fakes.store_language import BORN_HOST, STORE_HOST
-from tests.fakes.transacting import transacting
+from tests.kit.drafts import draft, drafts_of
+from tests.kit.store_language import BORN_HOST, STORE_HOST
+from tests.kit.transacting import transacting
+from tests.sim.disk import SimDisk
 
 NOTICED_MS = 2_000
 

@@ -11,7 +11,7 @@ from pocketmq.filter.sql.filter import SqlFilter
 from pocketmq.filter.sql.grammar import LENGTH_MAX, NESTING_MAX
 from pocketmq.format.properties import encode_properties, led_by_separator
 from pocketmq.model.errors import IllegalFilter
-from tests.fakes.records import record
+from tests.kit.records import record
 
 
 def matches(expression: str, **properties: str) -> bool:

@@ -32,9 +32,9 @@ from pocketmq.format.record import (
 )
 from pocketmq.format.record_scan import RecordScan
 from pocketmq.model.batch import Destination
-from tests.fakes.log_bytes import IPV4, IPV6, TIME_MS, LogBytes, golden_files
-from tests.fakes.rows import Row, encoded
 from tests.golden_stores import GoldenStores
+from tests.kit.log_bytes import IPV4, IPV6, TIME_MS, LogBytes, golden_files
+from tests.kit.rows import Row, encoded
 
 
 def buffer_of(content: bytes) -> bytearray:

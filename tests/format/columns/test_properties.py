@@ -11,7 +11,7 @@ from pocketmq.format.columns import properties as module
 from pocketmq.format.columns.heads import BEHIND, FRONT, Heads
 from pocketmq.format.columns.properties import find_properties, split_keys
 from pocketmq.format.properties import decode_properties
-from tests.fakes.odd_records import blocks
+from tests.kit.odd_records import blocks
 
 NAMES = {
     "unique_key": "UNIQ_KEY", "keys": "KEYS", "tags": "TAGS", "delay": "DELAY",

@@ -12,7 +12,7 @@ from pocketmq.format.columns.heads import BEHIND, FRONT, Heads, Words, read_head
 from pocketmq.format.columns.queues import QueueTable
 from pocketmq.format.index_layout import index_key
 from pocketmq.format.java_hash import WRAP, java_hash
-from tests.fakes.log_bytes import LogBytes
+from tests.kit.log_bytes import LogBytes
 
 
 def numbered(log: LogBytes, table: QueueTable) -> list[tuple[str, int]]:

@@ -18,10 +18,10 @@ from pocketmq.format.java_hash import java_hash
 from pocketmq.format.record_scan import RecordScan, written_at
 from pocketmq.model.message import has_queue_offset
 from pocketmq.model.store_shape import DelayLevels
-from tests.fakes.log_bytes import IPV4, IPV6, LogBytes, golden_files
-from tests.fakes.odd_records import fields, records
-from tests.fakes.records import columns_of
 from tests.golden_stores import GoldenStores
+from tests.kit.log_bytes import IPV4, IPV6, LogBytes, golden_files
+from tests.kit.odd_records import fields, records
+from tests.kit.records import columns_of
 
 LEVELS = DelayLevels()
 NOISE = b"KEYS\x01noise\x02UNIQ_KEY\x01n\x02TAGS\x01t\x02 "

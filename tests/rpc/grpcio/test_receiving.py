@@ -17,7 +17,7 @@ from pocketmq.rpc.grpcio.receiving import (
     Receiving,
 )
 from pocketmq.rpc.grpcio.server import OPTIONS
-from tests.fakes.store_language import turns
+from tests.kit.store_language import turns
 
 
 @pytest.fixture(autouse=True)

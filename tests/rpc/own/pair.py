@@ -27,8 +27,8 @@ from pocketmq.rpc.own.connection import Http2Connection
 from pocketmq.rpc.own.server_state import ServerState
 from pocketmq.rpc.service import Service
 from pocketmq.rpc.serving import Serving
-from tests.fakes.store_language import turns
-from tests.fakes.wire import Wire
+from tests.kit.store_language import turns
+from tests.sim.wire import Wire
 
 PREFIX_SIZE = 5
 FRAME_HEAD_SIZE = 9

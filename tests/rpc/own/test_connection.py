@@ -22,7 +22,7 @@ from pocketmq.rpc.serving import Serving
 from pocketmq.rpc.v1.status import refuse
 from pocketmq.store.write.flush_group import FlushGroup
 from pocketmq.wire.connection import Connection
-from tests.fakes.store_language import turns, until
+from tests.kit.store_language import turns, until
 from tests.rpc.own.pair import Pair
 
 LARGE = 256 * 1024

@@ -12,8 +12,8 @@ from pocketmq.rpc.pb import admin_pb2
 from pocketmq.rpc.service import Method, Service
 from pocketmq.rpc.v1.service_table import rules_of
 from pocketmq.rpc.v2.service_table import NAME, TABLE
-from tests.fakes.store_broker import StoreBroker, store_broker
-from tests.fakes.users import access_of, grant_of, signed
+from tests.kit.store_broker import StoreBroker, store_broker
+from tests.kit.users import access_of, grant_of, signed
 from tests.rpc.own.pair import Pair
 
 CLIENT: Final = (

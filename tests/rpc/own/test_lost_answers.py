@@ -11,7 +11,7 @@ from pocketmq.rpc.call import Call
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.service import Method, MethodKind, Service
 from pocketmq.rpc.v1.status import refuse
-from tests.fakes.store_language import turns
+from tests.kit.store_language import turns
 from tests.rpc.own.pair import Pair
 
 LARGE = 256 * 1024

@@ -14,7 +14,7 @@ from pocketmq.rpc.pending_reply import Late, PendingReply
 from pocketmq.rpc.service import Metadata, Method, Service
 from pocketmq.rpc.v1.status import refuse
 from pocketmq.store.write.flush_group import FlushGroup
-from tests.fakes.store_language import turns, until
+from tests.kit.store_language import turns, until
 from tests.rpc.own.pair import Pair
 
 LARGE = bytes(LARGE_REPLY + 1)

@@ -27,10 +27,10 @@ from pocketmq.rpc.service import Service, method
 from pocketmq.rpc.transports import new_server
 from pocketmq.rpc.v1.service_table import BROKER
 from pocketmq.rpc.v1.status import refuse
-from tests.fakes.store_broker import connected, running
-from tests.fakes.store_language import until
+from tests.kit.store_broker import connected, running
+from tests.kit.store_language import until
 
-FILES = Path(__file__).parents[2] / "fakes" / "certificate"
+FILES = Path(__file__).parents[2] / "kit" / "certificate"
 CERT, KEY = str(FILES / "cert.pem"), str(FILES / "key.pem")
 PEM = Path(CERT).read_bytes()
 CLIENT_HELLO = b"\x16\3\1\0\5\1\0\0\1\0"

@@ -4,7 +4,7 @@ import asyncio
 
 from pocketmq.rpc.own.server_state import ServerState
 from pocketmq.rpc.serving import Serving, Turns
-from tests.fakes.loop import SeededLoop, run_seeded
+from tests.sim.loop import SeededLoop, run_seeded
 
 HANDLED_MS = 10
 

@@ -15,9 +15,9 @@ from pocketmq.rpc.call import Call
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.service import Method, MethodKind, Service
 from pocketmq.rpc.v1.status import refuse
-from tests.fakes.authorised import CLIENT, AuthorisedBroker, authorised_broker
-from tests.fakes.store_language import turns
-from tests.fakes.users import signed
+from tests.kit.authorised import CLIENT, AuthorisedBroker, authorised_broker
+from tests.kit.store_language import turns
+from tests.kit.users import signed
 from tests.rpc.own.pair import Pair
 
 SIZE_MAX = 96 * 1024

@@ -16,8 +16,8 @@ from pocketmq.rpc.own.server import OwnServer
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.service import Method, MethodKind, Service
 from pocketmq.rpc.v1.status import refuse
-from tests.fakes.raw_http2 import RawClient
-from tests.fakes.store_broker import connected, running
+from tests.kit.raw_http2 import RawClient
+from tests.kit.store_broker import connected, running
 
 LARGE = 3 << 20
 

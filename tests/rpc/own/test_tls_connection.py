@@ -11,7 +11,7 @@ import pytest
 from pocketmq.rpc.own.tls import tls_context
 from pocketmq.rpc.own.tls_connection import PIECE, TlsConnection
 
-FILES = Path(__file__).parents[2] / "fakes" / "certificate"
+FILES = Path(__file__).parents[2] / "kit" / "certificate"
 CERT, KEY = str(FILES / "cert.pem"), str(FILES / "key.pem")
 
 

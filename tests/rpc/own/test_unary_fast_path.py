@@ -12,7 +12,7 @@ from pocketmq.rpc.own.server_state import LARGE_REPLY
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.service import Metadata, Method, Service
 from pocketmq.rpc.v1.status import refuse
-from tests.fakes.store_language import turns
+from tests.kit.store_language import turns
 from tests.rpc.own.pair import Pair
 
 SIZE_MAX = 1_000

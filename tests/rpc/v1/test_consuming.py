@@ -21,8 +21,8 @@ from pocketmq.model.errors import (
 from pocketmq.model.topic import TYPE_ATTRIBUTE
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.service import MalformedRequest
-from tests.fakes.call import FakeCall
-from tests.fakes.store_broker import StoreBroker
+from tests.kit.call import FakeCall
+from tests.kit.store_broker import StoreBroker
 
 SETTLED, INVALID = pb.SETTLED, pb.INVALID_RECEIPT_HANDLE
 

@@ -10,11 +10,11 @@ import pytest
 
 from pocketmq.model.topic import GIVEN_UP_TOPIC, OP_HALF_TOPIC
 from pocketmq.rpc.pb import broker_pb2 as pb
-from tests.fakes.clock import at
-from tests.fakes.mutated import mutated
-from tests.fakes.send_requests import RequestMaker, Twin, hold_alike, served_alike, twins
-from tests.fakes.store_broker import CALL, StoreBroker, store_broker
-from tests.fakes.store_language import turns
+from tests.kit.mutated import mutated
+from tests.kit.send_requests import RequestMaker, Twin, hold_alike, served_alike, twins
+from tests.kit.store_broker import CALL, StoreBroker, store_broker
+from tests.kit.store_language import turns
+from tests.sim.clock import at
 
 ROUNDS = 150
 GROUPS = ("payers", "", "%a|b-_")

@@ -27,9 +27,9 @@ from pocketmq.model.errors import (
 )
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.v1.send_message import drafts_of
-from tests.fakes.call import FakeCall
-from tests.fakes.store_broker import StoreBroker
-from tests.fakes.store_language import STORE_HOST
+from tests.kit.call import FakeCall
+from tests.kit.store_broker import StoreBroker
+from tests.kit.store_language import STORE_HOST
 
 CALL = FakeCall(peer="ipv4:10.1.2.3:99")
 

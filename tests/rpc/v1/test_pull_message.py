@@ -32,9 +32,9 @@ from pocketmq.rpc.v1.pull_message import (
     request_from_message,
 )
 from pocketmq.rpc.v1.stored_reply import proto_message
-from tests.fakes.call import FakeCall
-from tests.fakes.store_broker import StoreBroker
-from tests.fakes.store_language import turns
+from tests.kit.call import FakeCall
+from tests.kit.store_broker import StoreBroker
+from tests.kit.store_language import turns
 
 MIB = 1 << 20
 

@@ -6,8 +6,8 @@ from pocketmq.model.errors import IllegalTag
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.topic_access import check_client_reads, check_operator_reads
 from pocketmq.rpc.v1.query_messages import QueryMessages
-from tests.fakes.call import FakeCall
-from tests.fakes.store_broker import StoreBroker
+from tests.kit.call import FakeCall
+from tests.kit.store_broker import StoreBroker
 
 HALF = "RMQ_SYS_TRANS_HALF_TOPIC"
 CALL = FakeCall()

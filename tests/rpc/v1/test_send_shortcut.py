@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pocketmq.rpc.pb import broker_pb2 as pb
-from tests.fakes.send_requests import (
+from tests.kit.send_requests import (
     RequestMaker,
     do_the_same,
     hold_alike,
@@ -16,7 +16,7 @@ from tests.fakes.send_requests import (
     told_too_late,
     twins,
 )
-from tests.fakes.store_broker import CALL, store_broker
+from tests.kit.store_broker import CALL, store_broker
 
 REQUESTS = 1_000
 

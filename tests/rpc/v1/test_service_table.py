@@ -19,8 +19,8 @@ from pocketmq.rpc.v1.service_table import (
     closed_faces,
 )
 from pocketmq.rpc.v2.service_table import TABLE as OFFICIAL
-from tests.fakes.call import FakeCall
-from tests.fakes.store_broker import StoreBroker
+from tests.kit.call import FakeCall
+from tests.kit.store_broker import StoreBroker
 
 FACES = (*TABLES, OFFICIAL)
 PARTS = ("routes", "sending", "receive_message", "acks", "sessions", "transactions", "offsets")

@@ -20,9 +20,9 @@ from pocketmq.rpc.codec.stored_messages import (
 )
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.v1.stored_reply import proto_message
-from tests.fakes.records import record
-from tests.fakes.rows import Row, encoded
 from tests.golden_stores import GoldenStores
+from tests.kit.records import record
+from tests.kit.rows import Row, encoded
 
 HOST = host_from_text("127.0.0.1:10911")
 NAMES = ["UNIQ_KEY", "KEYS", "TAGS", "__SHARDINGKEY", "WAIT", "CLUSTER", "own", "größe"]

@@ -17,9 +17,9 @@ from pocketmq.rpc.pb import admin_pb2
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.service import MalformedRequest
 from pocketmq.store.job import Job
-from tests.fakes.call import FakeCall
-from tests.fakes.store_broker import StoreBroker
-from tests.fakes.store_language import turns
+from tests.kit.call import FakeCall
+from tests.kit.store_broker import StoreBroker
+from tests.kit.store_language import turns
 
 GROUP = "payers"
 

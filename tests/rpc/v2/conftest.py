@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.fakes.official import OfficialDesk
-from tests.fakes.store_broker import StoreBroker
+from tests.kit.official import OfficialDesk
+from tests.kit.store_broker import StoreBroker
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from google.protobuf.duration_pb2 import Duration
 from pocketmq.model.consuming import Settled, SettleStatus
 from pocketmq.rpc.pb import messaging_pb2 as pb
 from pocketmq.services.consume.consume import Consume
-from tests.fakes.official import OfficialDesk, name
+from tests.kit.official import OfficialDesk, name
 
 UNKNOWN = "0 1700000000000 60000 3 0 broker-a 1 17"
 

@@ -14,7 +14,7 @@ from pocketmq.rpc.pb import messaging_pb2 as pb
 from pocketmq.rpc.v2.client_stream import UNREAD_BYTES_MAX, UNREAD_MAX, ClientStream, Together
 from pocketmq.services.sessions.questions import PrintStack, Verify
 from pocketmq.services.transaction.transactions import Transactions
-from tests.fakes.records import record
+from tests.kit.records import record
 
 BODY_BYTES = UNREAD_BYTES_MAX // UNREAD_MAX
 

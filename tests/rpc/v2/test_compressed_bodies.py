@@ -14,7 +14,7 @@ import zstandard
 from pocketmq.format.body_codec import SHOWN_SIZE_MAX
 from pocketmq.rpc.pb import messaging_pb2 as pb
 from pocketmq.rpc.v2 import receive_message
-from tests.fakes.official import OfficialDesk, name, receive
+from tests.kit.official import OfficialDesk, name, receive
 
 Fold = Callable[[bytes], bytes]
 PLAIN = b"Hello RocketMQ! " * 400

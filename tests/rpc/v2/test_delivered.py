@@ -8,8 +8,8 @@ import pytest
 from pocketmq.format.properties import encode_properties
 from pocketmq.rpc.pb import messaging_pb2 as pb
 from pocketmq.rpc.v2.delivered import message_of
-from tests.fakes.official import name
-from tests.fakes.records import record
+from tests.kit.official import name
+from tests.kit.records import record
 
 ZLIB = 0x001
 

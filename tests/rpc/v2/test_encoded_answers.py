@@ -17,8 +17,8 @@ from pocketmq.rpc.codec.v2_messages import V2Messages
 from pocketmq.rpc.pb import messaging_pb2 as pb
 from pocketmq.rpc.v2.ack import acked, read_acks
 from pocketmq.rpc.v2.delivered import message_of
-from tests.fakes.mutated import mutated
-from tests.fakes.official import name
+from tests.kit.mutated import mutated
+from tests.kit.official import name
 
 PLAIN = {
     "UNIQ_KEY": ("0102FC00000001167A0B125C4B00000000", "x" * 200),

@@ -15,8 +15,8 @@ from google.protobuf.message import Message
 
 from pocketmq.rpc.pb import messaging_pb2 as pb
 from pocketmq.rpc.v2.service_table import TABLE
-from tests.fakes.mutated import mutated
-from tests.fakes.official import OfficialDesk, sent
+from tests.kit.mutated import mutated
+from tests.kit.official import OfficialDesk, sent
 
 SEEDS: Final = range(8)
 REQUESTS: Final = 300

@@ -7,8 +7,8 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 
 from pocketmq.rpc.pb import messaging_pb2 as pb
-from tests.fakes.official import OfficialDesk, name, sent
-from tests.fakes.official_stream import OfficialStream, subscribing
+from tests.kit.official import OfficialDesk, name, sent
+from tests.kit.official_stream import OfficialStream, subscribing
 
 GROUP, TOPIC = name("g"), name("orders")
 REFUSED: Final[list[tuple[str, Message]]] = [

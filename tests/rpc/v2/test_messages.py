@@ -13,11 +13,11 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from pocketmq.format.addresses import text_from_host
 from pocketmq.rpc.pb import messaging_pb2 as pb
 from pocketmq.rpc.v2.receive_message import poll_ms
-from tests.fakes.call import FakeCall
-from tests.fakes.clock import at
-from tests.fakes.official import MESSAGE_ID, OfficialDesk, message, name, receive, sent
-from tests.fakes.store_broker import store_broker
-from tests.fakes.store_language import STORE_HOST, turns, until
+from tests.kit.call import FakeCall
+from tests.kit.official import MESSAGE_ID, OfficialDesk, message, name, receive, sent
+from tests.kit.store_broker import store_broker
+from tests.kit.store_language import STORE_HOST, turns, until
+from tests.sim.clock import at
 
 
 async def delivered(desk: OfficialDesk, request: pb.SendMessageRequest) -> list[pb.Message]:

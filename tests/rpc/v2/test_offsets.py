@@ -6,7 +6,7 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from pocketmq.rpc.pb import messaging_pb2 as pb
-from tests.fakes.official import OfficialDesk, name
+from tests.kit.official import OfficialDesk, name
 
 
 def queue(queue_id: int = 0, topic: str = "orders") -> pb.MessageQueue:

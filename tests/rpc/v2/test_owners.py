@@ -8,9 +8,9 @@ import pytest
 from pocketmq.rpc.guard import Guard
 from pocketmq.rpc.pb import messaging_pb2 as pb
 from pocketmq.rpc.v2.service_table import TABLE
-from tests.fakes.official import OfficialDesk, name
-from tests.fakes.store_broker import StoreBroker
-from tests.fakes.users import access_of, grant_of, signed
+from tests.kit.official import OfficialDesk, name
+from tests.kit.store_broker import StoreBroker
+from tests.kit.users import access_of, grant_of, signed
 
 PUSHED = pb.HeartbeatRequest(client_type=pb.PUSH_CONSUMER, group=name("g"))
 SIMPLE = pb.HeartbeatRequest(client_type=pb.SIMPLE_CONSUMER)

@@ -17,8 +17,8 @@ from pocketmq.model.errors import (
 from pocketmq.rpc.pb import admin_pb2
 from pocketmq.rpc.pb import messaging_pb2 as pb
 from pocketmq.rpc.v2.client_stream import UNREAD_MAX
-from tests.fakes.official import OfficialDesk
-from tests.fakes.official_stream import OfficialStream, subscribing
+from tests.kit.official import OfficialDesk
+from tests.kit.official_stream import OfficialStream, subscribing
 
 CLIENT_ID = "host@1@2@x"
 

@@ -9,7 +9,7 @@ from pocketmq.rpc.pb import messaging_pb2 as pb
 from pocketmq.rpc.v2.resources import resource_of, wrapped
 from pocketmq.rpc.v2.routes import Routes, endpoints_of
 from pocketmq.services.sessions.sessions import Sessions
-from tests.fakes.official import DIALLED, OfficialDesk, name
+from tests.kit.official import DIALLED, OfficialDesk, name
 
 TYPES = {
     "NORMAL": [pb.NORMAL],

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from pocketmq.rpc.pb import messaging_pb2 as pb
-from tests.fakes.official import MESSAGE_ID, OfficialDesk, message, sent
-from tests.fakes.official_requests import NAMESPACE, OfficialMaker, official_twin
-from tests.fakes.send_requests import do_the_same, hold_alike, served_alike, told_too_late, twins
-from tests.fakes.store_broker import store_broker
+from tests.kit.official import MESSAGE_ID, OfficialDesk, message, sent
+from tests.kit.official_requests import NAMESPACE, OfficialMaker, official_twin
+from tests.kit.send_requests import do_the_same, hold_alike, served_alike, told_too_late, twins
+from tests.kit.store_broker import store_broker
 
 REQUESTS = 400
 

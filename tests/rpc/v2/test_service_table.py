@@ -8,8 +8,8 @@ from google.protobuf.message import Message
 from pocketmq.rpc.pb import messaging_pb2 as pb
 from pocketmq.rpc.service import SEND_SIZE_MAX, SMALL_REQUEST_MAX, MalformedRequest
 from pocketmq.rpc.v2.caller import caller_of
-from tests.fakes.call import FakeCall
-from tests.fakes.official import OfficialDesk, name, raw_of, receive
+from tests.kit.call import FakeCall
+from tests.kit.official import OfficialDesk, name, raw_of, receive
 
 
 def of_size(make: Callable[[str], Message], size: int) -> bytes:

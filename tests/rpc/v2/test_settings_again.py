@@ -10,8 +10,8 @@ from pocketmq.rpc.pb import messaging_pb2 as pb
 from pocketmq.rpc.v2 import consumers
 from pocketmq.rpc.v2.caller import caller_of
 from pocketmq.rpc.v2.client_stream import UNREAD_MAX, ClientStream
-from tests.fakes.official import OfficialDesk
-from tests.fakes.official_stream import OfficialStream, publishing, subscribing
+from tests.kit.official import OfficialDesk
+from tests.kit.official_stream import OfficialStream, publishing, subscribing
 
 FIFO = {"message.type": "FIFO"}
 

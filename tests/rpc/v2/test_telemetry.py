@@ -11,8 +11,8 @@ from pocketmq.model.errors import TooManyElements
 from pocketmq.rpc.admission import CallClass
 from pocketmq.rpc.pb import messaging_pb2 as pb
 from pocketmq.rpc.service import MalformedRequest
-from tests.fakes.official import OfficialDesk, name, raw_of
-from tests.fakes.official_stream import OfficialStream, publishing, subscribing
+from tests.kit.official import OfficialDesk, name, raw_of
+from tests.kit.official_stream import OfficialStream, publishing, subscribing
 
 
 async def answered(desk: OfficialDesk, *commands: pb.TelemetryCommand) -> list[pb.TelemetryCommand]:

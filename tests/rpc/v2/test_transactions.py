@@ -13,10 +13,10 @@ from pocketmq.model.topic import GIVEN_UP_TOPIC, OP_HALF_TOPIC
 from pocketmq.rpc.pb import messaging_pb2 as pb
 from pocketmq.rpc.v2 import client_stream
 from pocketmq.store.job import Job
-from tests.fakes.clock import at
-from tests.fakes.official import MESSAGE_ID, OfficialDesk, name, sent
-from tests.fakes.store_broker import store_broker
-from tests.fakes.store_language import turns
+from tests.kit.official import MESSAGE_ID, OfficialDesk, name, sent
+from tests.kit.store_broker import store_broker
+from tests.kit.store_language import turns
+from tests.sim.clock import at
 
 
 @pytest.fixture

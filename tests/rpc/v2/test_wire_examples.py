@@ -18,9 +18,9 @@ from google.protobuf import text_format
 from pocketmq.model.administration import GroupSettings
 from pocketmq.rpc.pb import messaging_pb2 as pb
 from pocketmq.rpc.v2.service_table import MESSAGING
-from tests.fakes.clock import FakeClock
-from tests.fakes.official import OfficialDesk, receive, sent
-from tests.fakes.store_broker import store_broker
+from tests.kit.official import OfficialDesk, receive, sent
+from tests.kit.store_broker import store_broker
+from tests.sim.clock import FakeClock
 
 EXAMPLES: Final = json.loads(
     gzip.decompress(Path(__file__).parents[2].joinpath("golden/wire-examples.json.gz").read_bytes())

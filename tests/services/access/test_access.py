@@ -12,9 +12,7 @@ from pocketmq.model.errors import AccessDenied, AdminsOnly, Unauthenticated
 from pocketmq.model.topic import RETRY_PREFIX
 from pocketmq.services.access.access import Access
 from pocketmq.store.tables.users import UserTable
-from tests.fakes.clock import START_MS, FakeClock
-from tests.fakes.disk import SimDisk
-from tests.fakes.users import (
+from tests.kit.users import (
     DATE,
     SECRET,
     WINDOW_MS,
@@ -22,6 +20,8 @@ from tests.fakes.users import (
     grant_of,
     signed,
 )
+from tests.sim.clock import START_MS, FakeClock
+from tests.sim.disk import SimDisk
 
 HOST = b"\x0a\0\0\x07" + b"\0\0\0\0"
 PUB_ORDERS = Need((Action.PUB,), ResourceKind.TOPIC, "orders")

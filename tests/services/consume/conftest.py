@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.consuming import ConsumeDesk, consuming
+from tests.kit.consuming import ConsumeDesk, consuming
 
 
 @pytest.fixture

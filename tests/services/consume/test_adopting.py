@@ -9,9 +9,9 @@ from pocketmq.model.batch import Destination
 from pocketmq.model.consuming import SettleStatus
 from pocketmq.model.system_topics import REVIVE_GROUP, TIMER_TOPIC, revive_topic
 from pocketmq.store.tables.timer_check import TimerProgress
-from tests.fakes.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, bodies, consuming
-from tests.fakes.rows import Row, batch
-from tests.fakes.store_language import BORN_HOST, BORN_MS, STORE_HOST
+from tests.kit.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, bodies, consuming
+from tests.kit.rows import Row, batch
+from tests.kit.store_language import BORN_HOST, BORN_MS, STORE_HOST
 
 REVIVE = revive_topic("DefaultCluster")
 

@@ -9,8 +9,8 @@ import pytest
 
 from pocketmq.model.administration import GroupSettings
 from pocketmq.store.settings import FLUSH_ASYNC, FLUSH_SYNC
-from tests.fakes.consuming import GROUP, TOPIC, ConsumeDesk, consuming
-from tests.fakes.store_language import turns
+from tests.kit.consuming import GROUP, TOPIC, ConsumeDesk, consuming
+from tests.kit.store_language import turns
 
 Call = Callable[[ConsumeDesk, Sequence[str]], Awaitable[Any]]
 

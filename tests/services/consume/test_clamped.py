@@ -22,7 +22,7 @@ from pocketmq.model.topic import HALF_TOPIC, SCHEDULE_TOPIC
 from pocketmq.services.admin.lag import group_lag
 from pocketmq.services.consume.journal import ConsumeSettings, Journal
 from pocketmq.store.tables.timer_check import TimerProgress
-from tests.fakes.consuming import (
+from tests.kit.consuming import (
     GROUP,
     INVISIBLE_MS,
     TOPIC,
@@ -31,7 +31,7 @@ from tests.fakes.consuming import (
     consuming,
     statuses,
 )
-from tests.fakes.store_language import STORE_HOST, store_at
+from tests.kit.store_language import STORE_HOST, store_at
 
 OK = SettleStatus.OK
 BEYOND = 100

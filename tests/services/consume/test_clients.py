@@ -6,7 +6,7 @@ from pocketmq.filter.tag import EVERYTHING
 from pocketmq.model.consuming import RENEWED_MS, Received, ReceiveRequest
 from pocketmq.model.errors import TooManyRequests
 from pocketmq.services.consume.clients import ALIVE_MS, KEPT_MAX, Clients
-from tests.fakes.consuming import GROUP, ConsumeDesk, bodies
+from tests.kit.consuming import GROUP, ConsumeDesk, bodies
 
 
 def received(client_id: str, wait_ms: int = 0) -> ReceiveRequest:

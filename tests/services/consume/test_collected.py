@@ -11,8 +11,8 @@ from pocketmq.format.pop_records import Batched, PopCheckpoint
 from pocketmq.format.receipt_handle import NORMAL
 from pocketmq.model.step import Now
 from pocketmq.services.consume.leases import Lease, LeaseTable
-from tests.fakes.consuming import ConsumeDesk
-from tests.fakes.store_language import turns
+from tests.kit.consuming import ConsumeDesk
+from tests.kit.store_language import turns
 
 COUNT = 64
 

@@ -27,7 +27,7 @@ from pocketmq.model.system_topics import lease_retry_topic
 from pocketmq.services.consume.redelivery import Redelivery
 from pocketmq.services.consume.reread import reread
 from pocketmq.services.delay.levels import Schedule
-from tests.fakes.consuming import (
+from tests.kit.consuming import (
     GROUP,
     INVISIBLE_MS,
     TOPIC,
@@ -37,9 +37,9 @@ from tests.fakes.consuming import (
     messages,
     statuses,
 )
-from tests.fakes.rows import Row, batch
-from tests.fakes.store_broker import store_broker
-from tests.fakes.store_language import BORN_HOST, BORN_MS, STORE_HOST, turns, until
+from tests.kit.rows import Row, batch
+from tests.kit.store_broker import store_broker
+from tests.kit.store_language import BORN_HOST, BORN_MS, STORE_HOST, turns, until
 
 OK, INVALID = SettleStatus.OK, SettleStatus.INVALID_RECEIPT_HANDLE
 RETRY = f"%RETRY%{GROUP}_{TOPIC}"

@@ -9,7 +9,7 @@ import pytest
 from pocketmq.filter.parsing import parse_filter
 from pocketmq.filter.turns import TURN_NS, turn_count
 from pocketmq.model.administration import GroupSettings
-from tests.fakes.consuming import GROUP, ConsumeDesk, bodies
+from tests.kit.consuming import GROUP, ConsumeDesk, bodies
 
 COSTLY = parse_filter(" OR ".join(["TAGS LIKE '%_x_%_'"] * 90), is_sql=True)
 """One turn for a message with 15,000 characters."""

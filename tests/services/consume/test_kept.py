@@ -24,8 +24,8 @@ from pocketmq.services.consume.leases import Lease, LeaseTable
 from pocketmq.services.consume.receive import Attempts
 from pocketmq.services.consume.wakeup import Wakeup
 from pocketmq.store.watermark import Watermark
-from tests.fakes.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, bodies
-from tests.fakes.store_language import STORE_HOST, at_once, turns
+from tests.kit.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, bodies
+from tests.kit.store_language import STORE_HOST, at_once, turns
 
 
 # -- attempts ----------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from pocketmq.metrics.lag import Lag
 from pocketmq.model.administration import GroupSettings
 from pocketmq.services.admin.lag import group_lag
-from tests.fakes.consuming import GROUP, TOPIC, ConsumeDesk
+from tests.kit.consuming import GROUP, TOPIC, ConsumeDesk
 
 LABELS = (GROUP, TOPIC, "false", "false")
 COUNT, READY = "rocketmq_consumer_lag_messages", "rocketmq_consumer_ready_messages"

@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from pocketmq.format.pop_records import Batched, PopCheckpoint
 from pocketmq.services.consume import leases as leases_module
 from pocketmq.services.consume.leases import GroupQueue, Lease, LeaseTable
-from tests.fakes.consuming import GROUP, TOPIC
+from tests.kit.consuming import GROUP, TOPIC
 
 
 def lease_of(queue: GroupQueue, offsets: list[int], journal_offset: int, popped_ms: int) -> Lease:

@@ -16,9 +16,9 @@ from pocketmq.model.consuming import Received
 from pocketmq.model.topic import SCHEDULE_TOPIC
 from pocketmq.services.admin.redrive import Redrive
 from pocketmq.store.settings import FLUSH_ASYNC, FLUSH_SYNC
-from tests.fakes.consuming import GROUP, TOPIC, ConsumeDesk, bodies, consuming
-from tests.fakes.disk import SimDisk
-from tests.fakes.store_language import STORE_HOST
+from tests.kit.consuming import GROUP, TOPIC, ConsumeDesk, bodies, consuming
+from tests.kit.store_language import STORE_HOST
+from tests.sim.disk import SimDisk
 
 STORE = Path("/store")
 LEASE_MS = 30_000

@@ -17,7 +17,7 @@ from pocketmq.model.errors import StoreBusy
 from pocketmq.services.consume.leases import Lease, LeaseTable
 from pocketmq.services.consume.long_poll import handed_over
 from pocketmq.store.read.cold_read import value_of
-from tests.fakes.consuming import (
+from tests.kit.consuming import (
     GROUP,
     INVISIBLE_MS,
     TOPIC,
@@ -26,7 +26,7 @@ from tests.fakes.consuming import (
     consuming,
     statuses,
 )
-from tests.fakes.store_language import turns, until
+from tests.kit.store_language import turns, until
 
 OK, INVALID = SettleStatus.OK, SettleStatus.INVALID_RECEIPT_HANDLE
 TAKING, ORDERED_TAKING, REREADING = (

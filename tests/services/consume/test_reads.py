@@ -14,8 +14,8 @@ from pocketmq.model.system_topics import TIMER_TOPIC
 from pocketmq.services.consume.leases import GroupQueue, LeaseTable
 from pocketmq.services.consume.recovery import LeaseRecovery
 from pocketmq.services.consume.reread import reread
-from tests.fakes.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, bodies
-from tests.fakes.store_language import turns
+from tests.kit.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, bodies
+from tests.kit.store_language import turns
 
 MIB = 1024 * 1024
 

@@ -25,7 +25,8 @@ from pocketmq.model.topic import retry_topic
 from pocketmq.services.admin.groups import delete_group
 from pocketmq.services.consume.recovery import retry_kind
 from pocketmq.services.consume.reread import reread
-from tests.fakes.consuming import (
+from tests.golden_stores import GoldenStores
+from tests.kit.consuming import (
     GROUP,
     INVISIBLE_MS,
     TOPIC,
@@ -35,9 +36,8 @@ from tests.fakes.consuming import (
     messages,
     statuses,
 )
-from tests.fakes.rows import Row, batch
-from tests.fakes.store_language import BORN_HOST, BORN_MS, STORE_HOST, until
-from tests.golden_stores import GoldenStores
+from tests.kit.rows import Row, batch
+from tests.kit.store_language import BORN_HOST, BORN_MS, STORE_HOST, until
 
 OK, INVALID = SettleStatus.OK, SettleStatus.INVALID_RECEIPT_HANDLE
 

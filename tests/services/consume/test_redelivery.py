@@ -11,8 +11,8 @@ from pocketmq.model.batch import Run
 from pocketmq.model.message import StoredMessage
 from pocketmq.model.store_shape import DelayLevels
 from pocketmq.services.consume.redelivery import Redelivery
-from tests.fakes.store_broker import StoreBroker, store_broker
-from tests.fakes.store_language import BORN_HOST, STORE_HOST
+from tests.kit.store_broker import StoreBroker, store_broker
+from tests.kit.store_language import BORN_HOST, STORE_HOST
 
 LEVELS = DelayLevels("1s 5s 10s 30s 1m")
 

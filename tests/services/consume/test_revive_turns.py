@@ -13,7 +13,7 @@ from pocketmq.services.consume.leases import Lease
 from pocketmq.services.consume.redelivery import Redelivery
 from pocketmq.services.consume.revive import RETRY_PAUSE_MS, TURN_MAX, TURN_MS, Reviving
 from pocketmq.store.job import Job
-from tests.fakes.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, bodies
+from tests.kit.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, bodies
 
 LEASES = 3 * TURN_MAX
 

@@ -7,8 +7,8 @@ from pocketmq.model.errors import GroupNotFound, TopicNotFound
 from pocketmq.services.admin.groups import delete_group
 from pocketmq.services.admin.positions import reset_offsets, set_offsets
 from pocketmq.services.admin.topics import delete_topic
-from tests.fakes.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, bodies
-from tests.fakes.store_language import turns
+from tests.kit.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, bodies
+from tests.kit.store_language import turns
 
 
 @pytest.mark.parametrize("fifo", [False, True])

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from pocketmq.model.administration import GroupSettings
-from tests.fakes.clock import START_MS, FakeClock
-from tests.fakes.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, bodies, consuming
+from tests.kit.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, bodies, consuming
+from tests.sim.clock import START_MS, FakeClock
 
 HOUR_MS = 3_600_000
 YEAR_MS = 365 * 24 * HOUR_MS

@@ -7,9 +7,9 @@ from pocketmq.model.administration import GroupSettings
 from pocketmq.model.batch import Destination
 from pocketmq.model.consuming import SettleStatus
 from pocketmq.model.message import RETRY_TOPIC
-from tests.fakes.consuming import INVISIBLE_MS, ConsumeDesk, bodies, statuses
-from tests.fakes.rows import Row, batch
-from tests.fakes.store_language import BORN_HOST, BORN_MS, STORE_HOST
+from tests.kit.consuming import INVISIBLE_MS, ConsumeDesk, bodies, statuses
+from tests.kit.rows import Row, batch
+from tests.kit.store_language import BORN_HOST, BORN_MS, STORE_HOST
 
 
 @pytest.fixture

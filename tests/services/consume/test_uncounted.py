@@ -6,8 +6,8 @@ from pocketmq.format.record import decode_record
 from pocketmq.model.administration import GroupSettings
 from pocketmq.model.consuming import Received, SettleStatus
 from pocketmq.model.topic import dead_letter_topic
-from tests.fakes.consuming import GROUP, INVISIBLE_MS, ConsumeDesk, bodies, statuses
-from tests.fakes.consuming import TOPIC as ORDERS
+from tests.kit.consuming import GROUP, INVISIBLE_MS, ConsumeDesk, bodies, statuses
+from tests.kit.consuming import TOPIC as ORDERS
 
 either_way = pytest.mark.parametrize("fifo", [False, True], ids=["plainly", "in-order"])
 DEAD = dead_letter_topic(GROUP)

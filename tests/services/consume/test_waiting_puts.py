@@ -11,9 +11,9 @@ from pocketmq.model.administration import GroupSettings
 from pocketmq.model.batch import Destination
 from pocketmq.model.consuming import SettleStatus
 from pocketmq.store.settings import FLUSH_ASYNC
-from tests.fakes.consuming import GROUP, TOPIC, ConsumeDesk, bodies, consuming, statuses
-from tests.fakes.rows import batch
-from tests.fakes.store_language import STORE_HOST, put_row, turns
+from tests.kit.consuming import GROUP, TOPIC, ConsumeDesk, bodies, consuming, statuses
+from tests.kit.rows import batch
+from tests.kit.store_language import STORE_HOST, put_row, turns
 
 OK, INVALID = SettleStatus.OK, SettleStatus.INVALID_RECEIPT_HANDLE
 

@@ -17,8 +17,8 @@ from pocketmq.services.consume.broadcasting import SWEEP_ABOVE
 from pocketmq.services.consume.consume import STEP_INTERVAL_MS
 from pocketmq.store.job import Job
 from pocketmq.store.settings import FLUSH_SYNC
-from tests.fakes.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, bodies, consuming
-from tests.fakes.store_language import turns, until
+from tests.kit.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, bodies, consuming
+from tests.kit.store_language import turns, until
 
 OK = SettleStatus.OK
 Event = Callable[[ConsumeDesk, list[str]], Awaitable[Any]]

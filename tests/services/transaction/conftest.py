@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.disk import SimDisk
-from tests.fakes.transacting import TransactionDesk, transacting
+from tests.kit.transacting import TransactionDesk, transacting
+from tests.sim.disk import SimDisk
 
 
 @pytest.fixture

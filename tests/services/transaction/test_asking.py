@@ -21,9 +21,9 @@ from pocketmq.services.transaction import checking as checking_module
 from pocketmq.services.transaction.checking import TURN_MAX, TURN_MS
 from pocketmq.services.transaction.half_table import HalfReader, HalfTable
 from pocketmq.store.settings import FLUSH_SYNC
-from tests.fakes.disk import SimDisk
-from tests.fakes.store_language import turns, until
-from tests.fakes.transacting import COMMIT, GROUP, ROLLBACK, RULES, TransactionDesk, transacting
+from tests.kit.store_language import turns, until
+from tests.kit.transacting import COMMIT, GROUP, ROLLBACK, RULES, TransactionDesk, transacting
+from tests.sim.disk import SimDisk
 
 NOTICED_MS = 2_000
 FULL = DiskAboveLimit(path="/", used_percent=95, limit_percent=90)

@@ -22,9 +22,8 @@ from pocketmq.services.transaction.finding import HalfSearch
 from pocketmq.services.transaction.half_table import TRANSACTION_GROUP, HalfReader
 from pocketmq.services.transaction.producers import Offer
 from pocketmq.store.message_store import MessageStore
-from tests.fakes.disk import SimDisk
-from tests.fakes.store_language import until
-from tests.fakes.transacting import (
+from tests.kit.store_language import until
+from tests.kit.transacting import (
     COMMIT,
     GROUP,
     ROLLBACK,
@@ -33,6 +32,7 @@ from tests.fakes.transacting import (
     TransactionDesk,
     transacting,
 )
+from tests.sim.disk import SimDisk
 
 NOTICED_MS = 2_000
 """How long it takes at most that a half message was read."""

@@ -24,12 +24,8 @@ from pocketmq.model.stats import Gauge
 from pocketmq.model.transaction import Resolution
 from pocketmq.store.read.reading import Reading
 from pocketmq.store.settings import FLUSH_ASYNC, FLUSH_SYNC
-from tests.fakes.clock import FakeClock
-from tests.fakes.crash_points import CrashPoints
-from tests.fakes.disk import SimDisk
-from tests.fakes.disk_image import Image
-from tests.fakes.store_language import STORE_HOST, turns
-from tests.fakes.transacting import (
+from tests.kit.store_language import STORE_HOST, turns
+from tests.kit.transacting import (
     COMMIT,
     GROUP,
     ROLLBACK,
@@ -37,6 +33,10 @@ from tests.fakes.transacting import (
     TransactionDesk,
     transacting,
 )
+from tests.sim.clock import FakeClock
+from tests.sim.crash_points import CrashPoints
+from tests.sim.disk import SimDisk
+from tests.sim.disk_image import Image
 
 STORE = Path("/store")
 SAID = {COMMIT: "committed", ROLLBACK: "rolled back"}

@@ -9,7 +9,7 @@ from pocketmq.model.message import FIRST_HALF_OFFSET, REAL_QUEUE, REAL_TOPIC, St
 from pocketmq.model.topic import HALF_TOPIC
 from pocketmq.services.transaction.duplicate_halves import DuplicateHalves
 from pocketmq.services.transaction.halves import HalfState
-from tests.fakes.records import record
+from tests.kit.records import record
 
 
 def half(at: int, place: int, origin: int | None, topic: str = "orders") -> StoredMessage:

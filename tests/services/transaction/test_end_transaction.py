@@ -19,9 +19,8 @@ from pocketmq.model.reading import ReadRange
 from pocketmq.model.transaction import Resolution
 from pocketmq.services.admin.topics import remove_topics
 from pocketmq.services.transaction.halves import HalfState
-from tests.fakes.disk import SimDisk
-from tests.fakes.store_language import at_once
-from tests.fakes.transacting import (
+from tests.kit.store_language import at_once
+from tests.kit.transacting import (
     COMMIT,
     ROLLBACK,
     TOPIC,
@@ -29,6 +28,7 @@ from tests.fakes.transacting import (
     TransactionDesk,
     transacting,
 )
+from tests.sim.disk import SimDisk
 
 
 async def test_a_committed_message_is_there_and_one_rolled_back_is_not(

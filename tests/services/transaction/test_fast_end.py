@@ -7,8 +7,7 @@ import pytest
 from pocketmq.model.topic import HALF_TOPIC, OP_HALF_TOPIC
 from pocketmq.model.transaction import Decision, Resolution
 from pocketmq.services.transaction.half_table import TRANSACTION_GROUP
-from tests.fakes.disk import SimDisk
-from tests.fakes.transacting import (
+from tests.kit.transacting import (
     COMMIT,
     GROUP,
     ROLLBACK,
@@ -16,6 +15,7 @@ from tests.fakes.transacting import (
     TransactionDesk,
     transacting,
 )
+from tests.sim.disk import SimDisk
 
 PAID = "paid"
 

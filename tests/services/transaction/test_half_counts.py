@@ -8,8 +8,8 @@ from pocketmq.format.half_message import Half
 from pocketmq.services.transaction import half_counts
 from pocketmq.services.transaction.half_counts import UNKNOWN_TOPIC, HalfCounts
 from pocketmq.services.transaction.halves import HalfState
-from tests.fakes.clock import FakeClock
-from tests.fakes.transacting import TransactionDesk
+from tests.kit.transacting import TransactionDesk
+from tests.sim.clock import FakeClock
 
 TOPICS = ["a", "b", "c"]
 

@@ -13,11 +13,11 @@ from pocketmq.model.batch import Run
 from pocketmq.model.errors import TransactionDecided
 from pocketmq.model.message import FIRST_HALF_OFFSET
 from pocketmq.model.topic import GIVEN_UP_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
-from tests.fakes.clock import FakeClock
-from tests.fakes.golden_log import open_log
-from tests.fakes.store_language import store_at
-from tests.fakes.transacting import COMMIT, ROLLBACK, TransactionDesk
 from tests.golden_stores import GoldenStores
+from tests.kit.golden_log import open_log
+from tests.kit.store_language import store_at
+from tests.kit.transacting import COMMIT, ROLLBACK, TransactionDesk
+from tests.sim.clock import FakeClock
 
 STOPPED_MS = 1_795_221_493_564
 REAL_TOPICS = ("TxT", "GTx")

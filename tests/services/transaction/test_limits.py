@@ -20,10 +20,9 @@ from pocketmq.services.transaction.half_table import TRANSACTION_GROUP, HalfRead
 from pocketmq.services.transaction.halves import HalfState
 from pocketmq.store.job import Job
 from pocketmq.store.write.writing import Writing
-from tests.fakes.disk import SimDisk
-from tests.fakes.rows import Row, batch
-from tests.fakes.store_language import STORE_HOST, turns
-from tests.fakes.transacting import (
+from tests.kit.rows import Row, batch
+from tests.kit.store_language import STORE_HOST, turns
+from tests.kit.transacting import (
     COMMIT,
     GROUP,
     ROLLBACK,
@@ -31,6 +30,7 @@ from tests.fakes.transacting import (
     TransactionDesk,
     transacting,
 )
+from tests.sim.disk import SimDisk
 
 NOTICED_MS = 2_000
 

@@ -8,8 +8,8 @@ from pocketmq.model.topic import OP_HALF_TOPIC
 from pocketmq.services.transaction import half_table as reading_module
 from pocketmq.services.transaction.half_table import HalfReader
 from pocketmq.store.read.reading import Reading
-from tests.fakes.spoiled import spoil
-from tests.fakes.transacting import TransactionDesk
+from tests.kit.spoiled import spoil
+from tests.kit.transacting import TransactionDesk
 
 
 def place_of(sent: str) -> int:

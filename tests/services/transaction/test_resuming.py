@@ -4,7 +4,7 @@ import pytest
 
 from pocketmq.format.transaction_id import read_transaction_id, transaction_id
 from pocketmq.model.errors import TransactionDecided, TransactionUnknown
-from tests.fakes.transacting import COMMIT, RULES, TransactionDesk
+from tests.kit.transacting import COMMIT, RULES, TransactionDesk
 
 NOTICED_MS = 1_000
 

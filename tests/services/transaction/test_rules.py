@@ -16,8 +16,8 @@ from pocketmq.store.job import Job
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import Later
 from pocketmq.store.read.reading import Reading
-from tests.fakes.disk import SimDisk
-from tests.fakes.transacting import GROUP, RULES, TransactionDesk, transacting
+from tests.kit.transacting import GROUP, RULES, TransactionDesk, transacting
+from tests.sim.disk import SimDisk
 
 NOTICED_MS = 2_000
 FULL = DiskAboveLimit(path="/", used_percent=95, limit_percent=90)

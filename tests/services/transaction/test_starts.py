@@ -10,8 +10,8 @@ from pocketmq.model.message import OFFSET_MAX
 from pocketmq.model.topic import HALF_TOPIC
 from pocketmq.store.read.cold_read import Later
 from pocketmq.store.read.reading import Reading
-from tests.fakes.disk import SimDisk
-from tests.fakes.transacting import RULES, TransactionDesk, transacting
+from tests.kit.transacting import RULES, TransactionDesk, transacting
+from tests.sim.disk import SimDisk
 
 STORE = Path("/store")
 SAVED_MS = 5_000

@@ -34,8 +34,8 @@ from pocketmq.store.dispatch.dispatcher import (
     Dispatcher,
 )
 from pocketmq.store.marks import Marks
-from tests.fakes.store_language import view_files
-from tests.fakes.store_writing import WritingLog
+from tests.kit.store_language import view_files
+from tests.kit.store_writing import WritingLog
 
 LEVELS = DelayLevels()
 

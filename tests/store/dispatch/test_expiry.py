@@ -8,9 +8,9 @@ import pytest
 
 from pocketmq.model.reading import PullStatus
 from pocketmq.store.dispatch.expiry import UNKNOWN_TIME, OldestLogFile
-from tests.fakes.clock import START_MS, FakeClock
-from tests.fakes.quick_disk import QuickDisk
-from tests.fakes.store_language import TalkingStore, rebuilt_views, store_at, view_files
+from tests.kit.store_language import TalkingStore, rebuilt_views, store_at, view_files
+from tests.sim.clock import START_MS, FakeClock
+from tests.sim.quick_disk import QuickDisk
 
 BODIES = [f"{number:02d}" + "x" * 900 for number in range(20)]
 """Four to a file."""

@@ -27,10 +27,10 @@ from pocketmq.store.recovery.components import StoreComponents
 from pocketmq.store.recovery.start import start_at_once
 from pocketmq.store.settings import PAGE_SIZE
 from pocketmq.store.write.durability import Durability
-from tests.fakes.clock import FakeClock, at
-from tests.fakes.quick_disk import QuickDisk
-from tests.fakes.records import TIME_MS, Records, entry
-from tests.fakes.store_language import small_settings, until
+from tests.kit.records import TIME_MS, Records, entry
+from tests.kit.store_language import small_settings, until
+from tests.sim.clock import FakeClock, at
+from tests.sim.quick_disk import QuickDisk
 
 SECOND_MS = 1_000
 THOROUGH_MS = 10_000

@@ -21,9 +21,9 @@ from pocketmq.store.read.append_notifier import (
     Waiter,
 )
 from pocketmq.store.watermark import Arrivals
-from tests.fakes.clock import FakeClock
-from tests.fakes.loop import SeededLoop, run_seeded
-from tests.fakes.store_language import turns
+from tests.kit.store_language import turns
+from tests.sim.clock import FakeClock
+from tests.sim.loop import SeededLoop, run_seeded
 
 KEY = ("orders", 0)
 TAG_A = parse_filter("A")

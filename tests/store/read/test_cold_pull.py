@@ -18,8 +18,8 @@ from pocketmq.model.errors import MessageDamaged, ReadFailed
 from pocketmq.model.reading import PullResult, PullStatus, ReadRange
 from pocketmq.store.read.read_plan import QueuedRecords, Row, choose, runs_of
 from pocketmq.store.read.record_check import GAP_MAX
-from tests.fakes.quick_disk import QuickDisk
-from tests.fakes.store_language import TalkingStore, store_at, until
+from tests.kit.store_language import TalkingStore, store_at, until
+from tests.sim.quick_disk import QuickDisk
 
 BODIES = [f"message {number:03d}" for number in range(60)]
 

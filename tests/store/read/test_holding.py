@@ -10,9 +10,9 @@ from pocketmq.store.read.holding import (
     RetentionHolder,
     holder_at,
 )
-from tests.fakes.consuming import GROUP, INVISIBLE_MS, TOPIC, consuming
-from tests.fakes.timing import timing
-from tests.fakes.transacting import transacting
+from tests.kit.consuming import GROUP, INVISIBLE_MS, TOPIC, consuming
+from tests.kit.timing import timing
+from tests.kit.transacting import transacting
 
 
 async def test_a_delayed_message() -> None:

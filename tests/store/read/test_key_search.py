@@ -18,12 +18,12 @@ from pocketmq.store.read import key_search
 from pocketmq.store.read.key_search import KeySearch
 from pocketmq.store.read.lookups import find_message
 from pocketmq.store.recovery.components import StoreComponents
-from tests.fakes.clock import START_MS
-from tests.fakes.golden_log import carries
-from tests.fakes.quick_disk import QuickDisk
-from tests.fakes.store_golden import READ_WHOLE, golden_sizes
-from tests.fakes.store_language import END_OF_TIME_MS, TalkingStore, store_at
 from tests.golden_stores import GoldenStores
+from tests.kit.golden_log import carries
+from tests.kit.store_golden import READ_WHOLE, golden_sizes
+from tests.kit.store_language import END_OF_TIME_MS, TalkingStore, store_at
+from tests.sim.clock import START_MS
+from tests.sim.quick_disk import QuickDisk
 
 COLLIDING = ("Aa", "BB")
 """Two keys of one hash in Java."""

@@ -27,12 +27,12 @@ from pocketmq.store.read.record_check import (
     was_sound,
 )
 from pocketmq.store.recovery.components import StoreComponents
-from tests.fakes.clock import START_MS
-from tests.fakes.golden_log import shown, wanted
-from tests.fakes.quick_disk import QuickDisk
-from tests.fakes.store_golden import READ_WHOLE, recovered
-from tests.fakes.store_language import TalkingStore, store_at
 from tests.golden_stores import GoldenStores
+from tests.kit.golden_log import shown, wanted
+from tests.kit.store_golden import READ_WHOLE, recovered
+from tests.kit.store_language import TalkingStore, store_at
+from tests.sim.clock import START_MS
+from tests.sim.quick_disk import QuickDisk
 
 Parts = Callable[[str], StoreComponents]
 

@@ -9,8 +9,8 @@ from pocketmq.log import commit_log
 from pocketmq.model.errors import OffsetOutOfRange
 from pocketmq.model.reading import Bound, KeyRange
 from pocketmq.store.read.cold_read import Later
-from tests.fakes.store_broker import store_broker
-from tests.fakes.store_language import TalkingStore
+from tests.kit.store_broker import store_broker
+from tests.kit.store_language import TalkingStore
 
 
 async def test_fresh_messages_are_read_whatever_is_in_memory(store: TalkingStore) -> None:

@@ -10,8 +10,8 @@ from pocketmq.format.record import (
 )
 from pocketmq.model.batch import Destination
 from pocketmq.store.read.record_check import NO_CRC, Asked, _behind_body, is_sound, why_unsound
-from tests.fakes.rows import encoded
-from tests.fakes.store_language import put_row
+from tests.kit.rows import encoded
+from tests.kit.store_language import put_row
 
 PLACE = 4096
 NUMBER = 7

@@ -15,10 +15,10 @@ from pocketmq.model.reading import Bound, KeyRange, PullResult, PullStatus, Read
 from pocketmq.store.read import unit_repair
 from pocketmq.store.read.cold_read import value_of
 from pocketmq.store.read.record_check import UnservedRecord
-from tests.fakes.quick_disk import QuickDisk
-from tests.fakes.store_golden import golden_sizes
-from tests.fakes.store_language import TalkingStore, store_at
 from tests.golden_stores import GoldenStores
+from tests.kit.store_golden import golden_sizes
+from tests.kit.store_language import TalkingStore, store_at
+from tests.sim.quick_disk import QuickDisk
 
 Unit = tuple[int, int, int]
 COUNT = 60

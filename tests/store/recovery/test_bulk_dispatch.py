@@ -17,10 +17,10 @@ from pocketmq.model.topic import QUARANTINE_TOPIC
 from pocketmq.store.recovery import bulk_dispatch
 from pocketmq.store.recovery.bulk_dispatch import BulkDispatch
 from pocketmq.store.recovery.components import StoreComponents
-from tests.fakes.log_bytes import SMALL, LogBytes, applied, rebuilt_files
-from tests.fakes.odd_records import records
-from tests.fakes.quick_disk import QuickDisk
-from tests.fakes.store_language import small_settings
+from tests.kit.log_bytes import SMALL, LogBytes, applied, rebuilt_files
+from tests.kit.odd_records import records
+from tests.kit.store_language import small_settings
+from tests.sim.quick_disk import QuickDisk
 
 CHUNKS = [64, 119, 300, 1 << 20]
 

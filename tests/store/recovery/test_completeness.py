@@ -8,10 +8,10 @@ import pytest
 from pocketmq.format.index_layout import HEADER_SIZE
 from pocketmq.log.store_directory import ClosedState
 from pocketmq.store.recovery.completeness import missing_from_list, missing_from_log
-from tests.fakes.golden_log import files_below, index_contents
-from tests.fakes.store_golden import golden_copy, golden_parts, golden_sizes, recovered
-from tests.fakes.store_language import store_at, view_files
 from tests.golden_stores import GoldenStores
+from tests.kit.golden_log import files_below, index_contents
+from tests.kit.store_golden import golden_copy, golden_parts, golden_sizes, recovered
+from tests.kit.store_language import store_at, view_files
 
 QUEUE = "consumequeue/T/1"
 

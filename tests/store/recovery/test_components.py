@@ -30,11 +30,11 @@ from pocketmq.store.recovery.components import StoreComponents
 from pocketmq.store.recovery.progress import Starting
 from pocketmq.store.recovery.recovery_plan import StoreRecovery
 from pocketmq.store.recovery.start import StoreStart, start_at_once
-from tests.fakes.clock import FakeClock
-from tests.fakes.golden_log import files_below
-from tests.fakes.quick_disk import QuickDisk, open_files
-from tests.fakes.store_golden import recovered
-from tests.fakes.store_language import small_settings, store_at, view_files
+from tests.kit.golden_log import files_below
+from tests.kit.store_golden import recovered
+from tests.kit.store_language import small_settings, store_at, view_files
+from tests.sim.clock import FakeClock
+from tests.sim.quick_disk import QuickDisk, open_files
 
 # -- time zones ------------------------------------------------------------------------------------
 

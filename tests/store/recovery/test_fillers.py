@@ -10,8 +10,8 @@ from pocketmq.model.errors import FsyncFailed
 from pocketmq.model.topic import QUARANTINE_TOPIC
 from pocketmq.store.recovery.recovery_plan import fill_holes
 from pocketmq.walk.log_walk import Hole
-from tests.fakes.log_bytes import LogBytes
-from tests.fakes.quick_disk import QuickDisk
+from tests.kit.log_bytes import LogBytes
+from tests.sim.quick_disk import QuickDisk
 from tests.store.recovery.test_log_survey import (
     FILE_SIZE,
     a_log,

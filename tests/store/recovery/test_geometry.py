@@ -15,11 +15,11 @@ from pocketmq.log.store_directory import StoreManifest
 from pocketmq.model.errors import UnknownGeometry
 from pocketmq.store.recovery.geometry import fit_to_disk
 from pocketmq.store.settings import StoreSettings
-from tests.fakes.quick_disk import QuickDisk
-from tests.fakes.records import Records
-from tests.fakes.store_golden import READ_WHOLE, golden_parts, golden_sizes
-from tests.fakes.store_language import small_settings, store_at
 from tests.golden_stores import GoldenStores
+from tests.kit.records import Records
+from tests.kit.store_golden import READ_WHOLE, golden_parts, golden_sizes
+from tests.kit.store_language import small_settings, store_at
+from tests.sim.quick_disk import QuickDisk
 
 MANIFEST = StoreManifest(
     commit_log_file_size_bytes=1 << 20,

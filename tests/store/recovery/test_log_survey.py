@@ -10,9 +10,9 @@ from pocketmq.log.commit_log import CommitLog
 from pocketmq.model.finding import ScanEnd
 from pocketmq.store.recovery.log_survey import Known, Survey, stretches, survey_log
 from pocketmq.walk.log_walk import ORDERLY_END, Hole
-from tests.fakes.generators import result_of
-from tests.fakes.log_bytes import LogBytes
-from tests.fakes.quick_disk import QuickDisk
+from tests.kit.generators import result_of
+from tests.kit.log_bytes import LogBytes
+from tests.sim.quick_disk import QuickDisk
 
 FILE_SIZE = 1_024
 UNKNOWN = Known(None)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from pocketmq.store.message_store import opened
 from pocketmq.store.recovery.progress import PHASES, Starting
-from tests.fakes.clock import START_MS, FakeClock
-from tests.fakes.quick_disk import QuickDisk
-from tests.fakes.store_language import small_settings, store_at
+from tests.kit.store_language import small_settings, store_at
+from tests.sim.clock import START_MS, FakeClock
+from tests.sim.quick_disk import QuickDisk
 
 
 def test_phases_follow_each_other() -> None:

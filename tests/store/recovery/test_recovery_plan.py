@@ -19,18 +19,18 @@ from pocketmq.store.recovery import bulk_dispatch
 from pocketmq.store.recovery.components import StoreComponents
 from pocketmq.store.recovery.start import start_at_once
 from pocketmq.store.settings import StoreSettings
-from tests.fakes.clock import FakeClock
-from tests.fakes.golden_log import files_below, index_contents
-from tests.fakes.quick_disk import QuickDisk
-from tests.fakes.store_golden import golden_copy, golden_parts, golden_sizes, recovered
-from tests.fakes.store_language import (
+from tests.golden_stores import GoldenStores
+from tests.kit.golden_log import files_below, index_contents
+from tests.kit.store_golden import golden_copy, golden_parts, golden_sizes, recovered
+from tests.kit.store_language import (
     TalkingStore,
     rebuilt_views,
     small_settings,
     store_at,
     view_files,
 )
-from tests.golden_stores import GoldenStores
+from tests.sim.clock import FakeClock
+from tests.sim.quick_disk import QuickDisk
 
 FILE_SIZE = 4096
 BODY = "x" * 300

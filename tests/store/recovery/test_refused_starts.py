@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from pocketmq.model.errors import StorageError, StoreFailed
-from tests.fakes.golden_log import files_below
-from tests.fakes.store_golden import golden_copy, golden_sizes
-from tests.fakes.store_language import store_at
 from tests.golden_stores import GoldenStores
+from tests.kit.golden_log import files_below
+from tests.kit.store_golden import golden_copy, golden_sizes
+from tests.kit.store_language import store_at
 
 STORE = "rebuild-base"
 

@@ -13,11 +13,11 @@ from pocketmq.format.names import ABORT_FILE
 from pocketmq.store.recovery.start import StoreStart
 from pocketmq.tools.inspect import describe
 from pocketmq.tools.verify.verification import verify
-from tests.fakes.crash_recovery import Started, Tally, recover
-from tests.fakes.crash_workload import STORE, Cut, Life
-from tests.fakes.disk_image import File, Folder, Image
-from tests.fakes.store_language import store_at, view_files
-from tests.fakes.tool_sizes import shape_of
+from tests.kit.store_language import store_at, view_files
+from tests.kit.tool_sizes import shape_of
+from tests.sim.crash_recovery import Started, Tally, recover
+from tests.sim.crash_workload import STORE, Cut, Life
+from tests.sim.disk_image import File, Folder, Image
 
 SEEDS = range(6)
 

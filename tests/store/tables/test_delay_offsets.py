@@ -10,8 +10,8 @@ import pytest
 
 from pocketmq.model.errors import TableUnreadable
 from pocketmq.store.tables.delay_offsets import DelayOffsets
-from tests.fakes.clock import START_MS, FakeClock
-from tests.fakes.quick_disk import QuickDisk
+from tests.sim.clock import START_MS, FakeClock
+from tests.sim.quick_disk import QuickDisk
 
 NAME = "config/delayOffset.json"
 CLOCKS = {2: ((0, 3_600_000), (7, 0)), 10: ((5, -20),)}

@@ -10,8 +10,8 @@ import pytest
 from pocketmq.files.table_file import TableFile
 from pocketmq.model.errors import DiskFull
 from pocketmq.store.tables.durable_table import DurableTable
-from tests.fakes.quick_disk import QuickDisk
-from tests.fakes.store_language import until
+from tests.kit.store_language import until
+from tests.sim.quick_disk import QuickDisk
 
 
 class Table:

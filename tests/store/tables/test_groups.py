@@ -12,9 +12,9 @@ import pytest
 from pocketmq.model.administration import GroupSettings
 from pocketmq.model.errors import GroupExists, GroupNotFound, IllegalGroup, LimitReached
 from pocketmq.store.tables.groups import GroupTable
-from tests.fakes.clock import FakeClock
-from tests.fakes.quick_disk import QuickDisk
-from tests.fakes.store_language import turns
+from tests.kit.store_language import turns
+from tests.sim.clock import FakeClock
+from tests.sim.quick_disk import QuickDisk
 
 DEFAULTS = GroupSettings(
     enabled=True,

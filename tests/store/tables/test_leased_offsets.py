@@ -10,8 +10,8 @@ import pytest
 
 from pocketmq.model.errors import DiskFull
 from pocketmq.store.tables.offsets import Clamped
-from tests.fakes.clock import at
-from tests.fakes.offset_table import Offsets
+from tests.kit.offset_table import Offsets
+from tests.sim.clock import at
 
 NAME = "orders@readers"
 

@@ -9,9 +9,9 @@ import pytest
 from pocketmq.files.disk import Disk
 from pocketmq.tools.lag import committed_of
 from pocketmq.tools.verify.verification import verify
-from tests.fakes.lite_store import lite_store
-from tests.fakes.store_language import small_settings, store_at
-from tests.fakes.tool_sizes import shape_of
+from tests.kit.lite_store import lite_store
+from tests.kit.store_language import small_settings, store_at
+from tests.kit.tool_sizes import shape_of
 
 PLAIN, LMQ = "config/consumerOffset.json", "config/lmqConsumerOffset.json"
 BOTH = "pocketmqBoth"

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from pocketmq.format.table_json import decode_table
 from pocketmq.store.tables.offsets import CHECKPOINT_INTERVAL_MS, Clamped
-from tests.fakes.clock import START_MS, at
-from tests.fakes.offset_table import Offsets
-from tests.fakes.store_golden import config_of
 from tests.golden_stores import GoldenStores
+from tests.kit.offset_table import Offsets
+from tests.kit.store_golden import config_of
+from tests.sim.clock import START_MS, at
 
 
 @pytest.fixture

@@ -20,10 +20,10 @@ from pocketmq.format.table_json import decode_table
 from pocketmq.model.errors import DiskFull
 from pocketmq.store.tables.order_files import OrderFiles
 from pocketmq.store.tables.order_info import FOLD_INTERVAL_MS, OrderInfo
-from tests.fakes.clock import FakeClock
-from tests.fakes.disk import SimDisk
-from tests.fakes.disk_image import Image
-from tests.fakes.quick_disk import QuickDisk
+from tests.sim.clock import FakeClock
+from tests.sim.disk import SimDisk
+from tests.sim.disk_image import Image
+from tests.sim.quick_disk import QuickDisk
 
 FIRST = QueueOrder(3, frozenset(), {3: OrderedDelivery(1, 1_000, 61_000, "c 1")})
 SIZE = 4_096

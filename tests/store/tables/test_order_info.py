@@ -14,8 +14,8 @@ from pocketmq.format.order_row import OrderedDelivery, QueueOrder, encode_order
 from pocketmq.format.table_json import decode_table, encode_compact
 from pocketmq.store.tables.order_files import OrderFiles
 from pocketmq.store.tables.order_info import OrderInfo, Row, text_of
-from tests.fakes.clock import FakeClock
-from tests.fakes.quick_disk import QuickDisk
+from tests.sim.clock import FakeClock
+from tests.sim.quick_disk import QuickDisk
 
 REAL = """{
 	"orderInfoCount":1,

@@ -15,8 +15,8 @@ from pocketmq.format.table_json import decode_table
 from pocketmq.model.errors import DiskFull, FsyncFailed
 from pocketmq.store.tables.order_files import OrderFiles
 from pocketmq.store.tables.order_info import OrderInfo
-from tests.fakes.clock import START_MS, FakeClock
-from tests.fakes.quick_disk import QuickDisk, full_disk, open_files
+from tests.sim.clock import START_MS, FakeClock
+from tests.sim.quick_disk import QuickDisk, full_disk, open_files
 
 CHANGE: QueueChange = ("orders@g", 0, OrderChange(True, 3, [], []))
 ROW = len(encode_changes([CHANGE], 1, 1))

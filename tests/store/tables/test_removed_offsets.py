@@ -8,7 +8,7 @@ import pytest
 
 from pocketmq.model.errors import DiskFull, TableUnreadable
 from pocketmq.store.tables.removed_queues import RemovedQueues
-from tests.fakes.quick_disk import QuickDisk
+from tests.sim.quick_disk import QuickDisk
 
 
 class Removed:

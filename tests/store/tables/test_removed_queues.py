@@ -10,7 +10,7 @@ from pocketmq.files.disk import Disk
 from pocketmq.services.admin.topics import remove_topics
 from pocketmq.store.dispatch.expiry import Expiry
 from pocketmq.tools.verify.verification import VerifyOptions, verify
-from tests.fakes.store_language import TalkingStore, queue_bodies, store_at
+from tests.kit.store_language import TalkingStore, queue_bodies, store_at
 
 
 async def two_kept_one_removed(store: TalkingStore) -> None:

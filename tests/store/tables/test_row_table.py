@@ -11,9 +11,9 @@ import pytest
 
 from pocketmq.model.errors import DiskFull, TableUnreadable
 from pocketmq.store.tables.durable_table import RowTable, Saving, Work
-from tests.fakes.clock import START_MS, FakeClock
-from tests.fakes.quick_disk import QuickDisk
-from tests.fakes.store_language import turns, until
+from tests.kit.store_language import turns, until
+from tests.sim.clock import START_MS, FakeClock
+from tests.sim.quick_disk import QuickDisk
 
 
 class Words:

@@ -9,8 +9,8 @@ from pocketmq.format.order_row import OrderedDelivery, QueueOrder
 from pocketmq.model.errors import IllegalGroup, TableUnreadable
 from pocketmq.store.tables.tables import Tables
 from pocketmq.store.tables.timer_check import TimerProgress
-from tests.fakes.clock import START_MS, FakeClock
-from tests.fakes.quick_disk import QuickDisk, open_files
+from tests.sim.clock import START_MS, FakeClock
+from tests.sim.quick_disk import QuickDisk, open_files
 
 HELD = QueueOrder(7, frozenset({9}), {8: OrderedDelivery(2, 1_000, 61_000, "c 1")})
 JOURNAL = "pocketmq/order.journal"

@@ -18,9 +18,9 @@ from pocketmq.model.errors import (
 )
 from pocketmq.model.topic import TopicConfig
 from pocketmq.store.tables.topics import TopicTable
-from tests.fakes.clock import FakeClock
-from tests.fakes.quick_disk import QuickDisk
-from tests.fakes.store_language import turns
+from tests.kit.store_language import turns
+from tests.sim.clock import FakeClock
+from tests.sim.quick_disk import QuickDisk
 
 
 class Topics:

@@ -25,10 +25,10 @@ from pocketmq.model.errors import (
 from pocketmq.store.tables import durable_table
 from pocketmq.store.tables.groups import GroupTable
 from pocketmq.store.tables.topics import TopicTable
-from tests.fakes.clock import START_MS, FakeClock
-from tests.fakes.quick_disk import QuickDisk
-from tests.fakes.store_golden import config_of
 from tests.golden_stores import GoldenStores
+from tests.kit.store_golden import config_of
+from tests.sim.clock import START_MS, FakeClock
+from tests.sim.quick_disk import QuickDisk
 
 
 class Tables:

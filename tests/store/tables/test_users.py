@@ -9,8 +9,8 @@ from pocketmq.files.disk import Disk
 from pocketmq.model.access import User
 from pocketmq.model.errors import TableUnreadable
 from pocketmq.store.tables.users import UserTable
-from tests.fakes.disk import SimDisk
-from tests.fakes.users import grant_of
+from tests.kit.users import grant_of
+from tests.sim.disk import SimDisk
 
 APP = User("app", "secret")
 PLACE = Path("/store")

@@ -12,10 +12,10 @@ from pocketmq.format.names import RESERVE_FILE
 from pocketmq.log.commit_log import DRAFT_NAME, CommitLog
 from pocketmq.model.errors import AllocationFailed, DiskFull, StoreFailed
 from pocketmq.store.write.allocation import RETRY_INTERVAL_MS, Allocation, Reserve
-from tests.fakes.clock import FakeClock
-from tests.fakes.quick_disk import QuickDisk, full_disk
-from tests.fakes.records import record
-from tests.fakes.store_language import until
+from tests.kit.records import record
+from tests.kit.store_language import until
+from tests.sim.clock import FakeClock
+from tests.sim.quick_disk import QuickDisk, full_disk
 
 SIZE = 8192
 

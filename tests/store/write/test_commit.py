@@ -16,10 +16,8 @@ from pocketmq.model.reading import PullStatus
 from pocketmq.store.marks import Marks
 from pocketmq.store.recovery.components import StoreComponents
 from pocketmq.store.write.commit import Commit
-from tests.fakes.clock import at
-from tests.fakes.quick_disk import QuickDisk
-from tests.fakes.records import record
-from tests.fakes.store_language import (
+from tests.kit.records import record
+from tests.kit.store_language import (
     TalkingStore,
     rebuilt_views,
     small_settings,
@@ -27,6 +25,8 @@ from tests.fakes.store_language import (
     until,
     view_files,
 )
+from tests.sim.clock import at
+from tests.sim.quick_disk import QuickDisk
 
 LARGE = "x" * 1500
 """Two such messages fill a file."""

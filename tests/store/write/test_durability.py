@@ -15,10 +15,10 @@ from pocketmq.store.settings import PAGE_SIZE
 from pocketmq.store.write import durability
 from pocketmq.store.write.durability import SWEEP_INTERVAL_MS, Durability
 from pocketmq.store.write.flush_group import FlushGroup
-from tests.fakes.clock import FakeClock, at
-from tests.fakes.quick_disk import QuickDisk
-from tests.fakes.records import TIME_MS, record
-from tests.fakes.store_language import small_settings, until
+from tests.kit.records import TIME_MS, record
+from tests.kit.store_language import small_settings, until
+from tests.sim.clock import FakeClock, at
+from tests.sim.quick_disk import QuickDisk
 
 SIZE = 64 * 1024
 

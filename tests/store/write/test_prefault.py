@@ -9,8 +9,8 @@ from pocketmq.log.commit_log import CommitLog
 from pocketmq.model.step import Next, Now
 from pocketmq.store.marks import Marks
 from pocketmq.store.write.prefault import HURRY_MS, Prefault
-from tests.fakes.quick_disk import QuickDisk
-from tests.fakes.store_language import until
+from tests.kit.store_language import until
+from tests.sim.quick_disk import QuickDisk
 
 KIB = 1024
 SIZE = 256 * KIB

@@ -33,12 +33,12 @@ from pocketmq.model.message import (
 )
 from pocketmq.model.store_shape import DelayLevels
 from pocketmq.model.topic import SCHEDULE_TOPIC
-from tests.fakes.clock import START_MS, FakeClock
-from tests.fakes.golden_log import files_below, index_contents, open_log
-from tests.fakes.records import columns_of
-from tests.fakes.rows import Row, batch
-from tests.fakes.store_golden import golden_sizes
-from tests.fakes.store_language import (
+from tests.golden_stores import GoldenStores
+from tests.kit.golden_log import files_below, index_contents, open_log
+from tests.kit.records import columns_of
+from tests.kit.rows import Row, batch
+from tests.kit.store_golden import golden_sizes
+from tests.kit.store_language import (
     BORN_HOST,
     BORN_MS,
     STORE_HOST,
@@ -47,8 +47,8 @@ from tests.fakes.store_language import (
     store_at,
     view_files,
 )
-from tests.fakes.store_writing import FILE_SIZE, WritingLog
-from tests.golden_stores import GoldenStores
+from tests.kit.store_writing import FILE_SIZE, WritingLog
+from tests.sim.clock import START_MS, FakeClock
 
 
 @pytest.fixture

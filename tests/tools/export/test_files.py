@@ -17,9 +17,9 @@ from pocketmq.rebuild.log_files import LogFile
 from pocketmq.tools.export import files
 from pocketmq.tools.export.files import export_files, file_name_of
 from pocketmq.tools.selection import LogSearch, Picked, Selection
-from tests.fakes.column_values import one_by_one
-from tests.fakes.log_bytes import TIME_MS, LogBytes, golden_files
 from tests.golden_stores import GoldenStores
+from tests.kit.column_values import one_by_one
+from tests.kit.log_bytes import TIME_MS, LogBytes, golden_files
 from tests.tools.export.exports import exported, offsets, shape
 
 

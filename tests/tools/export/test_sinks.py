@@ -12,9 +12,9 @@ from pocketmq.rebuild.log_files import LogFile
 from pocketmq.tools.export import sinks
 from pocketmq.tools.export.files import export_stream
 from pocketmq.tools.selection import LogSearch, Selection
-from tests.fakes.column_values import one_by_one
-from tests.fakes.log_bytes import golden_files
 from tests.golden_stores import GoldenStores
+from tests.kit.column_values import one_by_one
+from tests.kit.log_bytes import golden_files
 from tests.tools.export.exports import exported, line, shape
 
 

@@ -13,10 +13,10 @@ from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.tools.pending.halves import open_halves
 from pocketmq.tools.pending.listing import pending_messages
 from pocketmq.tools.verify.verification import VerifyOptions, verify
-from tests.fakes.clock import START_MS
-from tests.fakes.store_broker import SIZES, StoreBroker
-from tests.fakes.store_language import store_at
-from tests.fakes.tool_sizes import shape_of
+from tests.kit.store_broker import SIZES, StoreBroker
+from tests.kit.store_language import store_at
+from tests.kit.tool_sizes import shape_of
+from tests.sim.clock import START_MS
 
 COUNT = 40
 RECALLED = range(0, COUNT, 7)

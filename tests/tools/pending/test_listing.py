@@ -6,8 +6,8 @@ from collections import Counter
 from pocketmq.files.disk import Disk
 from pocketmq.model.system_topics import TIMER_TOPIC
 from pocketmq.tools.pending.listing import LEASE, LEVEL, TIMER, pending_messages
-from tests.fakes.tool_sizes import golden_tool_sizes
 from tests.golden_stores import GoldenStores
+from tests.kit.tool_sizes import golden_tool_sizes
 
 READ_MS = 1_795_221_494_000
 """Up to when the store's timer delivered."""

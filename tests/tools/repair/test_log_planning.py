@@ -13,8 +13,8 @@ from pocketmq.tools.repair.actions import LogAct, LogAction
 from pocketmq.tools.repair.log_planning import LogPlanner, Suspect
 from pocketmq.tools.repair.planning import QueueWitness
 from pocketmq.walk.log_walk import ORDERLY_END, Hole
-from tests.fakes.damaged_store import DamagedStore
 from tests.golden_stores import GoldenStores
+from tests.kit.damaged_store import DamagedStore
 
 FINDING = Finding("kind", "commitlog/0", 0, "expected", "found")
 

@@ -13,9 +13,9 @@ from pocketmq.tools.repair.planning import QueueWitness
 from pocketmq.walk.log_walk import TOO_OLD, Hole, LogWalk
 from pocketmq.walk.reader import Chunk
 from pocketmq.walk.source import LogSource
-from tests.fakes.damaged_store import DamagedStore
-from tests.fakes.log_bytes import IPV4, IPV6, TIME_MS, LogBytes
 from tests.golden_stores import GoldenStores
+from tests.kit.damaged_store import DamagedStore
+from tests.kit.log_bytes import IPV4, IPV6, TIME_MS, LogBytes
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from pocketmq.log.checkpoint import FlushedMark
 from pocketmq.log.quarantine import UNFINISHED, new_quarantine
 from pocketmq.tools.repair.actions import FileAct, LogAct, RepairPlan
 from pocketmq.tools.repair.planning import plan_repair
-from tests.fakes.damaged_store import NOW_MS, DamagedStore
-from tests.fakes.golden_log import files_below
 from tests.golden_stores import GoldenStores
+from tests.kit.damaged_store import NOW_MS, DamagedStore
+from tests.kit.golden_log import files_below
 
 
 @pytest.fixture

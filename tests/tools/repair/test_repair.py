@@ -25,14 +25,14 @@ from pocketmq.tools.repair.actions import summary
 from pocketmq.tools.repair.planning import plan_repair
 from pocketmq.tools.repair.repair import NOTHING_TO_DO, repair_store
 from pocketmq.tools.selection import LogSearch
-from tests.fakes.clock import FakeClock
-from tests.fakes.damaged_store import NOW_MS, DamagedStore
-from tests.fakes.golden_log import files_below
-from tests.fakes.quick_disk import QuickDisk
-from tests.fakes.store_golden import golden_sizes
-from tests.fakes.store_language import at_once, small_settings, store_at, until
-from tests.fakes.tool_sizes import shape_of
 from tests.golden_stores import GoldenStores
+from tests.kit.damaged_store import NOW_MS, DamagedStore
+from tests.kit.golden_log import files_below
+from tests.kit.store_golden import golden_sizes
+from tests.kit.store_language import at_once, small_settings, store_at, until
+from tests.kit.tool_sizes import shape_of
+from tests.sim.clock import FakeClock
+from tests.sim.quick_disk import QuickDisk
 
 CRASHED = ("crash-flip.before", "crash-torn.before", "crash-behind.before", "clean-torn.before")
 
@@ -248,7 +248,7 @@ async def test_a_store_in_use_is_refused(tmp_path: Path) -> None:
     text = f"""
 import sys
 from pathlib import Path
-from tests.fakes.store_language import at_once
+from tests.kit.store_language import at_once
 from pocketmq.files.directory_lock import DirectoryLock
 DirectoryLock(Path({str(store.directory / "lock")!r})).acquire()
 print("held", flush=True)

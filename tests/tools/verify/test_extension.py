@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.checked_store import CheckedStore
 from tests.golden_stores import GoldenStores
+from tests.kit.checked_store import CheckedStore
 
 
 @pytest.fixture

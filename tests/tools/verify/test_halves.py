@@ -12,11 +12,11 @@ from pocketmq.model.message import TRANSACTION_COMMIT
 from pocketmq.model.topic import HALF_TOPIC, OP_HALF_TOPIC
 from pocketmq.tools.pending.halves import open_halves
 from pocketmq.tools.verify.verification import Verification, verify
-from tests.fakes.checked_store import CheckedStore
-from tests.fakes.rows import batch
-from tests.fakes.store_language import STORE_HOST, put_row, small_settings, store_at
-from tests.fakes.tool_sizes import golden_tool_sizes, shape_of
 from tests.golden_stores import GoldenStores
+from tests.kit.checked_store import CheckedStore
+from tests.kit.rows import batch
+from tests.kit.store_language import STORE_HOST, put_row, small_settings, store_at
+from tests.kit.tool_sizes import golden_tool_sizes, shape_of
 
 NOW_MS = 1_800_000_000_000
 

@@ -12,11 +12,11 @@ from pocketmq.log.deleted_topics import left_over_now
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.rebuild.sequential import rebuild
 from pocketmq.tools.verify.verification import VerifyOptions, verify
-from tests.fakes.checked_store import CheckedStore
-from tests.fakes.log_bytes import SMALL, TIME_MS, LogBytes
-from tests.fakes.store_language import store_at
-from tests.fakes.tool_sizes import golden_tool_sizes, known_shape
 from tests.golden_stores import GoldenStores
+from tests.kit.checked_store import CheckedStore
+from tests.kit.log_bytes import SMALL, TIME_MS, LogBytes
+from tests.kit.store_language import store_at
+from tests.kit.tool_sizes import golden_tool_sizes, known_shape
 
 NOW_MS = TIME_MS + 1_000
 SIZES = known_shape(4096, SMALL.consume_queue_file_size_bytes, SMALL.geometry, "5.5", "UTC")

@@ -10,8 +10,8 @@ from pocketmq.format.checkpoint_layout import CheckpointValues, encode_checkpoin
 from pocketmq.format.order_changes import encode_changes
 from pocketmq.log.checkpoint import FlushedMark
 from pocketmq.tools.durable import flushed_upto
-from tests.fakes.checked_store import CheckedStore
 from tests.golden_stores import GoldenStores
+from tests.kit.checked_store import CheckedStore
 
 
 class ReadOnlyDisk(Disk):

@@ -10,8 +10,8 @@ from pocketmq.format.timer_layout import CHECK, LOG_UNIT_TYPE, SLOT_COUNT, SLOT_
 from pocketmq.tools.pending.timer_files import link_units, read_timer_files
 from pocketmq.tools.rebuild import plan_rebuild, rebuild_beside, rebuild_in_place
 from pocketmq.tools.repair.repair import NOTHING_TO_DO, repair_store
-from tests.fakes.checked_store import CheckedStore
 from tests.golden_stores import GoldenStores
+from tests.kit.checked_store import CheckedStore
 
 NOW_MS = 1_800_000_000_000
 PENDING_SECOND = 1_795_393_433

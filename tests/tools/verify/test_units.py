@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from pocketmq.format.consume_unit import PRE_BLANK, UNIT
-from tests.fakes.checked_store import CheckedStore
 from tests.golden_stores import GoldenStores
+from tests.kit.checked_store import CheckedStore
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from pocketmq.log.index_file import IndexFile
 from pocketmq.model.finding import Finding
 from pocketmq.tools.verify.collector import Collector
 from pocketmq.tools.verify.verification import VerifyOptions, verify
-from tests.fakes.checked_store import CheckedStore
-from tests.fakes.tool_sizes import golden_tool_sizes
 from tests.golden_stores import NAMES, GoldenStores
+from tests.kit.checked_store import CheckedStore
+from tests.kit.tool_sizes import golden_tool_sizes
 
 SOUND = (
     "basic", "semantics", "propcrc", "cqext", "rebuild-base", "v533", "rebuild-all-full.after",

@@ -14,8 +14,8 @@ from pocketmq.model.errors import (
     SystemGroup,
 )
 from pocketmq.rpc.pb import admin_pb2 as pb
-from tests.fakes.call import FakeCall
-from tests.fakes.store_broker import StoreBroker
+from tests.kit.call import FakeCall
+from tests.kit.store_broker import StoreBroker
 
 CALL = FakeCall()
 DEFAULTS = pb.GroupSettings(

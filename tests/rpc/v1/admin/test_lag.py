@@ -8,8 +8,8 @@ from pocketmq.model.errors import GroupNotFound, IllegalGroup, IllegalPageToken,
 from pocketmq.rpc.pb import admin_pb2 as pb
 from pocketmq.rpc.pb import broker_pb2 as rpc
 from pocketmq.services.admin.lag import queue_lag
-from tests.fakes.call import FakeCall
-from tests.fakes.store_broker import StoreBroker
+from tests.kit.call import FakeCall
+from tests.kit.store_broker import StoreBroker
 
 CALL = FakeCall()
 

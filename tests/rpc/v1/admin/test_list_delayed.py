@@ -7,8 +7,8 @@ import pytest
 from pocketmq.model import errors
 from pocketmq.rpc.pb import admin_pb2, broker_pb2
 from pocketmq.services.admin import delayed
-from tests.fakes.clock import START_MS
-from tests.fakes.store_broker import StoreBroker
+from tests.kit.store_broker import StoreBroker
+from tests.sim.clock import START_MS
 
 HOUR_MS = 3_600_000
 

@@ -17,8 +17,8 @@ from pocketmq.model.errors import (
 )
 from pocketmq.rpc.pb import admin_pb2 as pb
 from pocketmq.rpc.service import MalformedRequest
-from tests.fakes.call import FakeCall
-from tests.fakes.store_broker import StoreBroker, store_broker
+from tests.kit.call import FakeCall
+from tests.kit.store_broker import StoreBroker, store_broker
 
 CALL = FakeCall()
 EARLIEST, LATEST = pb.ResetOffsetsRequest.EARLIEST, pb.ResetOffsetsRequest.LATEST

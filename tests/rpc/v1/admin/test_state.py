@@ -7,8 +7,8 @@ from pocketmq.model.errors import UnsupportedFeature
 from pocketmq.rpc.pb import admin_pb2 as pb
 from pocketmq.rpc.v1.admin import AdminMethods
 from pocketmq.services.admin.status import Process
-from tests.fakes.call import FakeCall
-from tests.fakes.store_broker import StoreBroker
+from tests.kit.call import FakeCall
+from tests.kit.store_broker import StoreBroker
 
 CALL = FakeCall()
 

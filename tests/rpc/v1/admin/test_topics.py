@@ -19,9 +19,9 @@ from pocketmq.model.topic import QUEUE_COUNT_MAX, TopicConfig
 from pocketmq.rpc.pb import admin_pb2 as pb
 from pocketmq.rpc.v1.admin import proto_topic
 from pocketmq.services.admin.topics import changed_attributes
-from tests.fakes.call import FakeCall
-from tests.fakes.store_broker import StoreBroker
-from tests.fakes.store_language import until
+from tests.kit.call import FakeCall
+from tests.kit.store_broker import StoreBroker
+from tests.kit.store_language import until
 
 CALL = FakeCall()
 

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from pocketmq.rpc.pb import admin_pb2 as pb
-from tests.fakes.store_broker import store_broker
-from tests.fakes.store_golden import golden_copy
 from tests.golden_stores import GoldenStores
+from tests.kit.store_broker import store_broker
+from tests.kit.store_golden import golden_copy
 
 
 async def test_ways_of_messages_in_a_real_store(golden: GoldenStores, tmp_path: Path) -> None:

@@ -19,7 +19,8 @@ from pocketmq.services.admin.positions import reset_offsets
 from pocketmq.services.consume.fifo.receive import SCAN_COUNT
 from pocketmq.services.consume.receive import SCANS_MAX
 from pocketmq.store.heavy_turns import HeavyTurns
-from tests.fakes.consuming import (
+from tests.golden_stores import GoldenStores
+from tests.kit.consuming import (
     GROUP,
     INVISIBLE_MS,
     ConsumeDesk,
@@ -28,8 +29,7 @@ from tests.fakes.consuming import (
     messages,
     statuses,
 )
-from tests.fakes.store_language import at_once, turns
-from tests.golden_stores import GoldenStores
+from tests.kit.store_language import at_once, turns
 
 TOPIC = "steps"
 OK, INVALID = SettleStatus.OK, SettleStatus.INVALID_RECEIPT_HANDLE

@@ -9,7 +9,7 @@ from pocketmq.model.administration import GroupSettings, ResetTarget
 from pocketmq.model.consuming import RENEWED_MS, SettleStatus
 from pocketmq.services.admin.positions import reset_offsets
 from pocketmq.store.settings import FLUSH_ASYNC, FLUSH_SYNC
-from tests.fakes.consuming import (
+from tests.kit.consuming import (
     GROUP,
     INVISIBLE_MS,
     TOPIC,
@@ -18,7 +18,7 @@ from tests.fakes.consuming import (
     consuming,
     statuses,
 )
-from tests.fakes.store_language import turns, until
+from tests.kit.store_language import turns, until
 
 OK, INVALID = SettleStatus.OK, SettleStatus.INVALID_RECEIPT_HANDLE
 
