@@ -1,4 +1,4 @@
-"""A broker that asks who calls, without a transport: users, their grants, and what they are told.
+"""A broker with users and grants, called without a transport.
 
 async with authorised_broker("pub,sub,get topic:mine", "sub group:mine") as desk:
     await desk.ask("Admin/ListDelayed", topic="mine")          as the user app

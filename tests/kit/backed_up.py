@@ -1,7 +1,7 @@
-"""Backups of small stores, said in a line.
+"""Backups of small stores.
 
 await stocked(tmp_path / "s", 0, 40)                  40 messages in queue 0 of T, and closed
-made = backed_up(tmp_path / "s", tmp_path / "b")      what backup.json says of the copy
+made = backed_up(tmp_path / "s", tmp_path / "b")      the copy's backup.json
 restored(tmp_path / "b", tmp_path / "again")          the copy, as a store
 """
 

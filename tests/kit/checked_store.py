@@ -1,4 +1,4 @@
-"""A store that is damaged byte by byte and checked after each.
+"""A store that is checked after each damaged byte.
 
 store = CheckedStore(golden, "propcrc", tmp_path / "s")
 with store.changed(path, 17): assert store.kinds()

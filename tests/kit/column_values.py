@@ -1,4 +1,4 @@
-"""Columns of many messages as lists of Python values, and logs read whole by column.
+"""Columns of many messages as lists of Python values, and whole logs read by column.
 
 by_column(files, MESSAGE_COLUMNS)     one dict a message
 one_by_one(files, MESSAGE_COLUMNS)    the same, from records decoded alone

@@ -1,10 +1,10 @@
-"""A small store in memory whose bytes are damaged on purpose, opened and read as a whole.
+"""A small store in memory that a test damages, opens and reads as a whole.
 
     stock = await stocked(file_size=16_384, count=200, property_crc=True)
     image = stock.image()                         a copy to damage
     write(image, path, position, content)
     seen = await stock.opened(image)              open, read everything, look up every key, close
-    assert not stock.complaints(seen)             no wrong byte, nothing lost without a word
+    assert not stock.complaints(seen)             no wrong byte, no silent loss
 
 A case costs about 10 ms.
 """

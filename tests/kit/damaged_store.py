@@ -1,4 +1,4 @@
-"""A copy of a golden store that is damaged on purpose, then repaired.
+"""A copy of a golden store that a test damages and repairs.
 
 store = DamagedStore(golden, "propcrc", tmp_path / "s")
 store.flip(store.places[7] + 90); report = store.repair()

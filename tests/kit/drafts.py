@@ -1,4 +1,4 @@
-"""Messages as clients ask for them, one by one where a test has them so.
+"""Drafts of messages as clients send them, one by one.
 
 drafts_of(draft("orders", b"a"), draft("orders", b"b", tag="TagA"))
 """

@@ -1,11 +1,11 @@
-"""Store directories in which anything may stand, and everything that opens one.
+"""Store directories with arbitrary content, and every program that opens one.
 
     stock = made(tmp_path / "s")                  a store with queues, index, tables and journals
     outcome = tried(stock, tmp_path / "c", seed)  a copy, changed in some places, opened by all
 
 A change is of bytes, of a length or of a kind: links to a victim beside the store, FIFOs,
 directories, stray files. The broker and each tool open it or refuse it with a typed error, in
-bounded time, and nothing beside the directory changes.
+bounded time, and nothing outside the directory changes.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Generators that tell of progress and return what they came to."""
+"""Generators that report progress and return a result."""
 
 from collections.abc import Generator
 from typing import Any, TypeVar

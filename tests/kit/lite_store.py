@@ -1,4 +1,4 @@
-"""A store of RocketMQ 5.5.0 with lite topics, and the same where one expired and came again."""
+"""A store of RocketMQ 5.5.0 with lite topics, one of which expired and was made again."""
 
 import shutil
 import tarfile

@@ -1,11 +1,11 @@
-"""Logs made to measure, and their views as the broker's own dispatch builds them.
+"""Logs with chosen records, and their views as the broker's own dispatch builds them.
 
 log = LogBytes(tmp_path / "s", file_size=4096)
 log.add("T", queue_offset=0, keys="a b"); log.add("T", queue_offset=1); log.close()
-dispatched(log.store, settings, 4096, tmp_path / "views")     what a rebuild has to equal
+dispatched(log.store, settings, 4096, tmp_path / "views")     a rebuild must equal it
 
 log.damage(log.places[1], b"\0"); log.close()
-applied(log.without([1]), settings, tmp_path / "views")       … when it goes over that record
+applied(log.without([1]), settings, tmp_path / "views")       … without that record
 """
 
 from collections.abc import Collection, Iterable

@@ -1,4 +1,4 @@
-"""Sound bytes, changed here and there."""
+"""Valid bytes with random changes."""
 
 from random import Random
 from typing import Final

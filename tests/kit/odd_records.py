@@ -1,4 +1,4 @@
-"""Records as odd as a log may hold them, for hypothesis: names, texts, flags, sizes."""
+"""Hypothesis strategies for unusual records: names, texts, flags, sizes."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Calls of official clients without a transport: requests in, what a client would read out.
+"""Calls of official clients without a transport: requests and decoded answers.
 
 desk = OfficialDesk(broker)
 await desk.ask("SendMessage", sent("orders", b"x"))            one answer

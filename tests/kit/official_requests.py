@@ -1,4 +1,4 @@
-"""Requests to send of all kinds, as official clients make them, and who serves them.
+"""Send requests of all kinds from official clients, and the brokers that serve them.
 
 maker = OfficialMaker(Random(1))
 async with twins(official_twin) as (quick, usual): …

@@ -1,4 +1,4 @@
-"""A Telemetry stream that stays open: a client says things, and reads what the broker says.
+"""An open Telemetry stream: a client sends settings and reads the broker's commands.
 
 async with OfficialStream(desk) as stream:
     stream.say(subscribing("g", "orders"))

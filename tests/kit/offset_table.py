@@ -1,4 +1,4 @@
-"""The offsets of groups in a store that has nothing else."""
+"""The consumer offsets of a store without other tables."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

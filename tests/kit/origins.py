@@ -1,4 +1,4 @@
-"""Where messages came from that were sent back or given up, as their properties tell."""
+"""Origins of retried and dead-lettered messages, read from their properties."""
 
 from collections.abc import Mapping
 

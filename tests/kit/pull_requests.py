@@ -1,4 +1,4 @@
-"""Requests to pull of all kinds: what nearly all clients ask for, and what few or none would."""
+"""Pull requests of all kinds, common and rare."""
 
 from random import Random
 from typing import Final

@@ -1,9 +1,9 @@
-"""An HTTP/2 client that breaks the rules: streams that never end, frames that no server expects.
+"""An HTTP/2 client that breaks the protocol: endless streams, unexpected frames.
 
 with RawClient(endpoint) as peer:
     peer.call("pocketmq.v1.Broker/SendMessage")        headers only; returns the stream's number
-    peer.push(stream, piece)                           as much of it as the windows allow
-    peer.frame(kind, flags, stream, payload)           bytes of one frame, right or wrong
+    peer.push(stream, piece)                           within the windows
+    peer.frame(kind, flags, stream, payload)           bytes of one frame, valid or not
 """
 
 import socket

@@ -1,10 +1,10 @@
-"""Records, and what views are told of them, made to measure.
+"""Records of chosen sizes, and the entries that views get for them.
 
-    record(0, size=200)                       200 bytes that are a sound record at offset 0
-    entry(0, queue_offset=3, keys="a b")      what the views are told of such a record
-    Records("T").take(3)                      three entries that follow on each other
+    record(0, size=200)                       a valid record of 200 bytes at offset 0
+    entry(0, queue_offset=3, keys="a b")      the entry that views get for it
+    Records("T").take(3)                      three consecutive entries
 
-Times and places of `Records` are made so that one tells the other: see `store_time`.
+Times and offsets of `Records` determine each other: see `store_time`.
 """
 
 from collections.abc import Iterable, Sequence

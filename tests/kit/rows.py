@@ -1,4 +1,4 @@
-"""Messages to put, one a row, where a test has them so; and records made of them.
+"""Messages to put, one a row, and their encoded records.
 
 batch(Row(b"a"), Row(b"b", tag="TagA"))                      two messages by column
 encoded(Destination("T", 0, HOST), Row(b"a"), physical_offset=100)

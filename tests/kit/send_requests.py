@@ -1,4 +1,4 @@
-"""Requests to send of all kinds, and two brokers that must do the same with each of them.
+"""Send requests of all kinds, and two brokers that must answer each alike.
 
 maker = RequestMaker(Random(1))
 async with twins() as (quick, usual): …       equal but for the shortcut, which `quick` takes

@@ -1,4 +1,4 @@
-"""Records that a disk spoiled while their store was open."""
+"""Records that the disk damaged while their store was open."""
 
 from pocketmq.store.message_store import MessageStore
 

@@ -3,7 +3,7 @@
     async with store_broker() as broker:                  topic `orders` has 2 queues
         await broker.add("orders", b"a", TAGS="A")        stored and visible
         await broker.answer("SendMessage", pb.SendMessageRequest(…))
-        await broker.outcome("Admin/CreateTopic", b"what a fuzzer thinks of")
+        await broker.outcome("Admin/CreateTopic", b"what a fuzzer makes")
         async with running(OwnServer(broker.services())) as address: …
 
 It opens in a few ms. Time stands still and nothing waits for a disk, as in store_language.py; the

@@ -1,4 +1,4 @@
-"""Golden stores as a store opens them: with the sizes they were written with, or without.
+"""Golden stores, opened with the sizes of their writer or without.
 
 with golden_parts(golden, "basic", tmp_path) as parts: …    opened, recovered, to be read
 config_of(golden, "semantics", tmp_path / "s")              its small tables alone

@@ -1,4 +1,4 @@
-"""Stores that a test can talk to.
+"""Stores that a test drives in a few words: send, pull, kill.
 
     async with store_at(tmp_path / "s") as store:
         await store.send("orders", "a", "b", key="k")

@@ -1,4 +1,4 @@
-"""A log that is written by the writer, without a store around it.
+"""A log written by the writer alone, without a store.
 
 log = WritingLog(directory, remembered.append)
 log.put("orders", "a", "b", key="k")        one batch of two records

@@ -1,4 +1,4 @@
-"""A store with the service that delivers at a time; time is the store's clock.
+"""A store with the timer service, on a clock that a test moves.
 
 async with timing() as desk:
     await desk.wait("a", 5_000)         a message that is due in five seconds

@@ -1,4 +1,4 @@
-"""Sizes of a golden store that offline tools know before they open its files."""
+"""File sizes of golden stores that offline tools need before they open the files."""
 
 from dataclasses import fields
 

@@ -1,9 +1,9 @@
-"""A broker of two tenants, `mine` and `other`: what one of them must never learn, change or end.
+"""A broker with the tenants `mine` and `other`, and checks that neither affects the other.
 
 async with two_tenants() as world:
-    await world.desk.ask("Admin/ListDelayed", topic=MINE.topic)     as who may do all to mine
-    world.leaks(answer, {})                                         what it tells of the other
-    await world.standing()                                          how the other one stands
+    await world.desk.ask("Admin/ListDelayed", topic=MINE.topic)     with all grants on mine
+    world.leaks(answer, {})                                         what it reveals of the other
+    await world.standing()                                          the state of the other
 """
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping

@@ -1,10 +1,10 @@
-"""Topics that go, files that expire, files that are closed for want of places, under readers.
+"""Readers of topics that are deleted, expire or lose their open files.
 
     tally = ChurnTally()
-    churn(seed, tally, deletes=20)      raises what escapes anybody
+    churn(seed, tally, deletes=20)      raises the first unexpected error
 
-Sixteen readers and writers go on all the while; very few files may be open, and half of what is
-pulled is read off the loop. Readers get messages in order, or one of the known statuses.
+Sixteen readers and writers run meanwhile. Very few files may be open, and half of the pulled
+messages are read off the loop. Readers get messages in order, or one of the known statuses.
 """
 
 import asyncio

@@ -1,17 +1,17 @@
-"""A model of consuming in sets: for each group and message, the worlds it may be in.
+"""A model of consuming in sets: the possible worlds of each group and message.
 
-A world is the copies of the message that are not acknowledged. Mostly there is one, and none when
-all were:
+A world is the set of unacknowledged copies of the message. Usually it has one copy, and none after
+the acknowledgement:
 
-    waiting    to be delivered from a time on; `number` counts deliveries so far
-    delayed    sent back: it waits from a time on, once that was seen
+    waiting    deliverable from a time on; `number` counts earlier deliveries
+    delayed    sent back: it waits from a time on, after that was seen
     leased     by its delivery `number`, until a time; `delivery` names it
-    skipped    a filter passed over it, which no client was told: a crash may take that back
+    skipped    a filter skipped it, unseen by clients: a crash may undo that
     dead       among the group's dead letters
 
-An offset that is set back adds a copy. An event maps a world to those that may follow, none where
-it cannot happen. It happened, it did not, or the outcome is unknown: worlds that contradict it are
-dropped, and every message has to keep one. No files, no queues of the store, no journal.
+A lowered offset adds a copy. An event maps a world to its possible successors, none if it cannot
+happen. An event happened, did not happen, or has an unknown outcome. Worlds that contradict it are
+dropped, and every message must keep one. The model has no files, queues or journal.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Walks through consuming: what operators do to them, and what is compared in the end."""
+"""Steps of consume walks: operators' actions and the final comparison."""
 
 from functools import partial
 from typing import Final

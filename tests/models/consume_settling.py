@@ -1,4 +1,4 @@
-"""Walks through consuming: handles are used, good ones and old ones."""
+"""Steps of consume walks: valid and outdated handles are settled."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial

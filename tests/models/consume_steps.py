@@ -1,4 +1,4 @@
-"""Random walks through consuming, step by step; the same seed takes the same walk.
+"""Random walks through consuming, step by step; the same seed gives the same walk.
 
     walk(7, 50, counts)        raises AssertionError at the first answer that differs
 

@@ -1,12 +1,12 @@
-"""A store, everything that consumes, and what is done to them, beside a model of it.
+"""A store with consumers, and the actions on them, compared with a model.
 
     walk = ConsumeWalk(loop, seed)       two groups of a topic, one of a topic in order
     await walk.begin()
     await walk.receive(…)                raises AssertionError at the first answer that differs
-    await walk.park(…)                   a receive that waits; what it gets is compared later
+    await walk.park(…)                   a parked receive; its result is compared later
     await walk.killed_during(call)       kill -9 while a call is under way
 
-Calls are awaited one after the other, but for receives that wait and the one that a kill cuts off.
+Calls are awaited one after the other, except parked receives and the call that a kill cuts off.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""A model of delayed and half messages in sets: the states that each may be in.
+"""A model of delayed and half messages in sets: the possible states of each.
 
     absent        the send was cut off
     waiting       for a delay level or a time
@@ -6,10 +6,10 @@
     came          in its topic, once
     recalled, rolled back, given up      it never comes
 
-An answered call leaves one state, one that a crash cut off leaves two. Every look removes the
-states that contradict it, and has to leave one. Times are measured by the monotonic clock: a
-message is due when as much of it has passed as lay between its send and its due time by the wall
-clock of then. No files, no queues.
+An answered call leaves one state, a call that a crash cut off leaves two. Every check removes the
+states that contradict it, and must leave one. Times are measured by the monotonic clock. A
+message is due after the interval from its send to its due time by the wall clock at its send.
+The model has no files and no queues.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Random walks through all that delivers later, step by step; the same seed takes the same walk.
+"""Random walks through delays and transactions; the same seed gives the same walk.
 
     walk(7, 50, counts)        raises AssertionError at the first thing that differs
 

@@ -1,13 +1,13 @@
-"""A store, all that delivers later, and what is done to them, beside a model of it.
+"""A store with delays and transactions, and the actions on them, compared with a model.
 
     walk = LaterWalk(loop, seed)
     await walk.begin()
     await walk.send(…)                   plain, for a level or a time, in a transaction
-    await walk.pass_time(ms)             steps are taken, then all topics looked at
+    await walk.pass_time(ms)             steps run, then all topics are compared
         await walk.jump(ms)                  the wall clock is set
-    await walk.end()                     everything comes that may, nothing else does
+    await walk.end()                     everything due is delivered, nothing else
 
-Calls are awaited one after the other, but for the one that a kill cuts off.
+Calls are awaited one after the other, except the call that a kill cuts off.
 """
 
 import asyncio

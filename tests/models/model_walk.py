@@ -1,9 +1,9 @@
-"""A random walk through the whole interface of a store, beside a model that says what is right.
+"""A random walk through a store's interface, compared with a model.
 
     walk(seed, steps=50, counts)        raises AssertionError at the first answer that differs
 
-Every call is awaited before the next, in sync mode: what it promised holds after a kill (what
-programs wrote stays) and after a power cut (what was synced stays).
+Every call is awaited before the next, with sync flush. Its promise holds after a kill (written
+bytes stay) and after a power cut (synced bytes stay).
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""A model of a store's answers in a few lists: no files, no time, nothing to lose."""
+"""A model of a store's answers in a few lists, without files, time or loss."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

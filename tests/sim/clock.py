@@ -1,4 +1,4 @@
-"""Time that stands still until a test moves it."""
+"""A clock that only a test moves."""
 
 from pocketmq.model.step import Now
 

@@ -1,10 +1,10 @@
 """Invariants of a store after a power cut; every check raises Violation with its finding.
 
-    C-log      queue offsets are dense, each record says where it lies, its CRC holds
-    C-lost     everything that was flushed is there, byte for byte, and behind it a prefix
-    C-vis      what was read: consumers read flushed bytes in sync mode, so C-lost covers it
-    C-derived  queues and index say what the log says, by an oracle that shares no code with them
-    C-tables   committed offsets, topics and removed queues: what was acknowledged, or later
+    C-log      queue offsets are dense, each record has its own offset and a valid CRC
+    C-lost     everything flushed exists, byte for byte, followed by a prefix of the rest
+    C-vis      consumers read flushed bytes in sync mode, so C-lost covers their reads
+    C-derived  queues and index equal the log, by an oracle that shares no code with them
+    C-tables   committed offsets, topics and removed queues: the acknowledged state, or later
     no-op      a second start changes nothing
 
 The oracle reads the store's files with struct and zlib, and no module of the broker.

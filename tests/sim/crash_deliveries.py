@@ -1,12 +1,12 @@
-"""Everything that takes a message on, with a crash at every step of it.
+"""Crashes at every step of receives, delays and transactions.
 
     for crash in crashes("delivered by the timer", 7, "sync", cuts=2):
-        lived_on(crash)      raises AssertionError where a message is lost, or comes twice
+        lived_on(crash)      raises AssertionError for a lost or repeated message
 
-A case brings a walk to where something is due or asked for, and yields it. Of each crash within it
-another walk begins, which knows what was told until then; it ends as all walks do: everything that
-may comes, and is compared. A power cut may tear a put that was never acknowledged: a copy stays,
-and the ack behind it does not; then there is one copy more (COPIES).
+A case brings a walk to a due or requested delivery, and yields it. From each crash within it
+another walk begins, with all answers until then. It ends as all walks do: everything due is
+delivered and compared. A power cut may tear an unacknowledged put: a copy stays, and the ack after
+it does not. Then there is one copy more (COPIES).
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable

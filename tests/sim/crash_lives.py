@@ -1,7 +1,7 @@
-"""Successive lives of a store: each starts from the state that a power cut left of the last.
+"""Successive lives of a store: each starts from the last one's state after a power cut.
 
-Every third line is lived with small limits: what is done differently for many queues, many dirty
-files and long logs is then done from the first record on.
+Every third line has small limits. So the code for many queues, many dirty files and long logs runs
+from the first record on.
 """
 
 import logging

@@ -5,12 +5,12 @@
         await call()
     points.found        each differs from all before
 
-    kill -9       every state of the files as programs see them, looked for behind each line
+    kill -9       every state of the files as programs see them, after each line
     power cut     `cuts` of the subsets that each call of the disk may leave
-    log behind    with `is_log_behind` alone: at each call of the disk the power cut that leaves of
-                  the log what is durable, and of all other files what programs see
+    log behind    only with `is_log_behind`: at each call of the disk the power cut that leaves of
+                  the log its durable bytes, and of all other files their live bytes
 
-Where modules run compiled, the lines are those of their callers. Nothing runs in other threads.
+For compiled modules the lines are those of their callers. Nothing runs in other threads.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Starting a store after a power cut, with further cuts on the way, and looking at the outcome."""
+"""Starts of a store after a power cut, with further cuts during recovery."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

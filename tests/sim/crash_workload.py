@@ -1,11 +1,11 @@
-"""A store at work on a simulated disk, and the power cuts it could have met.
+"""A store at work on a simulated disk, and the power cuts that it may meet.
 
     life = Life(seed=7)
-    cuts = life.run(ops=60, cut_share=0.1)     crash states of one life, with what was promised then
+    cuts = life.run(ops=60, cut_share=0.1)     crash states of one life, with its promises so far
     life = Life(seed=8, image=recovered)       a later life of the same store
 
-Everything is decided by the seed: time is virtual, what runs in threads elsewhere runs inline, a
-little later. What was promised at a moment is written down by the disk's hook, before each call.
+The seed decides everything. Time is virtual, and work of threads runs inline, a little later. The
+disk's hook records the promises before each call.
 """
 
 import asyncio

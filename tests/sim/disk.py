@@ -1,8 +1,8 @@
-"""A disk in memory that can lose power or fail at any call, and be full.
+"""A disk in memory that can lose power, be full, or fail at any call.
 
-    disk = SimDisk()                              an empty one; the root directory is there
+    disk = SimDisk()                              an empty one with a root directory
     disk.hook = lambda call, path: …              called before every call of the disk
-    image = disk.image.cut(rng)                   what a power cut at this moment may leave
+    image = disk.image.cut(rng)                   a possible state after a power cut now
     disk = SimDisk(image)                         the machine after it
     disk.fail("sync", EIO, at=3, sticky=True)     the third sync from now on fails, and all later
     disk.capacity_bytes = 1 << 20                 beyond it no blocks are given (ENOSPC)
@@ -17,14 +17,14 @@ What a power cut keeps (the model of ALICE, OSDI 2014; the worst a file system i
     locks, open files    nothing
 
 Failing calls
-    a failed sync writes a part of the sectors, and takes the rest for clean: later syncs succeed,
-    reads show the bytes, a power cut does not keep them (what Linux does)
+    a failed sync writes some of the sectors, and marks the rest clean: later syncs succeed,
+    reads show the bytes, a power cut does not keep them (as Linux does)
     other failed calls change nothing
 
-Stores through maps are seen at the next call of the disk. A store where the file has no block
-raises AssertionError there: on a full disk it would be SIGBUS. A read-only map is a copy of what
-stood there when it was made. A call takes no time and never blocks.
-Not here: page-in errors (tests/faults/test_page_in_error.py), disks that lie about a sync.
+Writes through maps take effect at the next call of the disk. A write where the file has no block
+raises AssertionError then: on a full disk it would be SIGBUS. A read-only map is a copy of the
+file when it was made. A call takes no time and never blocks.
+Not simulated: page-in errors (tests/faults/test_page_in_error.py), disks that only pretend to sync.
 """
 
 import errno

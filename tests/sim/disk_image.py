@@ -1,11 +1,11 @@
-"""Contents of a simulated disk: live and durable, and the states a power cut may leave.
+"""Contents of a simulated disk: live, durable, and the states after a power cut.
 
-    live      what programs see: file contents, names
-    durable   what was synced
+    live      file contents and names that programs see
+    durable   synced contents and names
     pending   between the two: versions of 512-byte sectors, lengths, blocks, directory operations
 
-A power cut keeps any subset of what is pending (see tests/sim/disk.py for the fault model). Files
-that are not touched are shared between images: a cut costs what is dirty, not what is stored.
+A power cut keeps any subset of the pending changes (see tests/sim/disk.py for the fault model).
+Images share unchanged files: the cost of a cut depends on dirty bytes, not on stored ones.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Names, the store lock, room and faults of a simulated disk; the lower half of disk.py."""
+"""Names, the store lock, space and faults of a simulated disk; the lower half of disk.py."""
 
 import errno
 import mmap

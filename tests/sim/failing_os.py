@@ -1,16 +1,16 @@
-"""The operating system under a disk, one call of which fails, and the bytes it really kept.
+"""An operating system below a disk, one call of which fails, with the bytes it kept.
 
     system = FailingOs(directory)
     with system.under_disk(monkeypatch): …          every Disk made or not yet made calls it
     system.fail(Fault(7, errno.EIO, sticky=True))   the 7th call from now on, and all after it
     system.count                                    calls that could have failed so far
-    system.power_cut(to)                            what a power cut leaves
-    system.capacity_bytes = 1 << 20                 beyond it there are no blocks (ENOSPC)
-        system.stranger_bytes = 1 << 19                 the part of it that other programs fill
+    system.power_cut(to)                            the state after a power cut
+    system.capacity_bytes = 1 << 20                 beyond it writes fail (ENOSPC)
+        system.stranger_bytes = 1 << 19                 the part of it that other programs use
 
-A sync that fails loses what was written since the last one, as Linux does: the pages count as clean
-from then on, later syncs succeed and bring nothing back. Names are never lost. Bytes are those of
-real files; no real sync is made, so a directory in memory is as good as any.
+A failed sync loses the bytes written since the last one, as in Linux: the pages count as clean from
+then on, and later syncs succeed without them. Names are never lost. Bytes are those of real files.
+No real sync is made, so a directory in memory suffices.
 """
 
 import errno

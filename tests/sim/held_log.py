@@ -1,13 +1,13 @@
-"""A log whose flushes wait, while all other work of threads is done at once.
+"""A log with blocked flushes, while all other work of threads is done at once.
 
     with log_held() as held:
         await desk.pass_time(5_000)
-        await turns()                   all that waits for no flush is done
-        assert held                     a flush was asked for
+        await turns()                   all work that awaits no flush is done
+        assert held                     a flush was requested
         left = disk.image.copy(behind=LOG_FOLDER)
-    the flushes go on from here
+    the flushes continue here
 
-Nothing runs in other threads within the block, so what the disk holds there is certain.
+Nothing runs in other threads within the block, so the disk's content there is deterministic.
 """
 
 import asyncio

@@ -1,20 +1,20 @@
-"""An event loop whose every order is decided by a seed, with virtual time and without threads.
+"""An event loop with seeded order and virtual time, without threads.
 
     run_seeded(7, story)            await story(loop) to its end; the same seed, the same order
-    loop.clock                      a FakeClock that goes with the loop's time
+    loop.clock                      a FakeClock with the loop's time
     loop.random                     further choices of the seed
 
 What the seed decides
-    ready callbacks    those that one callback made ready keep their order, as the callbacks of a
-                       future do; those of different origin are shuffled within the turn. Each
+    ready callbacks    callbacks that one callback made ready keep their order, as those of a
+                       future do. Callbacks of different origin are shuffled within the turn. Each
                        origin could have happened a little sooner or later (a socket, a timer, a
                        thread), so these are orders that asyncio may bring about
-    jobs of executors  run inline at a later turn, whole; their outcome is told at a turn after
+    jobs of executors  run inline at a later turn, whole. Their result arrives at a turn after
                        that. Jobs of one executor keep their order, as on one thread. A job whose
-                       future was cancelled meanwhile runs all the same or not, as with threads
+                       future was cancelled meanwhile runs or does not, as with threads
     time               a turn takes 0.1 ms; when nothing is ready, time jumps to the next timer
 
-Everybody waiting with no timer left raises Deadlock. There are no sockets.
+A loop with waiting tasks and no timer raises Deadlock. There are no sockets.
 """
 
 import asyncio

@@ -1,17 +1,17 @@
-"""A disk that waits for nothing, remembers what was asked of it, and fails when told to.
+"""A disk without waits that records its calls and fails on request.
 
     disk.fail("allocate", full_disk())          the next call of `allocate` raises
-    disk.fail("rename", PowerCut(), skip=1)     the one after the next does
-    disk.drop_resident()                        nothing is in memory until it is read once more
+    disk.fail("rename", PowerCut(), skip=1)     the second call from now on raises
+    disk.drop_resident()                        no page is in memory until it is read again
     disk.ranges("allocate")                     [(position, size), …] of all such calls so far
     disk.full_below = directory / "commitlog"   no room there until it is None again
-    disk.broken_below = directory / "index"     no file can be made there for another reason
+    disk.broken_below = directory / "index"     making a file there fails for another reason
     disk.sync_error = FsyncFailed(why="EIO")    every sync fails while it is set
     with disk.held(): …                         syncs wait in their threads
-    disk.power_cut(directory, to)               what is left: only what was synced, the rest zeros
+    disk.power_cut(directory, to)               only synced bytes stay, the rest is zeros
 
-Files are real ones, so that maps and lengths behave as they do. A power cut keeps all names: losing
-one is beyond it (disk.py).
+Files are real, so that maps and lengths behave as usual. A power cut keeps all names; disk.py can
+lose them.
 """
 
 import contextlib

@@ -1,13 +1,13 @@
-"""A store and its services under sixteen clients, in an order that a seed decides; then a look.
+"""A store and its services under sixteen clients, in a seeded order, and a final check.
 
     tally = Tally()
     for seed in range(2_000):
-        play(seed, tally)               raises AssertionError with what is wrong
-    tally.cancelled                     how often an await was cancelled, by (file, line)
+        play(seed, tally)               raises AssertionError with the fault
+    tally.cancelled                     cancelled awaits by (file, line)
 
-Each client does a few operations, one in three is cancelled at its n-th suspension, at once or a
-little later. In the end everything has to be as if no client had given up: queues dense, what was
-acknowledged there, what was cancelled there whole or not at all, no task waiting, nothing held.
+Each client does a few operations. One in three is cancelled at its n-th suspension, at once or a
+little later. The end must be as without cancellations: queues are dense, acknowledged messages
+exist, cancelled ones exist as a whole or not at all, no task waits, nothing is held.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
-"""Parts that all stories about a store on a seeded loop share.
+"""Parts shared by all stories of a store on a seeded loop.
 
 class Walk(SeededStore): …              a store on a simulated disk, and choices of the same seed
 tell_seeded(7, story, "repro: …")       await story(loop); the same seed, the same story
-await stop_short()                      nothing of a store runs on: it was killed
+await stop_short()                      a killed store runs nothing any more
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""A transport without a socket: what is written stays until it is taken."""
+"""A transport without a socket: written bytes stay until a test takes them."""
 
 import asyncio
 
