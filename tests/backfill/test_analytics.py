@@ -39,6 +39,13 @@ def test_a_table_that_cannot_be_read_is_taken_from_its_backup(tmp_path: Path) ->
     assert committed_offsets(tmp_path) == [("G", "T", 3, 4)]
 
 
+def test_offsets_of_light_queues_count_as_in_the_broker(tmp_path: Path) -> None:
+    written(tmp_path, '{"dataVersion": {"timestamp": 1}, "offsetTable": {"T@G": {0: 5}}}')
+    newer = '{"dataVersion": {"timestamp": 2}, "offsetTable": {"T@G": {0: 9}, "%LMQ%a@G": {0: 1}}}'
+    written(tmp_path, newer, "lmqConsumerOffset.json")
+    assert committed_offsets(tmp_path) == [("G", "%LMQ%a", 0, 1), ("G", "T", 0, 9)]
+
+
 def test_wrong_questions_are_refused() -> None:
     with pytest.raises(ValueError, match="not one of messages, bytes"):
         largest_keys(NOTHING, by="weight")

@@ -143,13 +143,9 @@ async def test_offsets_of_another_kind_are_refused_by_name(
     (store / "config/consumerOffset.json.bak").unlink(missing_ok=True)
     with pytest.raises(TableUnreadable, match=r"consumerOffset\.json"):
         await use(store)
-
-
-@pytest.mark.parametrize("text", ['{"offsetTable":[]}', '{"offsetTable":{"T@g":null}}'])
-def test_the_lag_of_offsets_of_another_kind_is_none(made: Path, tmp_path: Path, text: str) -> None:
-    store = Path(shutil.copytree(made, tmp_path / "s"))
-    (store / "config/consumerOffset.json").write_text(text)
-    assert group_lags(Disk(), store, {}) == []
+    with pytest.raises(TableUnreadable, match=r"consumerOffset\.json"):
+        group_lags(Disk(), store, {})
+    assert verify(Disk(), store, SIZES).counts == {"table": 1}
 
 
 @pytest.mark.parametrize("count", [2**31 - 1, 2**31, 2**63 - 1])

@@ -9,6 +9,7 @@ Each takes DataFrames of `readers.py` and returns one with the columns it states
 before Spark is asked for rows. Rows that report damage are left out.
 """
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,8 +17,14 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark text
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from pocketmq.backfill.request import DAMAGE
-from pocketmq.format.names import BACKUP_SUFFIX, CONFIG_DIRECTORY, CONSUMER_OFFSETS_FILE
-from pocketmq.format.table_json import decode_table, offset_rows
+from pocketmq.format.json_text import first_sound
+from pocketmq.format.names import (
+    BACKUP_SUFFIX,
+    CONFIG_DIRECTORY,
+    CONSUMER_OFFSETS_FILE,
+    LMQ_CONSUMER_OFFSETS_FILE,
+)
+from pocketmq.format.table_json import decode_file, merged_offsets, offset_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, GroupedData
@@ -106,16 +113,18 @@ def committed_offsets(store: str | Path) -> list[tuple[str, str, int, int]]:
 
     Errors   ValueError: neither the file nor its .bak can be read
     """
-    path = Path(store) / CONFIG_DIRECTORY / CONSUMER_OFFSETS_FILE
+    offsets, lmq = (
+        _table(Path(store), n) for n in (CONSUMER_OFFSETS_FILE, LMQ_CONSUMER_OFFSETS_FILE)
+    )
+    return offset_rows(merged_offsets(offsets, lmq) or {})
+
+
+def _table(store: Path, name: str) -> dict[str, Any] | None:
+    path = store / CONFIG_DIRECTORY / name
     files = (path, path.with_name(path.name + BACKUP_SUFFIX))
-    contents = [file.read_bytes() for file in files if file.is_file()]
-    for number, content in enumerate(contents, 1):
-        try:
-            return offset_rows(decode_table(content))
-        except ValueError as error:
-            if number == len(contents):
-                raise ValueError(f"{path} cannot be read: {error}") from error
-    return []
+    versions = ((file, file.read_bytes()) for file in files if file.is_file())
+    found = first_sound(versions, partial(decode_file, name))
+    return None if found is None else found[1]
 
 
 def _sound(rows: "DataFrame") -> "DataFrame":

@@ -9,17 +9,15 @@ draft takes the current file's name.
 Source: ConfigManager.persist, load.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
 
 from pocketmq.files.disk import DRAFT_SUFFIX as DRAFT_SUFFIX
 from pocketmq.files.disk import Disk
 from pocketmq.files.enclosure import FILE_MODE, PRIVATE_MODE
+from pocketmq.format.json_text import Content, first_sound
 from pocketmq.format.names import BACKUP_SUFFIX
-from pocketmq.model.errors import DiskFull, TableUnreadable
-
-Content = TypeVar("Content")
+from pocketmq.model.errors import DiskFull
 
 
 class TableFile:
@@ -42,23 +40,22 @@ class TableFile:
 
         Errors   TableUnreadable: a version exists, and `parse` raises ValueError for all there are
         """
-        failure: ValueError | None = None
+        found = first_sound(self._versions(), parse)
+        if found is None:
+            return None
+        path, content = found
+        self._is_sound = path == self.path
+        return content
+
+    def _versions(self) -> Iterator[tuple[Path, bytes]]:
         for path in (self.path, self._previous):
-            if not self._disk.exists(path):
-                continue
             try:
-                found = parse(self._disk.read_file(path))
-                self._is_sound = path == self.path
-                return found
-            except RecursionError:
-                failure = failure or ValueError("it is nested too deep")
-            except ValueError as error:
-                failure = failure or error
+                content = self._disk.read_file(path)
+            except FileNotFoundError:  # A broker that writes the table may move it meanwhile.
+                continue
+            yield path, content
             if self._is_private:
-                break
-        if failure is not None:
-            raise TableUnreadable(path=str(self.path), why=str(failure)) from failure
-        return None
+                return
 
     @property
     def _previous(self) -> Path:

@@ -11,9 +11,12 @@ anything relies on it. Of a name that is there twice the last one counts, as in 
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import isfinite
-from typing import Any, Final, NoReturn
+from pathlib import Path
+from typing import Any, Final, NoReturn, TypeVar
+
+from pocketmq.model.errors import TableUnreadable
 
 NUMBER_DIGITS_MAX: Final = 20
 COUNT_MAX: Final = 1 << 62
@@ -21,6 +24,7 @@ COUNT_MAX: Final = 1 << 62
 _INTEGER_END: Final = 1 << 63
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 Pairs = Callable[[list[tuple[str, Any]]], Any]
+Content = TypeVar("Content")
 
 
 def read_json(content: bytes | str, pairs: Pairs | None = None) -> Any:
@@ -54,6 +58,27 @@ def read_object(content: bytes | str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ValueError("it is no JSON object")
     return found
+
+
+def first_sound(
+    versions: Iterable[tuple[Path, bytes]], parse: Callable[[bytes], Content]
+) -> tuple[Path, Content] | None:
+    """Returns path and content of the first version of a file that can be parsed.
+
+    Returns  None without any version
+    Errors   TableUnreadable: there are versions, and `parse` raises ValueError for all of them
+    """
+    failures: list[tuple[Path, ValueError]] = []
+    for path, content in versions:
+        try:
+            return path, parse(content)
+        except RecursionError:
+            failures.append((path, ValueError("it is nested too deep")))
+        except ValueError as error:
+            failures.append((path, error))
+    for path, failure in failures:
+        raise TableUnreadable(path=str(path), why=str(failure)) from failure
+    return None
 
 
 def is_integer(value: Any, lower: int, upper: int) -> bool:

@@ -16,7 +16,7 @@ from struct import Struct
 from typing import Any, Final, NamedTuple
 from zlib import crc32
 
-from pocketmq.format.json_text import is_integer, read_json
+from pocketmq.format.json_text import COUNT_MAX, is_integer, read_json
 from pocketmq.format.order_row import OrderedDelivery, QueueOrder, order_from, read_spans, spans_of
 from pocketmq.model.message import INT32_MAX, OFFSET_MAX
 
@@ -26,6 +26,12 @@ _HEAD: Final = Struct(">IIQI")
 _CHECKED: Final = Struct(">QI")
 _CHECKED_FROM: Final = 8
 _TEXT: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check_circular=False)
+
+
+def version_of(table: dict[str, Any]) -> int:
+    """Returns the version of the table that rows of the journal follow, 0: they follow none."""
+    version: Any = table.get(VERSION_MEMBER)
+    return version if is_integer(version, 1, COUNT_MAX) else 0
 
 
 class OrderChange(NamedTuple):

@@ -19,9 +19,31 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pocketmq.format.json_text import COUNT_MAX, is_integer, read_json, table_of
-from pocketmq.format.names import queue_id_from_name
+from pocketmq.format.names import (
+    CONSUMER_OFFSETS_FILE,
+    DELAY_OFFSETS_FILE,
+    GROUPS_FILE,
+    LMQ_CONSUMER_OFFSETS_FILE,
+    ORDER_INFO_FILE,
+    TOPICS_FILE,
+    queue_id_from_name,
+)
 from pocketmq.model.message import OFFSET_MAX
 
+TOPICS_MEMBER: Final = "topicConfigTable"
+GROUPS_MEMBER: Final = "subscriptionGroupTable"
+OFFSETS_MEMBER: Final = "offsetTable"
+ORDERS_MEMBER: Final = "table"
+_ROWS_OF: Final = {
+    TOPICS_FILE: TOPICS_MEMBER,
+    GROUPS_FILE: GROUPS_MEMBER,
+    CONSUMER_OFFSETS_FILE: OFFSETS_MEMBER,
+    LMQ_CONSUMER_OFFSETS_FILE: OFFSETS_MEMBER,
+    ORDER_INFO_FILE: ORDERS_MEMBER,
+}
+"""The member of each file's rows. Files that are not named here have no rows, or only numbers."""
+BOTH_MEMBER: Final = "pocketmqBoth"
+"""In a file of consumer offsets that was written together with the other one."""
 INTEGER_MARK: Final = "\ue000"
 """Stands before a key that is an integer while the table is text; no name holds it."""
 GROUP_DEFAULTS: Final[dict[str, Any]] = {
@@ -120,6 +142,20 @@ def decode_rows(content: bytes, member: str) -> dict[str, Any]:
     return table
 
 
+def decode_file(name: str, content: bytes) -> dict[str, Any]:
+    """Returns the members of a file of config/ that must be as a start demands.
+
+    name     of the file; one that the broker does not read has any members
+    Errors   ValueError: it is no JSON object, or its rows are none
+    """
+    if name in _ROWS_OF:
+        return decode_rows(content, _ROWS_OF[name])
+    table = decode_members(content)
+    if name == DELAY_OFFSETS_FILE and not isinstance(table.get(OFFSETS_MEMBER, {}), dict):
+        raise ValueError(f"{OFFSETS_MEMBER} is no table")
+    return table
+
+
 def _is_count(value: Any) -> bool:
     return is_integer(value, -COUNT_MAX, COUNT_MAX)
 
@@ -174,13 +210,35 @@ def _unmark_keys(pairs: list[tuple[str, Any]]) -> dict[Any, Any]:
     return {int(key[1:]) if is_marked(key) else key: value for key, value in pairs}
 
 
+def merged_offsets(
+    found: dict[str, Any] | None, lmq: dict[str, Any] | None
+) -> dict[str, Any] | None:
+    """Returns the table of consumer offsets of a store's two files, None without any.
+
+    found    of config/consumerOffset.json; lmq: of config/lmqConsumerOffset.json
+    Effects  the newer table is changed: it gets the rows that only the older one has
+    """
+    if found is None or lmq is None:
+        return lmq if found is None else found
+    newer, older = (lmq, found) if _written_ms(lmq) >= _written_ms(found) else (found, lmq)
+    if BOTH_MEMBER not in newer and BOTH_MEMBER not in older:
+        rows = (table_of(table.get(OFFSETS_MEMBER)) for table in (older, newer))
+        newer[OFFSETS_MEMBER] = {name: row for table in rows for name, row in table.items()}
+    return newer
+
+
+def _written_ms(table: dict[str, Any]) -> int:
+    found = table_of(table.get("dataVersion")).get("timestamp")
+    return found if isinstance(found, int) else -1
+
+
 def offset_rows(table: dict[str, Any]) -> list[tuple[str, str, int, int]]:
     """Returns (group, topic, queue id, offset) of a consumerOffset.json, by name.
 
     Queue ids may be quoted: RocketMQ reads both. Invalid ids and offsets are left out.
     """
     rows = []
-    for name, queues in table_of(table.get("offsetTable")).items():
+    for name, queues in table_of(table.get(OFFSETS_MEMBER)).items():
         topic, _, group = str(name).partition("@")
         rows += [(group, topic, *place) for place in queue_offsets(queues).items()]
     return sorted(rows)

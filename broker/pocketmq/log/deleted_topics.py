@@ -26,18 +26,14 @@ from pocketmq.format.deleted_topics import (
 )
 from pocketmq.format.names import (
     ABORT_FILE,
-    BACKUP_SUFFIX,
     CHECKPOINT_FILE,
-    CONFIG_DIRECTORY,
     CONSUME_QUEUE_DIRECTORY,
     LEFT_OVER_FILE,
     OWN_DIRECTORY,
-    TOPICS_FILE,
     offset_file_name,
     offset_from_file_name,
     queue_directory,
 )
-from pocketmq.format.table_json import decode_table
 from pocketmq.log.queue_places import (
     first_log_offset,
     first_unit,
@@ -46,6 +42,7 @@ from pocketmq.log.queue_places import (
     queue_keys,
     unit_at,
 )
+from pocketmq.log.table_files import read_topics
 from pocketmq.model.message import OFFSET_MAX, QueueKey
 
 _FIRST: Final = offset_file_name(0)
@@ -111,16 +108,12 @@ def known_topics(disk: Disk, directory: Path) -> frozenset[str] | None:
 
     A real broker that deletes a topic may leave its directory behind, with nothing in it.
     """
-    path = directory / CONFIG_DIRECTORY / TOPICS_FILE
-    for name in (path, path.with_name(path.name + BACKUP_SUFFIX)):
-        with suppress(FileNotFoundError, ValueError):
-            rows = decode_table(disk.read_file(name)).get("topicConfigTable")
-            if isinstance(rows, dict):
-                known = frozenset(map(str, rows))
-                queues = directory / CONSUME_QUEUE_DIRECTORY
-                others = [topic for topic in disk.names(queues) if topic not in known]
-                return known.union(topic for topic in others if _has_file(disk, queues / topic))
-    return None
+    rows = read_topics(disk, directory)
+    if rows is None:
+        return None
+    queues = directory / CONSUME_QUEUE_DIRECTORY
+    others = (topic for topic in disk.names(queues) if topic not in rows)
+    return frozenset(rows).union(topic for topic in others if _has_file(disk, queues / topic))
 
 
 def _has_file(disk: Disk, topic: Path) -> bool:

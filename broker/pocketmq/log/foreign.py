@@ -12,12 +12,10 @@ Source: DLedgerConfig, RocksDBConsumeQueueStore, ConsumeQueueStore, MultiPathMap
 """
 
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 from pocketmq.files.disk import Disk
-from pocketmq.files.table_file import TableFile
 from pocketmq.format.names import (
     BATCH_QUEUE_DIRECTORY,
     COMMIT_LOG_DIRECTORY,
@@ -25,23 +23,20 @@ from pocketmq.format.names import (
     CONSUME_QUEUE_DIRECTORY,
     INDEX_DIRECTORY,
     ROCKSDB_QUEUE_DIRECTORY,
-    TOPICS_FILE,
     is_junk,
     offset_from_file_name,
     queue_directory,
 )
-from pocketmq.format.table_json import decode_rows, read_texts
+from pocketmq.format.table_json import read_texts
+from pocketmq.log.table_files import read_topics
 from pocketmq.model.errors import (
     LogMissing,
     NotAStore,
-    ReadFailed,
     StorageError,
-    TableUnreadable,
     UnsupportedStore,
 )
 from pocketmq.model.topic import BATCH_QUEUES
 
-TOPICS_MEMBER: Final = "topicConfigTable"
 _DLEDGER_PREFIX: Final = "dledger-"
 _ROCKSDB_FILE: Final = "CURRENT"
 """Every RocksDB has a file of this name."""
@@ -100,11 +95,8 @@ def batch_topics(disk: Disk, store: Path) -> frozenset[str]:
     """
     directory = store / BATCH_QUEUE_DIRECTORY
     names = {name for name in disk.names(directory) if disk.is_directory(directory / name)}
-    table = TableFile(disk, store / CONFIG_DIRECTORY / TOPICS_FILE)
-    with suppress(TableUnreadable, ReadFailed):
-        rows = (table.read(lambda text: decode_rows(text, TOPICS_MEMBER)) or {}).get(TOPICS_MEMBER)
-        names |= {str(name) for name, row in (rows or {}).items() if _is_batch(row)}
-    return frozenset(names)
+    rows = read_topics(disk, store) or {}
+    return frozenset(names.union(name for name, row in rows.items() if _is_batch(row)))
 
 
 def _is_batch(row: dict[Any, Any]) -> bool:

@@ -35,7 +35,7 @@ from pocketmq.format.names import (
     MARK_FILE,
     OWN_DIRECTORY,
 )
-from pocketmq.format.table_json import decode_table
+from pocketmq.format.table_json import decode_file
 from pocketmq.log.checkpoint import FlushedMark
 from pocketmq.log.deleted_topics import left_over_now
 from pocketmq.log.foreign import check_understood
@@ -194,7 +194,7 @@ class _Copying:
         for _ in range(TABLE_TRIES):
             with suppress(FileNotFoundError, ValueError):  # Is being replaced, or written over.
                 copied = [self._put(relative, is_complete=False)]
-                decode_table(self._disk.read_file(self._copy / relative))
+                decode_file(Path(relative).name, self._disk.read_file(self._copy / relative))
                 break
         return copied
 

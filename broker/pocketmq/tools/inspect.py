@@ -3,15 +3,14 @@
 It reads names, headers and one commit-log file. Message counts come from the lengths of queues.
 """
 
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from pocketmq.files.disk import Disk
-from pocketmq.format.names import OWN_DIRECTORY, TOPICS_FILE
-from pocketmq.log.offset_files import read_table
+from pocketmq.format.names import OWN_DIRECTORY
 from pocketmq.log.store_directory import ManifestFile
+from pocketmq.log.table_files import read_topics
 from pocketmq.rebuild.log_files import KnownShape, find_log_files, records_end
 from pocketmq.tools.dump import loaded_index, loaded_queues
 from pocketmq.tools.durable import checkpoint_values, left_in_order, marked_upto
@@ -99,7 +98,4 @@ def _manifest(disk: Disk, directory: Path) -> Description | None:
 
 
 def _topics(disk: Disk, directory: Path) -> list[str]:
-    with suppress(ValueError):
-        rows = read_table(disk, directory, TOPICS_FILE).get("topicConfigTable")
-        return sorted(map(str, rows)) if isinstance(rows, dict) else []
-    return []
+    return sorted(read_topics(disk, directory) or ())

@@ -11,11 +11,11 @@ import numpy as np
 from pocketmq.files.disk import Disk
 from pocketmq.format.names import (
     CONSUME_QUEUE_DIRECTORY,
+    CONSUMER_OFFSETS_FILE,
     DELAY_OFFSETS_FILE,
-    queue_id_from_name,
 )
-from pocketmq.format.table_json import offset_rows
-from pocketmq.log.offset_files import read_offsets, read_table
+from pocketmq.format.table_json import OFFSETS_MEMBER, offset_rows, queue_offsets
+from pocketmq.log.table_files import read_table
 from pocketmq.model.message import (
     FLAG_TRANSACTION_MASK,
     OFFSET_MAX,
@@ -49,7 +49,7 @@ def group_lags(disk: Disk, directory: Path, ranges: QueueRanges) -> list[GroupLa
     Errors   ValueError: neither config/consumerOffset.json nor its .bak can be read
     """
     lags = []
-    rows = offset_rows(read_offsets(disk, directory))
+    rows = offset_rows(read_table(disk, directory, CONSUMER_OFFSETS_FILE))
     for group, topic, queue_id, committed in rows:
         lower, upper = ranges.get((topic, queue_id), (0, 0))
         lag = upper - first_unread(committed, lower, upper)
@@ -62,19 +62,16 @@ def committed_of(disk: Disk, directory: Path, group: str, topic: str) -> dict[in
 
     Errors   ValueError: neither config/consumerOffset.json nor its .bak can be read
     """
-    rows = offset_rows(read_offsets(disk, directory))
+    rows = offset_rows(read_table(disk, directory, CONSUMER_OFFSETS_FILE))
     return {queue_id: committed for *of, queue_id, committed in rows if of == [group, topic]}
 
 
 def delivered_levels(disk: Disk, directory: Path) -> dict[int, int]:
     """Returns the queue offset up to which each delay level was delivered; none if unknown."""
     try:
-        rows = read_table(disk, directory, DELAY_OFFSETS_FILE).get("offsetTable")
+        return queue_offsets(read_table(disk, directory, DELAY_OFFSETS_FILE).get(OFFSETS_MEMBER))
     except ValueError:  # Told by the check of tables; then everything counts as waiting.
         return {}
-    found = rows.items() if isinstance(rows, dict) else ()
-    levels = [(queue_id_from_name(str(level)), at) for level, at in found]
-    return {level: at for level, at in levels if level is not None and isinstance(at, int)}
 
 
 def queue_ranges(disk: Disk, directory: Path, sizes: KnownShape, search: LogSearch) -> QueueRanges:

@@ -50,7 +50,7 @@ def test_no_row_goes_before_the_first_table(on: Files) -> None:
     assert not on.files.append([CHANGE])
     assert not on.files.append([])
     assert [*on.files.changes(1)] == []
-    assert on.files.table("table") == {}
+    assert on.files.table() == {}
     on.files.close()
     assert not on.journal.exists()
 

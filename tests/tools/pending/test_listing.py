@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from pathlib import Path
 
 from pocketmq.files.disk import Disk
 from pocketmq.model.system_topics import TIMER_TOPIC
@@ -37,3 +38,24 @@ def test_each_has_the_place_and_time_of_its_record(golden: GoldenStores) -> None
             assert row.due_timestamp_ms == int(properties["TIMER_OUT_MS"])
         else:
             assert row.due_timestamp_ms == record["tagsCode"]
+
+
+def test_delay_offsets_that_a_start_ignores_hide_no_message(
+    golden: GoldenStores, tmp_path: Path
+) -> None:
+    store = golden.copy("semantics", tmp_path / "s")
+    path = store / "config" / "delayOffset.json"
+    sizes = golden_tool_sizes(golden, "semantics")
+
+    def waiting(offsets: str) -> int:
+        path.write_text('{"offsetTable":' + offsets + "}")
+        return sum(row.kind == LEVEL for row in pending_messages(Disk(), store, sizes))
+
+    levels = range(1, 19)
+    of_all = waiting("{}")
+    assert of_all > waiting("{" + ",".join(f"{n}:1" for n in levels) + "}")
+    for odd in ("true", "1e3", f"{2**63}", '"5"'):
+        path.with_name("delayOffset.json.bak").unlink(missing_ok=True)
+        assert waiting("{" + ",".join(f"{n}:{odd}" for n in levels) + "}") == of_all
+    path.with_name("delayOffset.json.bak").write_text('{"offsetTable":{1:99}}')
+    assert waiting("[]") == waiting("{1:99}")

@@ -9,9 +9,13 @@ from pocketmq.files.disk import Disk
 from pocketmq.format.checkpoint_layout import CheckpointValues, encode_checkpoint
 from pocketmq.format.order_changes import encode_changes
 from pocketmq.log.checkpoint import FlushedMark
+from pocketmq.model.errors import TableUnreadable
+from pocketmq.store.tables.tables import Tables
 from pocketmq.tools.durable import flushed_upto
+from pocketmq.tools.verify.tables import parses
 from tests.golden_stores import GoldenStores
 from tests.kit.checked_store import CheckedStore
+from tests.sim.clock import FakeClock
 
 
 class ReadOnlyDisk(Disk):
@@ -83,6 +87,32 @@ def test_a_manifest_that_says_nothing(store: CheckedStore) -> None:
     (store.directory / "pocketmq/store.json").write_text("{")
     assert store.kinds() == {"table"}
     assert flushed_upto(Disk(), store.directory) is None
+
+
+REFUSED = {
+    "topics": '{"topicConfigTable":[]}',
+    "subscriptionGroup": '{"subscriptionGroupTable":{"g":1}}',
+    "consumerOffset": '{"offsetTable":{"T@g":5}}',
+    "lmqConsumerOffset": '{"offsetTable":[]}',
+    "consumerOrderInfo": '{"table":{"T@g":[]}}',
+    "delayOffset": '{"offsetTable":[]}',
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_tables_that_a_start_refuses_are_findings(store: CheckedStore, name: str) -> None:
+    path = store.directory / "config" / f"{name}.json"
+    path.with_name(f"{path.name}.bak").unlink(missing_ok=True)
+    path.write_text(REFUSED[name])
+    tables = Tables(Disk(), store.directory, FakeClock())
+    try:
+        with pytest.raises(TableUnreadable):
+            tables.read()
+    finally:
+        tables.close()
+    (finding,) = store.verify().findings
+    assert (finding.kind, finding.file) == ("table", f"config/{name}.json")
+    assert not parses(Disk(), path)
 
 
 def test_rows_of_the_order_journal_that_nobody_reads(store: CheckedStore) -> None:

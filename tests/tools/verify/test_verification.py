@@ -99,6 +99,20 @@ def test_what_a_sound_broker_leaves_is_no_finding(golden: GoldenStores, name: st
     assert found.units > 0
 
 
+def test_topics_count_as_removed_by_the_rules_of_a_start(
+    golden: GoldenStores, tmp_path: Path
+) -> None:
+    store = golden.copy("deleted", tmp_path / "s")
+    table = store / "config" / "topics.json"
+    table.rename(table.with_name("topics.json.bak"))
+    table.write_text("{")
+    (store / "consumequeue" / "Del" / "0").mkdir(parents=True)
+    sizes = sizes_of(Disk(), store, GEOMETRY, with_index=True)
+    found = verify(Disk(), store, sizes)
+    assert found.counts == {"table": 1}, "the damaged table itself"
+    assert found.notes == [OF_A_REMOVED_TOPIC]
+
+
 def test_a_part_of_the_log_does_not_speak_against_the_tables(golden: GoldenStores) -> None:
     sizes = golden_tool_sizes(golden, "basic")
     end = verify(Disk(), golden.store("basic"), sizes).log_end

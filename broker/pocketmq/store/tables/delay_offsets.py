@@ -13,6 +13,7 @@ Source: ScheduleMessageService.encode, DelayOffsetSerializeWrapper.
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,12 +21,11 @@ from pocketmq.files.disk import Disk
 from pocketmq.files.table_file import TableFile
 from pocketmq.format.json_text import COUNT_MAX, is_integer, table_of
 from pocketmq.format.names import CONFIG_DIRECTORY, DELAY_OFFSETS_FILE, queue_id_from_name
-from pocketmq.format.table_json import decode_members, encode_table, queue_offsets
+from pocketmq.format.table_json import OFFSETS_MEMBER, decode_file, encode_table, queue_offsets
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.model.step import Clock
 from pocketmq.store.tables.durable_table import DurableTable, Encode
 
-_OFFSETS: Final = "offsetTable"
 _VERSION: Final = "dataVersion"
 _OWN: Final = "pocketmq"
 _BEFORE: Final = "deliveredBefore"
@@ -55,8 +55,8 @@ class DelayOffsets:
 
         Errors   TableUnreadable: neither the file nor its `.bak` can be read
         """
-        table = self._file.read(_decode) or {}
-        self._rows = queue_offsets(table.pop(_OFFSETS, {}))
+        table = self._file.read(partial(decode_file, DELAY_OFFSETS_FILE)) or {}
+        self._rows = queue_offsets(table.pop(OFFSETS_MEMBER, {}))
         own = table_of(table.pop(_OWN, None))
         before: Any = own.get(_BEFORE)
         self.delivered_before = before if _is_offset(before) else 0
@@ -104,19 +104,8 @@ class DelayOffsets:
         own: dict[str, Any] = {_BEFORE: self.delivered_before}
         if self.clocks:
             own[_CLOCKS] = {str(level): epochs for level, epochs in sorted(self.clocks.items())}
-        table = dict(sorted({**self._others, _OFFSETS: rows, _OWN: own}.items()))
+        table = dict(sorted({**self._others, OFFSETS_MEMBER: rows, _OWN: own}.items()))
         return lambda: encode_table(table)
-
-
-def _decode(content: bytes) -> dict[str, Any]:
-    """Returns the table of a text.
-
-    Errors   ValueError when it is no JSON object, or the offsets are none
-    """
-    table = decode_members(content)
-    if not isinstance(table.get(_OFFSETS, {}), dict):
-        raise ValueError(f"{_OFFSETS} is no table")
-    return table
 
 
 def _clocks_of(said: Any) -> Epochs:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pocketmq.files.disk import Disk
 from pocketmq.format.names import GROUPS_FILE
-from pocketmq.format.table_json import GROUP_DEFAULTS, read_texts
+from pocketmq.format.table_json import GROUP_DEFAULTS, GROUPS_MEMBER, read_texts
 from pocketmq.model.administration import GroupConfig, GroupSettings
 from pocketmq.model.errors import GroupExists, GroupNotFound
 from pocketmq.model.names import check_group
@@ -21,7 +21,6 @@ NUMBER_MAX: Final = 2**31 - 2
 """Group settings are signed 32-bit numbers, and deliveries one more than retries."""
 
 
-_GROUPS: Final = "subscriptionGroupTable"
 _RETRIES: Final = "retryMaxTimes"
 _GROUP_MEMBERS: Final = {
     "enabled": "consumeEnable",
@@ -42,7 +41,7 @@ class GroupTable(NamedTable[GroupConfig]):
     __slots__ = ()
 
     def __init__(self, disk: Disk, directory: Path, clock: Clock, pool: ThreadPoolExecutor) -> None:
-        super().__init__(RowTable(disk, directory, GROUPS_FILE, _GROUPS, clock, pool), _KIND)
+        super().__init__(RowTable(disk, directory, GROUPS_FILE, GROUPS_MEMBER, clock, pool), _KIND)
 
     async def ensure(self, group: str) -> None:
         """Makes a group with RocketMQ's defaults unless it exists; durable when it returns.

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from pocketmq.files.disk import Disk
-from pocketmq.format.table_json import queue_offsets
-from pocketmq.log.offset_files import BOTH_MEMBER, OFFSETS_MEMBER, OffsetFiles
+from pocketmq.format.table_json import BOTH_MEMBER, OFFSETS_MEMBER, queue_offsets
+from pocketmq.log.table_files import OffsetFiles
 from pocketmq.model.step import Clock, Next, Now
 from pocketmq.store.tables.durable_table import Rows, RowTable
 from pocketmq.store.tables.groups import GroupTable

@@ -11,6 +11,7 @@ Source: none; a real broker writes the table every ten seconds, and loses the ch
 
 import logging
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ from pocketmq.format.names import (
     OWN_DIRECTORY,
 )
 from pocketmq.format.order_changes import QueueChange, decode_changes, encode_changes, lost_rows_at
-from pocketmq.format.table_json import decode_rows
+from pocketmq.format.table_json import decode_file
 from pocketmq.model.errors import AllocationFailed, DiskFull
 
 logger = logging.getLogger(__name__)
@@ -50,12 +51,12 @@ class OrderFiles:
         self._descriptor: int | None = None
         self._follow(0)
 
-    def table(self, member: str) -> dict[str, Any]:
-        """Returns the table, which has rows under a member; empty where there is none.
+    def table(self) -> dict[str, Any]:
+        """Returns the members of the table; none where there is no file.
 
         Errors   TableUnreadable: neither the file nor its `.bak` can be read
         """
-        return self._table.read(lambda text: decode_rows(text, member)) or {}
+        return self._table.read(partial(decode_file, ORDER_INFO_FILE)) or {}
 
     def changes(self, version: int) -> Iterable[QueueChange]:
         """Returns the changes since a version of the table was written.

@@ -19,9 +19,14 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-from pocketmq.format.json_text import COUNT_MAX, is_integer
 from pocketmq.format.names import queue_id_from_name
-from pocketmq.format.order_changes import VERSION_MEMBER, OrderChange, ReplayedOrder, whole_change
+from pocketmq.format.order_changes import (
+    VERSION_MEMBER,
+    OrderChange,
+    ReplayedOrder,
+    version_of,
+    whole_change,
+)
 from pocketmq.format.order_row import (
     QueueOrder,
     decode_order,
@@ -29,14 +34,13 @@ from pocketmq.format.order_row import (
     is_earlier_form,
     order_from,
 )
-from pocketmq.format.table_json import encode_compact
+from pocketmq.format.table_json import ORDERS_MEMBER, encode_compact
 from pocketmq.model.errors import DiskFull
 from pocketmq.model.step import Clock
 from pocketmq.store.tables.durable_table import Encode, Saving, Work
 from pocketmq.store.tables.order_files import OrderFiles
 
 # -- rows of consumerOrderInfo.json ------------------------------------------------------------
-TABLE_MEMBER: Final = "table"
 
 
 class Row:
@@ -79,7 +83,7 @@ def text_of(members: dict[str, Any], rows: dict[str, dict[int, Row]]) -> bytes:
         for name, its in rows.items()
     )
     texts = {name: encode_compact({name: value})[1:-1] for name, value in members.items()}
-    texts[TABLE_MEMBER] = b'"%b":{%b}' % (TABLE_MEMBER.encode(), b",".join(queues))
+    texts[ORDERS_MEMBER] = b'"%b":{%b}' % (ORDERS_MEMBER.encode(), b",".join(queues))
     return b"{%b}" % b",".join([text for _, text in sorted(texts.items())])
 
 
@@ -152,15 +156,15 @@ class OrderInfo:
 
         Errors   TableUnreadable: neither the file nor its `.bak` can be read; ReadFailed
         """
-        self._others = self._files.table(TABLE_MEMBER)
-        rows = self._others.pop(TABLE_MEMBER, None) or {}
+        self._others = self._files.table()
+        rows = self._others.pop(ORDERS_MEMBER, None) or {}
         self._rows = {
             name: {int(i): self._row(row) for i, row in queues.items() if is_queue(i, row)}
             for name, queues in rows.items()
         }
-        version: Any = self._others.pop(VERSION_MEMBER, None)
-        if is_integer(version, 1, COUNT_MAX):
-            self._version = version
+        self._version = version_of(self._others)
+        self._others.pop(VERSION_MEMBER, None)
+        if self._version:
             self._replay()
 
     def _replay(self) -> None:

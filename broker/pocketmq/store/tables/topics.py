@@ -14,8 +14,7 @@ from typing import Any, Final
 
 from pocketmq.files.disk import Disk
 from pocketmq.format.names import TOPICS_FILE
-from pocketmq.format.table_json import read_number, read_texts, topic_row
-from pocketmq.log.foreign import TOPICS_MEMBER
+from pocketmq.format.table_json import TOPICS_MEMBER, read_number, read_texts, topic_row
 from pocketmq.model.errors import IllegalNumber, LimitReached, TopicExists, TopicNotFound
 from pocketmq.model.names import check_topic
 from pocketmq.model.step import Clock

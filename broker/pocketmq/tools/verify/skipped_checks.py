@@ -11,15 +11,12 @@ from pathlib import Path
 from pocketmq.files.disk import Disk
 from pocketmq.format.names import (
     BATCH_QUEUE_DIRECTORY,
-    CONFIG_DIRECTORY,
     CONSUME_QUEUE_DIRECTORY,
     TOPICS_FILE,
 )
-from pocketmq.format.table_json import decode_table
+from pocketmq.log.deleted_topics import known_topics
 from pocketmq.model.topic import is_system_topic
 from pocketmq.tools.verify.collector import Collector
-
-_TABLE = "topicConfigTable"
 
 
 class SkippedChecks:
@@ -29,8 +26,7 @@ class SkippedChecks:
 
     def __init__(self, disk: Disk, directory: Path) -> None:
         self._batch = set(disk.names(directory / BATCH_QUEUE_DIRECTORY))
-        named = _named(disk, directory / CONFIG_DIRECTORY / TOPICS_FILE)
-        self._known = named and named | set(disk.names(directory / CONSUME_QUEUE_DIRECTORY))
+        self._known = known_topics(disk, directory)
         self._met: set[str] = set()
 
     def has(self, topic: str) -> bool:
@@ -53,12 +49,3 @@ class SkippedChecks:
                 f"topic {topic} was removed: config/{TOPICS_FILE} and {CONSUME_QUEUE_DIRECTORY}/ "
                 "do not know it, messages of it are left in the log"
             )
-
-
-def _named(disk: Disk, path: Path) -> set[str] | None:
-    """Returns the topics of the table, None where nothing can be read of it."""
-    try:
-        found = decode_table(disk.read_file(path)).get(_TABLE)
-    except (OSError, ValueError):
-        return None
-    return set(map(str, found)) if isinstance(found, dict) else None

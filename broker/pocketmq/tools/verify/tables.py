@@ -1,6 +1,5 @@
 """Verifies the small files of a store: they must parse, and their offsets be within the log."""
 
-import json
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +12,7 @@ from pocketmq.format.names import (
     MARK_FILE,
     OWN_DIRECTORY,
 )
-from pocketmq.format.table_json import decode_table
+from pocketmq.format.table_json import decode_file
 from pocketmq.log.store_directory import MANIFEST_FILE, ManifestFile
 from pocketmq.model.errors import StoreTooNew
 from pocketmq.model.message import OFFSET_MAX
@@ -88,7 +87,7 @@ class TableCheck:
 
     def _table(self, path: Path) -> None:
         try:
-            decode_table(self._disk.read_file(path))
+            decode_file(path.name, self._disk.read_file(path))
         except ValueError as error:
             backup = path.with_name(path.name + BACKUP_SUFFIX)
             kept = "its .bak is sound" if parses(self._disk, backup) else "no sound .bak"
@@ -99,9 +98,9 @@ class TableCheck:
 
 
 def parses(disk: Disk, path: Path) -> bool:
-    """Returns whether a file is there and is a table."""
+    """Returns whether a file or previous version is there, and a start can read it."""
     try:
-        decode_table(disk.read_file(path))
-    except (OSError, ValueError, json.JSONDecodeError):
+        decode_file(path.name.removesuffix(BACKUP_SUFFIX), disk.read_file(path))
+    except (OSError, ValueError):
         return False
     return True

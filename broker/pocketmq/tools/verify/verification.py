@@ -7,11 +7,9 @@ from typing import Final
 
 from pocketmq.files.disk import Disk
 from pocketmq.format.columns.records import Decoded
-from pocketmq.format.json_text import COUNT_MAX, is_integer
 from pocketmq.format.layout import is_zero
 from pocketmq.format.names import (
     COMMIT_LOG_DIRECTORY,
-    CONFIG_DIRECTORY,
     CONSUME_QUEUE_DIRECTORY,
     CONSUME_QUEUE_EXTENSION_DIRECTORY,
     INDEX_DIRECTORY,
@@ -21,9 +19,9 @@ from pocketmq.format.names import (
     offset_file_name,
     offset_from_file_name,
 )
-from pocketmq.format.order_changes import VERSION_MEMBER, lost_rows_at
+from pocketmq.format.order_changes import lost_rows_at, version_of
 from pocketmq.format.record import BLANK_SIZE, encode_blank
-from pocketmq.format.table_json import decode_table
+from pocketmq.log.table_files import read_table
 from pocketmq.model.finding import Finding
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.rebuild.log_files import KnownShape, LogFile
@@ -55,16 +53,13 @@ def look_at_order_journal(disk: Disk, directory: Path, collector: Collector) -> 
     Without the table that the journal continues, no row counts.
     """
     path = directory / OWN_DIRECTORY / ORDER_JOURNAL_FILE
-    table = directory / CONFIG_DIRECTORY / ORDER_INFO_FILE
-    if not (disk.exists(path) and disk.exists(table)):
+    if not disk.exists(path):
         return
     try:
-        version = decode_table(disk.read_file(table)).get(VERSION_MEMBER)
+        version = version_of(read_table(disk, directory, ORDER_INFO_FILE))
     except ValueError:  # Told where tables are looked at.
         return
-    if not is_integer(version, 1, COUNT_MAX):
-        return
-    position = lost_rows_at(disk.read_file(path), int(version or 0))
+    position = lost_rows_at(disk.read_file(path), version) if version else None
     if position is not None:
         collector.add(
             "table", path, position, expected="a row: sound ones lie behind it",

@@ -1,4 +1,6 @@
-"""The files of consumer offsets: RocketMQ keeps them in another one with `enableLmq`.
+"""Reads tables under config/, for the broker and for offline tools.
+
+Consumer offsets have two files, as RocketMQ keeps them in another one with `enableLmq`:
 
     config/consumerOffset.json       of brokers without it
     config/lmqConsumerOffset.json    of brokers with it, for all groups; never read by the others
@@ -14,22 +16,22 @@ Source: LmqConsumerOffsetManager, ConsumerOffsetManager.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, cast
 
 from pocketmq.files.disk import Disk
-from pocketmq.files.table_file import Content, TableFile
-from pocketmq.format.json_text import table_of
+from pocketmq.files.table_file import TableFile
+from pocketmq.format.json_text import Content
 from pocketmq.format.names import (
     CONFIG_DIRECTORY,
     CONSUMER_OFFSETS_FILE,
     LMQ_CONSUMER_OFFSETS_FILE,
+    TOPICS_FILE,
 )
-from pocketmq.format.table_json import decode_members
-
-OFFSETS_MEMBER: Final = "offsetTable"
-BOTH_MEMBER: Final = "pocketmqBoth"
-"""In a file that was written together with the other one."""
+from pocketmq.format.table_json import TOPICS_MEMBER, decode_file, merged_offsets
+from pocketmq.model.errors import ReadFailed, TableUnreadable
 
 
 class OffsetFiles(TableFile):
@@ -49,16 +51,11 @@ class OffsetFiles(TableFile):
 
         Errors   TableUnreadable: one exists and cannot be read, nor its `.bak`
         """
-        found, lmq = super().read(parse), self._lmq.read(parse)
+        found: Any = super().read(parse)
+        lmq: Any = self._lmq.read(parse)
         self.is_pair = lmq is not None
-        if found is None or lmq is None:
-            return lmq if found is None else found
-        assert isinstance(found, dict)
-        assert isinstance(lmq, dict)
-        newer, older = (lmq, found) if _written_ms(lmq) >= _written_ms(found) else (found, lmq)
-        if BOTH_MEMBER not in newer and BOTH_MEMBER not in older:
-            newer[OFFSETS_MEMBER] = joined(older, newer)
-        return newer
+        merged: Any = merged_offsets(found, lmq)
+        return cast("Content | None", merged)
 
     def write(self, content: bytes) -> None:
         """Replaces the table durably, in both files where there are two; see `TableFile.write`."""
@@ -69,26 +66,18 @@ class OffsetFiles(TableFile):
 
 
 def read_table(disk: Disk, directory: Path, name: str) -> dict[str, Any]:
-    """Returns a table under config/, or its .bak; empty where there is none.
+    """Returns a table under config/, or its .bak, as a start reads it; empty where there is none.
 
     Errors   TableUnreadable: neither can be read
     """
-    return TableFile(disk, directory / CONFIG_DIRECTORY / name).read(decode_members) or {}
+    is_offsets = name == CONSUMER_OFFSETS_FILE
+    path = directory / CONFIG_DIRECTORY / name
+    file = OffsetFiles(disk, directory) if is_offsets else TableFile(disk, path)
+    return file.read(partial(decode_file, name)) or {}
 
 
-def read_offsets(disk: Disk, directory: Path) -> dict[str, Any]:
-    """Returns the table of consumer offsets of a store, empty where there is none.
-
-    Errors   TableUnreadable
-    """
-    return OffsetFiles(disk, directory).read(decode_members) or {}
-
-
-def joined(older: dict[str, Any], newer: dict[str, Any]) -> dict[str, Any]:
-    """Returns the rows of two tables; one that both have is that of the newer table."""
-    return {**table_of(older.get(OFFSETS_MEMBER)), **table_of(newer.get(OFFSETS_MEMBER))}
-
-
-def _written_ms(table: dict[str, Any]) -> int:
-    found = table_of(table.get("dataVersion")).get("timestamp")
-    return found if isinstance(found, int) else -1
+def read_topics(disk: Disk, directory: Path) -> dict[str, dict[str, Any]] | None:
+    """Returns the rows of the table of topics, None where it has none, or none can be read."""
+    with suppress(TableUnreadable, ReadFailed):
+        return read_table(disk, directory, TOPICS_FILE).get(TOPICS_MEMBER)
+    return None
