@@ -35,10 +35,13 @@ OBJECTS: Final = ROOT / ".cache" / "objects"
 PACKAGE: Final = f"{native.__name__}.built"
 RUN_ONCE: Final = (
     "tests/backfill/", "tests/cli/", "tests/e2e/", "tests/faults/", "tests/rebuild/",
-    "tests/tools/", "tests/walk/",
+    "tests/services/consume/test_power_cuts.py", "tests/services/consume/test_walk.py",
+    "tests/services/test_handing_over.py", "tests/services/test_later_walk.py",
+    "tests/services/test_schedule", "tests/services/test_timer",
+    "tests/services/transaction/test_crashes.py", "tests/tools/", "tests/walk/",
 )  # fmt: skip
-"""Tests of whole processes, and of what looks at stores offline: what they import of the compiled
-modules only makes those stores."""
+"""Tests of whole processes, of offline tools and of delays, which use compiled modules only to make
+their stores; walks and crash explorers, which are long."""
 SHOWN_MAX: Final = 8_000
 LACKING: Final = 2
 """Exit code where this machine has not what compiling takes."""

@@ -63,6 +63,15 @@ def test_the_tests_that_find_it_exist(bug: Planted) -> None:
         assert f"def {name.partition('[')[0]}(" in (ROOT / path).read_text()
 
 
+def test_parameters_of_the_tests_that_find_them_exist() -> None:
+    named = sorted({test for bug in BUGS for test in bug.killed_by if "[" in test})
+    collected = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *named],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert collected.returncode == 0, collected.stdout + collected.stderr
+
+
 def test_most_are_found_by_quick_tests() -> None:
     assert sum(bool(bug.killed_by) for bug in BUGS) >= 14
 
