@@ -1,1 +1,1 @@
-"""One store out of structures: put, flush, dispatch, recover, read. Nothing here knows meanings."""
+"""The message store: put, flush, dispatch, recovery and reads; it does not interpret messages."""

@@ -1,10 +1,10 @@
-"""Brings the offsets of tables down to the ends of their queues.
+"""Clamps the offsets in tables to the ends of their queues.
 
-An offset is beyond its queue's end where the tables are of another log than the queues: a crash
-took messages, a log was shortened or its damage accepted, tables were copied without the log. Left
-there, it hides every new message until the queue has grown past it. All tables of offsets are
-checked at each start; receives check the offset of their own queue.
-Source: none; a real broker leaves it to clients (OFFSET_OVERFLOW_BADLY).
+An offset exceeds its queue's end if tables and log do not belong together: a crash lost messages, a
+log was shortened or its damage accepted, or tables were copied without the log. Such an offset
+hides new messages until the queue has grown past it. Each start checks all tables of offsets.
+A receive checks the offset of its queue.
+Source: none; RocketMQ leaves it to clients (OFFSET_OVERFLOW_BADLY).
 """
 
 import logging
@@ -17,25 +17,25 @@ from pocketmq.store.tables.offsets import Clamped
 from pocketmq.store.tables.tables import Tables
 
 SHOWN_MAX: Final = 100
-"""Offsets of which a start reports each; all of them are counted."""
+"""Most offsets that a start reports one by one; it counts all."""
 EndOf = Callable[[str, int], int]
-"""(topic, queue id) -> the queue offset its next message gets."""
+"""(topic, queue id) -> queue offset of the queue's next message."""
 
 logger = logging.getLogger(__name__)
 
 
 async def clamp_tables(tables: Tables, end_of: EndOf, log_end: int) -> None:
-    """Brings every offset in the tables down to its queue's end; durable when it returns.
+    """Clamps every offset in the tables to its queue's end; durable when it returns.
 
     log_end   physical offset behind the last record
-    Effects   reports the group and queue of the first SHOWN_MAX offsets, and counts all
+    Effects   logs the group and queue of the first SHOWN_MAX offsets, and the count of all
     Errors    DiskFull, FsyncFailed
     Cost      some 2 µs an offset
     """
 
     def end_for(group: str, topic: str, queue_id: int) -> int:
         end = end_of(topic, queue_id)
-        # This group's offset is that of the last record it read.
+        # The revive group commits the offset of the last record it read, not of the next one.
         return max(end - 1, 0) if group == REVIVE_GROUP else end
 
     clamped = await tables.offsets.clamp(end_for)
@@ -51,7 +51,7 @@ async def clamp_tables(tables: Tables, end_of: EndOf, log_end: int) -> None:
 
 
 def clamp_offset(tables: Tables, group: str, topic: str, queue_id: int, end: int) -> None:
-    """Brings one offset down to its queue's end; a write of the table begins at once."""
+    """Clamps one offset to its queue's end; a write of the table begins at once."""
     one = tables.offsets.clamp_one(group, topic, queue_id, end)
     if one is not None:
         _report(one)

@@ -1,7 +1,7 @@
-"""Calls back at deadlines, with one timer of the event loop for many of them.
+"""Callbacks at deadlines, with one event-loop timer for many deadlines.
 
-A deadline is stored in the bucket of its tick. Nearly all are cancelled, as calls end before their
-deadline. Adding and cancelling cost 0.3 µs each; a cancelled one leaves only its bucket's number.
+A deadline is stored in the bucket of its tick. Nearly all deadlines are cancelled, as calls end
+earlier. Adding and cancelling cost 0.3 µs each. A cancelled deadline leaves only its bucket's tick.
 """
 
 import asyncio
@@ -11,15 +11,15 @@ from collections.abc import Callable
 from typing import Final
 
 TICKS_PER_S: Final = 64
-"""A deadline fires late by at most 1/64 s, or by 1/256 of its distance; never early."""
+"""A deadline fires at most 1/64 s, or 1/256 of its distance, late; never early."""
 EXACT_TICKS: Final = 4_096
-"""Distance up to which each deadline has its own tick: a minute. Farther ones share ticks, so that
-there are at most some thousand buckets, whatever times clients name."""
+"""Distance up to which ticks are exact: about a minute. Later deadlines share ticks, so that there
+are at most a few thousand buckets, whatever times clients request."""
 SHARED_BITS: Final = 8
 
 
 class Deadlines:
-    """Callbacks by the time they are due; used on one event loop."""
+    """Callbacks by due time; used on one event loop."""
 
     __slots__ = ("_buckets", "_due", "_loop", "_timer", "_wakes_at")
 
@@ -50,11 +50,11 @@ class Deadlines:
         return tick
 
     def after(self, seconds: float, call_back: Callable[[], None]) -> int:
-        """Calls back after so many seconds; see `add`."""
+        """Calls back after a number of seconds; see `add`."""
         return self.add(self._loop.time() + seconds, call_back)
 
     def _shared(self, tick: int) -> int:
-        """Returns the tick in whose bucket a deadline goes."""
+        """Returns the tick of a deadline's bucket."""
         ahead = tick - int(self._loop.time() * TICKS_PER_S)
         if ahead <= EXACT_TICKS:
             return tick
@@ -62,13 +62,13 @@ class Deadlines:
         return tick + -tick % step
 
     def remove(self, tick: int, call_back: Callable[[], None]) -> None:
-        """Cancels a callback; does nothing after it was called."""
+        """Cancels a callback; has no effect after the call."""
         bucket = self._buckets.get(tick)
         if bucket is not None:
             bucket.discard(call_back)
 
     def __len__(self) -> int:
-        """Returns how many ticks are kept."""
+        """Returns the number of ticks that have a bucket."""
         return len(self._due)
 
     def close(self) -> None:
@@ -85,19 +85,19 @@ class Deadlines:
         self._timer = self._loop.call_at(tick / TICKS_PER_S, self._expire)
 
     def _expire(self) -> None:
-        """Calls back all that are due."""
+        """Runs all due callbacks."""
         self._timer = None
         now = self._loop.time() * TICKS_PER_S
         expired: deque[Callable[[], None]] = deque()
         while self._due and self._due[0] <= now:
             expired += self._buckets.pop(heapq.heappop(self._due))
-        assert len(self._buckets) == len(self._due), "a tick has one bucket"
+        assert len(self._buckets) == len(self._due), "buckets and ticks differ"
         if self._due:
             self._wake_at(self._due[0])
         self._call_back(expired)
 
     def _call_back(self, expired: deque[Callable[[], None]]) -> None:
-        """Calls all; where one raises, the others are called in the next turn of the loop."""
+        """Runs callbacks; if one raises, the others run in the next loop iteration."""
         try:
             while expired:
                 expired.popleft()()

@@ -1,11 +1,11 @@
-"""Shares the event loop among users with heavy work: filters, settings, questions.
+"""Shares the event loop among users with heavy work: filters, settings, queries.
 
-    run, turn, soon ─► at once, while little heavy work was done of late
-                       └► in line: one user after the other, each its oldest work
+    run, turn, soon ─► at once, if little heavy work was done recently
+                       └► queued: users in round-robin order, the oldest work of each first
 
-After a piece of work the loop serves others for as long as the piece took. Pieces limit their own
-size (`filter/turns.py`); here they are timed. A user with much heavy work therefore delays only
-itself, and a caller without heavy work waits for one piece at most.
+After a piece of heavy work the loop serves other work for as long as the piece took. A piece limits
+its own size (`filter/turns.py`); this module measures its time. A user with much heavy work
+therefore delays only itself. A caller without heavy work waits for at most one piece.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ from pocketmq.model.errors import Draining
 from pocketmq.model.step import Clock, SystemClock
 
 SLACK_MS: Final = 4
-"""How far heavy work may be ahead of its share: half of that is work done without a pause."""
+"""Time by which heavy work may exceed its share: half of it is work without a pause."""
 SHARE: Final = 2
-"""Pause after a piece, as a multiple of its time: half of all time is left to others."""
+"""Time charged for a piece, as a multiple of its duration: others get half of all time."""
 COUNTED_MAX_MS: Final = 50
-"""Most time that one piece counts: a pause of the whole machine is not its fault."""
+"""Most time that one piece counts: a pause of the machine is not charged to it."""
 
 Value = TypeVar("Value")
 Work = Callable[[], object]
@@ -31,7 +31,7 @@ Work = Callable[[], object]
 class HeavyTurns:
     """The heavy work of one event loop.
 
-    clock   times the pieces; None: the machine's
+    clock   measures the pieces; None: the system clock
     """
 
     __slots__ = (
@@ -42,34 +42,36 @@ class HeavyTurns:
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._due_ms = 0
-        """When all that was done is paid for."""
+        """Time at which heavy work and its pauses end: the share is used up until then."""
         self._line: dict[str, dict[Hashable, Work]] = {}
-        """Work that waits, by user; of users and of works the first comes next."""
+        """Queued work by user; the first work of the first user is next."""
         self._is_running = self._is_granted = False
-        """Whether work is done right now, and whether a coroutine is about to do some."""
+        """Whether a piece runs now; whether a coroutine was resumed to run one."""
         self._begun_ms = -1
-        """When that coroutine began, -1 before."""
+        """Time at which that coroutine was resumed, -1 before."""
         self._is_woken = False
-        """Whether the line is looked at by itself."""
+        """Whether `_go_on` is scheduled."""
         self._is_ended = False
 
     @property
     def waiting_count(self) -> int:
-        """Pieces of work that wait for their turn."""
+        """Number of queued pieces."""
         return sum(map(len, self._line.values()))
 
     def run(self, user: str, work: Callable[[], Any]) -> Any:
-        """Returns the result of work: at once, or an awaitable of it, awaited where it is one.
+        """Runs work at once or queues it; returns its result, or an awaitable of its result.
+
+        If queued work returns an awaitable, the result of that one is the result.
 
         Errors   those of `work`; of the awaitable also Draining
-        Cost     0.5 µs beside the work where that is done at once
+        Cost     0.5 µs in addition to the work, if it runs at once
         """
         if self._is_running:
             return work()
         return self.timed(work) if self.is_free else self._later(user, work)
 
     async def turn(self, user: str) -> None:
-        """Returns when the caller may do heavy work, up to its next await.
+        """Waits until the caller may do heavy work, up to its next await.
 
         Errors   Draining
         """
@@ -77,7 +79,7 @@ class HeavyTurns:
         self._begun_ms = self._clock.monotonic_ms()
 
     async def came(self, user: str) -> bool:
-        """Returns when the user's turn has come; False, at once, where the broker drains."""
+        """Waits for the user's turn; False, without waiting, if the broker drains."""
         try:
             await self.turn(user)
         except Draining:
@@ -85,10 +87,10 @@ class HeavyTurns:
         return True
 
     def soon(self, user: str, key: Hashable, work: Work) -> None:
-        """Runs work at once or in its turn; a queued key keeps its place.
+        """Runs work at once or queues it; a key that is queued already keeps its position.
 
-        Work that the work itself requests runs in a later turn. Work must not raise. While the
-        broker drains, work is dropped.
+        Work requested by running work runs in a later turn. Work must not raise. While the broker
+        drains, work is dropped.
         """
         if self.is_free:
             self.timed(work)
@@ -96,7 +98,7 @@ class HeavyTurns:
             self._line_up(user, key, work)
 
     def drop(self, user: str, key: Hashable) -> None:
-        """Forgets work that waits, if it does."""
+        """Removes queued work, if there is any."""
         works = self._line.get(user)
         if works is not None:
             works.pop(key, None)
@@ -104,7 +106,7 @@ class HeavyTurns:
                 del self._line[user]
 
     def drain(self) -> None:
-        """Ends all waiting: queued turns raise Draining."""
+        """Drops queued work: queued turns raise Draining."""
         self._is_ended = True
         line, self._line = self._line, {}
         for works in line.values():
@@ -115,13 +117,13 @@ class HeavyTurns:
     # -- one piece -----------------------------------------------------------------------------
     @property
     def is_free(self) -> bool:
-        """Whether work may be done at once."""
+        """Whether heavy work may run at once."""
         if self._line or self._is_granted or self._is_running:
             return False
         return self._clock.monotonic_ms() + SLACK_MS >= self._due_ms
 
     def timed(self, work: Callable[[], Value]) -> Value:
-        """Does work at once, as a piece that is paid for: `is_free` allowed it.
+        """Runs work as a piece and charges its time; only if `is_free`.
 
         Errors   those of `work`
         """
@@ -135,7 +137,7 @@ class HeavyTurns:
 
     def _count(self, begun_ms: int) -> None:
         took_ms = self._clock.monotonic_ms() - begun_ms
-        assert took_ms >= 0, "a monotonic clock"
+        assert took_ms >= 0, "the clock went back"
         self._due_ms = max(self._due_ms, begun_ms) + SHARE * min(took_ms, COUNTED_MAX_MS)
 
     async def _later(self, user: str, work: Work) -> Any:
@@ -143,7 +145,7 @@ class HeavyTurns:
         return await found if isawaitable(found) else found
 
     async def _in_line(self, user: str, serve: Callable[["asyncio.Future[Any]"], None]) -> Any:
-        """Returns the result of a future in its turn; a cancelled caller leaves the line."""
+        """Queues `serve`; returns the result of its future. A cancelled caller leaves the queue."""
         if self._is_ended:
             raise Draining()
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -153,13 +155,13 @@ class HeavyTurns:
         finally:
             self.drop(user, future)
 
-    # -- the line ------------------------------------------------------------------------------
+    # -- the queue -----------------------------------------------------------------------------
     def _line_up(self, user: str, key: Hashable, work: Work) -> None:
         self._line.setdefault(user, {}).setdefault(key, work)
         self._wake()
 
     def _wake(self) -> None:
-        """Schedules the next look at the line, unless one is scheduled or a piece is running."""
+        """Schedules `_go_on`, unless it is scheduled or a piece is running."""
         if not self._line or self._is_woken or self._is_granted or self._is_running:
             return
         loop, wait_ms = asyncio.get_running_loop(), self._due_ms - self._clock.monotonic_ms()
@@ -170,7 +172,7 @@ class HeavyTurns:
             loop.call_soon(self._go_on)
 
     def _go_on(self) -> None:
-        """Runs queued work, at least one piece, while little heavy work was done of late."""
+        """Runs at least one queued piece, and more until heavy work exceeds its share."""
         is_first = True
         while self._line and not self._is_granted:
             if not is_first and self._clock.monotonic_ms() + SLACK_MS < self._due_ms:
@@ -181,7 +183,7 @@ class HeavyTurns:
         self._wake()
 
     def _next(self) -> Work:
-        """Takes the first work of the first user, who then goes to the end of the line."""
+        """Removes and returns the first work of the first user, and moves the user to the end."""
         user = next(iter(self._line))
         works = self._line.pop(user)
         work = works.pop(next(iter(works)))
@@ -190,7 +192,7 @@ class HeavyTurns:
         return work
 
     def _grant(self, future: "asyncio.Future[Any]") -> None:
-        """Resumes a coroutine; its piece of work is over when the loop reaches `_granted`."""
+        """Resumes a coroutine; its piece ends before the loop runs `_granted`."""
         if not future.done():
             self._is_granted = True
             self._begun_ms = -1
@@ -210,5 +212,5 @@ def _fulfil(work: Callable[[], object], future: "asyncio.Future[Any]") -> None:
         return
     try:
         future.set_result(work())
-    except Exception as error:  # noqa: BLE001 - whatever it is belongs to the waiting caller
+    except Exception as error:  # noqa: BLE001 - the waiting caller gets any error
         future.set_exception(error)

@@ -1,11 +1,11 @@
-"""Work that runs in the background: a step checks later whether it is done.
+"""Background work, whose end a step checks later.
 
     job = Job(work())        starts at once
-    Next(mark=job, value=1)  requests a call when it is done
-    job.result()             its result, or its error
+    Next(mark=job, value=1)  requests a call of the step when the job is done
+    job.result()             returns the job's result, or raises its error
 
-A step with several such pieces in sequence is a generator: `yield from until_done(job)`. `Rounds`
-continues an endless one from call to call.
+A step with several jobs in sequence is a generator: `yield from until_done(job)`. `Rounds` runs an
+endless generator, one piece in each call of the step.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 
 class Job(Generic[Result]):
-    """One piece of work, run to its end even if all waiting callers give up."""
+    """One piece of work, which completes even if all waiting callers are cancelled."""
 
     __slots__ = ("_task",)
 
@@ -27,15 +27,15 @@ class Job(Generic[Result]):
 
     @property
     def is_done(self) -> bool:
-        """Whether there is a result, or an error."""
+        """Whether the work has returned or raised."""
         return self._task.done()
 
     def result(self) -> Result:
-        """Returns its result, or raises its error; it is done."""
+        """Returns the result, or raises the error; the job must be done."""
         return self._task.result()
 
     async def reached(self, _: int = 1) -> bool:
-        """Returns when it is done."""
+        """Waits until the job is done."""
         await asyncio.wait((self._task,))
         return True
 
@@ -46,28 +46,28 @@ class Job(Generic[Result]):
 def or_failed(
     finish: Callable[["asyncio.Future[Result]"], object], fail: Callable[[Exception], object]
 ) -> Callable[["asyncio.Future[Result]"], None]:
-    """Returns a callback of a job's end whose own errors are reported: asyncio only logs them."""
+    """Wraps a done callback: its errors go to `fail`, where asyncio would only log them."""
 
     def finish_or_fail(job: "asyncio.Future[Result]") -> None:
         try:
             finish(job)
-        except Exception as error:  # noqa: BLE001 - whatever it is ends what waits for the job
+        except Exception as error:  # noqa: BLE001 - any error goes to the job's waiters
             fail(error)
 
     return finish_or_fail
 
 
 def until_done(job: Job[Result]) -> Generator[Next, None, Result]:
-    """Asks to be called again until a job is done; returns its result or raises its error."""
+    """Requests calls until a job is done; returns its result or raises its error."""
     while not job.is_done:
         yield Next(mark=job, value=1)
     return job.result()
 
 
 class Rounds:
-    """A step's endless rounds: each call continues until the time of the next call is known.
+    """A step's endless generator: each call runs it up to its next `yield`.
 
-    begin   makes them; is called again after an error
+    begin   creates the generator; called again after an error
     """
 
     __slots__ = ("_begin", "_is_going", "_under_way")
@@ -78,11 +78,11 @@ class Rounds:
         self._is_going = False
 
     def go_on(self) -> Next:
-        """Runs the next piece.
+        """Runs the generator up to its next `yield`, and returns the value.
 
-        Errors   those of the rounds
+        Errors   those of the generator
         """
-        assert not self._is_going, "a step never runs within itself"
+        assert not self._is_going, "the step was called while it runs"
         rounds, self._under_way = self._under_way or self._begin(), None
         self._is_going = True
         try:

@@ -1,18 +1,18 @@
-"""The marks of the log: how far it is written, flushed and given to the views.
+"""The marks of the log: how far it is appended, flushed and dispatched.
 
     ├──── every view has it ────┤··┤·····┤············┤
     0                  dispatched   │     committed    appended
                                     flushed = replicated
 
-    appended     the last record ends here; it may be in a buffer
-    committed    it is in the files: all of it without a transient pool
-    flushed      it survives a power cut
-    replicated   followers have it; equal to flushed while there are none
+    appended     end of the last record, which may be in a buffer
+    committed    records below are in the files; equal to appended without a transient pool
+    flushed      records below survive a power cut
+    replicated   followers have the records below; equal to flushed, as there are no followers
     dispatched   every view has every record below
 
-Each is a physical offset, and the store time of the last record below it. Offsets only grow, and at
-every advance their order is asserted: flushed <= committed <= appended, replicated <= flushed,
-dispatched <= visible. All of them begin at the end of the log that a start found.
+A mark is a physical offset, with the store time of the last record below it. Marks only grow, and
+each advance asserts their order: flushed <= committed <= appended, replicated <= flushed,
+dispatched <= visible. All marks begin at the end of the log that recovery found.
 """
 
 from typing import final
@@ -23,7 +23,7 @@ from pocketmq.store.watermark import Watermark
 
 @final
 class End(Watermark):
-    """One end of the log: `value` is a physical offset, `time_ms` a store time. Can be awaited."""
+    """One mark of the log: `value` is a physical offset, `time_ms` a store time. Can be awaited."""
 
     __slots__ = ("time_ms",)
 
@@ -32,7 +32,7 @@ class End(Watermark):
         self.time_ms = time_ms
 
     def rise(self, value: int, time_ms: int) -> None:
-        """Advances to an offset and its store time; waiters for it resume."""
+        """Advances to an offset and its store time; resumes waiters for offsets up to it."""
         assert value >= self.value, (value, self.value)
         self.time_ms = time_ms
         self.advance(value)
@@ -40,11 +40,11 @@ class End(Watermark):
 
 @final
 class Marks:
-    """The ends of one store's log, on the event loop.
+    """The marks of one store's log, used on the event loop.
 
-    end, time_ms   where the log ends after a start, and the store time of its last record: all of
-                   it is durable and dispatched
-    last_record    where that record starts
+    end, time_ms   end of the log after recovery, which is durable and dispatched up to there, and
+                   store time of its last record
+    last_record    physical offset of that record
     is_sync        consumers see flushed records; else committed ones
     """
 
@@ -61,39 +61,39 @@ class Marks:
         self.replicated = End(end, time_ms)
         self.dispatched = End(end, time_ms)
         self.last_dispatched = last_record
-        """Begin of the last dispatched record, for the checkpoint of the views."""
+        """Physical offset of the last dispatched record, for the checkpoint of the views."""
         self._visible = self.flushed if is_sync else self.committed
         self.failure: StoreFailed | None = None
-        """Why nothing is acknowledged any more: the first failure of any part of the store."""
+        """First failure of any part of the store; from then on nothing is acknowledged."""
 
     def visible(self) -> End:
-        """Returns the end that dispatch, and so every consumer, may not look beyond."""
+        """Returns the mark that limits dispatch, and thereby consumers."""
         return self._visible
 
     def fail(self, failure: StoreFailed) -> None:
-        """Fails all waits for the disk, present and later, with the store's error."""
+        """Fails all present and later waits for the disk with the store's error."""
         self.failure = self.failure or failure
         self.flushed.fail(self.failure)
 
     def append(self, end: int, time_ms: int) -> None:
-        """Records were written; called under the put-lock."""
+        """Advances `appended`; called under the put-lock."""
         self.appended.rise(end, time_ms)
 
     def commit(self, end: int, time_ms: int) -> None:
-        """Records are in the files of the log."""
+        """Advances `committed`: the records are in the files of the log."""
         assert end <= self.appended.value, (end, self.appended.value)
         self.committed.rise(end, time_ms)
 
     def flush(self, end: int, time_ms: int) -> None:
-        """Records are durable: the disk reported it."""
-        assert self.failure is None, "a flush after a failure proves nothing"
+        """Advances `flushed` and `replicated`, after a sync by the disk."""
+        assert self.failure is None, "flush after a failure"
         assert end <= self.committed.value, (end, self.committed.value)
         self.flushed.rise(end, time_ms)
         self.replicated.rise(end, time_ms)
         assert self.replicated.value == self.flushed.value
 
     def dispatch(self, end: int, time_ms: int, last_record: int) -> None:
-        """Every view has every record below, the last of which starts at `last_record`."""
+        """Advances `dispatched`; the last record below starts at `last_record`."""
         assert self.last_dispatched <= last_record <= end, (self.last_dispatched, last_record, end)
         assert end <= self._visible.value, (end, self._visible.value)
         self.last_dispatched = last_record

@@ -1,17 +1,17 @@
-"""The store of a broker: its parts, opened together and closed together.
+"""The store of a broker: its parts, which are opened and closed together.
 
     put ──lock──► log ──flush──► visible ──dispatch──► queues, index ──► pull, query
                                    sync: flushed records    async: appended ones
     async with opened(settings, clock, disk) as store:
         store.writing   puts, and their durability
-        store.marks     how far the log is written, flushed, dispatched
+        store.marks     how far the log is appended, flushed, dispatched
         store.reading   pulls and lookups
         store.views     queues and index, kept up to date with the log
         store.tables    topics, groups, offsets
         store.timer     files of delayed messages
 
-All methods belong to one event loop. A put is one synchronous block under the put-lock; awaiting
-comes after it, so a cancelled caller changes nothing that was stored.
+All methods are called on one event loop. A put is one synchronous block under the put-lock. Callers
+await only after it, so a cancelled caller changes nothing that was stored.
 Source: DefaultMessageStore.
 """
 
@@ -59,8 +59,8 @@ def store_gauges(
 ) -> list[Gauge]:
     """Returns gauges of a store.
 
-    read_state     returns which of STATES it is in
-    behind_count   returns how many records wait for dispatch in memory
+    read_state     returns one of STATES
+    behind_count   returns the number of records that wait for dispatch in memory
     """
 
     def states() -> dict[LabelValues, float]:
@@ -98,7 +98,7 @@ def store_gauges(
 # -- the store ---------------------------------------------------------------------------------
 RUNNING: Final = "running"
 CATCH_UP_PAUSE_S: Final = 0.005
-"""Pause between two checks whether dispatch is far enough."""
+"""Pause between two checks of dispatch."""
 
 logger = logging.getLogger(__name__)
 
@@ -107,7 +107,7 @@ logger = logging.getLogger(__name__)
 async def opened(
     settings: StoreSettings, clock: Clock, disk: Disk, starting: Starting | None = None
 ) -> AsyncIterator["MessageStore"]:
-    """Opens a store for a block, which it is complete for; see `open_store`."""
+    """Opens a store for the duration of a block; see `open_store`."""
     store = await open_store(settings, clock, disk, starting)
     try:
         yield store
@@ -118,14 +118,14 @@ async def opened(
 async def open_store(
     settings: StoreSettings, clock: Clock, disk: Disk, starting: Starting | None = None
 ) -> "MessageStore":
-    """Lock, load and recover a store, then start flushing and dispatching.
+    """Locks, loads and recovers a store, then starts flushing and dispatching.
 
-    starting   shows meanwhile how far it is
-    Errors     StorageError and its kinds; nothing was changed by a refused start
+    starting   receives the progress
+    Errors     StorageError and its subclasses; a refused start has changed nothing
     """
     starting = starting or Starting(clock)
     with ExitStack() as undo:
-        # Never more than one commit-log file has: small stores stay small.
+        # At most the size of a commit-log file: small stores stay small.
         journal_bytes = min(ORDER_JOURNAL_BYTES, settings.commit_log_file_size_bytes)
         tables = Tables(
             disk, settings.directory, clock, is_sync=settings.is_sync,
@@ -138,8 +138,8 @@ async def open_store(
         start = StoreStart(parts, starting)
         start.look()
         tables.removed.load()
-        tables.read()  # Until here nothing is written: a store that is refused stays as it is.
-        # Never more than one commit-log file has: small stores stay small.
+        tables.read()  # Nothing is written before: a refused store stays unchanged.
+        # At most the size of a commit-log file: small stores stay small.
         size_bytes = min(parts.settings.reserve_size_bytes, parts.log.file_size_bytes)
         reserve = Reserve(disk, parts.own_directory, size_bytes)
         reserve.begin()
@@ -158,7 +158,7 @@ async def open_store(
 
 
 class MessageStore:
-    """One store directory, open for writing; `open_store` makes it."""
+    """One store directory, open for writing; created by `open_store`."""
 
     __slots__ = (
         "_reporting", "_runner", "_start", "_state", "_structures", "clock", "failure",
@@ -183,13 +183,13 @@ class MessageStore:
         self._state = RUNNING
         self._runner = Runner(clock, self._step_failed)
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Raises the store's error, once it has failed."""
+        """Raises the store's error, once the store has failed."""
         self.settings = settings
         self.clock = clock
         self.turns = HeavyTurns(clock)
-        """Whose heavy work is done when."""
+        """Shares the event loop among users with heavy work."""
         self.state_since_ms = clock.wall_ms()
-        """Since when it is in its state, wall time; being read-only is none of its own."""
+        """Wall time (ms) of the last change of state; `read_only` and `disk_full` do not count."""
         self.log = log
         self.tables = tables
         self.marks = marks = Marks(
@@ -211,7 +211,7 @@ class MessageStore:
         self.level_clocks = LevelClocks(level_count, tables.delay_offsets.clocks, now, next_offsets)
         self.timer.observe_clock(
             now, marks.appended.time_ms
-        )  # Later settings of the clock are noticed.
+        )  # From here on, a changed clock is detected.
         self.writing.before_waiting = self.look_at_clocks
         behind = views.dispatcher
         self.stats: list[Stat] = [
@@ -224,7 +224,7 @@ class MessageStore:
         """Metrics of the store."""
 
     async def begin(self) -> None:
-        """Begins to flush and to dispatch, unless the store is damaged; once."""
+        """Starts flushing and dispatching, unless the store is damaged; called once."""
         assert self._state == RUNNING
         plan = self._start.recovery.plan
         directory = self._structures.directory
@@ -246,17 +246,18 @@ class MessageStore:
         self.writing.allocation.request()
 
     def queue_end(self, topic: str, queue_id: int) -> int:
-        """Returns the queue offset the next message of a queue gets; no end of a batch queue."""
+        """Returns the queue offset of a queue's next message; OFFSET_MAX for a batch queue."""
         if topic in self._structures.batch_topics:
             return OFFSET_MAX
         return self.writing.writer.next_offsets.get((topic, queue_id), 0)
 
     async def all_durable(self) -> None:
-        """Returns when all appended so far outlasts a power cut, whatever the flush mode.
+        """Waits until every record appended so far is durable, whatever the flush mode.
 
-        For another file that may state only then that its message is elsewhere.
+        Callers use it before they record in another file that a message was moved.
+
         Errors   FsyncFailed
-        Cost     a flush, where none came since the last append
+        Cost     a flush, unless one has covered the last append
         """
         end = self.marks.appended.value
         while self.marks.flushed.value < end:
@@ -265,7 +266,7 @@ class MessageStore:
     # -- properties ----------------------------------------------------------------------------
     @property
     def state(self) -> str:
-        """running, disk_full, read_only, damaged, draining or failed."""
+        """State of the store: running, disk_full, read_only, damaged, draining or failed."""
         if self._state != RUNNING or self.writing.is_writable:
             return self._state
         if self.damage is not None:
@@ -274,12 +275,12 @@ class MessageStore:
 
     @property
     def damage(self) -> StoreDamaged | None:
-        """Why the store serves sound records and refuses sends, None where it is whole."""
+        """Damage for which the store serves only valid records and refuses sends; None without."""
         return self._start.recovery.damage
 
     @property
     def made_here(self) -> bool:
-        """Whether this broker began the store, rather than found it."""
+        """Whether PocketMQ created the store, so that no RocketMQ broker wrote it before."""
         return self._structures.made_here
 
     @property
@@ -303,13 +304,13 @@ class MessageStore:
         return self.log.min_offset
 
     def look_at_clocks(self, now: Now | None = None) -> None:
-        """Checks whether the wall clock was set: before puts of delayed messages, and at times."""
+        """Detects a changed wall clock; called periodically and before delayed messages are put."""
         now = now or Now(self.clock.monotonic_ms(), self.clock.wall_ms())
         self.level_clocks.look(now)
         self.timer.observe_clock(now)
 
     def look(self) -> None:
-        """Calls the steps that are due by now: their clock has been moved."""
+        """Runs the due steps after a test has moved their clock."""
         self._runner.look()
 
     def disk_space(self) -> tuple[str, int, int]:
@@ -331,28 +332,28 @@ class MessageStore:
         return None
 
     def _fail(self, error: BaseException) -> None:
-        """Stops everything: nothing is acknowledged any more, the process has to end."""
+        """Fails the store: nothing is acknowledged from now on, and the process has to end."""
         failure = StoreFailed.by(error)
         self._enter("failed")
         if not self.failure.done():
             logger.critical("store.failed", extra={"reason": str(failure)})
             self.failure.set_exception(failure)
-            self.failure.exception()  # Whether it is awaited or not, it counts as retrieved.
+            self.failure.exception()  # Marks it as retrieved, so that asyncio does not log it.
         self._runner.close()
         self.marks.fail(failure)
         self.views.arrivals.release()
 
     def drain(self) -> None:
-        """Refuses further puts, and answers all waits for messages."""
+        """Refuses further puts, and ends all waits for messages."""
         if self._state == RUNNING:
             self._enter("draining")
         self.writing.end()
         self.views.arrivals.release()
 
     async def close(self) -> None:
-        """Flushes and dispatches everything, then closes; at last removes the abort mark.
+        """Flushes and dispatches all records, closes, and then removes the abort mark.
 
-        Errors   StoreFailed and its kinds: all is closed, and the next start recovers
+        Errors   StoreFailed and its subclasses: the store is closed, and the next start recovers it
         """
         self.drain()
         try:
@@ -367,7 +368,7 @@ class MessageStore:
                     self._structures.close()
 
     async def _finish_work(self) -> None:
-        """Makes everything durable and dispatched, and records that all is complete."""
+        """Flushes and dispatches all records, and writes the manifest of a clean stop."""
         parts, views, marks = self._structures, self.views, self.marks
         await self.writing.drain()
         await self.dispatch_below(marks.flushed.value)
@@ -378,20 +379,20 @@ class MessageStore:
         try:
             await self.tables.offsets.saved()
             await self.tables.orders.folded()
-        except DiskFull as full:  # Advanced offsets are given up, as a crash gives them up.
+        except DiskFull as full:  # Offsets advanced since the last save are lost, as in a crash.
             logger.error("disk.full", extra={"path": full.path})
         await views.flush.finish()
         if not self.failure.done() and marks.dispatched.value >= marks.appended.value:
             assert marks.flushed.value == marks.appended.value
             try:
                 parts.write_manifest(parts.closed_state())
-            except DiskFull as full:  # The next start finds out by itself which files are complete.
+            except DiskFull as full:  # Without a manifest, the next start checks the files itself.
                 logger.error("disk.full", extra={"path": full.path})
                 return
             parts.directory.mark_stopped()
 
     async def dispatch_below(self, end_offset: int) -> None:
-        """Gives the views all visible records below a physical offset, unless they are blocked."""
+        """Dispatches visible records below a physical offset, until a view is blocked."""
         marks, views = self.marks, self.views
         end = min(end_offset, marks.visible().value)
         while marks.dispatched.value < end and not views.dispatcher.is_blocked:
@@ -404,7 +405,7 @@ class MessageStore:
         await self.writing.pages_ahead.close()
 
     async def _end_parts(self) -> None:
-        """Ends steps and threads; once more is fine."""
+        """Ends steps and threads; may be called again."""
         await self._end_steps()
         await self.views.close()
         for part in (self.writing, self.tables, self.reading, self.timer):
@@ -412,9 +413,9 @@ class MessageStore:
 
     # -- for operators -------------------------------------------------------------------------
     async def remove_topic(self, topic: str) -> None:
-        """Removes the queues of a topic; its messages stay in the log until retention takes them.
+        """Removes the queues of a topic; its messages stay in the log until they expire.
 
-        A topic created again under this name continues above the old queue offsets. The caller
+        If the topic is created again, its queue offsets continue above the old ones. The caller
         ensures that no message is sent to the topic meanwhile.
         Errors   DiskFull, StoreDamaged
         """
@@ -429,6 +430,6 @@ class MessageStore:
         await self.views.expiry.drop_queues(topic)
 
     async def flush(self) -> int:
-        """Makes everything that was appended durable; returns up to where it is, in bytes."""
+        """Flushes all appended records; returns the flushed physical offset."""
         await self.writing.drain()
         return self.flushed

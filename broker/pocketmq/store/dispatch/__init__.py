@@ -1,1 +1,1 @@
-"""Keeping the views of the log: giving them records, making them durable, removing the old."""
+"""Maintains the views of the log: dispatch, flush and expiry."""

@@ -1,4 +1,4 @@
-"""Runs of fresh puts that wait for dispatch, so that the log need not be read again."""
+"""Records of recent puts that wait for dispatch, so that the log is not read again."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, final
@@ -6,13 +6,13 @@ from typing import Final, final
 from pocketmq.model.batch import Written
 
 REMEMBERED_MAX: Final = 65_536
-"""Records kept for dispatch; beyond that the log is read instead."""
+"""Most records kept for dispatch; beyond that, dispatch reads the log."""
 _SPENT_MAX: Final = 1_024
 
 
 @final
 class DispatchBuffer:
-    """Runs in log order; `count` of their records wait."""
+    """Queue of put runs in log order; `count` is the number of records that wait for dispatch."""
 
     __slots__ = ("_count_max", "_first", "_followed", "_runs", "_tell", "count")
 
@@ -25,14 +25,14 @@ class DispatchBuffer:
         self.count = 0
 
     def follow(self, topic: str, tell: Callable[[Written], None]) -> None:
-        """Calls `tell` with each run of one topic as it is put, under the put-lock."""
+        """Calls `tell` under the put-lock with each run that is put to one topic."""
         assert topic
         self._followed, self._tell = topic, tell
 
     def add(self, written: Sequence[Written]) -> None:
-        """Keeps the runs of a put; called in log order.
+        """Adds the runs of a put; called in log order.
 
-        Effects  at `count_max` records the waiting ones are dropped
+        Effects  drops the records that wait, if there are `count_max`
         """
         if self.count >= self._count_max:
             self._runs = []
@@ -49,7 +49,7 @@ class DispatchBuffer:
                 self._tell(run)
 
     def first_from(self, physical_offset: int) -> int:
-        """Drops runs before an offset; returns where the first one left begins, -1 for none."""
+        """Drops runs before an offset; returns the physical offset of the next run, or -1."""
         runs = self._runs
         while self._first < len(runs):
             run = runs[self._first]
@@ -62,9 +62,9 @@ class DispatchBuffer:
         return -1
 
     def take(self, visible: int, count_max: int) -> list[Written]:
-        """Returns the first runs that begin below an offset, until `count_max` is reached.
+        """Removes and returns the first runs below a physical offset, until `count_max` records.
 
-        A put becomes visible whole, so its runs are taken whole.
+        A put becomes visible as a whole, so no run is split.
         """
         runs = self._runs
         number = self._first

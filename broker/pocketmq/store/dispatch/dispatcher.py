@@ -1,10 +1,11 @@
-"""Reput: records that became visible go to every view, in log order.
+"""Reput: dispatches visible records to every view, in log order.
 
     log ──[dispatched … visible)──► consume queues ──► index ──► arrival marks
 
-Runs of fresh puts are remembered, so that the log need not be read again; when the memory is not
-contiguous with the dispatched part (after a start, or when it grew too long) the log is scanned.
-A view that cannot be written is tried again every second, at last with no messages taken till then.
+A buffer holds the runs of recent puts, so that the log is not read again. If the buffer does not
+begin at the dispatched offset (after a start or an overflow), the log is scanned. A view that
+cannot be written is retried every second. After its last try, `failure` is set and puts are refused
+until the view is written.
 Source: ReputMessageService, CommitLogDispatcherBuildConsumeQueue, CommitLogDispatcherBuildIndex.
 """
 
@@ -25,13 +26,13 @@ from pocketmq.store.dispatch.dispatch_buffer import DispatchBuffer
 from pocketmq.store.marks import Marks
 
 
-# -- runs from before this start, or no longer in memory ---------------------------------------
+# -- records that are not in the buffer --------------------------------------------------------
 def written_between(
     log: CommitLog, begin: int, end: int, levels: DelayLevels, *, count_max: int
 ) -> list[Written]:
     """Returns the first records in [begin, end), read from the log.
 
-    Errors   Corruption when sound records end before `end`
+    Errors   Corruption: valid records end before `end`
     Cost     about 5 µs a record
     """
     scan = log.scan(begin, end)
@@ -52,10 +53,10 @@ def written_between(
 
 # -- the dispatcher ----------------------------------------------------------------------------
 BATCH_MAX: Final = 1_024
-"""Records one step dispatches: about 2 ms of the event loop."""
+"""Most records of one dispatch step: about 2 ms of the event loop."""
 BATCH_MIN: Final = 8
 SLOW_STEP_SECONDS: Final = 0.01
-"""A longer step is followed by one of half as many records: a thousand new queues make files."""
+"""A longer step halves the next step's records: a thousand new queues create files."""
 RETRY_INTERVAL_MS: Final = 1_000
 QUEUE_TRIES_MAX: Final = 30
 INDEX_TRIES_MAX: Final = 3
@@ -64,7 +65,7 @@ logger = logging.getLogger(__name__)
 
 
 class Dispatcher:
-    """Moves `dispatched` after `visible`; `arrived` gets the appends of the queues."""
+    """Advances `dispatched` to `visible`; calls `arrived` with the records dispatched."""
 
     __slots__ = (
         "_arrived", "_batch_max", "_blocked", "_levels", "_log", "_marks", "_retry_at_ms", "_tries",
@@ -86,20 +87,20 @@ class Dispatcher:
         self._levels = levels
         self._arrived = arrived
         self.remembered = DispatchBuffer()
-        """Runs that wait for dispatch in memory."""
+        """Recent puts that wait for dispatch."""
         self._blocked: tuple[int, list[Written]] | None = None
         self._batch_max = BATCH_MAX
         self._tries = 0
         self._retry_at_ms = 0
         self.failure: ViewFailed | None = None
-        """Set while a view has used up its tries."""
+        """Error of a view that has failed all its tries, until it is written."""
         self.reput_seconds = Histogram(
             "pocketmq_reput_seconds", "Duration of one step of dispatch."
         )
 
     @property
     def is_blocked(self) -> bool:
-        """Whether a view waits for its next try."""
+        """Whether a view waits for a retry."""
         return self._blocked is not None
 
     @property
@@ -107,10 +108,9 @@ class Dispatcher:
         return self._marks.dispatched.value
 
     def step(self, visible: int, now_ms: int) -> int:
-        """Dispatches a bounded piece of the log below `visible`; returns when to be called again.
+        """Dispatches one batch of the log below `visible`; returns the time of the next call.
 
-        Returns  now_ms when there is more to do, a later time while a view waits for its next try,
-                 else 0
+        Returns  now_ms if more records wait, a later time while a view waits for a retry, else 0
         """
         if self._blocked is not None:
             if now_ms < self._retry_at_ms:
@@ -143,7 +143,7 @@ class Dispatcher:
         found = written_between(
             self._log, dispatched, upper, self._levels, count_max=self._batch_max
         )
-        if not found:  # A file's BLANK at most is here.
+        if not found:  # There is at most a file's BLANK.
             marks = self._marks
             marks.dispatch(upper, marks.dispatched.time_ms, marks.last_dispatched)
         return found
@@ -167,7 +167,7 @@ class Dispatcher:
             self._tries = 0
         self.failure = None
         last = batch[-1]
-        assert last.begin >= self._dispatched, "nothing is dispatched twice"
+        assert last.begin >= self._dispatched, "a record would be dispatched twice"
         self._marks.dispatch(last.end, last.store_time_ms, last.physical_offsets[-1])
         self._arrived(batch)
         return 0

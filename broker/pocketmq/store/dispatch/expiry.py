@@ -1,12 +1,12 @@
-"""Removes expired files of log, queues and index.
+"""Removes expired files of log, consume queues and index.
 
-    log      oldest file out of the row ─► name gone, directory synced (in a thread) ─► unmapped
+    log      oldest file ─► removed from the list ─► unlinked, directory synced (thread) ─► unmapped
     queues   leading files whose units all refer below the log, never the last; minimum corrected
     index    leading files whose records are all below the log, never the last
 
-The log is first, so that no queue lacks units of records that the log still has. A reader that
-holds a removed file finishes undisturbed. Later reads of the removed part are answered with the
-queue's new minimum. services/retention.py decides what expires.
+The log is trimmed first, so that no queue lacks units of records that the log still has. A reader
+that holds a removed file can finish. Later reads of the removed part return the queue's new
+minimum. services/retention.py decides which files expire.
 Source: CleanCommitLogService, CleanConsumeQueueService, IndexService.deleteExpiredFile.
 """
 
@@ -40,7 +40,7 @@ from pocketmq.store.marks import Marks
 from pocketmq.store.recovery.components import StoreComponents
 
 TURN_SECONDS: Final = 0.003
-"""Queues are looked at for this long before others get their turn."""
+"""Time spent on queues before the event loop runs other work."""
 WALK_BYTES: Final = 1024 * 1024
 UNKNOWN_TIME: Final = 2**63 - 1
 """Store time of unreadable records: never old enough."""
@@ -60,8 +60,8 @@ class OldestLogFile(NamedTuple):
 class Expiry:
     """Removes the oldest files of an open store.
 
-    It begins a job that runs to its end even if the caller gives up: files taken out of the tables
-    have to go from the disk as well, or the next start would find them.
+    Each removal is a job that completes even if its caller is cancelled: a file that left the list
+    must be unlinked, or the next start would find it.
     """
 
     __slots__ = ("_disk", "_jobs", "_last_times", "_marks", "_parts", "_pool")
@@ -81,15 +81,15 @@ class Expiry:
 
     @property
     def floor(self) -> int:
-        """Physical offset from which on a start after a power cut needs the log.
+        """Physical offset from which a start after a power cut needs the log.
 
-        The parts of the views it removes are built again from the log, which must still be there.
+        Such a start rebuilds the views above this offset from the log.
         """
         durable = self._parts.checkpoint.values.logics_physical_offset
         return min(self._marks.dispatched.value, self._marks.flushed.value, durable)
 
     def oldest(self) -> OldestLogFile | None:
-        """Returns the oldest file that may go: not the last one, and durable in every view."""
+        """Returns the oldest file if it may be removed: not the last, and durable in every view."""
         files = self._parts.log.files.files
         if len(files) < 2 or files[0].base + files[0].size > self.floor:
             return None
@@ -104,8 +104,8 @@ class Expiry:
     def last_time(self, oldest: OldestLogFile, upto_ms: int = UNKNOWN_TIME) -> Job[int]:
         """Finds the store time of the last record in the oldest file, ms; 0 without a record.
 
-        upto_ms  a later time is of a clock that was ahead: that of the first later file counts
-                 whose time is not, as the oldest file is no younger
+        upto_ms  later times are ignored, as the clock was ahead; the first following file with an
+                 earlier time counts, as the oldest file is not younger
         Cost     one walk over a file in a thread, once
         """
         return self._begin(self._last_time(oldest, upto_ms))
@@ -130,9 +130,9 @@ class Expiry:
             held.let_go()
 
     def drop(self, oldest: OldestLogFile) -> Job[None]:
-        """Removes the oldest file of the log; durable when it is done.
+        """Removes the oldest file of the log; durable when the job is done.
 
-        Errors   WriteFailed: it stays, in the log and on disk
+        Errors   WriteFailed: the file stays in the log and on disk
         """
         return self._begin(self._drop(oldest))
 
@@ -188,8 +188,8 @@ class Expiry:
     ) -> None:
         """Removes files, directories, and those above that are empty then; blocks.
 
-        ends     last files of queues behind which a crash may have left others
-        Effects  strange files keep their directories
+        ends     last files of queues after which a crash may have left more files
+        Effects  a directory with unknown files stays
         """
         for last in ends:
             behind = files_from(self._disk.names(last.path.parent), last.base + 1)
@@ -211,7 +211,7 @@ class Expiry:
         return await asyncio.get_running_loop().run_in_executor(self._pool, work, *arguments)
 
     def _forget(self, paths: list[Path]) -> None:
-        """Takes names away for good; blocks."""
+        """Unlinks files and syncs their directories; blocks."""
         for path in paths:
             self._disk.unlink(path)
         for directory in sorted({path.parent for path in paths}):
@@ -227,7 +227,7 @@ class Expiry:
 def _last_time(file: MappedFile) -> int:
     """Returns the store time of the last record of a held file, ms; blocks.
 
-    UNKNOWN_TIME where records end before the file does: the age of the rest is unknown.
+    UNKNOWN_TIME if the records end before the file does.
     Cost   about 0.2 µs a record, and reading the file once
     """
     position, begin, last = 0, 0, -1

@@ -1,12 +1,12 @@
-"""Flushes views periodically, and saves how far they are durable.
+"""Flushes views periodically, and saves the offset below which they are durable.
 
-Every second, queues with two dirty pages or more are synced. Every ten seconds all views are; once
-the log is durable as far as they reach, the table of queue ends, the mark and the checkpoint are
-written: each describes only durable data. After a failure of any part of the store, none
-is written again.
+Every second, queues with at least two dirty pages are synced. Every ten seconds, all views are
+synced. Once the log is durable up to the views' last record, the table of queue ends, the run mark
+and the checkpoint are written: each describes only durable data. After a failure of any part of the
+store none of them is written.
 
-The first pass after a crash checks the bytes behind queue ends that the start took from the table:
-leftovers there are zeroed before a checkpoint covers them.
+The first pass after a crash checks the bytes after queue ends that the start read from the table.
+Leftover bytes are zeroed before a checkpoint covers them.
 Source: FlushConsumeQueueService, StoreCheckpoint.
 """
 
@@ -33,10 +33,10 @@ from pocketmq.store.settings import PAGE_SIZE
 NEVER: Final = -1
 AT_ONCE: Final = 0
 TURN_SECONDS: Final = 0.003
-"""Queues are looked at for this long before others get their turn."""
+"""Time spent on queues before the event loop runs other work."""
 BEHIND_MAX: Final = 128 * 1024 * 1024
-"""Bytes of log behind the checkpoint with which it is not waited for the time: a start after a
-crash scans and dispatches them again, some 5 s a GiB."""
+"""Bytes of log after the checkpoint at which a thorough pass begins early: a start after a crash
+scans and dispatches them again, at some 5 s per GiB."""
 
 Item = TypeVar("Item")
 QUEUES: Final = "consumequeue"
@@ -44,9 +44,10 @@ VIEWS: Final = "views"
 
 
 class Unsaved(NamedTuple):
-    """The durable extent of the views, which is saved once the log is durable as far.
+    """The durable extent of the views, saved once the log is durable up to it.
 
-    last_record, views_time   start and store time (ms) of the last record the views have
+    last_record, views_time   physical offset and store time (ms) of the views' last record
+    rows                      ends of the consume queues
     log_time                  store time of the last record known to be durable, ms
     """
 
@@ -83,7 +84,7 @@ class ViewFlush:
         self._request_flush = request_flush
         self._fail = fail
         self._changed: dict[QueueKey, None] = {}
-        """Queues that small passes flushed since their ends were noted."""
+        """Queues that small passes flushed since the last thorough pass."""
         self._unsaved: Unsaved | None = None
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="flush-views")
         self._job: Job[None] | None = None
@@ -94,10 +95,10 @@ class ViewFlush:
             )
             for file in (QUEUES, VIEWS)
         }
-        """By the flushed views: queues alone, or all views with mark and checkpoint."""
+        """Histograms by pass: QUEUES for small passes, VIEWS for thorough ones."""
 
     def step(self, now: Now) -> Next:
-        """Begins a pass off the event loop, unless one is under way."""
+        """Begins a pass in a thread, unless one is running."""
         now_ms, settings = now.monotonic_ms, self._settings
         if self._thorough_at_ms == NEVER:
             self._thorough_at_ms = now_ms + settings.view_flush_thorough_interval_ms
@@ -115,7 +116,7 @@ class ViewFlush:
         return again._replace(mark=self._marks.flushed, value=self._unsaved.last_record + 1)
 
     def _behind_bytes(self) -> int:
-        """Returns how much was dispatched since the checkpoint."""
+        """Returns the bytes of log dispatched since the checkpoint."""
         return self._marks.last_dispatched - self._checkpoint.values.logics_physical_offset
 
     def _begin(self, work: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
@@ -124,7 +125,7 @@ class ViewFlush:
         async def run() -> None:
             try:
                 await work(*arguments)
-            except Exception as error:  # noqa: BLE001 - whatever it is ends the store
+            except Exception as error:  # noqa: BLE001 - any error fails the store
                 if self._marks.failure is None:
                     self._fail(StoreFailed.by(error))
             finally:
@@ -147,7 +148,7 @@ class ViewFlush:
         least = self._settings.view_flush_least_pages * PAGE_SIZE
         files: list[MappedFile] = []
         grown, self._queues.grown = self._queues.grown, set()
-        for key in grown:  # Of ten thousand that are dirty few have grown so far.
+        for key in grown:  # Of ten thousand dirty queues, few have grown since the last pass.
             queue = self._queues.queues.get(key)
             if queue is not None and queue.units.end - queue.flushed >= least:
                 files += self._taken(key, queue)
@@ -161,14 +162,14 @@ class ViewFlush:
         self.flush_seconds[QUEUES].observe(perf_counter() - begun)
 
     def _taken(self, key: QueueKey, queue: ConsumeQueue) -> list[MappedFile]:
-        """Returns the dirty files of a queue, which counts as flushed from here on."""
+        """Returns the dirty files of a queue, and counts the queue as flushed."""
         files = queue.dirty_files()
         queue.count_as_flushed()
         self._queues.dirty.discard(key)
         return files
 
     def _syncing(self, files: list[MappedFile]) -> tuple[Callable[[], None], list[MappedFile]]:
-        """Returns (function that syncs files in a thread, those of them held meanwhile)."""
+        """Returns (function that syncs the files in a thread, files held until it ends)."""
         if len(files) > FILES_APART_MAX or self._queues.has_unsynced_cuts:
             self._queues.has_unsynced_cuts = False
             return lambda: self._disk.sync_all(self._settings.directory), []
@@ -190,9 +191,9 @@ class ViewFlush:
         self._begin(self._thorough, *ends)
 
     async def _thorough(self, last_record: int, views_time: int, log_time: int) -> None:
-        """Flushes dirty files, a few queues at a time, and saves how far views are.
+        """Flushes dirty files, a few queues at a time, and saves the extent of the views.
 
-        Units taken meanwhile are flushed as well; a start ignores ends beyond the saved point.
+        Units added meanwhile may be flushed with them: a start ignores ends beyond the record.
         """
         files: list[MappedFile] = []
         rows, queues = self._ends.rows, self._queues
@@ -218,10 +219,10 @@ class ViewFlush:
             await self._save_when_flushed(unsaved)
 
     async def _flush_all(self, files: list[MappedFile]) -> list[ConsumeQueue]:
-        """Syncs all views; returns queues behind whose ends a crash has left something."""
+        """Syncs all views; returns queues with bytes after their end that a crash has left."""
         begun = perf_counter()
         doubtful = [(queue, queue.files.files[-1]) for queue in self._queues.doubtful]
-        if doubtful:  # Units may have replaced old bytes there: they count as gone.
+        if doubtful:  # New units may have replaced leftover bytes: sync that as a cut.
             self._queues.has_unsynced_cuts = True
         sync_files, held = self._syncing(files)
         index_files = [*self._index.files]
@@ -245,14 +246,14 @@ class ViewFlush:
         try:
             self._queues.settle([queue])
         except (BrokerError, FileNotFoundError):
-            self._ends.remove()  # The next start is to read all queues.
+            self._ends.remove()  # The next start must read all queues.
             raise
 
     async def _save_when_flushed(self, unsaved: Unsaved) -> None:
-        """Writes table, mark and checkpoint, once the log is durable so far.
+        """Writes table, mark and checkpoint, once the log is durable up to `unsaved`.
 
-        A checkpoint ahead of the log would make units believed whose records a power cut took. The
-        mark is updated first, so that at no moment a power cut leaves a mark that is void.
+        With a checkpoint ahead of the log, a start would trust units whose records a power cut
+        lost. The mark is updated first, so that a power cut never leaves an invalid mark.
         """
         last_record, views_time, log_time, rows = unsaved
         old = self._checkpoint.values
@@ -281,9 +282,9 @@ class ViewFlush:
         self._mark.settle()
 
     async def finish(self) -> None:
-        """Makes everything durable and writes the last checkpoint; the log is flushed already.
+        """Flushes all views and writes the last checkpoint; the log must be flushed.
 
-        A failure ends the store.
+        A failure fails the store.
         """
         await self._idle()
         self._begin_thorough()
@@ -293,7 +294,7 @@ class ViewFlush:
             await self._idle()
 
     async def close(self) -> None:
-        """Waits for a pass under way, and ends the thread."""
+        """Waits for a running pass, and ends the thread."""
         await self._idle()
         self._pool.shutdown()
 
@@ -303,7 +304,7 @@ class ViewFlush:
 
 
 async def _in_turns(items: list[Item], work: Callable[[Item], None]) -> None:
-    """Work through items on the event loop, letting others have their turn."""
+    """Processes items on the event loop, and yields to other work every TURN_SECONDS."""
     begun = perf_counter()
     while items:
         work(items.pop())

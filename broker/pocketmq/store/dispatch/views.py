@@ -20,21 +20,21 @@ from pocketmq.store.runner import Pause
 from pocketmq.store.watermark import Arrivals
 
 PAUSE_SECONDS: Final = 0.005
-"""Pause between two dispatch steps: views grow in batches, and consumers wait at most this."""
+"""Pause between two dispatch steps: batches records, and delays consumers by at most this."""
 BULK_BYTES: Final = 64 * 1024
-"""With about this much to dispatch, a step is taken at once."""
+"""Bytes to dispatch from which on the pause is BULK_PAUSE_SECONDS."""
 BULK_PAUSE_SECONDS: Final = 0.001
 TURN_SECONDS: Final = 0.005
-"""Dispatch gives way to other work after this long, even when more is waiting."""
+"""Time after which dispatch yields to other work, even if more records wait."""
 
 logger = logging.getLogger(__name__)
 
 
 class Views:
-    """Consume queues and index, and the services that keep them up to date with the log.
+    """Consume queues and index, with the services that keep them up to date with the log.
 
-    request_flush   asks for a flush of the log
-    fail            ends the store
+    request_flush   requests a flush of the log
+    fail            fails the store
     """
 
     __slots__ = (
@@ -85,9 +85,9 @@ class Views:
         return count + sum(row.count for row in rows), size_bytes
 
     def dispatch(self, now: Now) -> Next:
-        """Dispatches visible records for one turn: a step.
+        """Dispatches visible records for at most TURN_SECONDS: a step.
 
-        A record that comes long after the last one is dispatched at once, others in batches.
+        A record is dispatched at once after an idle time, else in a batch after a pause.
         """
         visible, dispatched = self._marks.visible(), self._marks.dispatched
         behind_bytes = visible.value - dispatched.value
@@ -109,7 +109,7 @@ class Views:
         return Next(mark=visible, value=dispatched.value + 1)
 
     def dispatch_some(self, now_ms: int) -> int:
-        """Dispatches a bounded piece; returns when more is to be done, monotonic ms, 0: unknown."""
+        """Dispatches one batch; returns the monotonic time (ms) of the next call, or 0."""
         again_at_ms = self.dispatcher.step(self._marks.visible().value, now_ms)
         failures = self.queues.extension_failures
         if failures > self._extension_failures:

@@ -1,1 +1,1 @@
-"""Reading a store: fresh records at once, old ones off the event loop."""
+"""Reads of a store: recent records on the event loop, old ones in threads."""

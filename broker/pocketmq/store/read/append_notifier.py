@@ -1,13 +1,13 @@
 """Notifies pulls that wait at the end of a queue, grouped by queue and filter.
 
-    join ─► group of (queue, filter) ──arrived──► one look for all ──matches──► served, some a turn
-                    ▲                                  └──nothing──► its place moves on
-                    └──found nothing after all── waiter ──deadline, cancelled──► gone
+    join ─► group of (queue, filter) ──append──► one check per group ──matches──► served in pieces
+                    ▲                                  └──no match──► the group's offset advances
+                    └──no record for it── waiter ──deadline or cancellation──► removed
 
 A waiter costs one future, one slot of its group and one deadline: about half a KiB with its
-request. A queue has one waiter on its mark, however many pulls wait. An arrival costs one look for
-each filter, not for each waiter. Matching waiters are served in pieces, so that a send does not
-wait for thousands of answers. services/pull.py makes the answers.
+request. A queue has one waiter on its mark, however many pulls wait. An append costs one check per
+filter, not per waiter. Matching waiters are served in pieces, so that a send does not wait for
+thousands of replies. services/pull.py makes the replies.
 Source: PullRequestHoldService, ManyPullRequest.
 """
 
@@ -27,23 +27,23 @@ from pocketmq.store.heavy_turns import HeavyTurns
 from pocketmq.store.watermark import Watermark
 
 SERVED_A_TURN: Final = 32
-"""Waiters served in one turn of the loop: each is a read and an answer, about 20 µs."""
+"""Waiters served in one loop iteration: each costs a read and a reply, about 20 µs."""
 LOOK_AGAIN_S: Final = 0.01
-"""When a queue is looked at again whose mark is ahead of it: such a mark does not rise."""
+"""Delay of the next check of a queue whose mark is ahead of it: such a mark does not rise."""
 GIVEN_UP_MAX: Final = 8
-"""Watches of queues without waits that a mark keeps until it is swept."""
+"""Cancelled watches that a mark keeps before it is swept."""
 
 GroupKey = tuple[Filter, str]
-"""A filter, and whose turn it takes to look at records; "" where codes are looked at."""
+"""(filter, user whose heavy turn it uses); the user is "" for a filter by tags codes."""
 Look = Callable[[QueueKey, GroupKey, int], PullResult | Awaitable[PullResult]]
-"""Returns the records that a group finds in a queue from an offset on."""
+"""Returns the records that match a group in a queue from a queue offset on."""
 
 
 class Waiter(asyncio.Future[Any]):
-    """A wait: a future that leaves nothing behind when it is cancelled.
+    """A waiting pull: a future that leaves its queue when it is cancelled.
 
-    place    queue offset before which there is nothing for it
-    user     whose turn it takes to look at records for it
+    place    queue offset before which no record is for it
+    user     user whose heavy turn the filter uses
     """
 
     __slots__ = ("_tick", "_waiting", "group", "key", "place", "user", "wanted")
@@ -61,30 +61,30 @@ class Waiter(asyncio.Future[Any]):
         self.user = user if wanted.reads_records else ""
 
     def wait_until(self, at_s: float) -> None:
-        """Waits at most until a time of the loop."""
-        assert self._tick < 0, "there is one deadline"
+        """Sets the deadline, in the loop's time."""
+        assert self._tick < 0, "the waiter has a deadline already"
         self._tick = self._waiting.deadlines.add(at_s, self)
 
     def __call__(self) -> None:
-        """Answers, as the time is over."""
+        """Ends the wait at its deadline."""
         if not self.done():
             self._leave()
             self._waiting.give_up(self)
 
     def answer(self, value: Any) -> None:
-        """Waits no more; the value is the answer."""
+        """Ends the wait with a result."""
         if not self.done():
             self._leave()
             self.set_result(value)
 
     def fail(self, error: BrokerError) -> None:
-        """Waits no more; the error is the answer."""
+        """Ends the wait with an error."""
         if not self.done():
             self._leave()
             self.set_exception(error)
 
     def cancel(self, msg: Any | None = None) -> bool:
-        """Leaves the queue: the caller no longer needs the answer."""
+        """Leaves the queue; for a caller that no longer needs the result."""
         if not self.done():
             self._leave()
         return super().cancel(msg)
@@ -97,10 +97,7 @@ class Waiter(asyncio.Future[Any]):
 
 
 class WaiterGroup:
-    """Waiters of one queue that want the same; none of them has anything before `place`.
-
-    key   their filter, and whose turn it takes to look for it
-    """
+    """Waiters of one queue with one filter and user; no record before `place` is for them."""
 
     __slots__ = ("is_looking", "key", "place", "queue", "user", "waiters", "wanted")
 
@@ -115,7 +112,7 @@ class WaiterGroup:
 
 @dataclass(slots=True, eq=False)
 class Queue:
-    """The groups of one queue, and its wakeup."""
+    """The groups of one queue, and the watch on its mark."""
 
     key: QueueKey
     groups: dict[GroupKey, WaiterGroup] = field(default_factory=dict)
@@ -123,13 +120,13 @@ class Queue:
 
 
 class AppendNotifier:
-    """All waits at queues; used on one event loop.
+    """All waiting pulls; used on one event loop.
 
-    arrivals   the mark of a queue, which rises with its max offset
-    look       finds the records for all of a group
-    serve      gives a waiter its answer, or has it join again
-    give_up    answers a waiter whose time is over
-    turns      when filters look at records; heavy filters delay only their own user
+    arrivals   returns the mark of a queue, which rises with its max offset
+    look       finds the records for a group
+    serve      answers a waiter, or joins it again
+    give_up    answers a waiter whose deadline has passed
+    turns      schedules filters that read records, so that a heavy filter delays only its user
     """
 
     __slots__ = (
@@ -149,7 +146,7 @@ class AppendNotifier:
         self.deadlines = Deadlines(self.loop)
         self.give_up = give_up
         self.count = 0
-        """Waiters that wait for something to arrive."""
+        """Waiters that wait for an append."""
         self._arrivals = arrivals
         self._look = look
         self._serve = serve
@@ -157,12 +154,12 @@ class AppendNotifier:
         self._queues: dict[QueueKey, Queue] = {}
         self._ready: deque[Waiter] = deque()
         self._due: dict[Waiter, None] = {}
-        """Waiters that are served when it is their user's turn."""
+        """Waiters that are served in a turn of their user."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def join(self, waiter: Waiter) -> None:
-        """Waits behind a waiter's place, which is where its queue ends."""
-        assert waiter.group is None, "one waits in one place"
+        """Adds a waiter whose `place` is the end of its queue."""
+        assert waiter.group is None, "the waiter has joined already"
         queue = self._queues.get(waiter.key)
         if queue is None:
             queue = self._queues[waiter.key] = Queue(waiter.key)
@@ -172,13 +169,13 @@ class AppendNotifier:
             group = queue.groups[key] = WaiterGroup(queue, key, waiter.place)
         group.place = min(group.place, waiter.place)
         group.waiters[waiter] = None
-        waiter.group, waiter.key = group, queue.key  # One key for all of a queue.
+        waiter.group, waiter.key = group, queue.key  # Waiters share the key, to save memory.
         self.count += 1
         if queue.watch is None:
             self._watch(queue)
 
     def leave(self, waiter: Waiter) -> None:
-        """Waits no more; nothing happens where a waiter is about to be served."""
+        """Removes a waiter; has no effect on one that is being served."""
         group = waiter.group
         if group is None:
             if self._due and waiter in self._due:
@@ -193,7 +190,7 @@ class AppendNotifier:
             self._forget(group)
 
     def end_all(self) -> None:
-        """Answers everyone as if the time were over."""
+        """Ends all waits as at their deadlines."""
         waiters = [w for q in self._queues.values() for g in q.groups.values() for w in g.waiters]
         for waiter in (*waiters, *self._ready, *self._due):
             waiter()
@@ -201,12 +198,12 @@ class AppendNotifier:
         assert not self.count
 
     def apart(self, work: Coroutine[Any, Any, None]) -> None:
-        """Runs work of more than one turn in a task; it must not raise."""
+        """Runs a coroutine in a task; it must not raise."""
         task = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    # -- arrivals ------------------------------------------------------------------------------
+    # -- appends -------------------------------------------------------------------------------
     def _forget(self, group: WaiterGroup) -> None:
         queue = group.queue
         if queue.groups.get(group.key) is group:
@@ -225,7 +222,7 @@ class AppendNotifier:
                 mark.sweep(0)
 
     def _watch(self, queue: Queue) -> None:
-        """Calls `_arrived` once messages exist behind the place of a group."""
+        """Calls `_arrived` once messages exist at or after the smallest `place` of the groups."""
         places = [group.place for group in queue.groups.values() if not group.is_looking]
         if not places or queue.watch is not None:
             return
@@ -250,12 +247,12 @@ class AppendNotifier:
             for group in list(queue.groups.values()):
                 self._look_for(group)
         finally:
-            if queue.watch is watch:  # Until all have looked, none watches for what is here.
+            if queue.watch is watch:  # A new watch before would fire for these same messages.
                 queue.watch = None
             self._watch(queue)
 
     def _look_for(self, group: WaiterGroup) -> None:
-        """Checks whether arrived records are for a group."""
+        """Checks whether appended records are for a group."""
         if group.is_looking:
             return
         if group.wanted.is_everything:
@@ -285,7 +282,7 @@ class AppendNotifier:
         try:
             result = await found
         except BrokerError:
-            self._wake(group)  # Each of them checks the filter itself and is answered.
+            self._wake(group)  # Each waiter then reads by itself, and gets its own error.
             return
         self._judge(group, result)
         if group.is_looking:
@@ -298,7 +295,7 @@ class AppendNotifier:
             self._watch(group.queue)
 
     def _judge(self, group: WaiterGroup, found: PullResult) -> None:
-        """Wakes a group for which there is something; else its place moves on."""
+        """Wakes a group if there are records for it; else advances its `place`."""
         is_further = group.place < found.next_begin_offset
         if found.records or not (is_further or group.place == found.max_offset):
             self._wake(group)
@@ -310,7 +307,7 @@ class AppendNotifier:
 
     # -- serving -------------------------------------------------------------------------------
     def _wake(self, group: WaiterGroup) -> None:
-        """Serves a whole group; waits that find nothing join again."""
+        """Serves all waiters of a group; those without records join again."""
         is_idle, waiters = not self._ready, group.waiters
         for waiter in waiters:
             waiter.group = None

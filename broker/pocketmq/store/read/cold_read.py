@@ -1,10 +1,10 @@
-"""Reads that may have to wait for the disk: their value at once, or an awaitable of it.
+"""Reads that may wait for the disk: they return a value at once, or an awaitable of it.
 
     read ──in memory──────────────────────────────────► value
       └──ColdRead──► Later ──fetched in a thread, read again──► value
 
-A read changes nothing, so that it can be repeated. A read that waits begins when it is
-awaited: a `Later` that is dropped costs nothing.
+A read changes nothing, so that it can be repeated. A `Later` begins when it is awaited: one that is
+dropped costs nothing.
 """
 
 import asyncio
@@ -17,14 +17,14 @@ from pocketmq.files.mapped_file import ColdRead
 from pocketmq.model.errors import DiskSlow
 
 TRIES_MAX: Final = 1_000
-"""Fetches one read may cost; memory that drops bytes as fast as they come ends it."""
+"""Most fetches of one read, which fails if memory evicts pages as fast as they are fetched."""
 
 Found = TypeVar("Found")
 NowOrLater: TypeAlias = Found | Awaitable[Found]
 
 
 class Later(Awaitable[Found]):
-    """The value of a read that has to wait for the disk."""
+    """Awaitable value of a read that waits for the disk."""
 
     __slots__ = ("_begin",)
 
@@ -36,7 +36,7 @@ class Later(Awaitable[Found]):
 
 
 async def value_of(found: NowOrLater[Found]) -> Found:
-    """Returns the value of a read, now or in the end."""
+    """Returns the value of a read, and awaits it if needed."""
     return await found if isinstance(found, Awaitable) else found
 
 
@@ -62,7 +62,7 @@ class ColdReads:
     async def again(
         self, read: Callable[[], Found], fetch: Callable[[], None] | None = None
     ) -> Found:
-        """Returns the result of a read, after `fetch`, and however often it asks for the disk.
+        """Runs `fetch`, then repeats a read until all its pages are in memory.
 
         Errors   those of the read; DiskSlow
         """
@@ -78,9 +78,10 @@ class ColdReads:
     async def in_turn(
         self, read: Callable[[], Found], has_more: Callable[[Found], bool], tries: Iterator[int]
     ) -> Found:
-        """Repeats a read while it has more, one piece a turn of the event loop.
+        """Runs one page of a search; searches alternate, one page in each loop iteration.
 
-        tries    the rest of TRIES_MAX for the pages of one search
+        has_more   returns whether the search continues after this page
+        tries      the rest of TRIES_MAX for all pages of the search
         Errors   those of the read; DiskSlow
         """
         while True:
@@ -98,9 +99,9 @@ class ColdReads:
             await self.apart(fetch)
 
     async def apart(self, job: Callable[[], Found], end: Callable[[], None] | None = None) -> Found:
-        """Returns the result of a job in a thread; calls `end` on the loop when it has ended.
+        """Runs a job in a thread; calls `end` on the event loop when the job has ended.
 
-        A caller who gives up does not end the job.
+        A cancelled caller does not cancel the job.
         """
         running = asyncio.get_running_loop().run_in_executor(self._pool, job)
         if end is not None:

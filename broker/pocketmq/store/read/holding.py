@@ -1,6 +1,7 @@
-"""Which waiting message keeps the oldest files of the log from expiring.
+"""Identifies the pending message that keeps the oldest files of the log from expiring.
 
-    place in the log ─► delayed message | lease | open transaction | a record that is not read yet
+    physical offset ─► delayed message | lease | open transaction | unknown record
+
 
 Source: none; RocketMQ removes pending messages.
 """
@@ -24,12 +25,12 @@ RECORD: Final = "record"
 
 
 class RetentionHolder(NamedTuple):
-    """The message at a physical offset that keeps files from there on from expiring.
+    """The message that keeps files from its physical offset on from expiring.
 
-    kind       DELAY, LEASE, TRANSACTION, or RECORD where its properties do not show it
-    topic      its target, or the topic it was leased from; "" where unknown
-    group      of a lease its consumer group, of a transaction its producer group; else ""
-    until_ms   wall time at which it is over by itself; 0: none is known
+    kind       DELAY, LEASE, TRANSACTION, or RECORD if the kind is unknown
+    topic      target topic, or topic that the message was leased from; "" if unknown
+    group      consumer group of a lease, producer group of a transaction; else ""
+    until_ms   wall time at which the message is due or the lease expires; 0 if unknown
     """
 
     kind: str
@@ -39,7 +40,7 @@ class RetentionHolder(NamedTuple):
     until_ms: int = 0
 
     def text(self, *, with_names: bool = True) -> str:
-        """Returns the holder for an operator; without the names of topic and group for anybody."""
+        """Returns a description for operators; without names, one for every reader."""
         of = f" of group {self.group}" if self.group and with_names else ""
         where = f" in topic {self.topic}" if self.topic and with_names else ""
         until = f" until {_time_text(self.until_ms)}" if self.until_ms else ""
@@ -47,7 +48,7 @@ class RetentionHolder(NamedTuple):
 
 
 def _time_text(time_ms: int) -> str:
-    """Returns a time in UTC, or its number of ms where no calendar has it."""
+    """Returns a time in UTC, or the number of ms if it is outside the calendar."""
     try:
         return datetime.fromtimestamp(time_ms / 1_000, UTC).isoformat(timespec="seconds")
     except (ValueError, OverflowError, OSError):
@@ -73,13 +74,13 @@ async def holder_at(reading: Reading, physical_offset: int) -> RetentionHolder:
             return nothing
         if topic.startswith(REVIVE_TOPIC_PREFIX):
             return await _lease(reading, message)
-    except (BrokerError, BadRecord):  # Damaged records and slow disks hold all the same.
+    except (BrokerError, BadRecord):  # A record that cannot be read keeps its file, too.
         return nothing
     return RetentionHolder(DELAY, topic, "", physical_offset, _until_ms(message))
 
 
 async def _lease(reading: Reading, message: StoredMessage) -> RetentionHolder:
-    """Returns the lease that a journal message describes; an ack has no expiry of its own."""
+    """Returns the lease of a checkpoint or ack record; an ack record contains no expiry."""
     place = message.physical_offset
     wanted = [(place, message.store_size)]
     (record,) = await value_of(reading.placed(TIMER_TOPIC, 0, wanted))

@@ -1,9 +1,9 @@
-"""Finds messages by key: candidates of the index, checked against the record itself.
+"""Finds messages by key: candidates of the index, checked against their records.
 
-The index has hashes only: a hit counts if the record is of the topic and has the key (or unique
-key, or tag). Newest first. A page ends when it is full or after 10,000 steps along a chain, and
-names the place to continue. If a chain or a record is damaged, the last page reports that it is
-incomplete and names no place.
+The index contains only hashes. A candidate matches if its record has the topic and the key (or
+unique key, or tag). Results are newest first. A page ends when it is full or after 10,000 steps
+along a chain, and contains a cursor for the next page. After damage in a chain or record, the last
+page is marked incomplete and has no cursor.
 Source: DefaultMessageStore.queryMessage, without its time-based rounds.
 """
 
@@ -22,12 +22,12 @@ from pocketmq.model.reading import KeyRange, QueryResult
 from pocketmq.model.stats import COUNT_BUCKETS, Counter, Histogram
 
 STEPS_MAX: Final = 10_000
-"""Chain steps of one page: colliding keys must not hold the event loop (0.3 µs each)."""
+"""Most chain steps of one page: colliding keys must not block the event loop (0.3 µs a step)."""
 STEPS_OF_A_MISS: Final = 40
-"""Cost that a record of another key counts: reading it takes 10 to 20 µs."""
+"""Steps charged for a record with another key: reading it takes 10 to 20 µs."""
 
 _CURSOR = re.compile(r"([0-9]{17}):([0-9]{1,10}):(-?[0-9]{1,19})(!?)")
-"""File, entry and place of the last step; a mark when damage was met on the way."""
+"""Index file, entry and physical offset of the last step; `!` after damage."""
 
 
 class KeySearch:
@@ -45,10 +45,11 @@ class KeySearch:
         *,
         is_ours: bool = False,
     ) -> None:
-        """Searches an index; `is_ours`: no other broker ever wrote to it.
+        """Searches an index.
 
-        Others leave links and entries behind, after a crash, that lead nowhere.
         message_at   reads the record at a physical offset; may raise ColdRead and Corruption
+        is_ours      only PocketMQ wrote the index: invalid links and entries count as damage, while
+                     RocketMQ leaves some after a crash
         """
         self._log = log
         self._message_at = message_at
@@ -68,7 +69,7 @@ class KeySearch:
     def by_key(self, wanted: KeyRange) -> QueryResult:
         """Returns one page of messages that carry a key, newest first.
 
-        Errors   IllegalPageToken, ColdRead; Corruption: all that was found is a damaged record
+        Errors   IllegalPageToken, ColdRead; Corruption: the search found only a damaged record
         """
         topic, key, count_max, begin_ms, end_ms, cursor, index_type, bytes_max, lowest = wanted
         after, last_place, was_damaged = _parse_cursor(cursor)
@@ -83,9 +84,9 @@ class KeySearch:
             lowest=lowest,
         ):  # fmt: skip
             steps += 1
-            if not 0 <= step.physical_offset < self._log.appended:  # BROKEN, or led out of the log
+            if not 0 <= step.physical_offset < self._log.appended:  # BROKEN, or outside the log
                 damages += [None] if self._is_ours else []
-            # A real broker's restart can index records again: they precede the last one seen.
+            # RocketMQ may index records again after a restart: such duplicates are skipped.
             elif step.is_match and not 0 <= last_place <= step.physical_offset:
                 last_place = step.physical_offset
                 message = self._read(last_place, wanted, cold_reads, damages)
@@ -119,9 +120,9 @@ class KeySearch:
         self, place: int, wanted: KeyRange, cold_reads: list[ColdRead],
         damages: list[Corruption | None],
     ) -> StoredMessage | None:  # fmt: skip
-        """Returns the message at a place when it carries the key; notes cold and damaged ones.
+        """Returns the message at a physical offset if it has the key.
 
-        Records that the log has removed are no damage.
+        Effects   adds to `cold_reads` and `damages`; an expired record is no damage
         """
         try:
             message = self._message_at(place)

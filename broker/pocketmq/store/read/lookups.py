@@ -1,6 +1,6 @@
 """Lookups in a log: records at an offset, store times, and queue offsets at a time.
 
-Nothing here waits: a missing page raises ColdRead (store/read/cold_read.py reads again).
+No function blocks: a page not in memory raises ColdRead (store/read/cold_read.py repeats the read).
 Source: DefaultMessageStore.lookMessageByOffset, ConsumeQueue.getOffsetInQueueByTime.
 """
 
@@ -29,14 +29,14 @@ from pocketmq.model.reading import Bound
 from pocketmq.store.read.record_check import beside, check_copy
 
 PROBES_MAX: Final = 256
-"""Units a search by time looks at where some do not lead to their record."""
+"""Most units that a search by time probes around units without a valid record."""
 
 
 def find_message(log: CommitLog, physical_offset: int) -> StoredMessage | None:
-    """Returns the message whose record starts at an offset, None when none starts there.
+    """Returns the message whose record starts at a physical offset, None if none does.
 
-    Shape    its body is as it is stored
-    Errors   Corruption: one does, but its body is damaged; ColdRead
+    Shape    the body is as stored, not decompressed
+    Errors   Corruption: a record starts there, but is damaged; ColdRead
     """
     if not log.min_offset <= physical_offset < log.appended:
         return None
@@ -65,7 +65,7 @@ def find_message(log: CommitLog, physical_offset: int) -> StoredMessage | None:
 
 
 def _starts_record(content: bytes, physical_offset: int) -> bool:
-    """Returns whether bytes begin as a record of this place does, its body aside."""
+    """Returns whether bytes are a record of this offset, whatever its body."""
     try:
         return check_record(content, 0, physical_offset, crc=False) > 0
     except BadRecord:
@@ -75,10 +75,11 @@ def _starts_record(content: bytes, physical_offset: int) -> bool:
 def shown_message(
     log: CommitLog, queues: ConsumeQueueTable | None, physical_offset: int
 ) -> StoredMessage | None:
-    """Returns the same with the queue offset it is pulled by: that of its unit.
+    """Returns the message at a physical offset, with the queue offset of its unit.
 
-    RocketMQ 5.0.0 counts refused sends too, so a record may carry a higher one.
-    queues   None: all records were written here, and carry that of their unit
+    RocketMQ 5.0.0 counts refused sends, so a record's queue offset may exceed that of its unit.
+
+    queues   None: PocketMQ wrote all records, whose queue offsets are those of their units
     Errors   Corruption, ColdRead
     """
     message = find_message(log, physical_offset)
@@ -92,9 +93,9 @@ def shown_message(
 
 
 def _unit_before(queue: ConsumeQueue, carried: int, place: int) -> int | None:
-    """Returns the number of the unit that leads to a record, where it precedes the carried one.
+    """Returns the queue offset of a record's unit if it is below the carried one, else None.
 
-    Cost     a look where the unit of the carried number leads there, as nearly always; else some 16
+    Cost     one unit if the carried offset is right, as nearly always; else some 16 units
     Errors   ColdRead
     """
     unit = queue.units.resident_at(carried)
@@ -113,7 +114,7 @@ def _unit_before(queue: ConsumeQueue, carried: int, place: int) -> int | None:
 
 
 def store_time_at(log: CommitLog, queue: ConsumeQueue, queue_offset: int) -> int | None:
-    """Returns the store time of a message in ms, None when queue or log do not hold it.
+    """Returns the store time of a message in ms, None if queue or log do not contain it.
 
     Errors   ColdRead
     """
@@ -128,7 +129,7 @@ def _is_before_all(log: CommitLog, unit: tuple[int, int, int]) -> bool:
 
 
 def _time_of(log: CommitLog, queue: ConsumeQueue, place: int, queue_offset: int) -> int | None:
-    """Returns the store time of a record, None where there is another one, or none."""
+    """Returns the store time of a record, None if the offset holds another record or none."""
     head = log.read_resident(place, HEADS[HOSTS_V6_MASK].size) if place < log.appended else b""
     if len(head) < RECORD_SIZE_MIN:
         return None
@@ -147,11 +148,11 @@ def _time_of(log: CommitLog, queue: ConsumeQueue, place: int, queue_offset: int)
 
 
 def queue_offset_by_time(log: CommitLog, queue: ConsumeQueue, time_ms: int, bound: Bound) -> int:
-    """Returns the queue offset at a time.
+    """Returns the queue offset at a store time.
 
-    LOWER    the first message stored at or after the time, max when all are earlier
-    UPPER    the last message stored at or before the time, min when all are later
-    Cost     about 20 looks into the log
+    LOWER    first message stored at or after the time, max offset if all are earlier
+    UPPER    last message stored at or before the time, min offset if all are later
+    Cost     about 20 reads of the log
     Errors   ColdRead
     """
     lower, upper = queue.min_offset, queue.max_offset
@@ -171,9 +172,9 @@ def queue_offset_by_time(log: CommitLog, queue: ConsumeQueue, time_ms: int, boun
 def _time_near(
     log: CommitLog, queue: ConsumeQueue, queue_offset: int, upper: int
 ) -> tuple[int, int | None]:
-    """Returns the first message in [queue_offset, upper) whose store time is known, and that time.
+    """Returns (queue offset, store time) of the first message in [queue_offset, upper) with a time.
 
-    Messages that are gone are older than all; None where units lead to no record.
+    The time is -1 for an expired message, None if no probed unit refers to a record.
     """
     for number in range(queue_offset, min(upper, queue_offset + PROBES_MAX)):
         unit = queue.units.resident_at(number)

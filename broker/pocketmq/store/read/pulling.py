@@ -1,16 +1,15 @@
-"""Pulling messages of one queue: the status first, then the records that its units lead to.
+"""Pulls messages of one queue: first the status, then the records that its units refer to.
 
 condition                         status                  next begin
 outside of the queue              (store/read/read_plan.py)
-scanned, nothing accepted         NO_MATCHED_MESSAGE      behind the last unit scanned
-record gone since                 EXPIRED                 first unit the log still holds
-otherwise                         FOUND                   behind the last unit returned
+scanned, no match                 NO_MATCHED_MESSAGE      after the last unit scanned
+record expired meanwhile          EXPIRED                 min offset of the queue
+otherwise                         FOUND                   after the last unit returned
 
-Fresh records are read through the map; resident ones by a read that never waits; cold ones by the
-same read in a thread, files held. A page fault would stop every caller of the process, a read stops
-its own thread. A record is returned only if it is the one asked for and sound
-(store/read/record_check.py); another one ends the pull before it. If it is the first of the range,
-the log is searched for it (store/read/unit_repair.py).
+Recent records are read through the memory map, resident ones by a non-blocking read, cold ones in a
+thread that holds their files. A page fault would block the event loop; a read blocks only its
+thread. Each record is checked (store/read/record_check.py). A pull ends before a wrong or damaged
+record. If that is the first of the range, the log is searched (store/read/unit_repair.py).
 Source: DefaultMessageStore.getMessage.
 """
 
@@ -56,13 +55,13 @@ from pocketmq.store.read.record_check import (
 )
 
 RESIDENT_GAP_MAX: Final = 4 * 1024
-"""GAP_MAX where the bytes are in memory: a system call costs as much as copying so many bytes."""
+"""GAP_MAX for bytes in memory: a system call costs as much as copying this many bytes."""
 RESIDENT_RUNS_MAX: Final = 64
-"""Reads on the event loop for one pull; records that are further apart are read in a thread."""
+"""Most reads on the event loop for one pull; a pull that needs more runs in a thread."""
 NO_FILE: Final = "no file holds it"
 
 Repair = Callable[[CommitLog, ConsumeQueue, UnservedRecord], Awaitable[bytes | UnservedRecord]]
-"""Returns the record that damage hides, or the fault of the log."""
+"""Finds the record of a damaged unit in the log, or returns the damage."""
 
 
 class Pulling:
@@ -78,11 +77,11 @@ class Pulling:
     def pull(
         self, queue: ConsumeQueue | None, wanted: ReadRange, accept: Accept | None, *, joined: bool
     ) -> NowOrLater[PullResult]:
-        """Returns records from a queue offset on, the first whatever its size.
+        """Returns records from a queue offset on, at least one whatever its size.
 
-        joined   adjacent records of the log come as one element, except from the awaitable
-        Errors   of the awaitable: MessageDamaged: the first record; it contains the next offset
-        Cost     about 1 µs a record and, at its first reading, the CRC of its body
+        joined   records adjacent in the log are one element, except in an awaited result
+        Errors   of the awaitable: MessageDamaged: the first record; the error has the next offset
+        Cost     about 1 µs a record, and the CRC of its body at the first read
         """
         try:
             return self.resident(queue, wanted, accept, joined=joined)
@@ -97,12 +96,12 @@ class Pulling:
         *,
         joined: bool = False,
     ) -> PullResult:
-        """Returns the same from memory.
+        """Pulls records that are in memory; see `pull`.
 
-        Errors   ColdRead: not all of it is there, or the first record is damaged
+        Errors   ColdRead: a page is not in memory, or the first record is damaged
         """
         if joined:
-            assert accept is None, "a filter looks at each record by itself"
+            assert accept is None, "a filtered pull cannot join records"
         log, begin = self._log, wanted.queue_offset
         status = status_at(queue, begin)
         if status.status is not PullStatus.FOUND or queue is None:
@@ -176,9 +175,9 @@ class Pulling:
     async def cold(
         self, queue: ConsumeQueue | None, wanted: ReadRange, accept: Accept | None = None
     ) -> PullResult:
-        """Returns the same, from wherever the records are, BYTES_MAX at most.
+        """Pulls at most BYTES_MAX of records in a thread; see `pull`.
 
-        Errors   MessageDamaged: the range's first record is damaged; it contains the next offset
+        Errors   MessageDamaged: the first record; the error has the next offset
         """
         begin = wanted.queue_offset
         status = status_at(queue, begin)
@@ -204,7 +203,7 @@ class Pulling:
         return answer
 
     async def _read(self, asked: Asked, rows: QueuedRecords, around: Beside) -> CheckedRecords:
-        """Returns the records of some rows, reads in a thread."""
+        """Reads the records of rows in a thread."""
         runs: list[tuple[MappedFile, QueuedRecords]] = []
         nowhere: UnservedRecord | None = None
         for run in runs_of(rows, self._log.file_size_bytes, GAP_MAX):
@@ -213,17 +212,17 @@ class Pulling:
             if file is None:
                 nowhere = UnservedRecord(number, place, NO_FILE)
                 break
-            file.doubt()  # Pages read now may come from the disk, and stay in memory.
+            file.doubt()  # Pages read now come from the disk: their records must be checked again.
             runs.append((file, run))
         held = hold_all(file for file, _ in runs)
         assert len(held) == len(runs)
-        # A caller who gives up does not end the read: its files are released when it has ended.
+        # A cancelled caller does not end the read, so its end releases the files.
         job = partial(read_runs, runs, asked, around)
         found = await self._patience.apart(job, lambda: let_go(held))
         return found._replace(damage=found.damage or nowhere)
 
     def _gone_since(self, queue: ConsumeQueue, status: PullResult) -> PullResult | None:
-        """Returns the result for a removed or expired range, None where it exists."""
+        """Returns the result for a removed queue or an expired range, None if the range exists."""
         if not queue.files.files:
             return status_at(None, status.next_begin_offset)
         if not is_gone(queue, status.next_begin_offset, self._log.min_offset):
@@ -234,11 +233,11 @@ class Pulling:
 
 
 def _nothing() -> None:
-    """The default action after a pull of old or damaged records: none."""
+    """No fetch: `pull` repeats the read in a thread."""
 
 
 def answer_of(status: PullResult, following: int, found: CheckedRecords) -> PullResult | None:
-    """Returns the answer with the records found, None where the first one is damaged."""
+    """Returns the result with the records found, None if the first record is damaged."""
     if found.damage is not None:
         following = found.damage.queue_offset
     assert status.next_begin_offset <= following
@@ -251,7 +250,7 @@ def answer_of(status: PullResult, following: int, found: CheckedRecords) -> Pull
 
 
 def damage_error(log: CommitLog, damage: UnservedRecord) -> MessageDamaged:
-    """Returns the error for a record of a queue that differs from the stored one."""
+    """Returns the error for a damaged record of a queue."""
     path, position = log.place_of(damage.physical_offset)
     return MessageDamaged(
         path=path,

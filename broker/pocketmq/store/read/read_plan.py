@@ -1,4 +1,4 @@
-"""Which records a pull takes: the status of its offset, its units' rows, runs of them.
+"""Plans a pull: the status of its queue offset, the rows of its units, and runs of rows.
 
 condition                         status                  next begin
 queue empty, offset 0             NO_NEW_MESSAGE          0
@@ -27,22 +27,21 @@ from pocketmq.log.consume_queue import ConsumeQueue
 from pocketmq.model.reading import PullResult, PullStatus, ReadRange
 
 SCAN_COUNT_MIN: Final = 800
-"""Units a filtered pull looks at before it answers, at least (maxFilterMessageSize 16000 bytes)."""
+"""Least units that a filtered pull scans (maxFilterMessageSize, 16000 bytes)."""
 BYTES_MAX: Final = 256 * 1024
-"""Records of one pull of old messages, whatever it asks for: a large reply is copied several times
-on the event loop, and readers of old messages are in less of a hurry than senders.
-RocketMQ's maxTransferBytesOnMessageInDisk is 64 KiB."""
+"""Most bytes of one pull of old messages, whatever the request: the event loop copies a reply
+several times, which would delay senders. RocketMQ's maxTransferBytesOnMessageInDisk is 64 KiB."""
 
 Accept = Callable[[int], bool]
-"""Judges a tags code."""
+"""Returns whether a filter accepts a tags code."""
 Row = tuple[int, int, int]
-"""(physical offset, size, queue offset) of a record, as its unit states them."""
+"""(physical offset, size, queue offset) of a record, from its unit."""
 
 
 class QueuedRecords(NamedTuple):
-    """Records in the order of their queue.
+    """Rows in queue order.
 
-    is_straight   each begins where the one before it ends
+    is_straight   each record begins where the one before it ends
     """
 
     rows: list[Row]
@@ -50,7 +49,7 @@ class QueuedRecords(NamedTuple):
 
 
 def status_at(queue: ConsumeQueue | None, queue_offset: int) -> PullResult:
-    """Returns the status of an offset before anything is read; FOUND means: read on."""
+    """Returns the status of a queue offset before any read; FOUND if there are records to read."""
     lower, upper = (queue.min_offset, queue.max_offset) if queue is not None else (0, 0)
     if upper == 0 and queue_offset == 0:
         return PullResult(PullStatus.NO_NEW_MESSAGE, 0, 0, 0, [], 0)
@@ -64,12 +63,12 @@ def status_at(queue: ConsumeQueue | None, queue_offset: int) -> PullResult:
 
 
 def scan_count_of(max_messages: int, accept: Accept | None) -> int:
-    """Returns how many units a pull looks at."""
+    """Returns the number of units that a pull scans."""
     return max_messages if accept is None else max(max_messages, SCAN_COUNT_MIN)
 
 
 def first_place(units: bytes) -> int:
-    """Returns the first record's physical offset: offsets rise with the queue."""
+    """Returns the physical offset of the first record, 2**63 without one."""
     for place, size, _ in UNIT.iter_unpack(units):
         if size != PRE_BLANK_SIZE:
             return int(place)
@@ -77,9 +76,9 @@ def first_place(units: bytes) -> int:
 
 
 def plain_accept(queue: ConsumeQueue, accept: Accept) -> Accept:
-    """Returns a judge that sees tags codes where units hold addresses into the extension.
+    """Wraps a filter for units that contain extension addresses instead of tags codes.
 
-    An address that leads nowhere counts as a match: the extension may be gone, the message is not.
+    An invalid address counts as a match: a lost extension must not hide the message.
     """
     if queue.extension is None:
         return lambda code: is_extension_address(code) or accept(code)
@@ -92,9 +91,9 @@ def plain_accept(queue: ConsumeQueue, accept: Accept) -> Accept:
 
 
 def choose(units: bytes, wanted: ReadRange, accept: Accept | None) -> tuple[QueuedRecords, int]:
-    """Returns the records that a pull takes, and the queue offset behind the last unit looked at.
+    """Returns the rows of a pull, and the queue offset after the last unit scanned.
 
-    No filter passes over a unit that cannot be right.
+    A unit with an impossible size is never filtered out: the pull has to report it.
     """
     _, _, position, max_messages, max_bytes = wanted
     rows: list[Row] = []
@@ -119,9 +118,9 @@ def choose(units: bytes, wanted: ReadRange, accept: Accept | None) -> tuple[Queu
 
 
 def straight_rows(units: bytes, queue_offset: int, max_bytes: int) -> list[Row]:
-    """Returns the rows of units whose records are adjacent, none where they are not.
+    """Returns rows if the records of all units are adjacent, else none.
 
-    Shape    some units; the rows are those that `max_bytes` leaves, one at least
+    Shape    at least one unit; as many rows as fit in `max_bytes`, at least one
     Cost     about 0.1 µs a unit
     """
     count = len(units) // UNIT_SIZE
@@ -142,7 +141,7 @@ def _places_and_sizes(count: int) -> Struct:
 
 
 def runs_of(chosen: QueuedRecords, file_size_bytes: int, gap_max: int) -> list[QueuedRecords]:
-    """Returns rows grouped into runs that one read each brings: near each other, in one file."""
+    """Groups rows into runs that one read each covers: near each other, in one file."""
     rows = chosen.rows
     if chosen.is_straight and rows:
         (first, _, _), (last, size, _) = rows[0], rows[-1]
@@ -163,7 +162,10 @@ def runs_of(chosen: QueuedRecords, file_size_bytes: int, gap_max: int) -> list[Q
 
 
 def is_gone(queue: ConsumeQueue, queue_offset: int, log_begin: int) -> bool:
-    """Returns whether the log lost its head since: a unit leads before it, and so does the last."""
+    """Returns whether a record expired meanwhile.
+
+    Its unit must refer below the log, and the unit before it must be consistent with that.
+    """
     if queue_offset < queue.min_offset:
         return True
     unit, before = queue.units.at(queue_offset), queue.units.at(queue_offset - 1)
@@ -173,12 +175,12 @@ def is_gone(queue: ConsumeQueue, queue_offset: int, log_begin: int) -> bool:
 
 
 def apart(buffer: Buffer, origin: int, rows: list[Row]) -> list[bytes]:
-    """Returns the bytes of records, one by one, out of a buffer that begins at `origin`."""
+    """Returns the bytes of each record from a buffer whose physical offset is `origin`."""
     return [bytes(buffer[place - origin : place - origin + size]) for place, size, _ in rows]
 
 
 def join(buffer: Buffer, origin: int, run: QueuedRecords) -> list[bytes]:
-    """Returns the same bytes, those of records next to each other as one element."""
+    """Returns the bytes of records like `apart`, with adjacent records as one element."""
     rows = run.rows
     if not rows:
         return []

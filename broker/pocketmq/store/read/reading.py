@@ -1,8 +1,8 @@
-"""Reading a store: pulls, lookups by key, by id, by time.
+"""Reads of a store: pulls, and lookups by key, by id and by time.
 
-Records in memory are returned at once; a read that may have to wait for the disk, or for damage,
-is an awaitable (store/read/cold_read.py). Searches by key are always awaited: they give way
-to others between their pages.
+Records in memory are returned at once. A read that waits for the disk or a repair returns an
+awaitable (store/read/cold_read.py). Searches by key are coroutines, as they yield to other searches
+between their pages.
 Source: DefaultMessageStore (getMessage, queryMessage, lookMessageByOffset, getOffsetInQueueByTime).
 """
 
@@ -33,21 +33,22 @@ from pocketmq.store.read.unit_repair import UnitRepair
 from pocketmq.store.recovery.components import StoreComponents
 from pocketmq.store.watermark import Arrivals, Watermark
 
-# -- reads by position -------------------------------------------------------------------------
+# -- reads by physical offset ------------------------------------------------------------------
 GAP_MAX: Final = 4 * 1024
-"""Bytes between two records up to which both are read at once."""
+"""Largest distance in bytes of two records that are read together."""
 RUN_MAX: Final = 1024 * 1024
 _NUMBER: Final = slice(20, 28)
 
 Place = tuple[int, int]
-"""(physical offset, size)."""
+"""(physical offset, size) of a record."""
 
 
 def placed_records(log: CommitLog, queue: ConsumeQueue, places: Sequence[Place]) -> list[bytes]:
-    """Returns the records at places that rise, empty for one that is none of the queue, or damaged.
+    """Returns the records at ascending places.
 
-    Cost     about 1.5 µs a record, and the CRC of its body where this process did not write it
-    Errors   ColdRead: not all of it is in memory
+    Shape    b"" for a record that is damaged or not of the queue
+    Cost     about 1.5 µs a record, and the CRC of its body unless this process wrote it
+    Errors   ColdRead: not all records are in memory
     """
     assert all(before[0] <= after[0] for before, after in pairwise(places))
     records: list[bytes] = []
@@ -58,7 +59,7 @@ def placed_records(log: CommitLog, queue: ConsumeQueue, places: Sequence[Place])
 
 
 def _runs(places: Sequence[Place], file_size_bytes: int) -> list[list[Place]]:
-    """Returns places near each other in one file together."""
+    """Groups places that are near each other in one file."""
     runs: list[list[Place]] = []
     begin = end = file_end = -1
     for place, size in places:
@@ -97,13 +98,13 @@ def _read(log: CommitLog, queue: ConsumeQueue, run: list[Place]) -> list[bytes]:
 
 # -- reading -----------------------------------------------------------------------------------
 COLD_THREADS: Final = 4
-"""Reads that wait for the disk at once: more would not make it quicker."""
+"""Most concurrent reads of the disk: more are not faster."""
 UNIQUE_KEY_PAGE: Final = 16
-"""Candidates looked at in one piece for a unique key; more than one is rare."""
+"""Page size of a search by unique key; more than one candidate is rare."""
 
 
 class Reading:
-    """The reading part of a store that is open."""
+    """The reads of an open store."""
 
     __slots__ = (
         "_arrivals", "_keys", "_log", "_marks", "_message_at", "_patience", "_pool", "_pulling",
@@ -123,7 +124,7 @@ class Reading:
         self._message_at = partial(shown_message, parts.log, foreign_queues)
         self._keys = KeySearch(parts.log, parts.index, self._message_at, is_ours=parts.made_here)
         self.repair = UnitRepair(parts.disk, self._patience, parts.levels, is_writing=is_writing)
-        """Searches for records that no unit leads to."""
+        """Searches the log for records with damaged units."""
         self._pulling = Pulling(parts.log, self._patience, self.repair.record_of)
         self.stats = self._keys.stats
 
@@ -141,20 +142,20 @@ class Reading:
     ) -> NowOrLater[PullResult]:
         """Returns records of a queue from an offset on (store/read/pulling.py).
 
-        accept   judges tags codes
-        joined   adjacent records of the log may come as one element
-        Errors   of the awaitable: MessageDamaged: the first record; it contains the next offset
+        accept   filter of tags codes
+        joined   records adjacent in the log may be one element
+        Errors   of the awaitable: MessageDamaged: the first record; the error has the next offset
         """
         queue = self._queues.find(wanted.topic, wanted.queue_id)
         return self._pulling.pull(queue, wanted, accept, joined=joined)
 
     async def pull_cold(self, wanted: ReadRange, accept: Accept | None = None) -> PullResult:
-        """Returns the result of `pull`, read off the event loop whatever is in memory."""
+        """Pulls in a thread, even if all records are in memory."""
         queue = self._queues.find(wanted.topic, wanted.queue_id)
         return await self._pulling.cold(queue, wanted, accept)
 
     def placed(self, topic: str, queue_id: int, places: Sequence[Place]) -> NowOrLater[list[bytes]]:
-        """Returns records of a queue by (physical offset, size), see store/read/reading.py.
+        """Returns records of a queue by (physical offset, size); see `placed_records`.
 
         Errors   StorageError, DiskSlow
         """
@@ -166,7 +167,7 @@ class Reading:
     def tags_codes(
         self, topic: str, queue_id: int, queue_offset: int, count: int
     ) -> NowOrLater[list[int]]:
-        """Returns the tags codes of messages from an offset inside a queue; fewer at its end."""
+        """Returns up to `count` tags codes from a queue offset on."""
         queue = self._queues.find(topic, queue_id)
         if queue is None:
             return []
@@ -178,7 +179,7 @@ class Reading:
         return self._patience.now_or_later(look)
 
     def place_of(self, topic: str, queue_id: int, queue_offset: int) -> NowOrLater[int | None]:
-        """Returns the physical offset of a message, None where the queue does not hold it."""
+        """Returns the physical offset of a message, None if the queue does not contain it."""
         queue = self._queues.find(topic, queue_id)
         if queue is None:
             return None
@@ -190,7 +191,7 @@ class Reading:
         return self._patience.now_or_later(look)
 
     def size_of(self, topic: str, queue_id: int, queue_offset: int) -> int:
-        """Returns the bytes of a record with its unit's size, 0 where that is not in memory."""
+        """Returns the size of a record in bytes, 0 if its unit is not in memory."""
         queue = self._queues.find(topic, queue_id)
         if queue is None or not queue.min_offset <= queue_offset < queue.max_offset:
             return 0
@@ -201,22 +202,23 @@ class Reading:
         return 0 if unit is None or unit[1] == PRE_BLANK_SIZE else unit[1]
 
     def queue_range(self, topic: str, queue_id: int) -> tuple[int, int]:
-        """Returns (min, max) queue offset, (0, 0) for a queue nothing was stored in."""
+        """Returns (min, max) queue offset, (0, 0) for a queue without units."""
         queue = self._queues.find(topic, queue_id)
         return (queue.min_offset, queue.max_offset) if queue is not None else (0, 0)
 
     def queue_ids(self, topic: str) -> list[int]:
-        """Returns the queues of a topic something was stored in, however many it has now."""
+        """Returns the ids of the queues of a topic that have a file, whatever its queue count."""
         return sorted(queue_id for name, queue_id in self._queues.queues if name == topic)
 
     def check_offset(self, topic: str, queue_id: int, queue_offset: int) -> None:
-        """Raises OffsetOutOfRange unless the offset is in the queue: from min to max."""
+        """Raises OffsetOutOfRange unless min <= queue offset <= max."""
         lower, upper = self.queue_range(topic, queue_id)
         if not lower <= queue_offset <= upper:
             raise OffsetOutOfRange(queue_offset=queue_offset, min_offset=lower, max_offset=upper)
 
     async def span(self, topic: str, queue_id: int) -> QueueState:
-        """Returns where a queue begins and ends.
+        """Returns the offsets of a queue and the store times of its first and last message.
+
 
         Errors   StorageError, DiskSlow
         """
@@ -235,15 +237,15 @@ class Reading:
     async def query(self, wanted: KeyRange) -> QueryResult:
         """Returns one page of messages by key, newest first (store/read/key_search.py).
 
-        Shape    bodies are as they are stored, here and in the two below
+        Shape    bodies are as stored, not decompressed
         Errors   IllegalPageToken, Corruption, DiskSlow
         """
         return await self._page(wanted, iter(range(TRIES_MAX)))
 
     async def message_by_unique_key(self, topic: str, key: str) -> StoredMessage | None:
-        """Returns the newest message whose unique key this is.
+        """Returns the newest message with a unique key.
 
-        Ids that hash alike make a long chain: other searches get their turn between its pages.
+        Unique keys with one hash form a long chain: the search yields between its pages.
         Errors   Corruption, DiskSlow
         """
         tries, wanted = iter(range(TRIES_MAX)), KeyRange(topic, key, UNIQUE_KEY_PAGE)
@@ -264,7 +266,7 @@ class Reading:
         return await self._patience.in_turn(search, lambda page: bool(page.next_cursor), tries)
 
     def message_at(self, physical_offset: int) -> NowOrLater[StoredMessage | None]:
-        """Returns the visible record that starts at an offset, None when none starts there.
+        """Returns the dispatched message that starts at a physical offset, None if none does.
 
         Errors   Corruption, DiskSlow
         """
@@ -295,7 +297,7 @@ class Reading:
     def store_timestamp_at(
         self, topic: str, queue_id: int, queue_offset: int
     ) -> NowOrLater[int | None]:
-        """Returns the store time of a message in ms, None when there is none.
+        """Returns the store time of a message in ms, None if there is no message.
 
         Errors   StorageError, DiskSlow
         """

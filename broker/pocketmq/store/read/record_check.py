@@ -1,10 +1,10 @@
-"""Checks that bytes are the record a queue is asked for, and sound.
+"""Checks that bytes are a valid record, and the one that a unit refers to.
 
-A damaged unit may refer to another sound record. A record is therefore accepted only if its own
-fields name this place and this message: size, own offset, queue id, queue offset, topic, lengths,
-CRC. A record that names this queue as a further one is accepted as well (format/multi_dispatch.py).
-A record of the queue with another queue offset is accepted between those of the adjacent units:
-RocketMQ 5.0.0 counts refused sends.
+A damaged unit may refer to another valid record. A record is therefore accepted only if its fields
+match the unit: size, physical offset, queue id, queue offset, topic, lengths, CRC. A multi-dispatch
+record may contain the queue in its properties (format/multi_dispatch.py). As RocketMQ 5.0.0 counts
+refused sends, a record may have another queue offset, if it is between the records of the adjacent
+units.
 """
 
 from collections.abc import Callable
@@ -36,30 +36,30 @@ from pocketmq.model.message import MULTI_QUEUE_OFFSET, PROPERTY_CRC
 from pocketmq.store.read.read_plan import BYTES_MAX, QueuedRecords, Row, apart
 
 CRC_MARK: Final = ord("_")
-"""First bytes of a property CRC, twice; a record with them there is checked in full."""
+"""Each of the first two bytes of a property CRC; a record with them is checked in full."""
 _MULTI_QUEUE_OFFSET: Final = MULTI_QUEUE_OFFSET.encode()
 _CRC_NAME: Final = f"{PROPERTY_CRC}\x01".encode()
 _DIGITS: Final = slice(len(_CRC_NAME), PROPERTY_CRC_SIZE - 1)
 _QUICK_HEAD: Final = Struct(">iIii4xqqi44xi").unpack_from
-"""Of a record with IPv4 hosts: size, magic, body CRC, queue id, queue offset, own offset, system
-flag, body length. All but the last are the same in any form."""
+"""Size, magic, body CRC, queue id, queue offset, physical offset, system flag and body length of a
+record with IPv4 hosts. Only the body length is elsewhere in other forms."""
 QUEUES_MAX: Final = 1_024
 RANGES_MAX: Final = 8
 NO_CRC: Final = 2**63
-"""A place behind every log."""
+"""Physical offset beyond every log: no record must have a property CRC."""
 _HEAD_SIZE: Final = RECORD_HEAD.size
 _NUMBER_AT: Final = RECORD_HEAD.positions["queue_offset"]
 GAP_MAX: Final = 64 * 1024
-"""Bytes between two records up to which one read of the disk for both beats two."""
+"""Largest distance in bytes of two records for which one read of the disk is faster than two."""
 SIZE: Final = Struct(">i")
-"""First bytes of a record."""
+"""Size field at the start of a record."""
 
 
 class Asked(NamedTuple):
-    """The queue whose records are asked for.
+    """The fields that records of one queue must have.
 
-    topic_part         the topic as a record contains it, its length before it
-    topic_and_length   reads so many bytes, and the length of the properties behind them
+    topic_part         length and topic, as a record contains them
+    topic_and_length   unpacks the bytes of `topic_part` and the length of the properties after them
     crc_from           physical offset from which on records must end with a property CRC
     """
 
@@ -71,7 +71,7 @@ class Asked(NamedTuple):
 
 
 class UnservedRecord(NamedTuple):
-    """Why the record of a queue offset is not served, and its expected position."""
+    """The damage of the record at a queue offset, with its expected physical offset."""
 
     queue_offset: int
     physical_offset: int
@@ -79,17 +79,17 @@ class UnservedRecord(NamedTuple):
 
 
 class Beside(NamedTuple):
-    """Where the units of a stretch of a queue lead, the one before and behind included.
+    """Physical offsets of adjacent units of a queue.
 
     first    queue offset of the first unit
-    places   physical offsets, -1 where a unit leads nowhere
+    places   physical offsets, -1 for an empty unit
     """
 
     first: int
     places: list[int]
 
     def holds(self, queue_offset: int, place: int) -> bool:
-        """Returns whether an offset is between those of its neighbours, one of which is known."""
+        """Returns whether a physical offset is between its neighbours'; one must be known."""
         number = queue_offset - self.first
         before = self.places[number - 1] if number > 0 else -1
         behind = self.places[number + 1] if number + 1 < len(self.places) else -1
@@ -100,13 +100,13 @@ NOTHING_BESIDE: Final = Beside(0, [])
 
 
 def beside(first: int, units: bytes) -> Beside:
-    """Returns where units lead, from the queue offset of the first on."""
+    """Returns the physical offsets of units, the first of which has queue offset `first`."""
     rows = UNIT.iter_unpack(units)
     return Beside(first, [-1 if size in (0, PRE_BLANK_SIZE) else at for at, size, _ in rows])
 
 
 class CheckedRecords(NamedTuple):
-    """Records in order, their number, and the damage of the one that follows."""
+    """Valid records in order, their count, and the damage of the next record."""
 
     records: list[bytes]
     record_count: int
@@ -134,11 +134,11 @@ def is_sound(
     view: Buffer, position: int, place: int, size: int, asked: Asked, queue_offset: int, *,
     is_known: bool = False,
 ) -> bool:  # fmt: skip
-    """Returns whether a record of this size is the one of a queue offset, and sound.
+    """Returns whether a record is valid and the one of a queue offset.
 
-    view      bytes of the file, `position` those of the record; `place` is its physical offset
-    is_known  the record there was found sound before: only its identity is to be checked
-    Cost      about 0.6 µs and the CRC of its body; some 5 µs with a property CRC
+    view      bytes with the record at `position`; `place` is the record's physical offset
+    is_known  the record was valid before: only its identity is checked
+    Cost      about 0.6 µs and the CRC of the body; some 5 µs with a property CRC
     """
     end = position + size
     if size < RECORD_SIZE_MIN or position < 0 or end > len(view):
@@ -151,7 +151,7 @@ def is_sound(
         begin = position + _HEAD_SIZE
         topic_begin = begin + body_size
         block_size = end - topic_begin - len(topic_part) - 2
-        # No name for the body: a traceback would keep its map from closing.
+        # The body gets no variable: a traceback would keep the memory map open.
         if (
             found == size
             and own_place == place
@@ -172,7 +172,7 @@ def is_sound(
 def sound_count(
     view: Buffer, origin: int, run: QueuedRecords, asked: Asked, *, is_known: bool
 ) -> int:
-    """Returns how many records of a run are sound, from the first on."""
+    """Returns the number of valid records of a run before the first invalid one."""
     for count, (place, size, number) in enumerate(run.rows):
         position = place - origin
         if not is_sound(view, position, place, size, asked, number, is_known=is_known):
@@ -181,9 +181,9 @@ def sound_count(
 
 
 def is_row_known(view: Buffer, origin: int, run: QueuedRecords, asked: Asked) -> bool:
-    """Returns whether the first and last record of a run of known ones are those asked for.
+    """Returns whether the first and last record of a straight run of known records match.
 
-    Where they are adjacent, the bytes between them are then read as well.
+    As all records of the run are adjacent, the bytes between may then be returned unchecked.
     """
     ends = (run.rows[0], run.rows[-1])
     return run.is_straight and all(
@@ -193,10 +193,11 @@ def is_row_known(view: Buffer, origin: int, run: QueuedRecords, asked: Asked) ->
 
 
 def was_sound(file: MappedFile, begin: int, asked: Asked, first: int, upper: int) -> bool:
-    """Returns whether the records of queue offsets [first, upper) in a file are known to be sound.
+    """Returns whether the records of queue offsets [first, upper) in a file are known as valid.
 
-    They are when they were found so since it was opened, or written by this process since then.
-    begin   physical offset of the first
+    Known are records that this process wrote or has checked since it opened the file.
+
+    begin   physical offset of the first record
     """
     if begin - file.base >= file.written_from:
         return True
@@ -205,9 +206,9 @@ def was_sound(file: MappedFile, begin: int, asked: Asked, first: int, upper: int
 
 
 def remember_sound(file: MappedFile, asked: Asked, first: int, upper: int) -> None:
-    """Remembers that the records of queue offsets [first, upper) in a file are sound.
+    """Remembers that the records of queue offsets [first, upper) in a file are valid.
 
-    Memory   RANGES_MAX ranges of QUEUES_MAX queues for each open file, the last used of each
+    Memory   up to RANGES_MAX ranges for each of QUEUES_MAX queues of an open file
     """
     assert first < upper
     key = asked[:2]
@@ -226,7 +227,10 @@ def remember_sound(file: MappedFile, asked: Asked, first: int, upper: int) -> No
 def why_unsound(
     record: bytes, place: int, size: int, asked: Asked, queue_offset: int | None
 ) -> str:
-    """Returns why bytes are not the record of a queue offset, None: of any, "" when they are."""
+    """Returns why bytes are not the record of a queue offset, "" if they are.
+
+    queue_offset   None accepts any queue offset
+    """
     try:
         check_copy(record, place, size, must_have_crc=place >= asked.crc_from)
         head, _, topic_begin, topic_end, block_begin, block_end = split_record(record, 0)
@@ -241,15 +245,15 @@ def why_unsound(
         places = further_places(topic, head[3], properties)
         if ((asked.topic, asked.queue_id), queue_offset) in places:
             return ""
-    return f"another record lies there: {topic!r} {head[3]} at {head[5]}"
+    return f"another record is there: {topic!r} {head[3]} at {head[5]}"
 
 
 def check_copy(
     record: bytes, physical_offset: int, size: int, *, must_have_crc: bool = False
 ) -> None:
-    """Raises BadRecord unless the bytes are a sound record of this place and size."""
+    """Raises BadRecord unless bytes are a valid record of this physical offset and size."""
     if len(record) < RECORD_SIZE_MIN:
-        raise BadRecord("its unit names too small a size, or one that leaves its file")
+        raise BadRecord("its unit's size is too small, or exceeds the file")
     if check_record(record, 0, physical_offset) != size:
         raise BadRecord("no record of its unit's size starts there")
     field = record[-PROPERTY_CRC_SIZE:]
@@ -257,7 +261,7 @@ def check_copy(
         return
     if must_have_crc:
         raise BadRecord("it does not end with a CRC over its properties")
-    # Its name may be damaged: digits do not agree by chance.
+    # The CRC's name may be damaged: its digits would not match by chance.
     if field[_DIGITS].isdigit() and field[_DIGITS] == _digits_of(record):
         raise BadRecord("the name of the CRC over its properties is wrong")
 
@@ -267,7 +271,7 @@ def _digits_of(record: bytes) -> bytes:
 
 
 def shown_at(record: bytes, queue_offset: int) -> bytes:
-    """Returns a record as one of this queue offset; one with a CRC over all of it stays."""
+    """Returns a record with its queue offset replaced; one with a property CRC is unchanged."""
     if record[-PROPERTY_CRC_SIZE:].startswith(_CRC_NAME):
         return record
     return b"".join((record[:_NUMBER_AT], queue_offset.to_bytes(8), record[_NUMBER_AT + 8 :]))
@@ -276,10 +280,11 @@ def shown_at(record: bytes, queue_offset: int) -> bytes:
 def read_runs(
     runs: list[tuple[MappedFile, QueuedRecords]], asked: Asked, around: Beside = NOTHING_BESIDE
 ) -> CheckedRecords:
-    """Returns the records of some runs of held files, each of them checked; blocks.
+    """Reads and checks the records of runs in held files; blocks.
 
-    around   the units of the rows: a record between those beside is the one, and shown so
-    Memory   the result, and in a run at most GAP_MAX bytes more between two records
+    around   physical offsets of the rows' units: a record with another queue offset is accepted
+             between its neighbours, and gets the unit's queue offset
+    Memory   the result, and in a run up to GAP_MAX bytes between two records
     """
     records: list[bytes] = []
     for file, run in runs:
@@ -302,7 +307,7 @@ def read_runs(
 
 
 def _read_together(file: MappedFile, rows: list[Row]) -> bytes:
-    """Returns the bytes of one run's rows, none if they must be read one by one."""
+    """Returns the bytes of a run, b"" if its records must be read one by one."""
     begin, (last, last_size, _) = rows[0][0], rows[-1]
     size = last + last_size - begin
     if size > BYTES_MAX + len(rows) * GAP_MAX:
@@ -314,9 +319,9 @@ def _read_together(file: MappedFile, rows: list[Row]) -> bytes:
 
 
 def _read_alone(file: MappedFile, place: int, size: int) -> tuple[bytes, str]:
-    """Returns the bytes at a place, and why there are none.
+    """Returns the bytes of a record, and why there are none.
 
-    A size that the record itself does not contain may be damaged: it takes no memory.
+    A size that the record does not confirm may be damaged, so no memory is allocated for it.
     """
     position = place - file.base
     try:

@@ -1,12 +1,12 @@
 """Searches the log for records whose units are damaged.
 
-    unit n-1 (sound)   unit n (damaged)   unit n+1 (damaged)   unit n+2 (sound)
+    unit n-1 (valid)   unit n (damaged)   unit n+1 (damaged)   unit n+2 (valid)
         │                                                          │
     ────┴──record──┤          searched, for record n           ├───┴── log
 
-The log is the truth: a record that is found is served, and its unit is rewritten. A record that is
-not found between its neighbours is damage of the log. Searches run in a thread, one at a time;
-failed searches are not repeated.
+A record that is found is served, and its unit is rewritten. If there is no record between the
+neighbours, the log is damaged. Searches run in a thread, one at a time. Failed searches are not
+repeated.
 """
 
 import asyncio
@@ -42,11 +42,11 @@ from pocketmq.store.read.record_check import (
 )
 
 WINDOW: Final = 1_024
-"""Units looked at on either side for a sound neighbour; without one the log's own bounds hold."""
+"""Units searched on each side for a valid neighbour; without one, the log's bounds are used."""
 NEIGHBOUR_TRIES_MAX: Final = 64
-"""Records read on either side: a sector holds 25 units, a page of them is damaged whole."""
+"""Most records read on each side: a sector holds 25 units, and damage may cover a whole page."""
 AGREEING: Final = 4
-"""Sound records looked at on either side for one that carries its unit's queue offset."""
+"""Valid records read on each side to find one that contains its unit's queue offset."""
 UNFOUND_MAX: Final = 10_000
 PIECE_SIZE: Final = 4 * 1024 * 1024
 
@@ -54,13 +54,13 @@ _MAGIC_BEGIN: Final = MAGIC_V1.to_bytes(4)[:3]
 _MAGIC_AT: Final = 4
 _MAGICS: Final = frozenset(magic.to_bytes(4) for magic in (MAGIC_V1, MAGIC_V2, MAGIC_BLANK))
 _HEAD: Final = Struct(">i8xi4xqq")
-"""Size, queue id, queue offset, own offset: the same in every form of record."""
+"""Size, queue id, queue offset and physical offset, which all forms of a record share."""
 
 logger = logging.getLogger(__name__)
 
 
 class UnitRepair:
-    """Searches for records, one at a time; remembers records found and not found."""
+    """Searches the log for records, one at a time; remembers failed searches."""
 
     __slots__ = (
         "_disk", "_levels", "_lock", "_patience", "_unfound", "is_writing", "repaired_count",
@@ -71,7 +71,7 @@ class UnitRepair:
     ) -> None:
         """Searches on a disk.
 
-        levels   for the delivery times in the units of the schedule topic
+        levels   delay levels, for the delivery times in units of the schedule topic
         """
         self._disk = disk
         self._patience = patience
@@ -83,16 +83,16 @@ class UnitRepair:
         self.repaired_count = 0
 
     def forget(self) -> None:
-        """Drops failed searches: the log may have been repaired."""
+        """Forgets failed searches, as the log may have been repaired."""
         self._unfound.clear()
 
     async def record_of(
         self, log: CommitLog, queue: ConsumeQueue, damage: UnservedRecord
     ) -> bytes | UnservedRecord:
-        """Returns the record that damage hides, or the fault of the log.
+        """Finds the record of a damaged unit, or returns the damage.
 
-        Effects  the unit leads to the record
-        Cost     reading the log between the nearest sound neighbours in the queue
+        Effects  rewrites the unit
+        Cost     reading the log between the nearest valid neighbours in the queue
         """
         key = (queue.topic, queue.queue_id, damage.queue_offset)
         if key in self._unfound:
@@ -113,7 +113,7 @@ class UnitRepair:
         return found
 
     def _lead(self, queue: ConsumeQueue, damage: UnservedRecord, record: bytes) -> None:
-        """Writes the unit of a record that was found."""
+        """Rewrites the unit of a record that was found."""
         written = written_at(record, 0, self._levels)
         self.repaired_count += 1
         logger.warning(
@@ -139,7 +139,7 @@ Row = tuple[int, tuple[int, int, int]]
 
 
 class _Neighbour(NamedTuple):
-    """A sound record; drift is the distance of its queue offset above its unit."""
+    """A valid record; `drift` is its queue offset minus that of its unit."""
 
     place: int
     size: int
@@ -147,7 +147,7 @@ class _Neighbour(NamedTuple):
 
 
 class Search:
-    """One search, in a thread; files are opened by their names, and may be gone."""
+    """One search, in a thread; opens files by name, as they may have expired."""
 
     __slots__ = (
         "_asked", "_carried", "_disk", "_end", "_file_size", "_paths", "_piece", "_queue_offset",
@@ -155,7 +155,7 @@ class Search:
     )  # fmt: skip
 
     def __init__(self, disk: Disk, log: CommitLog, asked: Asked, queue_offset: int) -> None:
-        """Searches a log, as long as it is now, for the record of a queue offset."""
+        """Searches the present log for the record of a queue offset."""
         self._disk = disk
         self._paths = {file.base: file.path for file in log.files.files}
         self._file_size = log.file_size_bytes
@@ -163,20 +163,20 @@ class Search:
         self._asked = asked
         self._queue_offset = queue_offset
         self._carried = queue_offset
-        """Queue offset that the record carries."""
+        """Queue offset that the record contains."""
         self._taken: set[int] = set()
-        """Physical offsets that the neighbouring units lead to."""
+        """Physical offsets of records that belong to neighbouring units."""
         self._piece: tuple[int, bytes] = (0, b"")
-        """Position of the bytes that were searched last, and these bytes."""
+        """(physical offset, bytes) of the piece read last."""
 
     def run(self, units: bytes, first: int, damage: UnservedRecord) -> bytes | UnservedRecord:
-        """Returns the record of `damage`, or the fault of the log; blocks.
+        """Finds the record of a damaged unit, or returns the damage; blocks.
 
-        units, first   some units around the damaged one, and the queue offset of the first
+        units, first   units around the damaged one, and the queue offset of the first
         """
         assert damage.queue_offset == self._queue_offset
         found = self._judged(damage.physical_offset, is_led=True)
-        if isinstance(found, UnservedRecord):  # Its unit leads to it, and it was judged there.
+        if isinstance(found, UnservedRecord):  # The unit is right, and the record is damaged.
             return damage
         if found is not None:
             return found
@@ -197,9 +197,9 @@ class Search:
         return worst or damage
 
     def _judged(self, place: int, *, is_led: bool = False) -> bytes | UnservedRecord | None:
-        """Returns the record at a place if it has that position itself, or its damage.
+        """Returns the searched record if it is at a physical offset, or its damage, else None.
 
-        is_led   its unit leads there: it is the one even where its topic cannot be read
+        is_led   the unit refers to the offset: a record with an unreadable topic counts as found
         """
         size, queue_id, queue_offset, own_place = self._head(place)
         wanted = (self._asked.queue_id, self._carried, place)
@@ -214,7 +214,7 @@ class Search:
         return UnservedRecord(self._queue_offset, place, why) if is_ours else None
 
     def _sound(self, rows: Iterable[Row], around: Beside) -> "_Neighbour | None":
-        """Returns the first record that matches its unit, else one that fits its neighbours."""
+        """Returns the first record with its unit's queue offset, else the first valid one."""
         found = [*islice(self._all_sound(rows, around), AGREEING)]
         self._taken |= {neighbour.place for neighbour in found if neighbour.drift}
         exact = [neighbour for neighbour in found if not neighbour.drift]
@@ -227,7 +227,7 @@ class Search:
             if RECORD_SIZE_MIN <= size <= self._file_size and 0 <= place < self._end
         )
         for place, size, number in islice(possible, NEIGHBOUR_TRIES_MAX):
-            # A size that the record itself does not contain may be damaged: it takes no memory.
+            # A size that the record does not confirm may be damaged: allocate no memory for it.
             head = self._head(place)
             record = self._read(place, size) if head[0] == size else b""
             is_exact = not why_unsound(record, place, size, self._asked, number)
@@ -240,7 +240,7 @@ class Search:
         return not why_unsound(record, place, size, self._asked, None)
 
     def _between(self, begin: int, upper: int) -> bytes | UnservedRecord | None:
-        """Returns the record in [begin, upper), else the damage in its place."""
+        """Returns the searched record in [begin, upper), else its damage, else None."""
         left = None
         place = self._next_magic(begin, upper)
         while place < upper:
@@ -252,7 +252,7 @@ class Search:
         return left
 
     def _next_magic(self, place: int, upper: int) -> int:
-        """Returns the next place at which a record may start, `upper` without one."""
+        """Returns the next physical offset at which a record may start, `upper` without one."""
         at = place + _MAGIC_AT
         while at < upper:
             begin, piece = self._piece
@@ -268,9 +268,9 @@ class Search:
         return upper
 
     def _step_from(self, place: int) -> int:
-        """Returns the distance from a record's magic to the next, 1 if its size is in doubt.
+        """Returns the distance to the next possible record, 1 if the record's size is in doubt.
 
-        Bytes of its body are no record, however much they look like one.
+        A valid record is skipped as a whole, as its body may contain bytes that look like a record.
         """
         size, _, _, own_place = self._head(place)
         if own_place != place or size < RECORD_SIZE_MIN:
@@ -279,12 +279,12 @@ class Search:
         return size if is_led or place + size >= self._end else 1
 
     def _head(self, place: int) -> tuple[int, int, int, int]:
-        """Returns size, queue id, queue offset and own offset of a possible record."""
+        """Returns size, queue id, queue offset and physical offset of a possible record."""
         head = self._read(place, _HEAD.size)
         return _HEAD.unpack(head) if len(head) == _HEAD.size else (0, 0, 0, -1)
 
     def _read(self, place: int, size: int) -> bytes:
-        """Returns bytes of one file, fewer where it ends, none where they cannot be read."""
+        """Returns bytes of one file, fewer at its end, none if they cannot be read."""
         begin, piece = self._piece
         if begin <= place <= place + size <= begin + len(piece):
             return piece[place - begin : place - begin + size]
@@ -297,7 +297,7 @@ class Search:
 
 
 def _topic_of(record: bytes) -> bytes | None:
-    """Returns the topic with its length as a record holds them, None where lengths disagree."""
+    """Returns length and topic as a record contains them, None if its lengths are inconsistent."""
     try:
         head, body_begin, _, topic_end, _, _ = split_record(record, 0)
     except BadRecord:

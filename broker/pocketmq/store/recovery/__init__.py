@@ -1,1 +1,1 @@
-"""Recovery at start: examines a store, and makes log and views agree."""
+"""Recovery at start: examines a store, and makes log and views consistent."""

@@ -1,11 +1,11 @@
-"""Dispatches records that the views lack, by column, at a start.
+"""Dispatches records that the views lack at a start, in column batches.
 
     chunks ─► units ────────┬─(put)──► every queue once
         └───► index entries ┘    └───► index
 
-Chunks come from the walk that searches the log's end, as long as it meets no damage; when it ends,
-it is known how many of its records the views get. After damage, records are read here. The views
-become as they would if each record had been dispatched alone.
+Until the first damage, chunks come from the walk that searches the log's end. The end of the walk
+determines how many of its records the views get. After damage, this module reads the records. The
+views get the same content as from dispatching each record alone.
 """
 
 from collections.abc import Container, Iterable, Iterator
@@ -24,15 +24,15 @@ from pocketmq.store.recovery.log_survey import CHUNK_SIZE, log_sources
 from pocketmq.walk.reader import Chunk, LogReader
 
 COLLECTED_MAX: Final = 262_144
-"""Records kept until views get theirs: one write for each queue, not one for each chunk."""
+"""Records collected before a put: one write for each queue, not one for each chunk."""
 AHEAD_MAX: Final = 1_048_576
-"""Records that are kept while it is not known yet how far the views get them: some 100 MB."""
+"""Most records collected before the end of the log is known: some 100 MB."""
 
 
 class BulkDispatch:
-    """One run over records of the log without damage, in log order.
+    """One run over valid records of the log, in log order.
 
-    only   queues that are to get units; None: all
+    only   queues that get units; None: all
     """
 
     __slots__ = (
@@ -46,32 +46,32 @@ class BulkDispatch:
     ) -> None:  # fmt: skip
         self._parts = parts
         self.begin = begin
-        """Physical offset from which on records are taken."""
+        """Physical offset from which on records are collected."""
         self._only = only
         self._reader = LogReader(chunk_size=chunk_size)
         self.queues = QueueTable(left_over=parts.left_over)
-        """Those met."""
+        """Queues of the collected records."""
         self._gap_queues: list[int] = []
-        """Numbers of the queues whose records report gaps, among the first `_looked_at`."""
+        """Numbers of queues of the quarantine topic, among the first `_looked_at` queues."""
         self._looked_at = 0
         self._count = 0
         self._gaps: list[tuple[int, int]] = []
         self._units: list[tuple[NDArray[Any], ...]] = []
         self._entries: list[tuple[NDArray[Any], ...]] = []
         self.end = -1
-        """Physical offset behind the last record taken."""
+        """End of the last record collected."""
 
     @property
     def is_full(self) -> bool:
-        """Whether so much was taken that it is to be put first."""
+        """Whether the records must be put before more are collected."""
         return self._count >= AHEAD_MAX
 
     def steps(
         self, stretches: Iterable[tuple[int, int]], *, queues_from: int, index_from: int
     ) -> Iterator[int]:
-        """Dispatches, yielding the physical offset up to which records were looked at.
+        """Dispatches records, and yields the physical offset reached after each chunk.
 
-        queues_from, index_from   physical offsets from which on each lacks records
+        queues_from, index_from   physical offsets from which on queues and index lack records
         Errors   DiskFull, AllocationFailed
         Cost     about 2 µs a record with three keys, and 6 µs for each queue and 262,144 records
         """
@@ -92,7 +92,7 @@ class BulkDispatch:
                     break
 
     def take(self, chunk: Chunk) -> None:
-        """Keeps the columns of a chunk that the views need; they get it with `put`."""
+        """Collects the columns of a chunk that the views need, for the next `put`."""
         parts = self._parts
         decoded = decode(
             chunk.buffer, chunk.heads, self.queues, style=parts.index.style, levels=parts.levels
@@ -114,7 +114,8 @@ class BulkDispatch:
         self._count += len(heads)
 
     def put(self, *, queues_from: int, index_from: int, upto: int) -> None:
-        """Gives the views all records taken that start below an offset.
+        """Writes all collected records that start below `upto` to the views.
+
 
         Errors   DiskFull, AllocationFailed
         """
@@ -127,7 +128,7 @@ class BulkDispatch:
         self._gaps, self._entries, self._units, self._count = [], [], [], 0
 
     def _begin_queues(self, rows: UnitRows) -> None:
-        """Gives first messages the numbers of their units, where their offsets are above these."""
+        """Sets the queue offset of each queue's first record to that of its unit, if lower."""
         starts = self._parts.left_over.starts
         if starts:
             places, keys = rows.units["physical_offset"], self.queues.keys
@@ -147,12 +148,12 @@ class BulkDispatch:
             self._gaps += zip(found.physical_offset.tolist(), ends.tolist(), strict=True)
 
     def _put_units(self, begin: int, upto: int) -> None:
-        """Gives the queues units that lead into [begin, upto)."""
+        """Writes the units of records in [begin, upto) to the queues."""
         if not self._units:
             return
         queue, *rows = (np.concatenate(parts) for parts in zip(*self._units, strict=True))
         assert all(len(row) == len(queue) for row in rows)
-        places = rows[1]["physical_offset"]  # They rise.
+        places = rows[1]["physical_offset"]  # Ascending.
         chosen: Any = slice(*np.searchsorted(places, (begin, upto)).tolist())
         queue, rows = queue[chosen], [row[chosen] for row in rows]
         if self._only is not None:

@@ -1,8 +1,8 @@
-"""Finds views that lack records, so that files removed between two runs are noticed.
+"""Finds views that lack records, for example because files were removed between two runs.
 
-A store that this broker closed lists its queues and index files. In any other store the whole log
-is walked: the first and last message of each queue are compared with its units, and the first
-record and the last one's keys of each index file with its entries.
+If PocketMQ closed the store, its manifest lists queues and index files. In any other store the
+whole log is scanned. For each queue, the first and last message are compared with its units. For
+each index file, the first record and the keys of the last one are compared with its entries.
 store/recovery/recovery_plan.py rebuilds missing parts.
 """
 
@@ -24,10 +24,10 @@ from pocketmq.model.store_shape import DelayLevels
 def missing_from_list(
     closed: ClosedState, queues: ConsumeQueueTable, index: HashIndex, log_begin: int = 0
 ) -> tuple[set[QueueKey], bool]:
-    """Returns (queues that lack units, whether the index lacks files), by the last stop's list.
+    """Returns (queues to rebuild, whether the index lacks files), by the manifest of the last stop.
 
-    A queue that lacks units in front or behind is named, and one whose last unit leads elsewhere:
-    they are to be built again whole. Units of records before the log's begin are no lack.
+    A queue is to be rebuilt if it lacks units at either end, or if its last unit refers beyond the
+    log. Missing units of expired records do not count.
     """
     lacking: set[QueueKey] = set()
     for topic, ranges in closed.queues.items():
@@ -49,10 +49,10 @@ def missing_from_log(
     log: CommitLog, queues: ConsumeQueueTable, index: HashIndex, levels: DelayLevels,
     older_styles: StyleSpans = (), left_over: LeftOver = NOTHING_LEFT_OVER,
 ) -> tuple[set[QueueKey], bool, LeftOver]:  # fmt: skip
-    """Returns the same by walking the whole log, and the left-over records.
+    """Returns (queues to rebuild, whether the index lacks files, left-over records), by the log.
 
-    older_styles   of the index, before its present one
-    left_over      as queues and topics show
+    older_styles   styles of index keys before the present one
+    left_over      records of deleted topics, as found from queues and topics
     Cost     about 5 µs a record
     """
     ranges: dict[QueueKey, _Range] = {}
@@ -84,13 +84,13 @@ def missing_from_log(
 
 
 def _has_left(queue: ConsumeQueue, queue_offset: int, log_begin: int) -> bool:
-    """Returns whether a message has left the log since."""
+    """Returns whether a message has expired since the last stop."""
     unit = queue.units.at(queue_offset)
     return unit is not None and unit[1] != PRE_BLANK_SIZE and 0 <= unit[0] < log_begin
 
 
 class _Range(NamedTuple):
-    """The records of a queue: offset and place of the first, offset and end of the last one."""
+    """The records of a queue: offset and place of the first one, offset and end of the last."""
 
     first: int
     place: int
@@ -99,9 +99,10 @@ class _Range(NamedTuple):
 
 
 def _lacks(queue: ConsumeQueue | None, found: _Range) -> bool:
-    """Returns whether a queue lacks units in front or behind.
+    """Returns whether a queue lacks units at either end.
 
-    Records may carry offsets above their units (RocketMQ 5.0.0), so places count as well.
+    Queue offsets of records may exceed those of their units (RocketMQ 5.0.0), so physical offsets
+    are compared too.
     """
     if queue is None:
         return True
@@ -112,9 +113,9 @@ def _lacks(queue: ConsumeQueue | None, found: _Range) -> bool:
 
 
 class _IndexSeams:
-    """Where index files meet, compared with the indexed records as they come in log order.
+    """Boundaries of index files, compared with the indexed records in log order.
 
-    Records behind the newest file are no gap: recovery dispatches them.
+    Records after the newest file are no gap: recovery dispatches them.
     """
 
     __slots__ = ("_due", "_files", "_numbers", "has_gap")
@@ -124,11 +125,11 @@ class _IndexSeams:
         ends = [file.header.end_physical_offset for file in self._files]
         self._numbers = {end: number for number, end in enumerate(ends)}
         self._due: int | None = 0
-        """Number of the file that has to begin with the next record."""
+        """Number of the file that must begin with the next record, None if none must."""
         self.has_gap = False
 
     def look(self, physical_offset: int, key_count: int) -> None:
-        """Takes the next record that has keys."""
+        """Checks the next record that has keys."""
         if self._due is not None:
             self._expect(self._due, physical_offset)
             self._due = None
@@ -137,7 +138,7 @@ class _IndexSeams:
             return
         following = number + 1
         if self._files[number].last_record_count() < key_count:
-            self._expect(following, physical_offset)  # The others begin the next file.
+            self._expect(following, physical_offset)  # Its other keys must begin the next file.
         elif following < len(self._files):
             self._due = following
 
