@@ -1,9 +1,9 @@
-"""The one loop: it calls steps (model/step.py), each again when it asked to be called.
+"""Scheduler of steps (model/step.py): each step returns the time or mark of its next call.
 
-    step(now) ──► Next(at_ms, mark, value) ──► the time comes, or the mark rises ──► step(now) …
+    step(now) ──► Next(at_ms, mark, value) ──► time reached or mark risen ──► step(now) …
 
-Steps of the store and of the services run in it alike; a step is never interrupted, and a slow one
-keeps the others waiting.
+One runner runs the steps of the store, another those of the services. A step is never interrupted,
+so a slow step delays the others.
 """
 
 import asyncio
@@ -19,17 +19,17 @@ RETRY_PAUSE_MS: Final = 10_000
 logger = logging.getLogger(__name__)
 
 Failed = Callable[[Step, BaseException, Now], Next | None]
-"""Decides the next call of a step that raised: None, it is not called again."""
+"""Returns the next call of a step that raised; None ends the step."""
 
 
 def retried(step: Step, error: BaseException, now: Now) -> Next:
-    """Logs the failure of a service, and calls it again after RETRY_PAUSE_MS: others go on."""
+    """Logs the failure of a service step, and schedules a retry after RETRY_PAUSE_MS."""
     logger.error("service.failed", exc_info=error, extra={"service": step.__qualname__})
     return Next(now.monotonic_ms + RETRY_PAUSE_MS)
 
 
 class _Called:
-    """A step and its last request; `wake` is called when its mark rose."""
+    """A step and its last request; `wake` is called when the requested mark rises."""
 
     __slots__ = ("_wake", "at_ms", "risen", "step")
 
@@ -41,7 +41,7 @@ class _Called:
 
     def ask(self, following: Next) -> None:
         at_ms, mark, value = following
-        assert (at_ms, mark) != (None, None), "a step that is never called again"
+        assert (at_ms, mark) != (None, None), "the step would never be called again"
         self.at_ms = at_ms
         if mark is not None:
             self.risen = asyncio.ensure_future(mark.reached(value))
@@ -53,7 +53,7 @@ class _Called:
         return self.at_ms is not None and self.at_ms <= now_ms
 
     def forget(self) -> None:
-        """Waits for the mark no more; one that failed raises its error."""
+        """Stops waiting for the mark; raises the error of a failed mark."""
         risen, self.risen = self.risen, None
         if risen is None:
             return
@@ -63,9 +63,9 @@ class _Called:
 
 
 class Runner:
-    """Calls steps until it is closed; `failed` hears of those that raise.
+    """Calls steps until it is closed; calls `failed` if a step raises.
 
-    Cost     of a step that a mark calls: one turn of the event loop, some 5 µs
+    Cost     a call by a mark: one iteration of the event loop, some 5 µs
     """
 
     __slots__ = ("_called", "_clock", "_failed", "_is_closed", "_loop", "_timer", "_timer_at_ms")
@@ -80,12 +80,12 @@ class Runner:
         self._loop = asyncio.get_running_loop()
 
     def run(self, *steps: Step) -> None:
-        """Calls steps from now on, the first time soon."""
+        """Adds steps, which are called at once."""
         self._called += [_Called(step, self._turn) for step in steps]
         self._set_timer()
 
     def close(self) -> None:
-        """Calls no step any more; once more is fine."""
+        """Stops all calls; may be called again."""
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -94,7 +94,7 @@ class Runner:
                 one.forget()
 
     def look(self) -> None:
-        """Calls the steps that are due by now: their clock has been moved."""
+        """Runs the due steps after a test has moved their clock."""
         self._turn()
 
     def _ring(self) -> None:
@@ -102,10 +102,10 @@ class Runner:
         self._turn()
 
     def _turn(self, _: object = None) -> None:
-        """Calls every step that is due: its time has come, or its mark rose."""
+        """Calls every step whose time has come or whose mark has risen."""
         now = Now(self._clock.monotonic_ms(), self._clock.wall_ms())
         for one in [one for one in self._called if one.is_due(now.monotonic_ms)]:
-            if not self._is_closed:  # A step before it may have failed the store.
+            if not self._is_closed:  # An earlier step may have failed the store.
                 self._call(one, now)
         if not self._is_closed:
             self._set_timer()
@@ -134,7 +134,7 @@ class Runner:
         if at_ms is None:
             return
         assert self._timer is None
-        assert not self._is_closed, "a step would be called again"
+        assert not self._is_closed, "timer of a closed runner"
         left_ms = at_ms - self._clock.monotonic_ms()
         self._timer_at_ms = at_ms
         if left_ms > 0:
@@ -144,7 +144,7 @@ class Runner:
 
 
 class Pause:
-    """A mark that rises so long after it was asked for, by the loop's own time."""
+    """A mark that rises a number of seconds after the request, by the loop's time."""
 
     __slots__ = ("_seconds",)
 
@@ -152,7 +152,7 @@ class Pause:
         self._seconds = seconds
 
     def reached(self, _: int) -> "asyncio.Future[bool]":
-        """Returns a future that is done when the pause is over."""
+        """Returns a future that is done after the pause."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[bool] = loop.create_future()
         timer = loop.call_later(self._seconds, _rise, future)

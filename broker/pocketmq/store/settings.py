@@ -1,4 +1,4 @@
-"""Settings of a store at opening; RocketMQ's defaults unless a reason is given."""
+"""Settings of a store; the defaults are RocketMQ's unless a reason is given."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,19 +7,19 @@ from typing import Final
 from pocketmq.model.store_shape import StoreShape
 
 FLUSH_SYNC: Final = "sync"
-"""Answer after fdatasync; consumers see durable records."""
+"""Acknowledge after fdatasync; consumers see only durable records."""
 PAGE_SIZE: Final = 4096
 """Unit of the settings in pages."""
 FLUSH_ASYNC: Final = "async"
-"""Answer when the record is in the log; flush by timer."""
+"""Acknowledge once the record is in the log; flush periodically."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoreSettings(StoreShape):
     """The shape and the policies of one store.
 
-    The shape holds for a new store; an existing one keeps its own unless the field is in
-    `explicit`. Extension units of an existing store are read in any case.
+    The shape applies to a new store. An existing store keeps its shape, except for fields in
+    `explicit`. Existing extension units are always read.
     """
 
     directory: Path
@@ -33,31 +33,31 @@ class StoreSettings(StoreShape):
     view_flush_interval_ms: int = 1_000
     view_flush_least_pages: int = 2
     view_flush_thorough_interval_ms: int = 10_000
-    """RocketMQ: 60 s; sooner here, as it bounds the records to dispatch again after a crash."""
+    """RocketMQ's is 60 s; a shorter one limits the records to dispatch again after a crash."""
     busy_timeout_ms: int = 1_000
     transient_pool: bool = False
-    """Append to locked memory and write it to the file in larger pieces; async flush only."""
+    """Append to locked memory, which is written to files in larger pieces; async flush only."""
     transient_pool_file_count: int = 5
     commit_interval_ms: int = 200
     commit_least_pages: int = 4
     commit_thorough_interval_ms: int = 200
     warm_files: bool = False
-    """Touch and lock the pages of the next commit-log file before it is written to."""
+    """Touch and lock the pages of the next commit-log file before it is used."""
     open_queue_files_max: int = 16_384
-    """Consume-queue files kept open; the least used is closed for the next one. Never more than
-    half of what the process may open."""
+    """Most open consume-queue files, at most half of the process's limit; the least recently used
+    file is closed for the next one."""
     reserve_size_bytes: int = 16 * 1024 * 1024
-    """Set aside for the day the disk is full (store/write/allocation.py); never more than one
-    commit-log file."""
+    """Disk space reserved for a full disk (store/write/allocation.py); at most one commit-log
+    file."""
     timer_log_file_size_bytes: int = 100 * 1024 * 1024
     timer_slot_count: int = 1_209_600
-    """Slots of the timer's wheel, as RocketMQ has them; another number is for tests."""
+    """Slots of the timer wheel, as in RocketMQ; other numbers are for tests."""
     accept_damage: bool = False
-    """Give up durable records that are damaged or gone, and continue without them."""
+    """Abandon durable records that are damaged or missing, and continue without them."""
     explicit: frozenset[str] = frozenset()
-    """Names of fields that an operator set."""
+    """Names of the fields that the operator set."""
 
     @property
     def is_sync(self) -> bool:
-        """Whether a put is answered only when it is on disk."""
+        """Whether a put is acknowledged only once it is on disk."""
         return self.flush == FLUSH_SYNC

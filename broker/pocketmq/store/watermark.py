@@ -1,9 +1,10 @@
-"""A number that only grows, and the callers that wait until it reaches theirs.
+"""A number that only grows, and callers that wait for a value.
 
-Producers await the disk, consumers a message, a drain the dispatch: all `await mark.reached(n)`.
-Waiting costs one future on a heap; a value already reached costs nothing. A queue's mark exists
-only while a caller may wait on it: a million queues once polled cost nothing.
-Source: takes the place of GroupCommitService, WaitNotifyObject, PullRequestHoldService,
+Producers wait for the disk, consumers for a message, a drain for dispatch: all with `await
+mark.reached(n)`. Waiting costs one future on a heap. A queue's mark exists only while a caller may
+wait on it, so that a million queues polled once cost nothing.
+
+Source: replaces GroupCommitService, WaitNotifyObject, PullRequestHoldService,
 NotifyMessageArrivingListener.
 """
 
@@ -15,7 +16,7 @@ from typing import Final
 from pocketmq.model.message import QueueKey
 
 FORGET_ABOVE: Final = 4_096
-"""Marks of queues with which those without waiters are forgotten."""
+"""Number of queue marks above which marks without waiters are dropped."""
 
 
 class Watermark:
@@ -31,13 +32,13 @@ class Watermark:
 
     @property
     def waiter_count(self) -> int:
-        """Waiters not served yet, with those that gave up until the next sweep."""
+        """Number of waiters, including cancelled ones until the next sweep."""
         return len(self._heap)
 
     def reached(self, value: int, deadline_ms: int = 0) -> asyncio.Future[bool]:
-        """Returns a future: True once the mark is at `value` or above, False when released.
+        """Returns a future: True once the mark is at `value` or above, False if released.
 
-        Cancelling the future is fine. With a deadline, `sweep` releases it when that has passed.
+        The caller may cancel the future. `sweep` releases it after its deadline.
         """
         future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         if self.value >= value:
@@ -49,7 +50,7 @@ class Watermark:
         return future
 
     def advance(self, value: int) -> None:
-        """Raises the mark and serves all waiters up to it."""
+        """Raises the mark and resumes all waiters for values up to it."""
         if value <= self.value:
             return
         self.value = value
@@ -62,26 +63,26 @@ class Watermark:
         assert lowest > value
 
     def release(self) -> None:
-        """Sends every waiter away with False."""
+        """Resumes every waiter with False."""
         for _, _, future, _ in self._heap:
             if not future.done():
                 future.set_result(False)
         self._heap.clear()
 
     def close(self) -> None:
-        """Sends every waiter away, now and from now on."""
+        """Resumes present and later waiters with False."""
         self._is_closed = True
         self.release()
 
     def fail(self, error: BaseException) -> None:
-        """Sends every waiter away with an error."""
+        """Resumes every waiter with an error."""
         for _, _, future, _ in self._heap:
             if not future.done():
                 future.set_exception(error)
         self._heap.clear()
 
     def sweep(self, now_ms: int) -> None:
-        """Releases waiters whose deadline has passed and drops those that gave up."""
+        """Releases waiters whose deadline has passed, and drops cancelled ones."""
         kept = []
         for waiter in self._heap:
             future, deadline_ms = waiter[2], waiter[3]
@@ -97,10 +98,10 @@ class Watermark:
 
 
 class Arrivals:
-    """Watermarks by queue; each holds the queue's max offset.
+    """Watermarks by queue, with the queue's max offset as value.
 
-    forget_above   number of marks at which those without waiters are dropped; then it is twice
-                   the number kept, if that is more, so that many waiters do not make it scan always
+    forget_above   number of marks at which marks without waiters are dropped; afterwards at least
+                   twice the number kept, so that scans are rare with many waiters
     """
 
     __slots__ = ("_forget_above", "_forget_at", "_is_closed", "_marks")
@@ -112,11 +113,11 @@ class Arrivals:
 
     @property
     def has_marks(self) -> bool:
-        """Whether a caller may wait for a queue."""
+        """Whether there are marks on which callers may wait."""
         return bool(self._marks)
 
     def mark(self, key: QueueKey, max_offset: int) -> Watermark:
-        """Returns the mark of a queue whose max offset is known."""
+        """Returns the mark of a queue, raised to its max offset."""
         mark = self._marks.get(key)
         if mark is None:
             if len(self._marks) >= self._forget_at:
@@ -138,13 +139,13 @@ class Arrivals:
         self._forget_at = max(self._forget_above, 2 * len(kept))
 
     def advance(self, key: QueueKey, max_offset: int) -> None:
-        """Notifies waiters of this queue that it grew."""
+        """Raises the mark of a queue, if there is one."""
         mark = self._marks.get(key)
         if mark is not None:
             mark.advance(max_offset)
 
     def release(self) -> None:
-        """Ends all waits, and all later ones at once."""
+        """Ends all present and later waits."""
         self._is_closed = True
         for mark in self._marks.values():
             mark.close()

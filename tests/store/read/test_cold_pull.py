@@ -110,8 +110,8 @@ def overwrite(store: TalkingStore, queue_offset: int, position: int, content: by
         (36, b"\0\0\0\x10", "leaves its file|its lengths disagree"),
         (84, b"\xff", "negative body length"),
         (4, b"\xdb", "is none of a record"),
-        (12, b"\1", "another record lies there: 'orders' 16777216 at 30"),
-        (100, b"O", "another record lies there: 'Orders' 0 at 30"),
+        (12, b"\1", "another record is there: 'orders' 16777216 at 30"),
+        (100, b"O", "another record is there: 'Orders' 0 at 30"),
     ],
 )
 async def test_one_damaged_record_costs_that_record_and_is_named(

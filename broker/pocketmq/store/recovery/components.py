@@ -1,7 +1,7 @@
-"""The structures of one store, built together behind its lock, and closed together.
+"""The components of one store, built together under its lock, and closed together.
 
-Built, none has looked at its files: a start (store/recovery/start.py) loads them and makes them
-agree.
+Building does not read the files: a start (store/recovery/start.py) loads the components and makes
+them consistent.
 """
 
 import logging
@@ -50,14 +50,14 @@ from pocketmq.store.recovery.geometry import fit_to_disk
 from pocketmq.store.settings import FLUSH_SYNC, StoreSettings
 
 LOG_FILES_OPEN_MAX: Final = 64
-"""Commit-log files mapped at once; old ones are read without a map, or one after the other."""
+"""Most commit-log files mapped at once; readers of old files need no map, or one file at a time."""
 logger = logging.getLogger(__name__)
 
 
 def _transient_pool(settings: StoreSettings, disk: Disk) -> TransientPool | None:
-    """Returns the pool a store is to have.
+    """Returns the transient pool of a store, None if it is not set.
 
-    Errors   IllegalConfig: acknowledged messages in sync mode are on disk, not in a buffer
+    Errors   IllegalConfig: in sync mode, acknowledged messages must be on disk
     """
     if not settings.transient_pool:
         return None
@@ -82,7 +82,7 @@ def _views(
     batch_topics: frozenset[str],
     bitmap_of: Callable[[str, int, int], bytes] = no_bitmap,
 ) -> tuple[ConsumeQueueTable, HashIndex]:
-    """Returns queues and index, not loaded yet."""
+    """Returns consume queues and index, which are not loaded yet."""
     root = settings.directory
     queues = ConsumeQueueTable(
         disk,
@@ -109,9 +109,9 @@ def _views(
 
 
 def _filter_bits(settings: StoreSettings, disk: Disk) -> FilterBits:
-    """Returns the subscriptions that units of the extension have bits for.
+    """Returns the subscriptions that have bits in extension units.
 
-    They are RocketMQ's to change; here they are read at the start, and stay as they are.
+    RocketMQ writes them. PocketMQ reads them once at start, and does not change them.
     """
     path = settings.directory / CONFIG_DIRECTORY / SUBSCRIPTIONS_FILE
     if not settings.consume_queue_extension or not disk.exists(path):
@@ -137,7 +137,7 @@ class StoreComponents:
     ) -> None:
         self.disk = disk
         self.directory = StoreDirectory(disk, settings.directory)
-        # A log that our own mark misses is damaged; where that is void a start asks once more.
+        # With a mark, a missing log is damage. `look` of the start checks whether it is valid.
         is_marked = disk.exists(self.directory.own_directory / MARK_FILE)
         check_understood(disk, settings.directory, may_lack_log=is_marked)
         self.directory.acquire()
@@ -150,15 +150,15 @@ class StoreComponents:
     def _build(self, settings: StoreSettings, disk: Disk, removed: Mapping[QueueKey, int]) -> None:
         root, own = settings.directory, self.directory.own_directory
         self.was_aborted = self.directory.was_aborted()
-        """Whether the abort mark was there."""
+        """Whether the abort mark existed."""
         self.manifest_file = ManifestFile(disk, own)
         self.manifest: StoreManifest | None = self.manifest_file.read()
         self.settings = settings = fit_to_disk(settings, self.manifest, disk)
         self.made_here = self.manifest is None or self.manifest.made_here
-        """Whether this broker began the store; without a manifest, known once its log is loaded."""
+        """Whether PocketMQ created the store; without a manifest, set once the log is loaded."""
         self.levels = settings.levels
         self.left_over = NOTHING_LEFT_OVER
-        """Records that belong to no queue any more, known once it matters."""
+        """Records of deleted topics, set before queues are rebuilt."""
         self.log_files = OpenFiles(LOG_FILES_OPEN_MAX)
         self.log = CommitLog(
             disk,
@@ -172,7 +172,7 @@ class StoreComponents:
         self.filter_bits = _filter_bits(settings, disk)
         self.queue_files = OpenFiles(min(settings.open_queue_files_max, disk.open_files_max() // 2))
         self.batch_topics = batch_topics(disk, root)
-        """Topics of which no queue is made here."""
+        """Topics of RocketMQ's batch queues, for which no consume queue is built."""
         self.queues, self.index = _views(
             settings, disk, self.queue_files, removed, self.batch_topics, self._bitmap_of
         )
@@ -181,16 +181,16 @@ class StoreComponents:
         self.ends = QueueEnds(disk, own)
 
     def _bitmap_of(self, topic: str, physical_offset: int, size: int) -> bytes:
-        """Returns the bitmap of a record, b"" where its topic has no subscriptions."""
+        """Returns the filter bitmap of a record, b"" if its topic has no subscriptions."""
         if not self.filter_bits.has(topic):
             return b""
         return self.filter_bits.bitmap(topic, self.log.read(physical_offset, size))
 
     def check_views(self) -> None:
-        """Raises the errors of loading the views, and changes nothing.
+        """Loads the views read-only, to raise their errors before anything is changed.
 
         Errors   NotAStore, WrongFileSize, ReadFailed
-        Cost     a look at every file's name and at the end of every queue
+        Cost     listing all files, and reading the end of every queue
         """
         keeper = OpenFiles(LOG_FILES_OPEN_MAX)
         views = _views(self.settings, self.disk, keeper, NONE_REMOVED, self.batch_topics)
@@ -201,7 +201,7 @@ class StoreComponents:
             close_all(view.close for view in views)
 
     def written_styles(self) -> tuple[StyleSpans, str | None]:
-        """Returns the styles that the index there is shows (log/index_style.py)."""
+        """Returns the styles of the keys in the existing index (log/index_style.py)."""
         return written_styles(
             self.disk,
             self.settings.directory,
@@ -210,7 +210,7 @@ class StoreComponents:
         )
 
     def distrust(self, physical_offset: int) -> None:
-        """Distrusts units from an offset on after a crash; they are not built again yet."""
+        """Records that units from a physical offset on have to be rebuilt after a crash."""
         before = self.checkpoint.values
         values = before._replace(logics_physical_offset=physical_offset)
         if self.mark.valid_upto(encode_checkpoint(before)) is not None:
@@ -219,9 +219,9 @@ class StoreComponents:
         self.checkpoint.save(values)
 
     def was_left_in_order(self, mark: int | None) -> bool:
-        """Returns whether the last life ended in order; its abort mark may be there still.
+        """Returns whether the last run ended in order, even if its abort mark still exists.
 
-        mark   the flushed offset, None without a valid one
+        mark   flushed offset, None without a valid mark
         """
         closed = self.manifest.closed if self.manifest is not None else None
         if not self.was_aborted or closed is None:
@@ -231,7 +231,7 @@ class StoreComponents:
 
     @property
     def listed_at_stop(self) -> ClosedState:
-        """The list of the last orderly stop, of a store that has one."""
+        """The list of the last orderly stop; only if the manifest has one."""
         assert self.manifest is not None
         assert self.manifest.closed is not None
         return self.manifest.closed
@@ -242,7 +242,7 @@ class StoreComponents:
         return self.disk.exists(self.own_directory / LEFT_OVER_FILE)
 
     def find_left_over(self, upto: int) -> None:
-        """Finds records of deleted topics, before queues are built from the log."""
+        """Finds records of deleted topics, before queues are rebuilt from the log."""
         closed = self.manifest.closed if self.manifest is not None else None
         known = closed.queues if closed is not None else ()
         self.left_over = find_left_over(
@@ -277,11 +277,11 @@ class StoreComponents:
 
     @property
     def own_directory(self) -> Path:
-        """Directory of files that RocketMQ does not know."""
+        """Directory of PocketMQ's own files."""
         return self.directory.own_directory
 
     def close(self) -> None:
-        """Unmaps all files and gives the lock back."""
+        """Unmaps all files and releases the lock."""
         pool = [] if self.log.pool is None else [self.log.pool.close]
         views, small = (self.index, self.queues), (self.checkpoint, self.mark)
         close_all(

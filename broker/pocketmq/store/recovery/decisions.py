@@ -1,14 +1,13 @@
 """Decides a start's actions on log and views: two pure tables over observations.
 
-docs/howto/recovering.md shows the table of the log, ARCHITECTURE.md ("The order of a start") that
-of the views.
+The table of the log is in docs/howto/recovering.md, the table of the views in ARCHITECTURE.md ("The
+order of a start").
 
-DAMAGED: durable bytes are damaged or gone. The log stays unchanged, sends are refused, and every
-sound record is served. With `accept_damage` the start quarantines holes and gives up lost records.
-
-Damage at or behind the mark was never acknowledged as durable, so the log is cut there. Without a
-valid mark (another broker wrote here), a torn tail differs from damage only by sound records behind
-it. RocketMQ cuts there and loses them.
+DAMAGED: durable bytes are damaged or missing. The log stays unchanged, sends are refused, and every
+valid record is served. With `accept_damage` the start quarantines holes and abandons lost records.
+Bytes at or after the mark were never acknowledged as durable, so the log is cut at damage there.
+Without a valid mark (RocketMQ wrote last), valid records after damage distinguish it from a torn
+tail. RocketMQ cuts the log at such damage and loses them.
 
 Views are trusted up to some offset and dispatched again from there. An incomplete view is removed
 and rebuilt from the log's minimum.
@@ -36,9 +35,10 @@ class LogDecision(Enum):
 class Observation:
     """Observations of the log walk and of loading the views.
 
-    mark is the flushed offset, None without a valid one; view_offsets are the views' marks;
-    has_holes: sound records follow damage; is_short: without a mark, queues lead to records
-    behind the end that were durable.
+    mark           flushed offset, None without a valid mark
+    view_offsets   durable offsets of the views
+    has_holes      valid records follow damage
+    is_short       without a mark: queues refer to durable records after the end
     """
 
     has_log: bool
@@ -53,14 +53,14 @@ class Observation:
 
 @dataclass(frozen=True)
 class Plan:
-    """The row of the table that applies, and its outcome."""
+    """The row of the log's table that applies."""
 
     label: str
     log: LogDecision
 
 
 def decide(seen: Observation) -> Plan:
-    """Returns the row for the observations of the log; pure."""
+    """Returns the row for observations of the log; pure."""
     if not seen.has_log and not seen.mark:
         return Plan("@no_log", LogDecision.KEEP)
     is_bad = seen.scan_end is not ScanEnd.END_OF_DATA
@@ -95,9 +95,9 @@ class Compared(Enum):
 class ViewObservation:
     """Contents of the small files of a store.
 
-    was_aborted   the last life did not end in order
-    mark          the flushed offset, None without a valid one: another broker wrote here last
-    is_listed     the views were listed at a stop, and the checkpoint is that of the list
+    was_aborted   the last run did not end in order
+    mark          flushed offset, None without a valid mark: RocketMQ wrote last
+    is_listed     the manifest lists the views, and was written with this checkpoint
     """
 
     was_aborted: bool
@@ -108,13 +108,13 @@ class ViewObservation:
 
 @dataclass(frozen=True)
 class ViewPlan:
-    """The row of the table that applies, and its outcome.
+    """The row of the views' table that applies.
 
-    units_upto    queue files whose units lead below are not read
-    takes_ends    ends of queues are those of their table
-    believed_upto units and index entries of records below are believed, None: all
-    sealed_time   index files that end later are not believed, ms; None: by their offsets alone
-    may_wait      a running store may save the findings of a start, where they are many
+    units_upto      queue files are not read if their units refer below this offset
+    takes_ends      queue ends are read from their table
+    believed_upto   units and index entries of records below are trusted, None: all
+    sealed_time     index files that end later are not trusted, ms; None: no limit by time
+    may_wait        many findings may be saved later, by the running store
     """
 
     label: str
@@ -127,12 +127,12 @@ class ViewPlan:
 
     @property
     def below(self) -> int:
-        """Physical offset below which views are believed."""
+        """Physical offset below which views are trusted."""
         return OFFSET_MAX if self.believed_upto is None else self.believed_upto
 
 
 def decide_views(seen: ViewObservation) -> ViewPlan:
-    """Returns the row for the observations of the views; pure."""
+    """Returns the row for observations of the views; pure."""
     is_ours, durable = seen.mark is not None, seen.checkpoint.logics_physical_offset
     if not seen.was_aborted:
         compared = Compared.LIST if seen.is_listed else Compared.LOG

@@ -1,7 +1,7 @@
-"""Which sizes an existing store has: as set, as in `pocketmq/store.json`, as its files show.
+"""Determines file sizes of a store from settings, `pocketmq/store.json` or its files.
 
-Sizes that no source states are those of the settings, as for a new store. The style of the index
-is found out later, when the log can be read (log/index_style.py).
+A size without a source has its default, as in a new store. The index style is determined later,
+when the log can be read (log/index_style.py).
 """
 
 from dataclasses import replace
@@ -22,16 +22,16 @@ _NAMES: Final = (
     (_SLOTS, "maxHashSlotNum"),
     (_ENTRIES, "maxIndexNum"),
 )
-"""Sizes that are shown by views alone."""
+"""(field, RocketMQ's name) of sizes that only files of the views show."""
 
 
 def fit_to_disk(
     settings: StoreSettings, manifest: StoreManifest | None, disk: Disk
 ) -> StoreSettings:
-    """Returns the settings with the shape that the store on disk has.
+    """Returns the settings with the shape of the store on disk.
 
     Errors   UnknownGeometry
-    Cost     reads index files only where neither settings nor manifest state their geometry
+    Cost     reads index files only if neither settings nor manifest contain their geometry
     """
     known: dict[str, Any] = {}
     if manifest is not None:
@@ -47,9 +47,9 @@ def fit_to_disk(
 def unshown(
     settings: StoreSettings, manifest: StoreManifest | None, disk: Disk
 ) -> list[tuple[str, int]]:
-    """Returns (RocketMQ's name, value) of sizes of another broker's store that are only assumed.
+    """Returns (RocketMQ's name, value) of assumed sizes of a store that RocketMQ wrote.
 
-    Neither an operator nor a file of the store states them.
+    A size is assumed if neither the settings nor a file of the store contain it.
     """
     found = _found_sizes(settings, disk) if manifest is None else {}
     if "commit_log_file_size_bytes" not in found:
@@ -59,7 +59,7 @@ def unshown(
 
 
 def _shown_levels(settings: StoreSettings, known: dict[str, Any], disk: Disk) -> str:
-    """Returns the delay levels that the schedule topic's units show, else those of the settings."""
+    """Returns the delay levels by the schedule topic's units, else by the settings."""
     log_file_bytes = known.get("commit_log_file_size_bytes", settings.commit_log_file_size_bytes)
     stated = settings.delay_levels or DEFAULT_DELAY_LEVELS
     levels = written_levels(disk, settings.directory, stated, log_file_bytes=log_file_bytes)
@@ -67,7 +67,7 @@ def _shown_levels(settings: StoreSettings, known: dict[str, Any], disk: Disk) ->
 
 
 def _found_sizes(settings: StoreSettings, disk: Disk) -> dict[str, Any]:
-    """Returns the sizes that the files themselves show, by name."""
+    """Returns the sizes by field name that the files show."""
     found = shown_sizes(disk, settings.directory)
     geometry = shown_geometry(disk, settings.directory, settings, settings.explicit)
     if geometry is not None:

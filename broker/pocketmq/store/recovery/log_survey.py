@@ -1,10 +1,10 @@
-"""Walks the log to its end, over damage with sound records behind it.
+"""Walks the log to its end, across damage that valid records follow.
 
-    ──sound──┤ hole ├──sound──┤ hole … file's end ┤├── next file, sound ──┤ tail: torn, bad, zeros
+    ──valid──┤ hole ├──valid──┤ hole … file's end ┤├── next file, valid ──┤ tail: torn, bad, zeros
                                                                           ^ end
 
-`Known` limits which damage is walked over. Above the flushed mark nothing was acknowledged as
-durable, so records behind damage there are no part of the log.
+The walk crosses only damage below `Known.upto`. Records above the flushed mark were never
+acknowledged as durable, so the first damage there ends the log.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -22,16 +22,16 @@ from pocketmq.walk.reader import Chunk, LogReader, Stop
 from pocketmq.walk.source import LogSource
 
 CHUNK_SIZE: Final = 4 * 1024 * 1024
-"""Bytes read at once."""
+"""Bytes of one read."""
 _UNWRITTEN: Final = Stop(ScanEnd.TORN, 0, "zeros in its topic or properties")
 
 
 class Known(NamedTuple):
-    """Up to where the log must hold records.
+    """The known extent of the log.
 
-    mark       flushed offset, None without a valid one
-    view_end   where views end that an orderly stop of another broker left, None after a crash:
-               records behind it were given up by that broker
+    mark       flushed offset, None without a valid mark
+    view_end   end of the views after an orderly stop of RocketMQ, which abandoned later records;
+               None after a crash
     """
 
     mark: int | None
@@ -39,7 +39,7 @@ class Known(NamedTuple):
 
     @property
     def upto(self) -> int | None:
-        """Offset from which on damage ends the log, None: wherever no sound record follows."""
+        """Physical offset from which on damage ends the log, None: if no valid record follows."""
         return self.mark if self.mark is not None else self.view_end
 
 
@@ -47,9 +47,9 @@ class Known(NamedTuple):
 class Survey:
     """Result of the walk.
 
-    end, scan_end     where sound records end, and why they do
-    holes             damage with sound records behind it, one for each file it is in
-    last_record, last_time   start and store time (ms) of the last sound record
+    end, scan_end            end of valid records, and its cause
+    holes                    damage that valid records follow, one hole per file
+    last_record, last_time   physical offset and store time (ms) of the last valid record
     """
 
     end: int
@@ -62,12 +62,12 @@ class Survey:
 
     @property
     def is_torn(self) -> bool:
-        """Whether bytes that are no sound record follow the end."""
+        """Whether invalid bytes follow the end."""
         return self.scan_end is not ScanEnd.END_OF_DATA
 
 
 def log_sources(log: CommitLog, disk: Disk, begin: int) -> Iterator[LogSource]:
-    """Yields the files of a log from the one with an offset on, as walks read them."""
+    """Yields the sources for a walk, from the file that contains `begin` on."""
     file = log.files.file_at(max(begin, log.min_offset))
     while file is not None:
         read_into = partial(disk.read_into, file.descriptor)
@@ -80,12 +80,13 @@ def survey_log(
     log: CommitLog, disk: Disk, begin: int, known: Known, *, crc: bool,
     chunk_size: int = CHUNK_SIZE, take: Callable[[Chunk], object] | None = None,
 ) -> Generator[float, None, Survey]:  # fmt: skip
-    """Walks from a record start to the end of sound records, yielding the share done.
+    """Walks from a record start to the end of valid records, yielding the share done.
 
-    take     is given every chunk of sound records up to the first damage: of the last one, not all
-             may be of the log
-    Cost     about 0.3 µs a record, with `crc` that of their bodies too; a search of the rest of a
-             file where it is damaged, some 0.2 s a GiB
+    crc      verifies the CRC of each body
+    take     called with each chunk of valid records before the first damage; the last chunk may
+             contain records after the log's end
+    Cost     about 0.3 µs a record, plus its CRC; after damage a search of the rest of the file, at
+             some 0.2 s per GiB
     """
     found = Survey(max(begin, log.min_offset))
     upto = OFFSET_MAX if known.upto is None else known.upto
@@ -109,12 +110,13 @@ def survey_log(
 
 
 def _take_last(found: Survey, chunk: Chunk, mark: int | None) -> bool:
-    """Takes the records of a chunk up to the first behind the mark that lacks its last pages.
+    """Extends the result by a chunk, up to the first record after the mark with a lost page.
 
-    No such record is known to be durable. Its CRC is that of its body; a page lost behind it leaves
-    zeros in topic or properties, where this broker writes none.
-    Returns  whether there is none
-    Cost     about 0.1 µs a record behind the mark
+    The CRC covers the body only. A lost page after it leaves zeros in topic or properties, where
+    PocketMQ writes none. Records before the mark are durable and have no lost page.
+
+    Returns  whether no page is lost
+    Cost     about 0.1 µs a record after the mark
     """
     heads, buffer = chunk.heads, chunk.buffer
     count = len(heads)
@@ -133,7 +135,7 @@ def _take_last(found: Survey, chunk: Chunk, mark: int | None) -> bool:
 
 
 def _ended(found: Survey, damage: list[tuple[Hole, Stop]]) -> Survey:
-    """Distinguishes holes from the end of the log: the first damage behind the last record."""
+    """Separates holes from the damage after the last record, which ends the log."""
     found.holes = [hole for hole, _ in damage if hole.begin < found.end]
     for hole, stop in damage[len(found.holes) : len(found.holes) + 1]:
         found.end, found.scan_end = hole.begin, stop.kind
@@ -142,7 +144,7 @@ def _ended(found: Survey, damage: list[tuple[Hole, Stop]]) -> Survey:
 
 
 def stretches(holes: Sequence[Hole], begin: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yields the stretches between holes in [begin, end), as [lower, upper) of the log."""
+    """Yields the ranges [lower, upper) between the holes in [begin, end)."""
     for hole in holes:
         if begin < min(hole.begin, end):
             yield begin, min(hole.begin, end)

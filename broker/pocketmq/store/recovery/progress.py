@@ -1,9 +1,9 @@
-"""The phase of a start, and the time of each phase.
+"""The phase of a start, and the duration of each phase.
 
-load        finds and maps files, drops incomplete ones
-scan        searches the log's end
-dispatch    gives queues and index the records they lack
-settle      reads tables, makes everything durable
+load        finds and maps files, removes incomplete ones
+scan        finds the log's end
+dispatch    dispatches the records that queues and index lack
+settle      reads tables, syncs all files
 """
 
 from time import perf_counter
@@ -18,7 +18,7 @@ RECOVERING: Final = "recovering"
 
 
 class Starting:
-    """One start, as it looks from outside: for health and metrics, before there is a store."""
+    """State of one start for health and metrics, while the store is not open yet."""
 
     __slots__ = (
         "_begun", "_clock", "_phase", "progress", "seconds", "since_ms", "state", "stats",
@@ -32,12 +32,12 @@ class Starting:
         self.state = STARTING
         """STARTING, or RECOVERING once the store is locked."""
         self.since_ms = clock.wall_ms()
-        """Since when it is in its state, wall time."""
+        """Wall time at which the state began, ms."""
         self.seconds: dict[LabelValues, float] = {(phase,): 0.0 for phase in PHASES}
         self.progress = 0.0
         """Share of recovery that is done, 0 to 1."""
         self.truncated_bytes = 0
-        """Bytes behind the last sound record that were zeroed."""
+        """Bytes after the last valid record that were zeroed."""
         self.stats: list[Stat] = [
             Gauge(
                 "pocketmq_recovery_seconds",
@@ -58,18 +58,18 @@ class Starting:
         ]
 
     def recover(self) -> None:
-        """The store is locked, and recovery begins."""
+        """Enters RECOVERING: the store is locked."""
         assert self.state == STARTING
         self.state, self.since_ms = RECOVERING, self._clock.wall_ms()
 
     def enter(self, phase: str) -> None:
-        """Begins a phase; the one before ends."""
+        """Ends the present phase and begins the next."""
         now = perf_counter()
         if self._phase:
             self.seconds[self._phase,] += now - self._begun
         self._phase, self._begun = phase, now
 
     def end(self) -> None:
-        """Recovery is over."""
+        """Ends the last phase."""
         self.enter("")
         self.progress = 1.0

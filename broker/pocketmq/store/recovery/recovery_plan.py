@@ -1,8 +1,8 @@
-"""Makes log and views agree, by the tables of store/recovery/decisions.py.
+"""Makes log and views consistent, by the tables of store/recovery/decisions.py.
 
-    walk the log to its end ─► decide ─► cut, quarantine or refuse ─► give views missing records
+    walk the log to its end ─► decide ─► cut, quarantine or refuse ─► dispatch missing records
 
-Views are cut before the log is changed: none may refer to bytes that are no message any more.
+Views are cut before the log is changed, so that no unit refers to removed records.
 Source: CommitLog.recoverNormally, recoverAbnormally; DefaultMessageStore.recover.
 """
 
@@ -38,9 +38,9 @@ def fill_holes(
 ) -> list[Hole]:
     """Replaces damage with filler records; returns the replaced ranges.
 
-    Shape    holes are in log order; each is replaced whole, a short one with the record behind it
-    time_ms  store time of the fillers: not later than that of any record behind
-    Errors   DiskFull, AllocationFailed, FsyncFailed: the next start goes on
+    Shape    holes are in log order; a hole too short for a filler is extended by the next records
+    time_ms  store time of the fillers: not later than that of any later record
+    Errors   DiskFull, AllocationFailed, FsyncFailed: the next start continues
     """
     quarantine = new_quarantine(disk, store, now_ms)
     filled: list[Hole] = []
@@ -64,7 +64,7 @@ def fill_holes(
 
 
 def _widened(log: CommitLog, file: MappedFile, hole: Hole, least: int) -> int:
-    """Returns the end of a hole that a filler fits: a short one takes the next record along."""
+    """Returns the end of a hole, extended by the next records until a filler fits."""
     end, file_end = hole.end, file.base + file.size
     while end < file_end and end - hole.begin < least:
         end += log.record_size_at(end) or file_end - end
@@ -79,7 +79,7 @@ def _replacement(file: MappedFile, hole: Hole, end: int, style: Style) -> Iterab
 
 
 def _is_damaged_blank(file: MappedFile, position: int) -> bool:
-    """Returns whether at most a BLANK can have been there: zeros behind 8 other bytes."""
+    """Returns whether the hole can only be a BLANK: zeros after 8 other bytes."""
     if is_zero(file.view, position, min(position + BLANK_SIZE, file.size)):
         return False
     begins = range(position + BLANK_SIZE, file.size, _PIECE)
@@ -101,20 +101,20 @@ def _write(disk: Disk, file: MappedFile, begin: int, contents: Iterable[bytes]) 
 
 # -- the plan ----------------------------------------------------------------------------------
 WALK_BACK: Final = 16 * 1024 * 1024
-"""Largest extra distance for which a walk begins with the file it has to begin in: the records
-before are checked for damage again."""
+"""Distance from the start of a file up to which a walk begins there instead: it then checks the
+earlier records for damage again."""
 
 logger = logging.getLogger(__name__)
 
 
 class TrustedOffsets(NamedTuple):
-    """The offsets that a start trusts before it has looked at log and views.
+    """The offsets that a start trusts before it walks the log.
 
-    views          which units and index entries are believed
-    mark           the flushed offset, None without a valid one
-    from_min       a consume queue is missing something: build from the log's minimum
-    accept_damage  go on over damage
-    now_ms         wall time, for the name of a quarantine
+    views          trusted units and index entries
+    mark           flushed offset, None without a valid mark
+    from_min       a consume queue lacks units: rebuild from the log's minimum
+    accept_damage  continue despite damage
+    now_ms         wall time, for the name of the quarantine
     """
 
     views: ViewPlan
@@ -125,14 +125,15 @@ class TrustedOffsets(NamedTuple):
 
     @property
     def is_aborted(self) -> bool:
-        """Whether the last life did not end in order."""
+        """Whether the last run did not end in order."""
         return self.views.believed_upto is not None
 
 
 class StoreRecovery:
-    """Performs a plan on one store's structures; `steps` yields progress between bounded pieces.
+    """Recovers one store; `steps` yields the progress between bounded pieces.
 
-    distrust   is called before views are cut below the part a crash would believe, with where
+    distrust   called with a physical offset before views are cut there, below the offset that the
+               next start would trust after a crash
     """
 
     __slots__ = (
@@ -147,18 +148,18 @@ class StoreRecovery:
         self._distrust = distrust
         self.plan = Plan("@no_log", LogDecision.KEEP)
         self.damage: StoreDamaged | None = None
-        """Why the store takes no messages; None where it does."""
+        """Damage for which the store refuses messages, None without."""
         self.holes: list[Hole] = []
-        """Damage that the log has, with sound records behind it."""
+        """Damage in the log that valid records follow."""
         self.last_record = 0
-        """Start of the last sound record."""
+        """Physical offset of the last valid record."""
         self.last_time = 0
-        """Its store time, ms."""
+        """Store time of the last valid record, ms."""
 
     def steps(self, beliefs: TrustedOffsets) -> Iterator[float]:
-        """Recovers, yielding the share done (0..1).
+        """Recovers the store, yielding the share done (0..1).
 
-        Effects  at the outcome DAMAGED: `damage` is set, the log is as it was
+        Effects  for DAMAGED, `damage` is set and the log stays unchanged
         Errors   DiskFull, AllocationFailed, FsyncFailed while damage is quarantined
         """
         log = self._parts.log
@@ -174,7 +175,7 @@ class StoreRecovery:
         quick = BulkDispatch(self._parts, begin=begin)
         survey = yield from self._survey(marks, beliefs, quick)
         is_short = beliefs.mark is None and self._is_short(survey, beliefs)
-        # Where not one record can be read it may be no log at all: nothing is cut.
+        # If no record can be read, this may be no log: nothing is cut.
         is_unknown = is_short and survey.end == log.min_offset
         seen = Observation(
             has_log=bool(log.files.files),
@@ -187,7 +188,7 @@ class StoreRecovery:
             accept_damage=beliefs.accept_damage,
         )
         self.plan = decide(seen)
-        # Without a mark only the views show which records the log lost.
+        # Without a mark, only the views show which records the log lost.
         is_rebuilt = beliefs.is_aborted and beliefs.mark is not None
         if self.plan.log is LogDecision.DAMAGED:
             self._refuse(survey, beliefs.mark)
@@ -203,7 +204,7 @@ class StoreRecovery:
     def _survey(
         self, marks: tuple[int, int], beliefs: TrustedOffsets, quick: BulkDispatch
     ) -> Generator[float, None, Survey]:
-        """Walks the log to its end; collects missing records for the views."""
+        """Walks the log to its end, and collects records that the views lack."""
         log, begin = self._parts.log, self._begin_of_walk(quick.begin)
         view_end = max(marks) if not beliefs.is_aborted else None
 
@@ -221,14 +222,14 @@ class StoreRecovery:
         return survey
 
     def _complete(self, mark: int, end: int) -> int:
-        """Returns the log's end for a view that has the last record: its mark may be inside it."""
+        """Returns the log's end for a view that has the last record, else the view's mark."""
         return end if self.last_record < mark <= end else mark
 
     def _is_short(self, survey: Survey, beliefs: TrustedOffsets) -> bool:
-        """Returns whether another broker's log lacks records at its end that were durable.
+        """Returns whether a log that RocketMQ wrote lacks durable records at its end.
 
-        After a crash its checkpoint has the store time of the last one that was, and queues that
-        lead behind the end may equally lead to records that were never flushed.
+        After a crash, units may refer beyond the end to records that were never flushed. RocketMQ's
+        checkpoint then shows the store time of the last durable record.
         """
         if self._parts.queues.durable_offset <= survey.end:
             return False
@@ -236,7 +237,7 @@ class StoreRecovery:
         return not beliefs.is_aborted or self._time_before(survey.end) < durable_ms
 
     def _begin_of_walk(self, physical_offset: int) -> int:
-        """Returns where to begin so that a record is known to start there."""
+        """Returns the physical offset of a record or file at or before an offset."""
         position = physical_offset % self._parts.log.file_size_bytes
         if position > WALK_BACK and self._parts.log.record_size_at(physical_offset) is not None:
             return physical_offset
@@ -244,7 +245,7 @@ class StoreRecovery:
 
     # -- the log -------------------------------------------------------------------------------
     def _refuse(self, survey: Survey, mark: int | None) -> None:
-        """Serves the sound part, and sets the reason why sends are refused."""
+        """Serves the valid part of the log, and sets and logs the damage."""
         self._parts.log.serve_upto(survey.end)
         first = survey.holes[0] if survey.holes else None
         durable = self._parts.queues.durable_offset if mark is None else mark
@@ -270,7 +271,7 @@ class StoreRecovery:
             _report_damage(self.damage.path, survey.end, max(durable, survey.end), why)
 
     def _path_behind(self, begin: int, end: int) -> str:
-        """Returns which file of the log lacks something of [begin, end): the first that is gone."""
+        """Returns the path of the first missing file below `end`, else of the file at `begin`."""
         files = self._parts.log.files
         last = files.files[-1] if files.files else None
         if last is not None and end > last.base + last.size:
@@ -278,7 +279,7 @@ class StoreRecovery:
         return self._parts.log.place_of(begin)[0]
 
     def _count_behind(self, physical_offset: int) -> int:
-        """Returns how many units lead to records at or behind an offset."""
+        """Returns the number of units that refer to a physical offset or beyond."""
         return sum(
             queue.max_offset - queue.units.first_at_or_behind(physical_offset)
             for queue in self._parts.queues.queues.values()
@@ -286,7 +287,7 @@ class StoreRecovery:
         )
 
     def _end_log(self, survey: Survey, beliefs: TrustedOffsets, below: int) -> None:
-        """Makes the log end with its last sound record, and the views not reach beyond it."""
+        """Cuts log and views after the last valid record, and quarantines holes."""
         log, end = self._parts.log, survey.end
         if self.plan.label == "@ahead" and (count := self._count_behind(end)):
             logger.warning("views.ahead", extra={"physical_offset": end, "messages": count})
@@ -295,7 +296,7 @@ class StoreRecovery:
         if beliefs.is_aborted and upto < below:
             self._distrust(upto)
         self._cut_views(upto)
-        if survey.holes:  # Views first: none may lead to a record that is replaced.
+        if survey.holes:  # After the views are cut: no unit may refer to a replaced record.
             fill_holes(
                 log, self._parts.disk, self._parts.settings.directory, survey.holes,
                 time_ms=self._time_before(survey.holes[0].begin), now_ms=beliefs.now_ms,
@@ -305,14 +306,14 @@ class StoreRecovery:
             logger.warning("log.cut", extra={"physical_offset": end, "reason": survey.reason})
             self._progress.truncated_bytes = log.appended - end
         if survey.is_torn or beliefs.is_aborted:
-            log.truncate(end)  # A lost page may have left records behind it.
+            log.truncate(end)  # Records may exist after a lost page.
         else:
             log.adopt_end(end)
         assert log.appended == end
         self._cut_views(end)
 
     def _time_before(self, place: int) -> int:
-        """Returns the store time of the last record before a place, in its file; 0 without one."""
+        """Returns the store time of the last record before an offset in its file, 0 without one."""
         log = self._parts.log
         file = log.files.file_at(place - 1)
         last = None
@@ -326,7 +327,7 @@ class StoreRecovery:
         self._parts.index.truncate(physical_offset, self._parts.log.store_time_at)
 
     def _dispatch(self, end: int, quick: BulkDispatch, *, from_min: bool) -> Iterator[float]:
-        """Gives the views the missing records of the log below an offset."""
+        """Dispatches the records below `end` that the views lack."""
         parts = self._parts
         queues_from, index_from = parts.queues.durable_offset, parts.index.durable_offset
         if from_min:

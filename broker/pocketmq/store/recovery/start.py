@@ -1,7 +1,7 @@
-"""Runs a start step by step: `StoreStart.steps`; decisions.py has the rules.
+"""Starts a store step by step, by the rules of store/recovery/decisions.py.
 
-lock and build ─► load ─► views: trusted offsets ─► log: its end, and the action on it ─►
-views get missing records ─► the result is saved, for the next crash to start from
+lock and build ─► load ─► trusted offsets of the views ─► end of the log, and the action on it ─►
+dispatch of missing records ─► result saved for a start after the next crash
 """
 
 import logging
@@ -34,11 +34,12 @@ SEARCHED: Final = (
     COMMIT_LOG_DIRECTORY, CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY, TIMER_LOG_DIRECTORY,
     CONFIG_DIRECTORY,
 )  # fmt: skip
-"""Directories whose files a start checks, beside the store's own."""
+"""Subdirectories of the store in which a start looks for junk files."""
 
 
 def report_junk(disk: Disk, store: Path) -> None:
-    """Logs each file of a store that no broker wrote and that is safe to ignore.
+    """Logs each file that no broker wrote and that is safe to ignore.
+
 
     Cost     one listing of each directory
     """
@@ -49,19 +50,19 @@ def report_junk(disk: Disk, store: Path) -> None:
 
 # -- the start ---------------------------------------------------------------------------------
 RENEWED_MAX: Final = 64 * 1024 * 1024
-"""Bytes of the log that are flushed again after a crash without a mark; older ones are durable."""
+"""Bytes at the log's end that are flushed again after a crash without a mark."""
 
 VIEW_SIZES: Final = (
     "consume_queue_file_size_bytes", "consume_queue_extension_file_size_bytes",
     "index_slot_count", "index_entry_count_max",
 )  # fmt: skip
-"""Settings that decide how long the files of queues and index are."""
+"""Settings that determine the size of consume-queue and index files."""
 
 logger = logging.getLogger(__name__)
 
 
 class StoreStart:
-    """One start of a store that is locked and built; `recovery` keeps the findings."""
+    """One start of a locked store; `recovery` has the findings."""
 
     __slots__ = ("_has_looked", "_parts", "_progress", "recovery", "views")
 
@@ -71,12 +72,12 @@ class StoreStart:
         self._has_looked = False
         self.recovery = StoreRecovery(parts, progress, parts.distrust)
         self.views: ViewPlan | None = None
-        """The row of the table of views that applied."""
+        """The row of the views' table that applied."""
 
     def look(self) -> None:
-        """Reads the small files and finds the log; nothing is changed.
+        """Reads the small files and lists the log; changes nothing.
 
-        Errors   NotAStore, WrongFileSize, StoreGap, ReadFailed: the store stays as it is
+        Errors   NotAStore, WrongFileSize, StoreGap, ReadFailed
         """
         parts = self._parts
         self._progress.enter("load")
@@ -91,12 +92,12 @@ class StoreStart:
         self._has_looked = True
 
     def steps(self, now_ms: int) -> Iterator[float]:
-        """Loads everything and makes it agree, yielding the share done between bounded pieces.
+        """Loads and recovers the store, yielding the share done between bounded pieces.
 
-        Effects  where the log is damaged below its durable end, `recovery.damage` is set, and
-                 checkpoint, mark and manifest stay as they were
+        Effects  if the log is damaged below its durable end, `recovery.damage` is set, and
+                 checkpoint, mark and manifest stay unchanged
         Errors   NotAStore, WrongFileSize, StoreGap: nothing was changed;
-                 Corruption: a queue differs from its table, the next start reads all queues
+                 Corruption: a queue differs from its table; the next start reads all queues
         """
         try:
             yield from self._steps(now_ms)
@@ -124,7 +125,7 @@ class StoreStart:
         if self.recovery.damage is None:
             self._write_down(may_wait=views.may_wait and not from_min)
 
-    # -- the views as they were left -----------------------------------------------------------
+    # -- views of the last run -----------------------------------------------------------------
     def _observed(self, mark: int | None) -> ViewObservation:
         parts = self._parts
         values = parts.checkpoint.values
@@ -148,13 +149,13 @@ class StoreStart:
                 self._find_style()
 
     def _find_style(self) -> None:
-        """Continues in the style the index was written in last."""
+        """Sets the style of the index to that of its last entries."""
         parts, index = self._parts, self._parts.index
         index.style = parts.written_styles()[1] or index.style
         parts.settings = replace(parts.settings, index_style=index.style)
 
     def _drop_incomplete(self, plan: ViewPlan) -> bool:
-        """Removes incomplete views; returns whether queues are built from the log's minimum."""
+        """Removes incomplete views; returns whether queues are rebuilt from the log's minimum."""
         parts = self._parts
         log, queues, index = parts.log, parts.queues, parts.index
         queues.correct_min(log.min_offset)
@@ -187,10 +188,10 @@ class StoreStart:
 
     # -- findings for the next crash ------------------------------------------------------------
     def _write_down(self, *, may_wait: bool) -> None:
-        """Saves the findings, so that the next crash starts from there.
+        """Saves the findings for a start after the next crash.
 
-        Views are synced first: the checkpoint describes durable things only. Where many queues are
-        dirty, and the old checkpoint is still valid, a running store does both later.
+        Views are synced first, as the checkpoint describes only durable data. If many queues are
+        dirty and the old checkpoint is still valid, the running store syncs and saves later.
         """
         parts = self._parts
         log, queues, mark, ends = parts.log, parts.queues, parts.mark, parts.ends
@@ -217,13 +218,13 @@ class StoreStart:
                 ends.save(encode_checkpoint(values), ends.rows)
         mark.write(end, encode_checkpoint(values))
         mark.sync()
-        parts.checkpoint.save(values)  # Until here the mark's other half is valid.
+        parts.checkpoint.save(values)  # Before, the mark is valid by its other half.
         assert mark.valid_upto(parts.checkpoint.content) == end
         parts.write_manifest(None)
 
 
 def start_at_once(parts: StoreComponents, clock: Clock) -> StoreStart:
-    """Starts a store without a pause; blocks.
+    """Runs all steps of a start; blocks.
 
     Errors   those of `StoreStart.steps`
     """

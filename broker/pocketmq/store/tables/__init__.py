@@ -1,1 +1,1 @@
-"""Small tables that are written whole: topics, groups, offsets, removed queues."""
+"""Small tables whose files are rewritten as a whole: topics, groups, offsets, removed queues."""

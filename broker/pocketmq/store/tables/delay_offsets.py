@@ -1,13 +1,13 @@
-"""How far each delay level is delivered: RocketMQ's `config/delayOffset.json`.
+"""Delivered offsets of the delay levels: RocketMQ's `config/delayOffset.json`.
 
     {"dataVersion":{…}, "offsetTable":{1:28, 2:8},
      "pocketmq":{"deliveredBefore":353964, "clocks":{"2":[[0,3600000],[7,0]]}}}
 
-Level 1 has delivered its first 28 messages. The member `pocketmq` is ours; a real broker skips it.
-`deliveredBefore` is a physical offset: those messages are all stored below it. A delivered message
-at or above it was delivered after this was written. `clocks` exists if the wall clock was set while
-messages waited. Here messages of level 2 from the 7th on have times by the present clock, earlier
-ones by a clock that is an hour behind it.
+In this example the first 28 messages of level 1 are delivered. RocketMQ ignores the member
+`pocketmq`. `deliveredBefore` is a physical offset below which the delivered copies of these
+messages are stored. A copy at or above it was delivered after the last write. `clocks` exists if
+the wall clock was changed while messages waited. In the example, messages of level 2 from offset 7
+on have times by the present clock, earlier messages by a clock that is an hour behind it.
 Source: ScheduleMessageService.encode, DelayOffsetSerializeWrapper.
 """
 
@@ -32,11 +32,11 @@ _BEFORE: Final = "deliveredBefore"
 _CLOCKS: Final = "clocks"
 
 Epochs = Mapping[int, Sequence[tuple[int, int]]]
-"""By level: (queue offset of the first message, ms by which the clock is ahead of the one then)."""
+"""By level: (queue offset of the first message, ms by which the clock has advanced since then)."""
 
 
 class DelayOffsets:
-    """Queue offsets in the schedule topic by level, counted from 1."""
+    """Queue offsets in the schedule topic by level; the first level is 1."""
 
     __slots__ = ("_clock", "_durable", "_file", "_others", "_rows", "clocks", "delivered_before")
 
@@ -48,7 +48,7 @@ class DelayOffsets:
         self._rows: dict[int, int] = {}
         self.clocks: Epochs = {}
         self.delivered_before = 0
-        """Physical offset below which everything delivered is; 0: not known."""
+        """Physical offset below which all delivered copies are; 0 if unknown."""
 
     def load(self) -> None:
         """Reads the table.
@@ -64,15 +64,16 @@ class DelayOffsets:
         self._others = table
 
     def find(self, level: int) -> int:
-        """Returns the queue offset behind the last message of a level that was delivered."""
+        """Returns the queue offset of a level's next message to deliver."""
         return self._rows.get(level, 0)
 
     async def clamp(self, end_of: Callable[[int], int], log_end: int) -> int:
-        """Brings offsets beyond their level's end down to it; returns how many, durable then.
+        """Clamps offsets to the end of their level; durable when it returns.
 
-        end_of    level -> the queue offset its next message gets
+        end_of    level -> queue offset of its next message
         log_end   physical offset behind the last record
-        Effects   messages that come at those offsets are delivered, also after a crash
+        Returns   the number of clamped offsets
+        Effects   new messages at these offsets are delivered, also after a crash
         Errors    DiskFull
         """
         beyond = {level: end_of(level) for level, at in self._rows.items() if at > end_of(level)}
@@ -81,9 +82,9 @@ class DelayOffsets:
         return len(beyond)
 
     async def put(self, offsets: Mapping[int, int], delivered_before: int, clocks: Epochs) -> None:
-        """Sets offsets, clocks and the place of levels' messages; durable when it returns.
+        """Sets offsets, clocks and `delivered_before`; durable when it returns.
 
-        Shape    everything below `delivered_before` is durable itself
+        Shape    the log below `delivered_before` is durable
         Errors   DiskFull
         """
         assert all(map(_is_offset, offsets.values()))
@@ -109,7 +110,7 @@ class DelayOffsets:
 
 
 def _clocks_of(said: Any) -> Epochs:
-    """Returns the clocks of levels; unreadable ones count as if no clock had been set."""
+    """Returns the clocks by level; invalid entries are ignored."""
     found: dict[int, tuple[tuple[int, int], ...]] = {}
     for level, rows in table_of(said).items():
         try:

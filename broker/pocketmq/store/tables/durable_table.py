@@ -1,9 +1,9 @@
-"""Small tables in memory that are written down whole, many changes sharing one write.
+"""Small tables in memory, written as whole files; many changes share one write.
 
     change, change, change ─► snapshot (loop) ─► encoded and written (thread) ─► `saved` returns
 
-One write is under way at a time; changes meanwhile go into the next one. Rows are replaced
-and never changed, so that a snapshot is a copy of names only.
+One write runs at a time; the next write covers changes made meanwhile. Rows are replaced and never
+modified, so that a snapshot copies only references.
 Source: ConfigManager.
 """
 
@@ -28,17 +28,17 @@ logger = logging.getLogger(__name__)
 Config = TypeVar("Config")
 Rows = dict[str, dict[Any, Any]]
 Encode = Callable[[], bytes]
-"""Makes the text of a snapshot, in a thread."""
+"""Encodes a snapshot, in a thread."""
 COUNT_MAX: Final = 2**31 - 1
-"""Most rows where the table sets no limit."""
+"""Most rows of a table without a limit."""
 Work = Callable[[], None]
-"""Blocks: called in a thread."""
+"""Blocking function, called in a thread."""
 
 
 class Saving:
-    """Makes changes durable, one piece of work at a time.
+    """Makes changes durable, one write at a time.
 
-    begin   begins with all changes so far; returns the work for a thread, None for nothing
+    begin   takes a snapshot of all changes so far; returns the write for a thread, or None
     """
 
     __slots__ = ("_begin", "_change", "_job", "_pool", "_saved")
@@ -51,11 +51,11 @@ class Saving:
         self._job: asyncio.Future[None] | None = None
 
     def touch(self) -> None:
-        """Notes that the table changed."""
+        """Counts a change of the table."""
         self._change += 1
 
     async def saved(self) -> None:
-        """Returns when every change so far is durable.
+        """Waits until every change so far is durable.
 
         Errors   DiskFull, FsyncFailed
         """
@@ -73,7 +73,7 @@ class Saving:
         future.add_done_callback(lambda done: then(done.exception()))
 
     def save_soon(self) -> None:
-        """Begins to write the changes, unless a write is under way; a failure shows in `saved`."""
+        """Begins to write the changes, unless a write is running; `saved` raises its failure."""
         if self._job is not None or self._saved.value >= self._change:
             return
         change, work = self._change, self._begin()
@@ -98,9 +98,9 @@ class Saving:
 
 
 class DurableTable(Saving):
-    """Writes one table's content whenever it changed.
+    """Writes one table to its file after changes.
 
-    snapshot   returns a function that encodes the table as it is now
+    snapshot   returns a function that encodes the present table
     """
 
     __slots__ = ("_file", "_snapshot")
@@ -118,11 +118,11 @@ class DurableTable(Saving):
 
 
 class RowTable:
-    """One of RocketMQ's tables: rows under one member, a version; other members are kept.
+    """One of RocketMQ's tables: rows in one member, and a version; other members are preserved.
 
-    written      returns the rows as they are to be on disk, a copy of them or `rows` itself
-    file         is read and written instead of the file of this name
-    is_counted   its rows are counts that are computed again: an unreadable one counts as empty
+    written      returns the rows to write, a copy or `rows` itself
+    file         replaces the file of this name
+    is_counted   the rows are counts that can be recomputed: an unreadable table counts as empty
     """
 
     __slots__ = (
@@ -139,19 +139,19 @@ class RowTable:
         self._file = file or TableFile(disk, directory / CONFIG_DIRECTORY / file_name)
         self._written = written
         self._encoded: dict[str, tuple[dict[Any, Any], str]] = {}
-        """Rows with their text, so that one change does not encode all: of the thread that writes,
-        where `rows` is being written."""
+        """Encoded rows, so that a change does not encode all rows again; used by the writing
+        thread."""
         self._durable = DurableTable(self._file, pool, self._snapshot)
         self._member = member
         self._clock = clock
         self._others: dict[str, Any] = {}
         self.rows: Rows = {}
-        """By name; a row is replaced, never changed. `touch` reports that."""
+        """Rows by name; a row is replaced, never modified, and then `touch` is called."""
 
     def load(self) -> None:
         """Reads the table.
 
-        Errors   ValueError when neither the file nor its `.bak` can be read
+        Errors   ValueError: neither the file nor its `.bak` can be read
         """
         try:
             found = self._file.read(lambda text: decode_rows(text, self._member)) or {}
@@ -164,17 +164,17 @@ class RowTable:
         self.rows = self._others.pop(self._member, None) or {}
 
     def other_rows(self, member: str) -> dict[str, Any]:
-        """Returns a real broker's members beside the rows, nothing where there are none."""
+        """Returns another member of the file, {} if it does not exist."""
         found = self._others.get(member)
         return found if isinstance(found, dict) else {}
 
     def keep(self, member: str, value: dict[str, Any]) -> None:
-        """Sets a member beside the rows under a name; a real broker may drop it."""
+        """Sets another member of the file, which RocketMQ may drop."""
         assert member != self._member
         self._others[member] = value
 
     def touch(self) -> None:
-        """Notes that rows changed: the version rises."""
+        """Increments the version after a change of rows."""
         version = self._others.get("dataVersion") or {}
         self._others["dataVersion"] = {
             "counter": int(version.get("counter", 0)) + 1,
@@ -193,7 +193,7 @@ class RowTable:
         return lambda: encode_table(dict(sorted(table.items())))
 
     def _texts(self, rows: Rows) -> dict[str, str]:
-        """Returns rows as text, each of which is made once."""
+        """Returns the encoded rows; encodes only rows that changed."""
         known = self._encoded
         found: dict[str, tuple[dict[Any, Any], str]] = {}
         for name, row in rows.items():
@@ -240,12 +240,12 @@ class RowTable:
 
 
 class TableKind(NamedTuple, Generic[Config]):
-    """The rules of one kind of table: names, errors, rows.
+    """The names, errors and rows of one kind of table.
 
-    check      raises unless a name can be one of theirs
-    missing    returns the error for a name that none has
-    from_row   returns the thing of a name and its row
-    field      name of the rows' kind
+    check      raises unless a name is legal
+    missing    returns the error for a name that does not exist
+    from_row   decodes the row of a name
+    field      name of the kind in settings, as in limits.topics_max
     """
 
     check: Callable[[str], None]
@@ -255,20 +255,20 @@ class TableKind(NamedTuple, Generic[Config]):
 
 
 class NamedTable(Generic[Config]):
-    """A table of things with names: topics, groups. Names that cannot be theirs are only kept."""
+    """A table by name: topics or groups. Rows with illegal names are preserved but ignored."""
 
     __slots__ = ("_configs", "_followers", "_kind", "_table", "count_max")
 
     def __init__(self, table: RowTable, kind: TableKind[Config]) -> None:
         self.count_max = COUNT_MAX
-        """How many there may be for more to be made."""
+        """Most rows; a table at this limit refuses new ones."""
         self._table = table
         self._kind = kind
         self._configs: dict[str, Config] = {}
         self._followers: list[Callable[[str], None]] = []
 
     def follow(self, told: Callable[[str], None]) -> None:
-        """Calls a function with each name that is set or removed, at once; it must not fail."""
+        """Calls a function with each name that is set or removed; it must not raise."""
         self._followers.append(told)
 
     def _tell(self, name: str) -> None:
@@ -276,9 +276,9 @@ class NamedTable(Generic[Config]):
             told(name)
 
     def load(self) -> None:
-        """Reads the table; names that are none are kept in the file and not known.
+        """Reads the table; rows with illegal names stay in the file only.
 
-        Errors   ValueError when neither the file nor its `.bak` can be read
+        Errors   ValueError: neither the file nor its `.bak` can be read
         """
         self._table.load()
         rows = self._table.rows.items()
@@ -292,7 +292,8 @@ class NamedTable(Generic[Config]):
         return True
 
     def _check_count(self) -> None:
-        """Raises where one more is too much.
+        """Raises if the table is full.
+
 
         Errors   LimitReached
         """
@@ -302,11 +303,12 @@ class NamedTable(Generic[Config]):
             raise LimitReached(count=count, limit=limit, field=field, setting=setting)
 
     def find(self, name: str) -> Config | None:
-        """Returns the row of a name, None when there is none."""
+        """Returns the entry of a name, None if it does not exist."""
         return self._configs.get(name)
 
     def existing(self, name: str) -> Config:
-        """Returns the row of a name, which has to exist.
+        """Returns the entry of a name, which must exist.
+
 
         Errors   IllegalTopic, IllegalGroup; TopicNotFound, GroupNotFound
         """
@@ -321,7 +323,7 @@ class NamedTable(Generic[Config]):
         return sorted(self._configs)
 
     async def remove(self, name: str) -> None:
-        """Removes the row of a name, if it exists; durable when it returns.
+        """Removes an entry, if it exists; durable when it returns.
 
         Errors   DiskFull
         Source   TopicConfigManager.deleteTopicConfig, deleteSubscriptionGroupConfig

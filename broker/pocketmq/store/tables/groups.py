@@ -1,6 +1,6 @@
 """Consumer groups: RocketMQ's `config/subscriptionGroup.json`.
 
-Members of the file beyond the fields used here are kept and written back.
+Unknown members of the file are preserved.
 Source: SubscriptionGroupManager.
 """
 
@@ -18,7 +18,7 @@ from pocketmq.model.step import Clock
 from pocketmq.store.tables.durable_table import NamedTable, RowTable, TableKind
 
 NUMBER_MAX: Final = 2**31 - 2
-"""Group settings are signed 32-bit numbers, and deliveries one more than retries."""
+"""Largest group setting: a signed 32-bit number, minus one as attempts are retries plus one."""
 
 
 _RETRIES: Final = "retryMaxTimes"
@@ -31,8 +31,8 @@ _GROUP_MEMBERS: Final = {
     "retry_queue_count": "retryQueueNums",
     "consume_timeout_minutes": "consumeTimeoutMinute",
 }
-"""Names in the file of a group's settings (SubscriptionGroupConfig); attempts are counted there
-without the first one."""
+"""Group settings by their names in the file (SubscriptionGroupConfig), which counts retries
+instead of attempts."""
 
 
 class GroupTable(NamedTable[GroupConfig]):
@@ -44,7 +44,7 @@ class GroupTable(NamedTable[GroupConfig]):
         super().__init__(RowTable(disk, directory, GROUPS_FILE, GROUPS_MEMBER, clock, pool), _KIND)
 
     async def ensure(self, group: str) -> None:
-        """Makes a group with RocketMQ's defaults unless it exists; durable when it returns.
+        """Creates a group with RocketMQ's defaults unless it exists; durable when it returns.
 
         Errors   IllegalGroup, LimitReached, DiskFull
         """
@@ -55,7 +55,7 @@ class GroupTable(NamedTable[GroupConfig]):
         await self._table.saved()
 
     async def create(self, group: str, settings: GroupSettings) -> GroupConfig:
-        """Makes a group; durable when it returns. The same group once more changes nothing.
+        """Creates a group, unless it exists with these settings; durable when it returns.
 
         Errors   IllegalGroup, GroupExists (with other settings), LimitReached, DiskFull
         """
@@ -81,7 +81,7 @@ class GroupTable(NamedTable[GroupConfig]):
 
 
 def _group_from_row(name: str, row: dict[str, Any]) -> GroupConfig:
-    """Returns a group as its row has it; members of a wrong type or size are the defaults."""
+    """Decodes a group; members of a wrong type or size get their defaults."""
     fit = {**GROUP_DEFAULTS, **{k: v for k, v in row.items() if _is_fit(k, v)}}
     fit[_RETRIES] += 1
     settings = GroupSettings(**{ours: fit[its] for ours, its in _GROUP_MEMBERS.items()})
@@ -94,7 +94,7 @@ _KIND: Final = TableKind(
 
 
 def _members(settings: GroupSettings) -> dict[str, Any]:
-    """Returns the settings by the file's names."""
+    """Returns the settings by their names in the file."""
     pairs = settings._asdict().items()
     members = {_GROUP_MEMBERS[name]: value for name, value in pairs if value is not None}
     if settings.max_attempts is not None:
@@ -103,7 +103,7 @@ def _members(settings: GroupSettings) -> dict[str, Any]:
 
 
 def _is_fit(name: str, value: Any) -> bool:
-    """Returns whether a member of a file's row has the type and size its default has."""
+    """Returns whether a member of a row has the type of its default, and a legal size."""
     default = GROUP_DEFAULTS.get(name)
     is_small = not isinstance(value, int) or -1 <= value <= NUMBER_MAX
     return isinstance(value, type(default)) and is_small

@@ -1,18 +1,17 @@
-"""How far the offsets on disk go with the journal of leases, which is in the log.
+"""Marks that relate the offsets on disk to the journal of leases in the log.
 
-A message that is leased moves its group's offset in memory. On disk the offset moves once the
-journal that contains the lease is durable: a power cut that took the journal must not leave an
-offset above messages that no consumer received. Beside the offsets, in the same write:
+A lease advances its group's offset in memory. On disk the offset advances once the journal with the
+lease is durable. Otherwise a power cut could lose the journal and leave an offset above messages
+that no consumer received. The marks are written with the offsets:
 
-    begin   everything in the journal below is settled
-    known   the offsets are those of all leases below; leases from here on push them further
-    adopted the journal alone contains all leases, and no real broker's revive topic
-    set     offsets that were set by hand, and the end of the journal then: leases below do not
-            push them
+    begin    all leases in the journal below are settled
+    known    the offsets cover all leases below; leases from here on advance them
+    adopted  the journal alone contains all leases, and RocketMQ's revive topic none
+    set      journal end at which an operator set an offset: leases below do not advance it
 
-    lease ─► held ─► fence (the journal ends here) ─► … durable … ─► pass_fence ─► on disk
+    lease ─► held ─► fence (at the journal's end) ─► … durable … ─► pass_fence ─► on disk
 
-Numbers of the journal are queue offsets of its topic. A real broker ignores the member.
+Marks are queue offsets of the journal's topic. RocketMQ ignores this member.
 """
 
 from collections.abc import Mapping
@@ -36,23 +35,23 @@ class _Fence(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class LeaseMarks:
-    """The marks, and which offsets wait for the journal."""
+    """The marks, and the offsets that wait for the journal."""
 
     begin: int = 0
     known: int = 0
     journal_end: int = 0
-    """The queue offset the journal's next record gets; its writer keeps it here."""
+    """Queue offset of the journal's next record, set by the journal's writer."""
     held: dict[Place, int] = field(default_factory=dict)
-    """Offset on disk of one that is further in memory; -1: none."""
+    """Values on disk of offsets that have advanced in memory; -1 for no row on disk."""
     is_kept: bool = False
-    """Whether the table on disk has marks, or will have."""
+    """Whether the table on disk has marks, or gets them with the next write."""
     is_adopted: bool = False
-    """Whether the journal alone contains all leases, and no real broker's revive topic."""
+    """Whether the journal alone contains all leases, and RocketMQ's revive topic none."""
     _set: dict[Place, int] = field(default_factory=dict, init=False)
     _fence: _Fence | None = field(default=None, init=False)
 
     def load(self, member: Mapping[str, Any]) -> None:
-        """Takes the marks of a file; invalid numbers count as 0."""
+        """Decodes the marks of a file; invalid numbers count as 0."""
         self.is_kept = bool(member)
         self.is_adopted = member.get("adopted") is True
         self.begin = _count(member.get("begin"))
@@ -65,33 +64,33 @@ class LeaseMarks:
                     self._set[str(name), found] = _count(at)
 
     def clamp(self) -> None:
-        """Distrusts marks beyond the journal's end: they are of another log.
+        """Resets marks beyond the journal's end, which belong to another log.
 
-        Effects  the whole journal is read, and its leases push offsets that are behind them
+        Effects  the whole journal is read, and its leases advance lower offsets
         """
         if max(self.begin, self.known) > self.journal_end:
             self.begin = self.known = 0
         self._set = {place: min(at, self.journal_end) for place, at in self._set.items()}
 
     def member(self) -> dict[str, Any]:
-        """Returns the member for the file."""
+        """Returns the marks for the file."""
         rows: dict[str, dict[str, int]] = {}
         for (name, queue_id), at in self._set.items():
-            # Text, as RocketMQ stops at a name without quotes in a member it does not know.
+            # Keys are text: RocketMQ fails on unquoted names in unknown members.
             rows.setdefault(name, {})[str(queue_id)] = at
         marks = {"adopted": self.is_adopted, "begin": self.begin, "known": self.known}
         return {**marks, "set": rows}
 
     def pushes(self, name: str, queue_id: int, journal_offset: int) -> bool:
-        """Returns whether a lease in the journal moves an offset that was read from disk."""
+        """Returns whether a lease at `journal_offset` advances an offset read from disk."""
         return journal_offset >= max(self.known, self._set.get((name, queue_id), 0))
 
     def hold(self, name: str, queue_id: int, queue_offset: int) -> None:
-        """Keeps an offset's value on disk while it moves in memory."""
+        """Holds an offset's value on disk while it advances in memory."""
         self.held.setdefault((name, queue_id), queue_offset)
 
     def set_aside(self, name: str, queue_id: int) -> None:
-        """Notes that an offset was set by hand: earlier leases do not move it."""
+        """Records that an operator set an offset: earlier leases do not advance it."""
         self.held.pop((name, queue_id), None)
         if self._fence is not None:
             self._fence.live.pop((name, queue_id), None)
@@ -100,12 +99,12 @@ class LeaseMarks:
             self.is_kept = True
 
     def fence(self, live: dict[Place, int], begin: int, known: int) -> None:
-        """Notes the held offsets and the end of the journal."""
+        """Records the held offsets and the end of the journal."""
         assert begin <= known
         self._fence = _Fence(live, begin, known)
 
     def pass_fence(self) -> bool:
-        """Releases the values of the last fence to the disk; returns whether any differs."""
+        """Releases the offsets of the last fence to the disk; returns whether anything changed."""
         fence, self._fence = self._fence, None
         if fence is None:
             return False
@@ -119,7 +118,7 @@ class LeaseMarks:
         return bool(fence.live) or before != (self.begin, self.known, True)
 
     def let_go(self, live: Mapping[Place, int]) -> None:
-        """Holds offsets no more that the disk has as they are in memory."""
+        """Releases held offsets whose value on disk equals that in memory."""
         self.held = {place: at for place, at in self.held.items() if live.get(place) != at}
 
 

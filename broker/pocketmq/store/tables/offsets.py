@@ -1,9 +1,9 @@
 """Committed offsets of consumer groups: RocketMQ's `config/consumerOffset.json`.
 
     commit     durable when it returns; many commits share one write of the table
-    advance    in memory at once, on disk some seconds later: a crash may take it back
-    begin      the same, and a write begins at once
-    lease      in memory at once, on disk once the journal of leases is: store/tables/lease_marks.py
+    advance    in memory at once, on disk some seconds later: a crash may revert it
+    begin      in memory at once, and a write begins at once
+    lease      in memory at once, on disk once the lease journal is durable (lease_marks.py)
 Source: ConsumerOffsetManager.
 """
 
@@ -21,14 +21,14 @@ from pocketmq.store.tables.groups import GroupTable
 from pocketmq.store.tables.lease_marks import LEASES_MEMBER, LeaseMarks
 
 _PULL_OFFSETS: Final = "pullOffsetTable"
-"""Members that a real broker keeps for pull consumers, under the same names."""
+"""Member in which RocketMQ stores the offsets of pull consumers, with the same row names."""
 _SEPARATOR: Final = "@"
 CHECKPOINT_INTERVAL_MS: Final = 5_000
-"""How often advanced offsets are written (flushConsumerOffsetInterval)."""
+"""Interval of writes of advanced offsets (flushConsumerOffsetInterval)."""
 
 
 class Clamped(NamedTuple):
-    """An offset that was beyond its queue's end, and that end, where it is now."""
+    """An offset that exceeded its queue's end, and the end, to which it was clamped."""
 
     group: str
     topic: str
@@ -64,7 +64,7 @@ class ConsumerOffsets:
     def load(self) -> None:
         """Reads the table.
 
-        Errors   ValueError when neither the file nor its `.bak` can be read
+        Errors   ValueError: neither the file nor its `.bak` can be read
         """
         self._table.load()
         # Other writers may quote the queue ids; RocketMQ reads both.
@@ -90,23 +90,24 @@ class ConsumerOffsets:
             yield _group_of(name), _topic_of(name), row
 
     def topics_by_group(self) -> dict[str, list[str]]:
-        """Returns the topics each group has an offset in, both in order of their names."""
+        """Returns the topics in which each group has an offset, sorted by group and topic."""
         found: dict[str, list[str]] = {}
         for name in sorted(self._table.rows):
             found.setdefault(_group_of(name), []).append(_topic_of(name))
         return dict(sorted(found.items()))
 
     def set_back(self) -> list[tuple[str, str]]:
-        """Returns (group, topic) of offsets that were set back or forgotten since this was asked.
+        """Returns (group, topic) of offsets that were set back or removed since the last call.
 
-        A consumer that waits there may find messages again, or wait for nothing.
+        A consumer that waits there must look again.
         """
         found = list(self._set_back)
         self._set_back.clear()
         return found
 
     def advance(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
-        """Moves a group's offset in a queue forward, never back; persisted periodically (`step`).
+        """Advances a group's offset in a queue, never back; `step` persists it periodically.
+
 
         Shape    the group has a row
         Cost     a copy of its offsets in the topic
@@ -116,15 +117,15 @@ class ConsumerOffsets:
             self._set(name, {queue_id: queue_offset})
 
     def begin(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
-        """Sets where a new group begins in a queue; on disk with the next write, which begins now.
+        """Sets the first offset of a new group in a queue, and begins a write.
 
-        Effects  after a crash it does not begin behind messages that came since
+        Effects  once written, a crash does not move the group past messages stored since
         """
         self.advance(group, topic, queue_id, queue_offset)
-        self._table.when_saved(lambda _: None)  # One that fails is made up for by `step`.
+        self._table.when_saved(lambda _: None)  # `step` repeats a failed write.
 
     def lease(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
-        """Moves a group's offset above messages it leased; on disk only after `pass_fence`.
+        """Advances a group's offset above leased messages; written only after `pass_fence`.
 
         Shape    the group has a row
         Cost     about 1 µs
@@ -142,18 +143,18 @@ class ConsumerOffsets:
         self._table.touch()
 
     def fence(self, journal_begin: int, journal_end: int) -> None:
-        """Notes the leased offsets, with how far the journal reaches now."""
+        """Records the leased offsets with the present range of the journal."""
         live = {key: self._live(*key) for key in self.leases.held}
         self.leases.fence(live, journal_begin, journal_end)
 
     def pass_fence(self) -> None:
-        """Writes the last fence's offsets to disk: the journal is durable up to there."""
+        """Releases the last fence's offsets to the disk, as the journal is durable up to it."""
         if self.leases.pass_fence():
             self.leases.let_go({key: self._live(*key) for key in self.leases.held})
             self._table.touch()
 
     def hold_nothing(self) -> None:
-        """Writes all offsets to disk as they are: everything in the log is durable."""
+        """Releases all offsets to the disk, as the whole log is durable."""
         if self.leases.held:
             self.leases.held.clear()
             self._table.touch()
@@ -162,9 +163,9 @@ class ConsumerOffsets:
         return int(self._table.rows[name][queue_id])
 
     def _durable_rows(self) -> Rows:
-        """Returns the rows as they go to disk: without offsets of leases that may be lost yet.
+        """Returns the rows to write, with old values for offsets whose leases may be lost.
 
-        Effects  the marks go with them
+        Effects  sets the member of the lease marks
         """
         if self.leases.is_kept:
             self._table.keep(LEASES_MEMBER, self.leases.member())
@@ -181,7 +182,7 @@ class ConsumerOffsets:
     async def commit(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
         """Sets a group's offset in a queue; durable when it returns.
 
-        Effects  a group that commits for the first time is made
+        Effects  creates the group at its first commit
         Errors   IllegalGroup, DiskFull
         Source   ConsumerOffsetManager.commitOffset, SubscriptionGroupManager.findSubscriptionGroup
         """
@@ -190,7 +191,7 @@ class ConsumerOffsets:
     async def set_many(self, group: str, topic: str, queue_offsets: Mapping[int, int]) -> None:
         """Sets a group's offsets in queues of a topic, all in one write; durable when it returns.
 
-        Effects  a group without a row is made
+        Effects  creates the group unless it exists
         Errors   IllegalGroup, DiskFull
         """
         await self._groups.ensure(group)
@@ -199,10 +200,10 @@ class ConsumerOffsets:
         await self._table.saved()
 
     async def clamp(self, end_of: Callable[[str, str, int], int]) -> list[Clamped]:
-        """Brings offsets beyond a queue's end down to it; returns those, durable when it returns.
+        """Clamps offsets to the ends of their queues; returns them, durable when it returns.
 
-        end_of   (group, topic, queue id) -> the highest offset a group may have there
-        Effects  a consumer that was behind messages a crash took does not miss those that come
+        end_of   (group, topic, queue id) -> highest offset of a group in a queue
+        Effects  a group that had read messages lost in a crash does not skip new ones
         Errors   DiskFull
         """
         clamped: list[Clamped] = []
@@ -220,9 +221,9 @@ class ConsumerOffsets:
         return clamped
 
     def clamp_one(self, group: str, topic: str, queue_id: int, end: int) -> Clamped | None:
-        """Brings an offset down to its queue's end; a write begins at once. None: it is not beyond.
+        """Clamps an offset to its queue's end and begins a write; returns None if not beyond.
 
-        Cost     a copy of the group's offsets in the topic, where it is beyond
+        Cost     for an offset beyond the end, a copy of the group's offsets in the topic
         """
         found = self.find(group, topic, queue_id)
         if found is None or found <= end:
@@ -234,7 +235,7 @@ class ConsumerOffsets:
     async def clone(self, source: str, target: str, topic: str) -> None:
         """Copies a group's offsets in a topic to another group; durable when it returns.
 
-        Effects  nothing where the other has no offset; else all the group had there is replaced
+        Effects  replaces all offsets of the target in the topic; none if the source has no offset
         Errors   IllegalGroup, DiskFull
         Source   ConsumerOffsetManager.cloneOffset
         """
@@ -276,7 +277,7 @@ class ConsumerOffsets:
         await self._table.saved()
 
     def _forget(self, name: str, queue_ids: Iterable[int]) -> None:
-        """Notes that offsets are gone: leases from before do not move those that are made again."""
+        """Records removed offsets: earlier leases must not advance new offsets of these queues."""
         self._set_back[_group_of(name), _topic_of(name)] = None
         for queue_id in queue_ids:
             self.leases.set_aside(name, queue_id)
@@ -296,7 +297,7 @@ class ConsumerOffsets:
         return Next(now.monotonic_ms + CHECKPOINT_INTERVAL_MS)
 
     async def saved(self) -> None:
-        """Returns when all offsets are durable, advanced ones included.
+        """Waits until all offsets are durable, including advanced ones.
 
         Errors   DiskFull
         """

@@ -1,12 +1,13 @@
 """The files of FIFO queues' state: a table, and a journal of later changes.
 
-    fold(text, version)  writes the whole table; rows follow on it, from the journal's begin
+    fold(text, version)  writes the whole table; the journal restarts at its begin
     append(changes)      writes one row; False if there is no room and the table must be written
     sync                 makes rows durable
 
-The kernel has a row when `append` returns, so it survives kill -9. At a start the version decides
-which rows count (format/order_changes.py), so the file is never truncated.
-Source: none; a real broker writes the table every ten seconds, and loses the changes since.
+When `append` returns, the row is in the page cache, so it survives kill -9. At a start, rows of the
+table's version count (format/order_changes.py), so the file is never truncated.
+
+Source: none; RocketMQ writes the table every ten seconds, and loses later changes.
 """
 
 import logging
@@ -30,13 +31,13 @@ from pocketmq.model.errors import AllocationFailed, DiskFull
 logger = logging.getLogger(__name__)
 
 ORDER_JOURNAL_BYTES: Final = 1 << 20
-"""Some thousand receives and acknowledgements."""
+"""Default size of the journal: some thousand receives and acknowledgements."""
 
 
 class OrderFiles:
     """Table and journal of one store.
 
-    size_bytes   of the journal, where it is yet to be made
+    size_bytes   size of a new journal
     """
 
     __slots__ = (
@@ -59,9 +60,9 @@ class OrderFiles:
         return self._table.read(partial(decode_file, ORDER_INFO_FILE)) or {}
 
     def changes(self, version: int) -> Iterable[QueueChange]:
-        """Returns the changes since a version of the table was written.
+        """Returns the changes after a version of the table.
 
-        Effects  logs rows that are lost behind a damaged one: their messages come again
+        Effects  logs rows lost after a damaged one; their messages are redelivered
         Errors   ReadFailed
         """
         if not self._disk.exists(self._path):
@@ -73,7 +74,7 @@ class OrderFiles:
         return decode_changes(content, version)
 
     def append(self, changes: Sequence[QueueChange]) -> bool:
-        """Writes a row; False: nothing was written, as nothing fits, or no version has begun.
+        """Writes a row; False without a write, if there is no room or no table version.
 
         Errors   WriteFailed
         """
@@ -86,7 +87,7 @@ class OrderFiles:
             return False
         try:
             self._disk.write_at(self._descriptor, self._position, row)
-        except DiskFull:  # Of a file system that copies on write; a half row is none.
+        except DiskFull:  # On a copy-on-write file system; a partial row does not count.
             return False
         self._position += len(row)
         self._number += 1
@@ -97,14 +98,14 @@ class OrderFiles:
 
         Errors   FsyncFailed
         """
-        assert self._descriptor is not None, "rows were written"
+        assert self._descriptor is not None, "the journal is not open"
         self._disk.sync(self._descriptor)
 
     def fold(self, text: bytes, version: int) -> None:
-        """Writes the table, and lets rows follow on it; blocks.
+        """Writes the table and restarts the journal; blocks.
 
-        Effects  without room for the journal there are none
-        Errors   DiskFull: all is as it was; FsyncFailed
+        Effects  if the disk has no room for a journal, there is none
+        Errors   DiskFull: nothing has changed; FsyncFailed
         """
         assert version > self._version
         self._table.write(text)
@@ -113,7 +114,7 @@ class OrderFiles:
         self._follow(version)
 
     def _follow(self, version: int) -> None:
-        """Binds rows to a version of the table, from the journal's begin."""
+        """Restarts the journal for a version of the table."""
         self._version, self._position, self._number = version, 0, 1
 
     def _open(self) -> None:
@@ -126,7 +127,7 @@ class OrderFiles:
         try:
             self._descriptor = self._disk.make_allocated_file(draft, self._path, self._size_bytes)
         except (AllocationFailed, DiskFull):
-            assert self._descriptor is None, "the table is written whole each time"
+            assert self._descriptor is None, "the journal is open"
 
     def close(self) -> None:
         """Closes the journal; no row is written afterwards."""

@@ -1,15 +1,15 @@
 """State of FIFO consumers: RocketMQ's `config/consumerOrderInfo.json`.
 
     change     replaces a queue's order
-    saved      returns when every change so far is durable; many share one write
-    forget     drops a queue's state, as its committed offset was set
+    saved      returns when every change so far is durable; many callers share one write
+    forget     drops a queue's state after its committed offset was set
 
-    changes ─► rows of the journal beside it (order_files.py) ─► answered
-               └─► the table, whole: FOLD_INTERVAL_MS later, when the journal is full, at a stop
+    changes ─► rows of the journal (order_files.py) ─► acknowledged
+               └─► whole table: after FOLD_INTERVAL_MS, when the journal is full, at a stop
 
-A crash loses no answered change, as far as the flush mode promises that of a send. (A real broker
-loses some seconds.) State that does not fit the journal goes into the table at once. Unknown
-members of the table are kept and written back.
+Acknowledged changes are as durable as sends in the same flush mode; RocketMQ loses some seconds of
+them. State that does not fit the journal is written to the table at once. Unknown members of the
+table are preserved.
 Source: QueueLevelConsumerManager.
 """
 
@@ -44,9 +44,9 @@ from pocketmq.store.tables.order_files import OrderFiles
 
 
 class Row:
-    """A queue's order as the file has it; never changed.
+    """A queue's order for the file; immutable.
 
-    found   the text that was read; else `order` is encoded when it is written, in a thread
+    found   row that was read; without it, the writing thread encodes `order`
     """
 
     __slots__ = ("_found", "_order", "_text", "_written_at_ms")
@@ -60,7 +60,7 @@ class Row:
         self._text = b""
 
     def text(self) -> bytes:
-        """Returns it as the file contains it; called by the thread that writes."""
+        """Returns the encoded row; called by the writing thread."""
         if not self._text:
             order = self._order
             self._text = encode_compact(
@@ -70,14 +70,14 @@ class Row:
         return self._text
 
     def order(self, committed: int) -> QueueOrder:
-        """Returns the row for a group that has committed an offset."""
+        """Returns the order for a group with a committed offset."""
         if self._order is None:
             return decode_order(self._found, committed)
         return order_from(self._order, committed)
 
 
 def text_of(members: dict[str, Any], rows: dict[str, dict[int, Row]]) -> bytes:
-    """Returns the text of the file: `encode_compact` of all of it."""
+    """Returns the text of the file, equal to `encode_compact` of the whole table."""
     queues = (
         b"%b:{%b}" % (_quoted(name), b",".join([b"%d:%b" % (i, r.text()) for i, r in its.items()]))
         for name, its in rows.items()
@@ -99,11 +99,11 @@ def is_queue(queue_id: Any, row: Any) -> bool:
 # -- the table ---------------------------------------------------------------------------------
 _SEPARATOR: Final = "@"
 FOLD_INTERVAL_MS: Final = 5_000
-"""How often the table is written while it changes; RocketMQ: 10 s."""
+"""Interval of table writes while orders change; RocketMQ: 10 s."""
 Order = Callable[[], QueueOrder]
-"""Returns a queue's order as it is when the table is written."""
+"""Returns the present order of a queue, when the table is written."""
 Since = Callable[[], OrderChange]
-"""Returns its changes since the last call."""
+"""Returns a queue's changes since the last call."""
 Place = tuple[str, int]
 """(topic@group, queue id)."""
 
@@ -111,7 +111,7 @@ Place = tuple[str, int]
 class OrderInfo:
     """Orders by (group, topic, queue id).
 
-    is_sync   whether answered changes outlast a power cut
+    is_sync   whether acknowledged changes survive a power cut
     """
 
     __slots__ = (
@@ -147,9 +147,9 @@ class OrderInfo:
         self._version = 0
         self._fold_at_ms = 0
         self._is_behind = False
-        """Whether the journal lacks something that the table is to contain."""
+        """Whether the journal lacks a change, so that the table must be written."""
         self._is_stale = False
-        """Whether the table on disk lacks something."""
+        """Whether the table on disk lacks a change."""
 
     def load(self) -> None:
         """Reads the table, and the changes since it was written.
@@ -181,7 +181,7 @@ class OrderInfo:
         self._is_stale = bool(replayed)
 
     def _row(self, found: dict[str, Any]) -> Row:
-        """Returns a row that was read; the next save rewrites one of an earlier form."""
+        """Returns a row that was read; a row of an earlier format is rewritten by the next save."""
         if not is_earlier_form(found):
             return Row(found)
         self._saving.touch()
@@ -192,9 +192,9 @@ class OrderInfo:
         self._rows[name] = {**self._rows.get(name, {}), queue_id: row}
 
     def find(self, group: str, topic: str, queue_id: int, committed: int) -> QueueOrder:
-        """Returns a queue's order as it is, or will be, in the file.
+        """Returns the present order of a queue.
 
-        committed   the group's committed offset in it
+        committed   the group's committed offset in the queue
         """
         name = f"{topic}{_SEPARATOR}{group}"
         changed = self._decompressed.get((name, queue_id))
@@ -204,16 +204,16 @@ class OrderInfo:
         return order_from(QueueOrder(), committed) if row is None else row.order(committed)
 
     def forgotten_count(self, group: str, topic: str, queue_id: int) -> int:
-        """Returns how often a queue was dropped; a change voids a caller's knowledge of it."""
+        """Returns how often a queue's state was dropped; a new count invalidates cached state."""
         return self._forgotten[f"{topic}{_SEPARATOR}{group}", queue_id]
 
     def change(
         self, group: str, topic: str, queue_id: int, order: Order, since: Since | None = None
     ) -> None:
-        """Notes that a queue's order changed; `saved` writes it down.
+        """Registers a change of a queue's order; `saved` writes it.
 
         since   returns the changes since the last call; None: everything changed
-        Cost    nothing: both are called once for all changes until the next write
+        Cost    constant: the next write calls `order` and `since` once for all changes
         """
         place = f"{topic}{_SEPARATOR}{group}", queue_id
         self._decompressed[place] = order
@@ -222,29 +222,29 @@ class OrderInfo:
         self._saving.touch()
 
     async def saved(self) -> None:
-        """Returns when every change so far is as durable as the flush mode promises of a send.
+        """Waits until every change so far is as durable as a send in this flush mode.
 
         Errors   DiskFull, FsyncFailed
         """
         await self._saving.saved()
 
     def when_saved(self, then: Callable[[BaseException | None], None]) -> None:
-        """Calls with None, or with an error, when every change so far is; at once where it is."""
+        """Calls with None, or with an error, when every change so far is durable as in `saved`."""
         self._saving.when_saved(then)
 
     def save_soon(self) -> None:
-        """Begins to write the changes, unless a write is under way, and the table once it is time.
+        """Begins to write the changes, and the table if it is due, unless a write is running.
 
-        A failure shows in `saved`.
+        `saved` raises the failure of a write.
         """
         if self._is_stale and self._clock.monotonic_ms() >= self._fold_at_ms:
             self._saving.touch()
         self._saving.save_soon()
 
     async def folded(self) -> None:
-        """Returns when the table contains everything.
+        """Waits until the table contains every change.
 
-        Errors   DiskFull: the journal does, where it has room; FsyncFailed
+        Errors   DiskFull: the changes are in the journal, if it has room; FsyncFailed
         """
         if self._is_stale:
             self._fold_at_ms = 0
@@ -256,7 +256,7 @@ class OrderInfo:
         self._files.close()
 
     async def forget(self, group: str, topic: str, queue_ids: Iterable[int]) -> None:
-        """Forgets queues whose committed offset was set; durable when it returns.
+        """Drops the state of queues whose committed offset was set; durable when it returns.
 
         Errors   DiskFull
         Source   clearBlock
@@ -271,32 +271,32 @@ class OrderInfo:
         await self.saved()
 
     def _rewrite(self) -> None:
-        """Requests the whole table with the next save: the journal has no row for a change."""
+        """Requests the whole table with the next save, for a change that no journal row covers."""
         self._is_behind = self._is_stale = True
         self._saving.touch()
 
     async def remove_topic(self, topic: str) -> None:
-        """Forgets a topic's queues; durable when it returns.
+        """Drops the state of a topic's queues; durable when it returns.
 
         Errors   DiskFull
         """
         await self._remove(lambda name: name.partition(_SEPARATOR)[0] == topic)
 
     async def remove_group(self, group: str) -> None:
-        """Drops a group's deliveries in order; durable when it returns.
+        """Drops the state of a group's queues; durable when it returns.
 
         Errors   DiskFull
         """
         await self._remove(lambda name: name.partition(_SEPARATOR)[2] == group)
 
     async def clamp(self, end_of: Callable[[str, int], int]) -> int:
-        """Drops entries behind a queue's end; returns in how many queues, durable then.
+        """Drops entries at or beyond a queue's end; returns the number of queues, durable then.
 
-        end_of   (topic, queue id) -> the queue offset its next message gets
-        Effects  messages that get the offsets of lost ones do not count as settled or given out
+        end_of   (topic, queue id) -> queue offset of the queue's next message
+        Effects  new messages at the offsets of lost ones do not count as settled or delivered
         Errors   DiskFull
         """
-        assert not self._decompressed, "a table is clamped before it is used"
+        assert not self._decompressed, "orders have changed before the clamp"
         count = 0
         for name, queues in self._rows.items():
             topic = name.partition(_SEPARATOR)[0]
@@ -331,7 +331,7 @@ class OrderInfo:
 
     # -- writing -------------------------------------------------------------------------------
     def _begin(self) -> Work | None:
-        """Writes the changes into the journal; returns the remaining work."""
+        """Appends the changes to the journal; returns the blocking rest of the write."""
         changed, self._changed = self._changed, {}
         changes = [(name, queue_id, since()) for (name, queue_id), since in changed.items()]
         is_told = not self._is_behind and self._files.append(changes)
@@ -344,9 +344,9 @@ class OrderInfo:
         return lambda: self._fold(encode, version, is_told=is_told)
 
     def _fold(self, encode: Encode, version: int, *, is_told: bool) -> None:
-        """Writes the table; blocks. Meanwhile nothing goes into the journal.
+        """Writes the table, while nothing is appended to the journal; blocks.
 
-        is_told   the journal contains everything: a table the disk has no room for is tried later
+        is_told   the journal contains every change: with a full disk, the table is written later
         """
         try:
             self._files.fold(encode(), version)

@@ -1,9 +1,9 @@
-"""Queues of removed topics: the offsets at which they continue if the topic is created again.
+"""Queues of removed topics, with the queue offsets at which a new topic of the name continues.
 
-The log holds a removed topic's messages until retention removes them; rebuilt queues leave them
-out. A topic created again under the same name continues above the old queue offsets, so that old
-and new messages never share one. A real broker starts again at 0. When it rebuilds queues it
-restores the old messages and loses as many new ones.
+A removed topic's messages stay in the log until they expire; rebuilt queues omit them. If the topic
+is created again, its queue offsets continue above the old ones, so that old and new messages never
+share an offset. RocketMQ starts again at 0. When it rebuilds queues it restores the old messages
+and loses as many new ones.
 `pocketmq/removed.json` has the offsets by topic and queue id.
 """
 
@@ -21,7 +21,7 @@ from pocketmq.store.tables.durable_table import DurableTable, Encode
 
 
 class RemovedQueues:
-    """Next offsets of queues that are gone."""
+    """Next queue offsets of removed queues."""
 
     __slots__ = ("_durable", "_file", "_topics", "next_offsets")
 
@@ -30,19 +30,19 @@ class RemovedQueues:
         self._durable = DurableTable(self._file, pool, self._snapshot)
         self._topics: dict[str, dict[str, int]] = {}
         self.next_offsets: dict[QueueKey, int] = {}
-        """The offset the next message of each removed queue gets; the same object for ever."""
+        """Queue offset of each removed queue's next message; the object is never replaced."""
 
     def load(self) -> None:
         """Reads the table.
 
-        Errors   ValueError when neither the file nor its `.bak` can be read
+        Errors   ValueError: neither the file nor its `.bak` can be read
         """
         self._topics = self._file.read(decode_removed) or {}
         for topic, queues in self._topics.items():
             self.next_offsets.update({(topic, int(i)): offset for i, offset in queues.items()})
 
     def has(self, topic: str) -> bool:
-        """Returns whether a topic was removed at some time, with queues or without any."""
+        """Returns whether a topic was ever removed, with or without queues."""
         return topic in self._topics
 
     def _snapshot(self) -> Encode:
@@ -50,12 +50,12 @@ class RemovedQueues:
         return lambda: json.dumps(topics, indent=2, sort_keys=True).encode()
 
     async def add(self, topic: str, next_offsets: dict[int, int]) -> None:
-        """Remembers the queues of a topic, by queue id; durable when it returns.
+        """Adds the queues of a removed topic by queue id; durable when it returns.
 
         Errors   DiskFull
         """
         for queue_id, value in next_offsets.items():
-            assert value >= self.next_offsets.get((topic, queue_id), 0), "offsets never go back"
+            assert value >= self.next_offsets.get((topic, queue_id), 0), "the next offset fell"
         queues = self._topics.setdefault(topic, {})
         queues.update({str(queue_id): value for queue_id, value in next_offsets.items()})
         self._durable.touch()
@@ -64,9 +64,9 @@ class RemovedQueues:
 
 
 def decode_removed(content: bytes) -> dict[str, dict[str, int]]:
-    """Returns the table of a text; rows that cannot be a queue's are left out.
+    """Decodes the table; ignores invalid rows.
 
-    Errors   ValueError when the text is no JSON object
+    Errors   ValueError: the text is no JSON object
     """
     return {
         topic: {str(queue_id): at for queue_id, at in queue_offsets(queues).items()}

@@ -1,4 +1,4 @@
-"""The small tables of a store, which share one thread to write them."""
+"""The small tables of a store, which share one writing thread."""
 
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -21,12 +21,12 @@ from pocketmq.store.tables.topics import TopicTable
 
 TIMER_COUNTS_FILE: Final = "timermetrics"
 RETRY_SEPARATORS: Final = "_+"
-"""Between a group and a topic in the name of a retry topic, of either form."""
+"""Separators of group and topic in names of retry topics, one for each of two formats."""
 TIMER_COUNTS: Final = "timingCount"
 
 
 class Tables:
-    """Topics, groups, offsets, delay levels, timer, ordered deliveries, removed queues."""
+    """Topics, groups, offsets, FIFO orders, delay levels, timer, removed queues."""
 
     __slots__ = (
         "_pool", "delay_offsets", "groups", "offsets", "orders", "removed", "timer_check",
@@ -51,7 +51,7 @@ class Tables:
         self.removed = RemovedQueues(disk, directory, self._pool)
 
     def read(self) -> None:
-        """Reads all but the removed queues.
+        """Reads all tables except the removed queues.
 
         Errors   TableUnreadable: neither a file nor its `.bak` can be read
         """
@@ -75,17 +75,17 @@ class Tables:
             self.topics.adopt(topic, count)
 
     def is_removed(self, topic: str) -> bool:
-        """Returns whether a topic is no more; one that is only unknown is known once it is put.
+        """Returns whether a topic was removed and does not exist.
 
-        The retry and dead-letter topics of a group come again with it: they are no more with their
-        group, or with the topic they are of.
+        A retry or dead-letter topic of an existing group and topic does not count as removed, since
+        it would be created again.
         """
         if self.topics.find(topic) is not None or not self.removed.has(topic):
             return False
         return not is_group_topic(topic) or not self._may_come_again(topic)
 
     def _may_come_again(self, topic: str) -> bool:
-        """Returns whether a group there is has a retry or dead-letter topic of this name."""
+        """Returns whether an existing group may use a retry or dead-letter topic of this name."""
         rest = topic.partition("%")[2].partition("%")[2]
         if self.groups.find(rest) is not None:
             return True
@@ -99,7 +99,7 @@ class Tables:
     async def commit(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
         """Sets a group's offset in a queue; durable when it returns.
 
-        Effects  an offset set back voids the known order of the messages behind it
+        Effects  setting an offset back drops the FIFO order of the queue
         Errors   IllegalGroup, DiskFull
         """
         before = self.offsets.find(group, topic, queue_id)

@@ -5,13 +5,13 @@
   16   8  queue_offset      where reading of its topic resumes, queue 0
   24   8  queue_limit       end of reading
   32  24  version of the counts of waiting messages: state, timestamp, counter
-2048   8  "pocketmT": the rest is ours, and a real broker does not touch it
-2056   8  read_ms           a copy: if it differs, another broker wrote, and ours is void
+2048   8  "pocketmT": mark of PocketMQ's fields, which RocketMQ does not change
+2056   8  read_ms           a copy: if it differs, RocketMQ wrote, and these fields are void
 2064   8  delivered_before  messages delivered by then are stored below this physical offset
-2072   8  wheel_ms          time of the timer's own clock at the write
-2080   8  shift_count       number of rows that follow: jumps of the wall clock that matter, >= 1
+2072   8  wheel_ms          time of the wheel's clock at the write
+2080   8  shift_count       number of rows that follow, at least 1: jumps of the wall clock
 2088  16  per row: first_place, ahead_ms; see `ClockShift`
-4088   8  resume_below_ms   slots before this may have been delivered behind delivered_before
+4088   8  resume_below_ms   slots before this may have been delivered above delivered_before
 Source: TimerCheckpoint.
 """
 
@@ -33,14 +33,14 @@ _SHIFT: Final = Struct(">qq")
 _RESUME: Final = Struct(">q")
 _RESUME_PLACE: Final = CHECK_SIZE - _RESUME.size
 SHIFTS_MAX: Final = (_RESUME_PLACE - _OWN_PLACE - _OWN.size) // _SHIFT.size
-"""As many as the file has room for."""
+"""Most shifts, for which the file has room."""
 
 
 class ClockShift(NamedTuple):
-    """The lead of the timer's own clock over the wall clock, from a place of its topic on.
+    """The lead of the wheel's clock over the wall clock, from a queue offset of its topic on.
 
-    first_place  the queue offset of the first message that came behind the setting
-    ahead_ms     of the wall clock that held from there on
+    first_place  queue offset of the first message after the wall clock changed
+    ahead_ms     lead over the wall clock from then on
     """
 
     first_place: int = 0
@@ -48,7 +48,7 @@ class ClockShift(NamedTuple):
 
 
 class TimerProgress(NamedTuple):
-    """Contents of the file; times in ms, places in bytes of the timer log."""
+    """Contents of the file; times in ms, `log_flushed` in bytes of the timer log."""
 
     read_ms: int = 0
     log_flushed: int = 0
@@ -63,7 +63,7 @@ class TimerProgress(NamedTuple):
     shifts: tuple[ClockShift, ...] = (ClockShift(),)
 
     def check(self) -> None:
-        """Refuses values that no broker writes."""
+        """Asserts that no value is out of range."""
         assert min(self[:-1]) >= 0
         assert 0 < len(self.shifts) <= SHIFTS_MAX
         assert all(one.first_place >= 0 for one in self.shifts)
@@ -88,7 +88,7 @@ class TimerCheck:
         self.progress.check()
 
     async def put(self, progress: TimerProgress) -> None:
-        """Sets the file's numbers, which cover only durable data; durable when it returns.
+        """Writes a progress that covers only durable data; durable when it returns.
 
         Errors   DiskFull, FsyncFailed
         """
@@ -99,11 +99,11 @@ class TimerCheck:
         await self._durable.saved()
 
     async def clamp(self, queue_end: int, log_end: int) -> int:
-        """Brings the place in its topic down to the topic's end; returns 1 where it was beyond.
+        """Clamps the offset in the timer's topic to the topic's end; returns 1 if it was beyond.
 
-        queue_end   the queue offset the topic's next message gets
+        queue_end   queue offset of the topic's next message
         log_end     physical offset behind the last record
-        Effects     messages that come at those offsets are read, also after a crash
+        Effects     new messages at these offsets are read, also after a crash
         Errors      DiskFull, FsyncFailed
         """
         now = self.progress

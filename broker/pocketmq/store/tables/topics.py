@@ -1,6 +1,6 @@
 """Topics: RocketMQ's `config/topics.json`.
 
-Members of the file beyond the fields used here are kept and written back.
+Unknown members of the file are preserved.
 Source: TopicConfigManager.
 """
 
@@ -32,7 +32,7 @@ from pocketmq.model.topic import (
 from pocketmq.store.tables.durable_table import COUNT_MAX, NamedTable, RowTable, TableKind
 
 QUEUE_COUNT_READ_MAX: Final = 65_536
-"""Largest counts in a file: a wrong digit in it must not make a loop over 2**31 queues."""
+"""Largest queue count read from a file: a wrong digit must not cause a loop over 2**31 queues."""
 
 
 class TopicTable(NamedTable[TopicConfig]):
@@ -44,7 +44,7 @@ class TopicTable(NamedTable[TopicConfig]):
         super().__init__(RowTable(disk, directory, TOPICS_FILE, TOPICS_MEMBER, clock, pool), _KIND)
         self._leaving: dict[str, asyncio.Future[None]] = {}
         self.queue_count_max = COUNT_MAX
-        """How many queues there may be of all topics for more to be made."""
+        """Most queues of all topics together; at this limit, new queues are refused."""
 
     @asynccontextmanager
     async def leaving(self, topic: str) -> AsyncIterator[None]:
@@ -72,7 +72,8 @@ class TopicTable(NamedTable[TopicConfig]):
         permission: int = PERMISSION_READ | PERMISSION_WRITE,
         attributes: dict[str, str] | None = None,
     ) -> TopicConfig:
-        """Makes a topic; durable when it returns. The same topic once more changes nothing.
+        """Creates a topic, unless it exists with these settings; durable when it returns.
+
 
         Errors   IllegalTopic, IllegalNumber, TopicExists (with other settings), LimitReached,
                  DiskFull
@@ -94,7 +95,8 @@ class TopicTable(NamedTable[TopicConfig]):
         return await self._put(topic, topic_row(topic, queue_count, permission, wanted))
 
     def _check_queues(self, more: int) -> None:
-        """Raises where so many queues more are too many.
+        """Raises if `more` queues would exceed the limit.
+
 
         Errors   LimitReached
         """
@@ -105,9 +107,9 @@ class TopicTable(NamedTable[TopicConfig]):
             )
 
     async def ensure(self, topic: str, queue_count: int) -> TopicConfig:
-        """Makes one of the broker's own topics unless it exists; durable when it returns.
+        """Creates one of the broker's own topics unless it exists; durable when it returns.
 
-        One that exists keeps the queues it has.
+        An existing topic keeps its queue count.
         Errors   IllegalTopic, DiskFull
         Source   TopicConfigManager.createTopicInSendMessageBackMethod
         """
@@ -130,9 +132,9 @@ class TopicTable(NamedTable[TopicConfig]):
         order: bool | None = None,
         attributes: dict[str, str] | None = None,
     ) -> TopicConfig:
-        """Changes the given settings of a topic, None keeps the rest; durable when it returns.
+        """Changes the settings of a topic that are not None; durable when it returns.
 
-        attributes   take the place of all it has
+        attributes   replace all attributes of the topic
         Errors   TopicNotFound, IllegalNumber, LimitReached, DiskFull
         Source   TopicConfigManager.updateTopicConfig
         """
@@ -179,7 +181,7 @@ class TopicTable(NamedTable[TopicConfig]):
                 self._table.rows[topic] = row
 
     async def keep(self, topic: str) -> TopicConfig:
-        """Writes down a topic that was adopted; durable when it returns.
+        """Persists an adopted topic; durable when it returns.
 
         Errors   TopicNotFound, DiskFull
         """
@@ -190,7 +192,7 @@ class TopicTable(NamedTable[TopicConfig]):
         return self._configs[topic]
 
     def know_batch_queues(self, topics: Iterable[str]) -> None:
-        """Marks topics as having batch queues, whatever the table has."""
+        """Marks topics as having batch queues, whatever their rows."""
         for topic in filter(self._is_name, topics):
             found = self._configs.get(topic) or TopicConfig(topic, 0, 0, is_kept=False)
             attributes = {**found.attributes, **BATCH_QUEUES}
@@ -219,5 +221,5 @@ def _check_queue_count(field: str, count: int) -> None:
 
 
 def _with_type(attributes: dict[str, str]) -> dict[str, str]:
-    """Returns attributes with the type of a topic that states none."""
+    """Returns attributes, with the default type if they contain none."""
     return {TYPE_ATTRIBUTE: DEFAULT_TYPE, **attributes}

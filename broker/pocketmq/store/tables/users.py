@@ -1,7 +1,7 @@
-"""Users and their rules: `pocketmq/access.json`, readable only by the broker's system user.
+"""Users and their grants: `pocketmq/access.json`, readable only by the broker's system user.
 
-Signatures are checked with the secrets themselves, so the file has them in clear text. It has no
-backup version, so that removed users and old secrets cannot be read or restored from one.
+Checking signatures needs the secrets, so the file contains them in clear text. There is no backup
+file, from which removed users or old secrets could be read or restored.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +16,7 @@ from pocketmq.store.tables.durable_table import DurableTable, Encode
 
 
 class UserTable:
-    """The users of one store; `roster` is changed, then `save` waits until that is durable."""
+    """The users of one store; a caller changes `roster`, then awaits `save`."""
 
     __slots__ = ("_durable", "_file", "_pool", "roster")
 
@@ -27,7 +27,7 @@ class UserTable:
         self.roster = Roster()
 
     def load(self) -> None:
-        """Reads the table; a store may have none.
+        """Reads the table, if it exists.
 
         Errors   TableUnreadable: the file cannot be read
         """
@@ -35,11 +35,11 @@ class UserTable:
 
     def _snapshot(self) -> Encode:
         roster = Roster(self.roster.users.values(), self.roster.grants)
-        assert roster.users == self.roster.users, "a snapshot is a copy"
+        assert roster.users == self.roster.users, "the snapshot differs"
         return lambda: encode_roster(roster)
 
     async def save(self) -> None:
-        """Returns when every change of the roster so far is durable.
+        """Waits until every change of the roster so far is durable.
 
         Errors   DiskFull, FsyncFailed
         """

@@ -1,1 +1,1 @@
-"""The timer's files as one: wheel, log, and how far they are."""
+"""The timer's files: wheel, log and progress."""

@@ -1,8 +1,8 @@
-"""The clocks that the end times of messages with delay levels belong to, for all levels.
+"""The clocks by which the due times of messages with delay levels are measured.
 
-A put of such a message looks at the clocks first, as with the wheel's (wheel_clock.py). So no
-message comes between the setting of a clock and its being seen, and a clock set twice between two
-looks of the levels' service counts twice. Clocks are saved with the delivered offsets of levels.
+A put of such a message first reads the clocks, as for the wheel (wheel_clock.py). So no message is
+stored between a change of the clock and its detection, and two changes between two runs of the
+levels' service count twice. Clocks are saved with the delivered offsets of the levels.
 """
 
 from collections.abc import Mapping
@@ -15,14 +15,14 @@ from pocketmq.model.topic import SCHEDULE_TOPIC
 from pocketmq.store.tables.delay_offsets import Epochs
 
 DRIFT_MS: Final = 2
-"""Two readings of both clocks differ by as much though nothing happened: they are in ms."""
+"""Rounding error of two readings of both clocks, which are in ms."""
 
 
 class LevelClocks:
-    """One `DueTime` a level, counted from 1; places are queue offsets.
+    """One `DueTime` per level, counted from 1, by queue offsets.
 
-    set_count      how often the wall clock was set since the store was opened
-    next_offsets   of the next put in each queue
+    set_count      number of changes of the wall clock since the store was opened
+    next_offsets   queue offset of each queue's next message
     """
 
     __slots__ = ("_due_times", "_next_offsets", "_skew_ms", "set_count")
@@ -41,14 +41,14 @@ class LevelClocks:
             due_time.look(now, end)
 
     def of(self, number: int) -> DueTime:
-        """Returns that of a level."""
+        """Returns the `DueTime` of a level."""
         assert number > 0, "levels are counted from 1"
         return self._due_times[number - 1]
 
     def look(self, now: Now) -> None:
-        """Takes in the time.
+        """Reads the time and detects a change of the wall clock.
 
-        Cost   below 1 µs, some 20 µs when a clock was set
+        Cost   below 1 µs, some 20 µs after a change
         """
         skew_ms = now.wall_ms - now.monotonic_ms
         jump_ms = skew_ms - self._skew_ms
@@ -61,7 +61,7 @@ class LevelClocks:
 
     @property
     def written(self) -> Epochs:
-        """The epochs to save: of each level whose messages have times by more than one clock."""
+        """The epochs to save, of levels whose messages have times by more than one clock."""
         found = {n: tuple(one.written) for n, one in enumerate(self._due_times, start=1)}
         return {number: epochs for number, epochs in found.items() if len(epochs) > 1}
 

@@ -1,16 +1,17 @@
-"""Recovers the timer's files at a start, and decides which parts are rebuilt.
+"""Recovers the timer's files at a start, and rebuilds damaged parts.
 
 found                                            action
-sound wheel and log                              units of the log's last files correct the wheel
+valid wheel and log                              units of the log's last files correct the wheel
 no wheel, or one of another length               the wheel is rebuilt from all units of the log
-the wheel refers behind the log's end            the same: a power cut took that end
-the log ends before its durable end              it continues behind its last message
-a missing log, or files of another kind          the log is put aside, the topic is read again, and
+the wheel refers beyond the log's end            the wheel is rebuilt: a power cut lost that end
+the log ends before its durable end              it continues after its last message
+a missing log, or files of another kind          the log is set aside, the topic is read again, and
                                                  messages due before the read time are skipped
 
-A unit is trusted if all before it are, and its message exists in the commit log. Behind the durable
-end of the log, messages without units between others were due on arrival and delivered at once. A
-power cut may have kept the units and lost those deliveries, so they are read again (`Kept`).
+A unit is trusted if all units before it are trusted and its message exists in the commit log. After
+the durable end of the log, messages without units were due on arrival and delivered at once. A
+power cut may have kept later units and lost those deliveries, so these messages are read again
+(`Kept`).
 Source: TimerMessageStore.recover, recoverAndRevise.
 """
 
@@ -31,10 +32,10 @@ from pocketmq.store.tables.timer_check import TimerProgress
 
 
 class Kept(NamedTuple):
-    """Messages to read again though their units exist, as these were not durable for certain.
+    """Messages to read again although their units exist, as the units may not have been durable.
 
-    places   physical offsets of the messages that wait by those units, rising
-    upto     of messages before this queue offset the others were due when they came
+    places   ascending physical offsets of the pending messages of these units
+    upto     other messages before this queue offset were due on arrival
     """
 
     places: Numbers = np.empty(0, np.int64)
@@ -42,14 +43,14 @@ class Kept(NamedTuple):
 
 
 class FoundTimer(NamedTuple):
-    """Where a timer goes on.
+    """The state from which a timer continues.
 
     read_ms       every slot before this time was delivered; 0: no timer ever ran
-    queue_offset  where it goes on reading its topic
-    known_upto    of messages before this queue offset those due before read_ms were delivered,
-                  where they are read once more
-    rebuilt       why the wheel or the log was rebuilt, "" where they were not
-    kept          units read from `queue_offset` on
+    queue_offset  offset from which the timer continues to read its topic
+    known_upto    messages before this queue offset that were due before read_ms are delivered, and
+                  skipped if they are read again
+    rebuilt       why the wheel or the log was rebuilt, "" if neither was
+    kept          messages with units among those to read
     """
 
     read_ms: int
@@ -62,10 +63,10 @@ class FoundTimer(NamedTuple):
 class RecoveredFiles(NamedTuple):
     """Result of recovering wheel and log.
 
-    is_whole   whether the log has all that was durable of it
-    rebuilt    why the wheel was rebuilt, "" where it was not
-    durable    physical offset of the message of the last unit that was durable, -1 without one
-    behind     physical offsets of the messages of units behind it
+    is_whole   whether the log has all its durable units
+    rebuilt    why the wheel was rebuilt, "" if it was not
+    durable    physical offset of the last durable unit's message, -1 without one
+    behind     physical offsets of the messages of later units
     """
 
     is_whole: bool
@@ -88,7 +89,7 @@ class _Units(NamedTuple):
 
 
 def counts_of(units: Units) -> Numbers:
-    """Returns each unit's effect on its slot's count: 1, or -1 for a delete marker."""
+    """Returns the effect of each unit on its slot's count: 1, or -1 for a delete marker."""
     counts: Numbers = np.where(units["magic"] & MAGIC_DELETE, -1, 1).astype(np.int64)
     return counts
 
@@ -102,12 +103,12 @@ def recover_files(
     *,
     why_new: str,
 ) -> RecoveredFiles:
-    """Makes wheel and log agree; both are open, and the log is loaded.
+    """Makes wheel and log consistent; both must be open, and the log loaded.
 
-    log_end  end of the commit log: units of messages behind it are not believed
+    log_end  end of the commit log: units of messages beyond it are not trusted
     remake   replaces the wheel by an empty one
-    why_new  why the wheel is new and empty; "": it is the one that was found
-    Cost     some 30 ns a unit of the files scanned: two, or all of them for a new wheel
+    why_new  why the wheel is new and empty; "" if it existed
+    Cost     some 30 ns a unit of the last two files, or of all files for a new wheel
     """
     begin = log.begin
     if not why_new:
@@ -126,7 +127,7 @@ def recover_files(
 
 
 def _scan(log: TimerLog, begin: int, progress: TimerProgress, log_end: int) -> _Units:
-    """Returns where units end, those that wait, and of which messages the last ones are."""
+    """Scans the log for the end of trusted units, the pending ones, and the last messages."""
     end, durable = begin, -1
     nothing = np.empty(0, np.int64)
     parts: list[_Scanned] = [_Scanned(nothing, nothing, nothing)]

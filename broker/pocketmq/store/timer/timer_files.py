@@ -1,10 +1,10 @@
-"""The timer's files of an open store as one: wheel, log, and their durable progress.
+"""The timer's files of an open store: wheel, log and durable progress.
 
     add ──► log ──► wheel          take ◄── chain of a slot ◄── wheel
              └────────┴── flush ──► timercheck
 
-The first delayed message creates them. One timer service uses them; a store that takes no messages
-has none. The log is the truth, the wheel its index.
+The first delayed message creates the files. Only the timer service uses them. The log contains the
+units, the wheel is an index of them and can be rebuilt.
 Source: TimerMessageStore, TimerFlushService.
 """
 
@@ -48,11 +48,11 @@ Numbers = NDArray[np.int64]
 
 
 def end_units(log: TimerLog, wheel: TimerWheel, ended: Numbers, read_ms: int) -> set[MappedFile]:
-    """Gives units a time before the slot that is read next; returns the files that changed.
+    """Moves units to a slot before the next one to read; returns the files that changed.
 
-    ended    positions of the units in the timer log, rising
+    ended    ascending positions of the units in the timer log
     read_ms  every slot before this time was delivered
-    Cost     a pass over the timer log, and some 2 µs for each unit of the slots that change
+    Cost     a pass over the timer log, and some 2 µs for each unit of a changed slot
     """
     past_ms = read_ms - PRECISION_MS
     slots_ms = _times_of(log, ended)
@@ -87,7 +87,7 @@ def _times_of(log: TimerLog, ended: Numbers) -> Numbers:
 def _of_slots(
     log: TimerLog, times_ms: Numbers, past_ms: int
 ) -> tuple[Numbers, Numbers, Numbers, Numbers]:
-    """Returns (place, time, previous, count) of all units of some slots, as columns."""
+    """Returns (position, time, previous, count) columns of all units of some slots."""
     wanted = np.append(times_ms, past_ms)
     columns: list[tuple[Numbers, Numbers, Numbers, Numbers]] = []
     for places, units in log.beyond_damage(log.begin):
@@ -103,7 +103,7 @@ def _of_slots(
 
 
 def _relink_wheel(wheel: TimerWheel, times: Numbers, places: Numbers, counts: Numbers) -> None:
-    """Sets the slots of times, which rise; `places` rise within each."""
+    """Sets the slots of ascending times; `places` ascend within each slot."""
     values, begins = np.unique(times, return_index=True)
     ends = np.append(begins[1:], len(times))
     for time_ms, begin, end in zip(values.tolist(), begins.tolist(), ends.tolist(), strict=True):
@@ -114,7 +114,7 @@ def _relink_wheel(wheel: TimerWheel, times: Numbers, places: Numbers, counts: Nu
 # -- the files ---------------------------------------------------------------------------------
 ASIDE: Final = "timerlog.aside"
 _QUEUE_OFFSET: Final = 20
-"""Its position in a record."""
+"""Position of the queue offset in a record."""
 
 Result = TypeVar("Result")
 
@@ -124,7 +124,7 @@ logger = logging.getLogger(__name__)
 def timer_files(
     parts: StoreComponents, check: TimerCheck, next_offsets: Mapping[QueueKey, int]
 ) -> "TimerFiles":
-    """Returns the timer's files of a store; `next_offsets`: of the next put in each queue."""
+    """Returns the timer's files of a store; `next_offsets` has each queue's next offset."""
     settings = parts.settings
     return TimerFiles(
         parts.disk,
@@ -139,9 +139,9 @@ def timer_files(
 
 
 class TimerFiles:
-    """Wheel and log of one store; `open` comes first.
+    """Wheel and log of one store; `found` or `make` opens them.
 
-    log_file_size_bytes, slot_count   of new files; those there are decide by themselves
+    log_file_size_bytes, slot_count   sizes of new files; existing files keep their size
     """
 
     __slots__ = (
@@ -172,17 +172,17 @@ class TimerFiles:
         self._next_offsets = next_offsets
         self._pool: ThreadPoolExecutor | None = None
         self._lowest = 0
-        """Place in the timer log below which nothing waits any more."""
+        """Position in the timer log below which no message is pending."""
         self._lowest_moved = -1
-        """Lowest physical offset of a message moved to another slot, -1: none was."""
+        """Lowest physical offset of a message moved to another slot, -1 without one."""
         self.clock: WheelClock | None = None
-        """The clock that the wheel turns by, from the first look."""
+        """The wheel's clock, created by the first `observe_clock`."""
         self.log: TimerLog | None = None
         self.wheel: TimerWheel | None = None
 
     @property
     def are_open(self) -> bool:
-        """Whether something ever waited."""
+        """Whether the files exist and are open."""
         return self.wheel is not None
 
     @property
@@ -196,9 +196,9 @@ class TimerFiles:
         return self._next_offsets.get((TIMER_TOPIC, 0), 0)
 
     def observe_clock(self, now: Now, last_ms: int = 0) -> bool:
-        """Reads the clocks, before each put of a delayed message; returns whether one was set.
+        """Reads the clocks before a put of a delayed message; returns whether one was changed.
 
-        last_ms  at the first look: the store time of the last record there was
+        last_ms  at the first call, the store time of the log's last record
         Cost     about 1 µs
         """
         if self.clock is None:
@@ -227,9 +227,9 @@ class TimerFiles:
         return await self._in_thread_of(self._open_found)
 
     async def make(self) -> None:
-        """Makes and open wheel and log where there are none yet.
+        """Creates and opens wheel and log unless they are open.
 
-        Errors   DiskFull, AllocationFailed: there are none
+        Errors   DiskFull, AllocationFailed: there are no files
         """
         if not self.are_open:
             await self._in_thread_of(self._make)
@@ -297,7 +297,7 @@ class TimerFiles:
         return FoundTimer(progress.read_ms, following, progress.queue_offset, files.rebuilt, kept)
 
     def _put_aside(self) -> None:
-        """Gives a timer log that is none another name, where nothing looks for it."""
+        """Moves an invalid timer log to another directory."""
         aside = self._own_directory / ASIDE
         for name in self._disk.names(aside):
             self._disk.unlink(aside / name)
@@ -313,9 +313,9 @@ class TimerFiles:
 
     # -- pending messages --------------------------------------------------------------------
     def add(self, units: Units, *, is_move: bool = False) -> int:
-        """Adds units to the log and links them into their slots; returns how many fitted the file.
+        """Appends units to the log and links them into slots; returns how many fitted the file.
 
-        Shape    all fields are set but size and previous
+        Shape    all fields except size and previous are set
         Errors   DiskFull, AllocationFailed: nothing has changed
         Cost     some 60 µs, and 0.1 µs a unit
         """
@@ -338,9 +338,9 @@ class TimerFiles:
         self._lowest_moved = physical_offset if moved < 0 else min(physical_offset, moved)
 
     async def end(self, places: NDArray[np.int64], read_ms: int) -> None:
-        """Lets messages wait no more: no broker delivers them; durable when it returns.
+        """Ends pending messages, so that no broker delivers them; durable when it returns.
 
-        places    of their units in the timer log, rising
+        places    ascending positions of their units in the timer log
         read_ms   every slot before this time was delivered
         Errors    FsyncFailed
         Cost      a pass over the timer log
@@ -353,9 +353,10 @@ class TimerFiles:
         await self._synced(held)
 
     def waiting(self, read_ms: int) -> Iterator[Units]:
-        """Yields the units of messages that wait for a time or later ones, some at a time.
+        """Yields the units of pending messages in pieces: those due at `read_ms` or later.
 
-        A start calls it: messages moved before it are noted, as they are behind later ones.
+        A start calls it. It also finds messages moved to other slots, whose units follow those of
+        later messages.
         """
         highest = -1
         for _, units in self.log.beyond_damage(self._lowest) if self.log is not None else ():
@@ -370,9 +371,9 @@ class TimerFiles:
             yield found
 
     def lowest_message(self, read_ms: int) -> int | None:
-        """Returns a physical offset below which no message waits, None where none waits.
+        """Returns a physical offset below which no message is pending, None without any.
 
-        Cost     some 10 ns for each unit looked at for the first time
+        Cost     some 10 ns for each unit read for the first time
         """
         log = self.log
         if log is None:
@@ -391,7 +392,7 @@ class TimerFiles:
 
     # -- durability ----------------------------------------------------------------------------
     async def flush(self) -> int:
-        """Makes log and wheel durable; returns the place up to which the log is.
+        """Makes log and wheel durable; returns the end of the durable timer log.
 
         Errors   FsyncFailed
         """
@@ -405,7 +406,7 @@ class TimerFiles:
         return end
 
     async def _synced(self, held: list[MappedFile]) -> None:
-        """Makes files durable that are held, and lets go of them."""
+        """Syncs held files and releases them."""
 
         def sync() -> None:
             for file in held:
@@ -417,7 +418,7 @@ class TimerFiles:
             let_go(held)
 
     async def write_down(self, progress: TimerProgress) -> None:
-        """Saves how far the timer is; everything it covers is durable.
+        """Saves the timer's progress, which covers only durable data.
 
         Errors   DiskFull, FsyncFailed
         """

@@ -1,17 +1,17 @@
-"""The clock of the timer wheel: it follows the wall clock, but jumps do not move it.
+"""The clock of the timer wheel, which follows the wall clock but ignores its jumps.
 
-A due time is a wall time, by the clock of the message's arrival. It is translated once, when the
-message enters the wheel; later settings of the clock move nothing in the wheel. Guarantees:
+A due time is a wall time by the clock at the message's arrival. It is translated once, when the
+message enters the wheel; later changes of the clock move no message in the wheel. Guarantees:
 
-    1. No message is due early: the time from arrival to delivery passes by the monotonic clock.
+    1. No message is early: the time from arrival to delivery is measured by the monotonic clock.
     2. No message is stuck, or later than the second of its slot.
-    3. Saved times hold after a start. A clock set while no broker ran is not noticed: the elapsed
-       time is what it shows, but never below zero.
-    4. The clock never goes back: a slot that was begun is over.
+    3. Saved times hold after a start. A clock change while no broker runs is not detected: the
+       elapsed time is the wall clock's, but never below zero.
+    4. The clock never goes back, so no slot is read twice.
 
-A put of a delayed message looks at the clocks first, so that no message comes between the setting
-of a clock and its being seen. A slow drift is followed; where it leads back, the clock stops until
-the wall clock is there again. ARCHITECTURE.md ("Clocks that are set") has an example.
+A put of a delayed message first reads the clocks, so that no message is stored between a change and
+its detection. The clock follows a slow drift; if the drift is backward, it stops until the wall
+clock catches up. ARCHITECTURE.md ("Clocks that are set") has an example.
 """
 
 import numpy as np
@@ -25,13 +25,14 @@ Numbers = NDArray[np.int64]
 
 
 class WheelClock:
-    """The clock of one timer; `look` is called with each reading of the machine's clocks.
+    """The clock of one timer; `look` is called with each reading of the system's clocks.
 
-    shifts     as they were written down: how far it was ahead of the wall clock, from where on
-    least_ms   its reading when that was saved
-    unread     the queue offset of the first message that is not translated; `end`: of the next put
-    last_ms    store time of the log's last record: far ahead of now the clock was ahead then, and
-               untranslated messages go by it, as if no time had passed since
+    shifts     saved leads over the wall clock, each from a queue offset on
+    least_ms   reading of this clock when the shifts were saved
+    unread     queue offset of the first message that is not translated
+    end        queue offset of the next put
+    last_ms    store time of the log's last record; if it is far ahead of now, the wall clock was
+               ahead then, and untranslated messages are measured from that time
     """
 
     __slots__ = ("_skew_ms", "now_ms", "shifts")
@@ -41,7 +42,7 @@ class WheelClock:
         last_ms: int = 0,
     ) -> None:  # fmt: skip
         assert shifts
-        # A log that lost its end goes on with places that were given before.
+        # After a log has lost its end, queue offsets are assigned again.
         self.shifts = tuple(one._replace(first_place=min(one.first_place, end)) for one in shifts)
         self._skew_ms = now.wall_ms - now.monotonic_ms
         ahead_ms = max(least_ms - now.wall_ms, self.ahead_ms)
@@ -50,23 +51,23 @@ class WheelClock:
             self._add(ClockShift(place, now.wall_ms + ahead_ms - last_ms))
             self._add(ClockShift(end, ahead_ms))
         elif ahead_ms > self.ahead_ms:
-            # Later unread messages go by the clock that makes nothing early.
+            # Unread messages are measured by the clock that makes none early.
             self._add(ClockShift(place, ahead_ms))
         self.now_ms = now.wall_ms + self.ahead_ms
-        """Its reading, in ms like a wall time."""
+        """Reading of this clock, in ms like a wall time."""
 
     @property
     def ahead_ms(self) -> int:
-        """How far it is ahead of the wall clock."""
+        """Lead over the wall clock, ms."""
         return self.shifts[-1].ahead_ms
 
     def look(self, now: Now, end: int) -> bool:
-        """Takes in the time; returns whether the wall clock was set.
+        """Reads the time; returns whether the wall clock was changed.
 
-        end    the queue offset of the next put
+        end    queue offset of the next put
         Cost   about 1 µs
         """
-        assert end >= self.shifts[-1].first_place, "queue offsets grow"
+        assert end >= self.shifts[-1].first_place, "the next queue offset fell"
         skew_ms = now.wall_ms - now.monotonic_ms
         jump_ms, self._skew_ms = skew_ms - self._skew_ms, skew_ms
         is_set = abs(jump_ms) > JUMP_MS
@@ -76,9 +77,9 @@ class WheelClock:
         return is_set
 
     def ahead_of(self, places: Numbers) -> Numbers:
-        """Returns how far it is ahead of the clocks that the messages' times belong to.
+        """Returns the lead over the clock by which each message's due time is measured.
 
-        places     their queue offsets
+        places     queue offsets of the messages
         """
         first, ahead_ms = np.array(self.shifts, np.int64).T
         at = np.searchsorted(first, places, "right") - 1
@@ -86,7 +87,7 @@ class WheelClock:
         return found
 
     def forget(self, place: int) -> None:
-        """Drops shifts that matter only to messages before this place."""
+        """Drops shifts that only messages before a queue offset need."""
         count = 0
         while count + 1 < len(self.shifts) and self.shifts[count + 1].first_place <= place:
             count += 1
@@ -95,7 +96,7 @@ class WheelClock:
     def _add(self, shift: ClockShift) -> None:
         shifts = [*self.shifts, shift]
         if len(shifts) > SHIFTS_MAX:
-            # Of the two that differ least the one holds that makes things later.
+            # Merge the two most similar shifts, so that no message becomes early.
             pairs = range(len(shifts) - 2)
             at = min(pairs, key=lambda i: abs(shifts[i].ahead_ms - shifts[i + 1].ahead_ms))
             ahead_ms = max(shifts[at].ahead_ms, shifts[at + 1].ahead_ms)

@@ -1,1 +1,1 @@
-"""Writing to the log: one block at a time that assigns offsets, encodes and appends."""
+"""Writes to the log: puts, their durability, and allocation of files."""

@@ -1,16 +1,16 @@
-"""Allocates disk space: the next commit-log file in advance, and a reserve for everything else.
+"""Allocates disk space: the next commit-log file in advance, and a reserve for other files.
 
 While the log writes one file, a thread allocates the next. If the disk is full, allocation is
-retried every second, and sends resume by themselves.
+retried every second, and sends resume without an operator.
 
 `pocketmq/reserve` keeps space for offsets, tables, queues, index, checkpoint and an orderly stop:
 
-    whole ──anything but the log finds no room──► released ──there is room again──► whole
+    whole ──a file other than the log finds no room──► released ──there is room again──► whole
 
-The log never gets these bytes: its next file is made only while the reserve is whole. While it is
-released, sends are refused. The default of 16 MiB is what queues and index need (80 bytes a
-message) for the 300-byte messages of one 64 MiB log file; a store of smaller files reserves at most
-one file's length.
+The log never uses these bytes: its next file is created only while the reserve exists. While it is
+released, sends are refused. The default of 16 MiB suffices for the queue and index entries (80
+bytes a message) of a 64 MiB log file with 300-byte messages. A store of smaller files reserves at
+most the length of one file.
 Source: AllocateMappedFileService.
 """
 
@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 
 class Reserve:
-    """The file, and whether it exists; several threads use it, one at a time."""
+    """The reserve file; thread-safe by a lock."""
 
     __slots__ = ("_disk", "_draft", "_is_kept", "_lock", "path", "released", "size_bytes")
 
@@ -49,15 +49,12 @@ class Reserve:
         self._is_kept = False
         self.path = own_directory / RESERVE_FILE
         self.size_bytes = size_bytes
-        """0: nothing is set aside."""
+        """Size of the reserve; 0 for none."""
         self.released: DiskFull | None = None
-        """Why it does not exist; None while it does, and before it was asked for."""
+        """Error for which the reserve was released; None while it exists, and before `make`."""
 
     def begin(self) -> None:
-        """Releases an earlier life's reserve where a start would find no room without it.
-
-        Effects  a reserve of another size is removed
-        """
+        """Removes the reserve of the last run if the disk has no room, or its size has changed."""
         if not self._disk.exists(self.path):
             return
         is_short = self._disk.space(self.path.parent)[1] < self.size_bytes
@@ -65,9 +62,9 @@ class Reserve:
             self._disk.unlink(self.path)
 
     def make(self) -> None:
-        """Sets the bytes aside unless they are; blocks some ms.
+        """Creates the reserve unless it exists; blocks some ms.
 
-        Errors   DiskFull, AllocationFailed; nothing stays behind
+        Errors   DiskFull, AllocationFailed: no file is left
         """
         with self.kept():
             try:
@@ -84,10 +81,10 @@ class Reserve:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Holds all bytes of the reserve until the block ends, against this thread and others.
+        """Prevents `release` in all threads until the block ends.
 
-        So these never lack the space that an unfinished file takes and, where there is too little,
-        gives back.
+        A file under construction may fill the disk for a moment and then be removed. The reserve
+        must not be released for it.
         """
         with self._lock:
             before, self._is_kept = self._is_kept, True
@@ -98,11 +95,12 @@ class Reserve:
 
     @contextmanager
     def release(self, cause: DiskFull) -> Iterator[bool]:
-        """Gives the bytes away; yields whether to try again within the block.
+        """Removes the reserve; yields whether the caller should retry within the block.
 
-        Nothing is set aside meanwhile. Also where the bytes are gone a second try is due: another
-        thread may have given them away after the first one failed.
-        Blocks   while a file is being made, some ms
+        The reserve is not created again within the block. A retry is due even if the reserve did
+        not exist, as another thread may have released it after the caller's first try.
+
+        Blocks   some ms, while another thread creates a file
         """
         with self._lock:
             is_due = self.size_bytes > 0 and not self._is_kept
@@ -114,7 +112,7 @@ class Reserve:
 
 
 class Allocation:
-    """Keeps the log's spare file in stock, and the reserve."""
+    """Creates the log's next file in advance, and the reserve."""
 
     __slots__ = (
         "_clock", "_fail", "_job", "_log", "_own_directory", "_pool", "_reserve", "_retry_at_ms",
@@ -139,10 +137,10 @@ class Allocation:
         self._job: asyncio.Future[MappedFile | None] | None = None
         self._retry_at_ms = 0
         self.full: DiskFull | None = None
-        """Why no file could be made, until one could."""
+        """Error of the last allocation, None after a success."""
 
     def step(self, now: Now) -> Next:
-        """Tries again what a full disk refused."""
+        """Retries an allocation that a full disk refused."""
         reserve = self._reserve
         if reserve is not None and reserve.released is not None and self.full is None:
             self._note_full(reserve.released)
@@ -150,7 +148,7 @@ class Allocation:
         return Next(now.monotonic_ms + RETRY_INTERVAL_MS)
 
     def request(self) -> None:
-        """Starts making the next file unless it is there, in the making, or to be tried later."""
+        """Starts to create the next file, unless that is running or a retry is not due."""
         base = self._log.spare_base
         if self._job is not None or (base is None and self.full is None):
             return
@@ -198,9 +196,9 @@ class Allocation:
         self._retry_at_ms = self._clock.monotonic_ms() + RETRY_INTERVAL_MS
 
     async def room(self) -> None:
-        """Waits until the file in the making is there.
+        """Waits until the next file is created.
 
-        Errors   DiskFull at once while the disk is known to be full
+        Errors   DiskFull, without waiting for a retry
         """
         self.request()
         job = self._job
@@ -210,7 +208,7 @@ class Allocation:
             raise self.full
 
     async def close(self) -> None:
-        """Waits for a file in the making, so that it can be removed with the log."""
+        """Waits for a file being created, so that it is closed with the log."""
         if self._job is not None:
             await asyncio.wait([self._job])
         self._pool.shutdown()

@@ -1,7 +1,7 @@
-"""Commits: copies the transient pool's bytes to the commit-log files, by timer.
+"""Copies the transient pool's bytes to the commit-log files periodically.
 
-It runs every 200 ms if 4 pages wait, and at the thorough interval anyhow. Only committed bytes are
-visible, can be flushed, and outlive the process. Without a pool there is nothing to commit.
+It runs every 200 ms if 4 pages wait, and always at the thorough interval. Only committed bytes are
+visible, can be flushed, and survive the process. Without a pool there is nothing to commit.
 Source: CommitRealTimeService.
 """
 
@@ -19,7 +19,7 @@ from pocketmq.store.settings import PAGE_SIZE, StoreSettings
 
 
 class Commit:
-    """Writes staged records to their files and moves the `committed` mark."""
+    """Writes staged records to their files and advances the `committed` mark."""
 
     __slots__ = (
         "_fail", "_job", "_log", "_marks", "_pool", "_settings", "_thorough_at_ms",
@@ -41,7 +41,7 @@ class Commit:
         self._thorough_at_ms = 0
 
     def step(self, now: Now) -> Next:
-        """Starts committing when it is worth it."""
+        """Starts committing if enough pages wait or the thorough interval is over."""
         settings, now_ms = self._settings, now.monotonic_ms
         waiting = self._marks.appended.value - self._marks.committed.value
         is_thorough = now_ms >= self._thorough_at_ms
@@ -52,13 +52,13 @@ class Commit:
         return Next(now_ms + settings.commit_interval_ms)
 
     def request(self) -> None:
-        """Starts committing everything appended so far, unless that is under way."""
+        """Starts committing all appended records, unless a commit is running."""
         appended, begin = self._marks.appended, self._marks.committed.value
         if self._job is not None or self._marks.failure is not None or begin >= appended.value:
             return
         target, time_ms = appended.value, appended.time_ms
         ranges = self._log.staged_ranges(begin, target)
-        assert ranges, "records lie in no file and in no buffer"
+        assert ranges, "appended records are in no file and in no buffer"
         self._job = asyncio.get_running_loop().run_in_executor(self._pool, _commit_all, ranges)
         held = [file for file, _, _ in ranges]
         self._job.add_done_callback(
@@ -77,13 +77,13 @@ class Commit:
         self._marks.commit(target, time_ms)
 
     async def drain(self) -> None:
-        """Returns when everything appended so far is committed, or committing has failed."""
+        """Waits until all appended records are committed, or the store has failed."""
         marks = self._marks
         while marks.committed.value < marks.appended.value and marks.failure is None:
             self.request()
             if self._job is not None:
                 await asyncio.wait([self._job])
-            await asyncio.sleep(0)  # By then the callbacks of the job's end have run.
+            await asyncio.sleep(0)  # Lets the done callbacks of the job run.
 
     def close(self) -> None:
         """Ends the thread."""

@@ -1,12 +1,12 @@
-"""Makes written bytes durable, by group commit or by timer.
+"""Flushes the commit log, by group commit or periodically.
 
-    sync    each waiting put asks for a flush; one flush runs at a time; puts that arrive meanwhile
+    sync    each waiting put requests a flush; one flush runs at a time; puts that arrive meanwhile
             share the next one; the first flush covers appends of the same loop iteration
-    async   every 500 ms if 4 pages are dirty, every 10 s anyhow
+    async   every 500 ms if 4 pages are dirty, and every 10 s in any case
 
 `flushed` rises only after a successful sync. The first failure of any part of the store is final:
-every waiting put gets it, nothing is acknowledged after it, no sync is tried again, the mark stays,
-and the process ends.
+every waiting put gets the error, nothing is acknowledged after it, no sync is retried, the mark
+stays, and the process ends.
 Source: GroupCommitService, FlushRealTimeService, FlushDiskWatcher.
 """
 
@@ -28,11 +28,11 @@ from pocketmq.store.settings import FLUSH_SYNC, PAGE_SIZE, StoreSettings
 from pocketmq.store.write.flush_group import FlushGroup
 
 SWEEP_INTERVAL_MS: Final = 100
-"""Interval in which puts that waited too long are answered FLUSH_DISK_TIMEOUT."""
+"""Interval of checks for puts that time out with FLUSH_DISK_TIMEOUT."""
 
 
 class Durability:
-    """Flushes the commit log and moves the `flushed` mark."""
+    """Flushes the commit log and advances the `flushed` mark."""
 
     __slots__ = (
         "_begun_upto", "_clock", "_fail", "_group", "_is_asked", "_job", "_log", "_mark", "_marks",
@@ -70,9 +70,9 @@ class Durability:
         )
 
     def reached(self, end: int) -> asyncio.Future[bool]:
-        """Asks for a flush, and returns when everything before `end` is durable.
+        """Requests a flush; returns a future that is done when everything before `end` is durable.
 
-        Returns  True, or False when `sync_flush_timeout_ms` passed first
+        Returns  True, or False if `sync_flush_timeout_ms` passes first
         Errors   FsyncFailed
         """
         if self._marks.failure is not None:
@@ -92,10 +92,10 @@ class Durability:
         self.request()
 
     def group(self) -> FlushGroup:
-        """Asks for a flush of everything; returns the group of all appends before it begins.
+        """Requests a flush of all appended records; returns the group of puts that share it.
 
-        Returns  a future, False when `sync_flush_timeout_ms` passed first, a little earlier for
-                 puts that join last; a caller that finds it open may join it by its `count`
+        Returns  a group whose future is False if `sync_flush_timeout_ms` passes first, a little
+                 earlier for the last puts; while the group is open, a put may join by `count`
         Errors   FsyncFailed
         """
         marks = self._marks
@@ -107,7 +107,7 @@ class Durability:
         if self._group is not None:
             return self._group
         future = self._waited(end, now_ms)
-        # The next flush covers all of it, and appends until it begins; not so with a pool.
+        # Without a pool, the next flush also covers the appends until it begins.
         is_whole = self._log.pool is None and marks.committed.value == end
         is_open = is_whole and end > self._begun_upto
         group = FlushGroup(future, now_ms, is_open=is_open)
@@ -116,7 +116,7 @@ class Durability:
         return group
 
     def _close_group(self, now_ms: int) -> None:
-        """Closes the group to new puts if it has been open for long."""
+        """Closes the group to new puts after SWEEP_INTERVAL_MS."""
         group = self._group
         if group is not None and now_ms - group.begun_ms >= SWEEP_INTERVAL_MS:
             self._end_group(group)
@@ -128,7 +128,7 @@ class Durability:
         self._group = None
 
     def request(self) -> None:
-        """Starts a flush unless one is in progress, one has failed, or nothing is dirty."""
+        """Starts a flush unless one is running, the store has failed, or nothing is dirty."""
         committed, flushed = self._marks.committed, self._marks.flushed
         if self._job is not None or committed.value <= flushed.value:
             return
@@ -164,7 +164,7 @@ class Durability:
             return
         try:
             self._mark.write(target)
-        except BrokerError as failure:  # The mark is allocated: what it meets is no full disk.
+        except BrokerError as failure:  # The mark is allocated, so this is no full disk.
             self._fail(failure)
             return
         self.flush_seconds.observe(perf_counter() - begun)
@@ -176,7 +176,7 @@ class Durability:
             self.request()
 
     def step(self, now: Now) -> Next:
-        """Flushes by timer, and answers puts that waited too long."""
+        """Flushes periodically, and times out puts that wait too long."""
         now_ms = now.monotonic_ms
         self._marks.flushed.sweep(now_ms)
         self._close_group(now_ms)
@@ -193,13 +193,13 @@ class Durability:
         return Next(now_ms + settings.flush_interval_ms)
 
     async def drain(self) -> None:
-        """Returns when everything committed so far is durable, or a flush has failed."""
+        """Waits until all committed records are durable, or a flush has failed."""
         marks = self._marks
         while marks.committed.value > marks.flushed.value and marks.failure is None:
             self.request()
-            if self._job is None:  # It could not begin, and the store has failed.
+            if self._job is None:  # The flush could not begin, and the store has failed.
                 return
-            await asyncio.wait([self._job])  # It may be one that began before the last append.
+            await asyncio.wait([self._job])  # The flush may have begun before the last append.
         if self._job is not None:
             await asyncio.wait([self._job])
 
@@ -209,6 +209,6 @@ class Durability:
 
 
 def _sync_all(files: list[MappedFile]) -> None:
-    """Syncs files oldest first: the mark is the end of one contiguous durable range."""
+    """Syncs files, oldest first, so that the durable range is contiguous."""
     for file in files:
         file.sync()

@@ -1,7 +1,6 @@
-"""Puts that wait for the same flush, notified together.
+"""Puts that wait for one flush and are notified together.
 
-A future with a callback for each would cost as much as storing the messages: one turn of the event
-loop each.
+A future per put would cost an event-loop callback each, as much as storing the message.
 """
 
 import asyncio
@@ -11,17 +10,17 @@ from typing import final
 from pocketmq.native.machine import i64
 
 Heard = Callable[[asyncio.Future[bool]], None]
-"""Is given a future that is done."""
+"""Callback with the future, which is done."""
 
 
 @final
 class FlushGroup:
-    """A future that many share, none of whom may cancel it.
+    """A future that many puts share; none may cancel it.
 
-    future     True: appends while it was open are durable; False: they were not in time
-    begun_ms   monotonic ms when the first one joined
-    is_open    whether appends from now on are flushed with it
-    count      further waiters that joined it
+    future     True: appends made while the group was open are durable; False: the flush timed out
+    begun_ms   monotonic time at which the first put joined
+    is_open    whether the flush covers new appends
+    count      number of puts that joined after the first
     """
 
     __slots__ = ("_waiting", "begun_ms", "count", "future", "is_open")
@@ -38,15 +37,15 @@ class FlushGroup:
 
     def join(self, heard: Heard) -> None:
         """Calls a function when the future is done, in order of joining."""
-        assert not self.future.cancelled(), "who shares a flush cancels it for nobody"
+        assert not self.future.cancelled(), "a shared flush was cancelled"
         if self.future.done():
             self.future.get_loop().call_soon(heard, self.future)
         else:
             self._waiting.append(heard)
 
     def _tell(self, future: asyncio.Future[bool]) -> None:
-        """Calls all; where one raises, the others come in the next turn of the loop."""
-        future.exception()  # Counts as retrieved, whether anybody is left or not.
+        """Calls all callbacks; if one raises, the rest run in the next loop iteration."""
+        future.exception()  # Marks it as retrieved, so that asyncio does not log it.
         waiting, self._waiting = self._waiting, []
         told: i64 = 0
         try:

@@ -1,11 +1,12 @@
-"""Pages of the log that are about to be written, brought into memory ahead of the writer.
+"""Prefaults pages of the log ahead of the writer.
 
-    appended ──► half of them is used, and that took less than a second ──► a thread brings others
+    appended ──► half of the pages ahead used within a second ──► a thread prefaults the next pages
 
-A page that is not in memory is made while the loop waits for its write. It is zeroed first; a
-virtual machine whose host has to find it pays ten times the copy for that. A log that grows
-slowly has no pages ahead: they would take memory from others.
-Source: DefaultMappedFile.warmMappedFile, which does so for whole files.
+A write to a page that is not in memory blocks the event loop for a page fault. The kernel zeroes
+the page, which costs ten times the copy on a virtual machine whose host must allocate the memory. A
+slowly growing log gets no pages ahead, as they would occupy memory.
+
+Source: DefaultMappedFile.warmMappedFile, which prefaults whole files.
 """
 
 import asyncio
@@ -20,14 +21,14 @@ from pocketmq.store.marks import Marks
 
 AHEAD_BYTES: Final = 16 * 1024 * 1024
 HURRY_MS: Final = 1_000
-"""Half of `AHEAD_BYTES` in less than this is a log that grows fast."""
+"""A log grows fast if it appends half of `AHEAD_BYTES` in less than this."""
 
 
 class Prefault:
-    """Has pages in memory ahead of a log's end, where that is quick.
+    """Prefaults pages after the log's end while the log grows fast.
 
-    ahead_bytes  how far, at most
-    upto         bytes below were brought, or are written
+    ahead_bytes  most bytes to prefault after the log's end
+    upto         physical offset below which pages are prefaulted or written
     """
 
     __slots__ = ("_ahead_bytes", "_due", "_job", "_log", "_looked_ms", "_marks", "_pool", "upto")
@@ -43,7 +44,7 @@ class Prefault:
         self._due = self.upto + ahead_bytes // 2
 
     def step(self, now: Now) -> Next:
-        """Begins to bring the next pages; at rest until the log has grown."""
+        """Starts to prefault the next pages; then waits until the log has grown."""
         job = self._job
         if job is not None and not job.is_done:
             return Next(mark=job, value=1)
@@ -63,7 +64,7 @@ class Prefault:
             self.upto = min(end + self._ahead_bytes, file.base + file.size)
             if begin < self.upto:
                 self._job = Job(self._bring(file.hold(), begin, self.upto))
-        assert self.upto <= begin + self._ahead_bytes, "no more than that is brought"
+        assert self.upto <= begin + self._ahead_bytes, "more than `ahead_bytes` is prefaulted"
 
     async def _bring(self, file: MappedFile, begin: int, upto: int) -> None:
         base = file.base

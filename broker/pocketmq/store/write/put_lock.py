@@ -1,8 +1,8 @@
 """The put-lock: one writer at a time assigns offsets, encodes and appends.
 
-Held for that one synchronous block and never across an await, it lets the store be embedded from
-threads. How long writers wait for it and hold it are histograms; a hold of half a second is logged,
-and a writer that finds it held for longer than the limit is refused as busy.
+It is held for one synchronous block, never across an await. It is needed if threads share an
+embedded store. Histograms measure how long writers wait for it and hold it. A hold above half a
+second is logged. A writer that finds the lock held for longer than the limit gets StoreBusy.
 Source: PutMessageLock, DefaultMessageStore.isOSPageCacheBusy.
 """
 
@@ -19,9 +19,9 @@ HOLD_WARNING_SECONDS: Final = 0.5
 
 @final
 class PutLock:
-    """A context manager around the block; entering may raise StoreBusy.
+    """A context manager for the put block; entering may raise StoreBusy.
 
-    tell_long   is called with the ms of a hold that was longer than `long_seconds`
+    tell_long   called with the ms of a hold longer than `long_seconds`
     """
 
     __slots__ = (
@@ -48,7 +48,7 @@ class PutLock:
         )
 
     def enter(self) -> float:
-        """Takes the lock; returns when it was asked for, on the clock of `perf_counter`.
+        """Acquires the lock; returns the `perf_counter` time of the request.
 
         Errors   StoreBusy
         """
@@ -67,8 +67,8 @@ class PutLock:
         return asked
 
     def leave(self) -> float:
-        """Gives the lock back; returns when, on the same clock."""
-        assert self._since > 0, "it was not entered"
+        """Releases the lock; returns the `perf_counter` time of the release."""
+        assert self._since > 0, "the lock is not held"
         left = perf_counter()
         held = left - self._since
         self._since = 0.0

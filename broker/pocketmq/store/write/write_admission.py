@@ -1,4 +1,4 @@
-"""Whether puts are taken, and why not."""
+"""Admission of puts."""
 
 from typing import final
 
@@ -10,10 +10,10 @@ from pocketmq.store.write.allocation import Reserve
 
 @final
 class WriteAdmission:
-    """All that may keep puts out, in one place.
+    """Checks all conditions under which puts are refused.
 
-    refusal     the error of puts, None while they are taken
-    is_ending   nothing more is taken, for good
+    refusal     error that refuses puts, None without
+    is_ending   the store drains, and refuses all puts
     """
 
     __slots__ = ("_dispatcher", "_marks", "_reserve", "is_ending", "refusal")
@@ -35,7 +35,7 @@ class WriteAdmission:
         return self._dispatcher.failure is None and self._reserve.released is None
 
     def check(self) -> None:
-        """Raises StoreFailed, Draining, DiskFull or the refusal while puts are not taken."""
+        """Raises StoreFailed, Draining, DiskFull or the refusal, if puts are refused."""
         if self._marks.failure is not None:
             raise StoreFailed(why="it has failed before")
         if self.is_ending:

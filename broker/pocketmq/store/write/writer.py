@@ -1,9 +1,9 @@
 """Stores a put in one synchronous block under the put-lock.
 
-    takes? ─► lock ─► store time · queue offsets · encode · append · mark · remember ─► unlock
+    takes? ─► lock ─► store time · queue offsets · encode · append · mark · buffer ─► unlock
 
-Never across an await: what a caller does afterwards (give up, be cancelled) cannot split it. All
-puts go through it, of any kind of records.
+The block contains no await, so that a cancelled caller cannot split it. All puts use it, whatever
+the kind of their records.
 Source: CommitLog.asyncPutMessages, QueueOffsetOperator, DefaultAppendMessageCallback.
 """
 
@@ -29,8 +29,8 @@ from pocketmq.store.write.write_admission import WriteAdmission
 class Writer:
     """Appends records to the log; owns the queue-offset table.
 
-    remembered     what was stored, for the dispatcher
-    request_file   asks for the next file of the log
+    remembered     buffer of stored records for the dispatcher
+    request_file   requests the next file of the log
     """
 
     __slots__ = (
@@ -56,15 +56,15 @@ class Writer:
         self._admission = admission
         self._request_file = request_file
         self.next_offsets: dict[QueueKey, int] = {}
-        """The queue offset the next message of each queue gets; 0 where absent."""
+        """Queue offset of each queue's next message; 0 for a queue without entry."""
         self.append_seconds = Histogram(
             "pocketmq_append_seconds", "Duration of one append.", labels={"result": "ok"}
         )
 
     def takes_plain(self, size_bytes: int) -> bool:
-        """Returns whether `append` would store so many bytes now, of records without a checksum.
+        """Returns whether `append` would now store `size_bytes` of records without a property CRC.
 
-        False    `Writing.put` waits, adds checksums, or raises the error
+        If not, `Writing.put` waits, adds the CRC, or raises the error.
         """
         log = self._log
         if size_bytes > log.record_size_max or log.property_crc or not self._admission.is_open:
@@ -72,18 +72,18 @@ class Writer:
         return log.has_room(size_bytes)
 
     def records_of(self, runs: Sequence[Run]) -> RunRecords:
-        """Returns the records of runs, as this log has them."""
+        """Returns the records of runs, with or without a property CRC like this log's."""
         return RunRecords(runs, self._levels, property_crc=self._log.property_crc)
 
     def append(self, records: PutRecords, now_ms: i64) -> None:
-        """Stores records next to each other by one write; the log has room for them.
+        """Stores records contiguously by one write; the log must have room for them.
 
-        Effects  `records.written` gets their positions; the committed mark follows
+        Effects  sets `records.written`; without a pool, advances the committed mark
         Errors   StoreBusy: nothing was stored
         """
         log, marks = self._log, self._marks
         assert records.property_crc == log.property_crc, (
-            "all records of a log have checksums, or none"
+            "records and log differ in the property CRC"
         )
         asked = self.lock.enter()
         try:
@@ -106,8 +106,8 @@ class Writer:
     def store_time(self, now_ms: i64) -> i64:
         """Returns the store time of a record that is appended now.
 
-        It never goes back while the clock is a little behind, as after a correction. A clock that
-        was far ahead and was set right is followed, as RocketMQ does.
+        It does not go back if the clock is set back by at most LEAD_MAX_MS. It follows a clock that
+        is set back farther, as in RocketMQ.
         Source   CommitLog.asyncPutMessage
         """
         last_ms: i64 = self._marks.appended.time_ms

@@ -1,9 +1,9 @@
-"""The way into an open store: puts, and their durability.
+"""Puts into an open store, and their durability.
 
     room? ─► one synchronous block under the put-lock ─► wait for the flush (durability.py)
 
-The block is `Writer.append` (writer.py). Queue offsets are dense; a put that fails before the block
-takes none.
+The block is `Writer.append` (writer.py). Queue offsets are dense: a put that fails before the block
+uses none.
 Source: CommitLog.asyncPutMessages.
 """
 
@@ -45,11 +45,11 @@ def _tell_long_hold(held_ms: int) -> None:
 
 
 class Writing:
-    """Takes messages, unless there is a reason not to.
+    """Accepts puts, unless the admission refuses them.
 
-    dispatcher   gets the stored messages
-    damage       why the store takes nothing at all, None where it is whole
-    fail         ends the store
+    dispatcher   receives the stored records
+    damage       damage for which the store refuses all puts, None without
+    fail         fails the store
     """
 
     __slots__ = (
@@ -75,7 +75,7 @@ class Writing:
         self._marks = marks
         self._damage = damage
         self.before_waiting: Callable[[], None] = lambda: None
-        """Called before the append of records that wait and have their time by the wall clock."""
+        """Called before delayed messages are appended, whose times are by the wall clock."""
         self.gate = WriteAdmission(marks, dispatcher, reserve, damage)
         self.durability = durability
         self.commit = Commit(log, marks, settings, fail)
@@ -108,11 +108,11 @@ class Writing:
         return [*stats, durability.flush_seconds, durability.group_messages]
 
     async def put(self, runs: Sequence[Run], *, wait: bool = True) -> list[PutResult]:
-        """Stores runs next to each other: all of their messages, or none.
+        """Stores runs contiguously: all of their messages, or none.
 
-        wait     answer when what the flush mode promises holds; else when they are in the log
+        wait     in sync mode, return when the messages are durable; else when they are in the log
         Errors   RecordTooLarge, Draining, BrokerReadOnly, StoreBusy, DiskFull: nothing was stored;
-                 FsyncFailed: the process ends, whether they survive is unknown
+                 FsyncFailed: the process ends, and the messages may or may not survive
         Source   CommitLog.asyncPutMessage, asyncPutMessages
         """
         records = self.writer.records_of(runs)
@@ -129,9 +129,9 @@ class Writing:
         return results
 
     async def room(self, runs: Sequence[Run]) -> bool:
-        """Waits until runs can be put without waiting; returns whether it had to.
+        """Waits until runs can be put without waiting; returns whether it waited.
 
-        Errors   those of `put` but for what comes of the flush
+        Errors   those of `put`, except FsyncFailed
         """
         return await self._room(self.writer.records_of(runs).size_sum)
 
@@ -149,15 +149,16 @@ class Writing:
         return has_waited
 
     def durable(self) -> asyncio.Future[bool]:
-        """Returns what is True once all appended so far is durable.
+        """Requests a flush; returns a future for the durability of all appended records.
 
-        Returns  False when `sync_flush_timeout_ms` passed first
+        Returns  True, or False if `sync_flush_timeout_ms` passes first
         Errors   FsyncFailed
         """
         return self.durability.reached(self._marks.appended.value)
 
     def flush_group(self) -> FlushGroup:
-        """Returns the same for many at once.
+        """Requests a flush; returns the group of puts that share it.
+
 
         Errors   FsyncFailed
         """
@@ -165,20 +166,20 @@ class Writing:
 
     @property
     def refusal(self) -> BrokerError | None:
-        """The error that puts get, None while they are accepted."""
+        """The error that refuses puts, None while they are accepted."""
         return self.gate.refusal
 
     def takes(self, size_bytes: int) -> bool:
-        """Returns whether a put of so many bytes would be stored now, without waiting."""
+        """Returns whether a put of `size_bytes` would be stored without waiting."""
         return self.gate.is_open and self._log.has_room(size_bytes)
 
     @property
     def is_writable(self) -> bool:
-        """Whether a put of the usual size would be taken now."""
+        """Whether a put of usual size would be accepted now."""
         return self.gate.is_open and not self.allocation.full
 
     def refuse(self, refusal: BrokerError | None) -> None:
-        """Answers puts with this error from now on; None: take them again, unless damaged."""
+        """Refuses puts with an error; None accepts them again, unless the store is damaged."""
         refusal = refusal or self._damage
         if (refusal is None) != (self.gate.refusal is None):
             event = "store.resumed" if refusal is None else "store.refused"
@@ -186,15 +187,15 @@ class Writing:
         self.gate.refusal = refusal
 
     def end(self) -> None:
-        """Takes nothing more, for good."""
+        """Refuses all further puts."""
         self.gate.is_ending = True
 
     async def drain(self) -> None:
-        """Returns when everything appended so far is durable, or the store has failed."""
+        """Waits until all appended records are durable, or the store has failed."""
         await self.commit.drain()
         await self.durability.drain()
 
     def close(self) -> None:
-        """Ends the threads; the steps have ended, and what they began."""
+        """Ends the threads; all steps and their jobs must have ended."""
         self.commit.close()
         self.durability.close()
