@@ -1,17 +1,17 @@
-"""Every call that touches the disk, in one object that a test can replace.
+"""All calls that touch the disk, in one object that tests can replace.
 
     1. Written pages reach the disk by `fdatasync` alone; flushing a map would hold the GIL.
     2. Bytes are allocated before a map writes to them; else a full disk kills the process.
     3. A failed sync is final: the kernel reports the loss once, so `Trouble` remembers it and every
        later write, sync, rename or removal raises it again.
     4. A new or renamed name is durable once its directory has been synced.
-    5. No link is followed below a store directory, and only plain files are opened (enclosure.py).
+    5. No link is followed below a store directory, and only regular files are opened.
 
-ARCHITECTURE.md ("Errors of the disk") lists which call raises which error. A map raises none: a
-page that cannot be read is SIGBUS, which ends the process as kill -9 does.
+ARCHITECTURE.md ("Errors of the disk") lists which call raises which error. A memory map raises no
+error: a page that cannot be read causes SIGBUS, which ends the process as kill -9 does.
 
-Calls that may block long (`sync`, `make_allocated_file`, `read_at` of cold ranges) are functions of
-plain values, so that the store can run them off the event loop.
+Calls that may block long (`sync`, `make_allocated_file`, `read_at` of cold ranges) take and return
+plain values, so that the store can run them in threads.
 """
 
 import contextlib
@@ -53,9 +53,9 @@ from pocketmq.model.errors import (
 )
 
 DRAFT_SUFFIX: Final = ".draft"
-"""Ends the name of a file in the making; a start removes those of earlier lives."""
+"""Suffix of unfinished files; a start removes those that earlier runs left."""
 RWF_NOWAIT: Final = getattr(os, "RWF_NOWAIT", 0)
-"""Linux: read only pages in memory, else nothing."""
+"""Linux flag: read only if all pages are in memory."""
 
 
 class Disk:
@@ -69,30 +69,30 @@ class Disk:
         self.trouble = Trouble()
         self.memory = PageMemory()
         self.tells_resident = bool(RWF_NOWAIT)
-        """Whether `read_resident` knows which pages are in memory, as far as it was asked."""
+        """Whether `read_resident` can detect missing pages; cleared when a file system cannot."""
 
     def own_process_id(self) -> int:
-        """Returns the number this process runs under, for the abort mark."""
+        """Returns the process id, for the abort mark."""
         return os.getpid()
 
     def space(self, path: Path) -> tuple[int, int]:
-        """Returns (bytes used, bytes an ordinary user may still write) of a path's file system."""
+        """Returns (used, available) bytes of a path's file system; available: to ordinary users."""
         with ReadErrors(path):
             stats = os.statvfs(path)
         used = (stats.f_blocks - stats.f_bfree) * stats.f_frsize
         return used, stats.f_bavail * stats.f_frsize
 
     def open_files_max(self) -> int:
-        """Returns how many files this process may have open."""
+        """Returns the limit on open files of this process."""
         return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
     def directory_lock(self, path: Path) -> DirectoryLock:
-        """Returns the lock that a file of this name is; not taken yet."""
+        """Returns a lock on the file with this path; not acquired yet."""
         return DirectoryLock(path)
 
     # -- whole small files ---------------------------------------------------------------------
     def read_file(self, path: Path, position: int = 0, size_bytes: int | None = None) -> bytes:
-        """Returns the content of a small file, or some bytes of a file."""
+        """Returns the content of a small file, or `size_bytes` bytes from `position` on."""
         with self.opened(path) as descriptor:
             if size_bytes is None:
                 with ReadErrors(path):
@@ -100,10 +100,10 @@ class Disk:
             return self.read_at(descriptor, position, size_bytes)
 
     def write_file(self, path: Path, content: bytes, mode: int = FILE_MODE) -> None:
-        """Makes a small file with `mode` and makes its content (not yet its name) durable.
+        """Creates a small file with `mode` and makes its content durable, but not its name.
 
-        Effects  another file of this name loses the name, whatever it is: its bytes and mode stay
-        Errors   DiskFull: a part of it may exist; AllocationFailed, WriteFailed, FsyncFailed
+        Effects  an existing file of this name is unlinked first: its bytes and mode do not change
+        Errors   DiskFull: a part of the file may exist; AllocationFailed, WriteFailed, FsyncFailed
         """
         self.trouble.with_room(lambda: self._write_file(path, content, mode))
 
@@ -120,7 +120,7 @@ class Disk:
             self.close(descriptor)
 
     def replace_file(self, path: Path, content: bytes, mode: int = FILE_MODE) -> None:
-        """Replaces a small file as a whole, durably: the version before stays until then.
+        """Replaces a small file as a whole, durably; until then the old version remains.
 
         Errors   DiskFull, AllocationFailed, WriteFailed, FsyncFailed; the draft is removed
         """
@@ -134,13 +134,12 @@ class Disk:
         self.sync_directory(path.parent)
 
     def _make_file(self, path: Path, flag: int, mode: int = FILE_MODE) -> int:
-        """Makes a file that is not there (O_EXCL)."""
         with FullDisk(path), self.enclosure.place(path) as place:
             return os.open(place, flag | os.O_RDWR | os.O_CREAT | PLAIN_ONLY, mode)
 
     # -- names ---------------------------------------------------------------------------------
     def names(self, directory: Path) -> list[str]:
-        """Returns the sorted names in a directory, none when there is no such directory."""
+        """Returns the sorted names in a directory; none if the directory does not exist."""
         with (
             contextlib.suppress(FileNotFoundError, NotADirectoryError),
             ReadErrors(directory),
@@ -154,7 +153,7 @@ class Disk:
         return stat.S_ISDIR(self._mode(path) or 0)
 
     def exists(self, path: Path) -> bool:
-        """Returns whether something has this name."""
+        """Returns whether a file or directory of this name exists."""
         return self._mode(path) is not None
 
     def _mode(self, path: Path) -> int | None:
@@ -180,14 +179,14 @@ class Disk:
             return found.st_size
 
     def make_directory(self, directory: Path) -> None:
-        """Makes a directory and those above it, and makes their names durable."""
+        """Creates a directory and its missing parents, and makes their names durable."""
         if not self.is_directory(directory):
             self.make_directory(directory.parent)
             self.trouble.with_room(lambda: self._make(directory))
             self.sync_directory(directory.parent)
 
     def add_directory(self, directory: Path) -> list[Path]:
-        """Makes a directory and those above it; returns where names are new, to be synced."""
+        """Creates a directory and its missing parents; returns the directories to sync."""
         if self.is_directory(directory):
             return []
         above = self.add_directory(directory.parent)
@@ -222,9 +221,9 @@ class Disk:
             self.close(descriptor)
 
     def sync_all(self, directory: Path) -> None:
-        """Makes everything on the file system of a directory durable, names included; blocks.
+        """Makes everything on a directory's file system durable, names included; blocks.
 
-        One call for a thousand files costs a fraction of a thousand calls.
+        For a thousand files this costs a fraction of one call for each.
         """
         self._sync_directory(directory, sync_file_system)
 
@@ -241,9 +240,9 @@ class Disk:
             os.replace(one, other)
 
     def exchange(self, one: Path, other: Path) -> None:
-        """Exchanges the names of two files or directories at once; durable after `sync_directory`.
+        """Exchanges the names of two files or directories; durable after `sync_directory`.
 
-        Where the system cannot exchange names, `other` has no name for a moment.
+        Where the system has no such call, `other` has no name for a moment.
         Errors   DiskFull, AllocationFailed
         """
         self.trouble.check()
@@ -257,9 +256,9 @@ class Disk:
         self.rename(aside, one)
 
     def unlink(self, path: Path) -> None:
-        """Removes a name; none there is fine.
+        """Removes a name, if it exists.
 
-        Errors   WriteFailed: it stays
+        Errors   WriteFailed: the name remains
         """
         self.trouble.check()
         try:
@@ -273,7 +272,7 @@ class Disk:
     def remove_directory(self, directory: Path) -> None:
         """Removes an empty directory.
 
-        Errors   WriteFailed: it stays, perhaps because it is not empty
+        Errors   WriteFailed: it remains, for example because it is not empty
         """
         self.trouble.check()
         try:
@@ -285,9 +284,9 @@ class Disk:
             raise WriteFailed(why=f"{directory}: {error.strerror}") from error
 
     def close(self, descriptor: int) -> None:
-        """Gives a descriptor back.
+        """Closes a descriptor.
 
-        Errors   FsyncFailed: some systems report only now that written bytes are lost
+        Errors   FsyncFailed: some systems report only on close that written bytes are lost
         """
         try:
             os.close(descriptor)
@@ -336,9 +335,9 @@ class Disk:
             self.close(descriptor)
 
     def make_sparse_file(self, path: Path, size_bytes: int, *, is_named: bool = True) -> int:
-        """Makes a file of this length without blocks behind it; returns its descriptor.
+        """Creates a file of this length without disk blocks; returns its descriptor.
 
-        is_named   its name is durable on return; else only after a sync of the directory
+        is_named   whether its name is durable on return; else the caller syncs the directory
         Errors     DiskFull; a partly made file is removed
         """
         return self.trouble.with_room(lambda: self._make_sparse_file(path, size_bytes, is_named))
@@ -359,7 +358,7 @@ class Disk:
             os.ftruncate(descriptor, size_bytes)
 
     def make_allocated_file(self, draft: Path, path: Path, size_bytes: int) -> int:
-        """Makes a file whose every byte has a block; it appears under `path` when complete.
+        """Creates a file with all its blocks allocated; `path` appears when it is complete.
 
         Blocks   up to some 50 ms: run it off the event loop
         Errors   DiskFull, AllocationFailed; an unfinished file is removed
@@ -377,9 +376,9 @@ class Disk:
         return descriptor
 
     def allocate(self, descriptor: int, position: int, size_bytes: int, path: Path | str) -> None:
-        """Puts blocks behind a range of a file, so that writing to it cannot find the disk full.
+        """Allocates disk blocks for a range of a file, so that no later write finds the disk full.
 
-        Errors   DiskFull, AllocationFailed; some blocks of the range may be there
+        Errors   DiskFull, AllocationFailed; some blocks may have been allocated
         """
         self.trouble.with_room(lambda: self._allocate(descriptor, position, size_bytes, path))
 
@@ -388,9 +387,9 @@ class Disk:
             os.posix_fallocate(descriptor, position, size_bytes)
 
     def data_end(self, descriptor: int) -> int:
-        """Returns the byte behind the last one of a sparse file that has a block with data.
+        """Returns the end of the last data in a sparse file.
 
-        Cost   one call for each hole; the file's length where the system cannot report holes
+        Cost   two calls for each data extent; the file's length where the system reports no holes
         """
         with ReadErrors(self._path_of(descriptor)):
             end = os.fstat(descriptor).st_size
@@ -400,35 +399,35 @@ class Disk:
                 position = os.lseek(descriptor, position, os.SEEK_DATA)
                 position = os.lseek(descriptor, position, os.SEEK_HOLE)
         except OSError as error:
-            return position if error.errno == errno.ENXIO else end  # No data behind it, or no idea.
+            return position if error.errno == errno.ENXIO else end  # ENXIO: no data from here on.
         return position
 
     def map(self, descriptor: int, size_bytes: int, *, read_only: bool = False) -> mmap.mmap:
-        """Returns a shared map of the whole file; `read_only`: it cannot be written through."""
+        """Returns a shared map of the whole file; `read_only`: writes through it fail."""
         access = mmap.ACCESS_READ if read_only else mmap.ACCESS_WRITE
         with ReadErrors(self._path_of(descriptor)):
             return mmap.mmap(descriptor, size_bytes, access=access)
 
     # -- reading and writing -------------------------------------------------------------------
     def read_at(self, descriptor: int, position: int, size_bytes: int) -> bytes:
-        """Returns bytes of a file without going through a map."""
+        """Returns bytes of a file; fewer at the file's end."""
         try:
             return os.pread(descriptor, size_bytes, position)
         except OSError as error:
             raise self._read_error(descriptor, error) from error
 
     def read_into(self, descriptor: int, position: int, buffer: memoryview) -> int:
-        """Fills a buffer with bytes of a file; returns how many there were."""
+        """Reads bytes of a file into a buffer; returns their number."""
         try:
             return os.preadv(descriptor, [buffer], position)
         except OSError as error:
             raise self._read_error(descriptor, error) from error
 
     def read_resident(self, descriptor: int, position: int, size_bytes: int) -> bytes | None:
-        """Returns the same bytes when all of them are in memory, None when the disk were needed.
+        """Returns bytes of a file if all are in memory, else None.
 
-        Where the system cannot report it (tmpfs, which has everything in memory; systems other
-        than Linux) the bytes are read at any price: waiting for them to be there would never end.
+        Where the system cannot detect that (tmpfs, which is all in memory; systems other than
+        Linux), the bytes are read even if that blocks: a caller would wait for them for ever.
         Errors   ReadFailed
         Cost     about 1 µs and the copy
         """
@@ -439,15 +438,15 @@ class Disk:
             count = os.preadv(descriptor, [content], position, RWF_NOWAIT)
         except BlockingIOError:
             return None
-        except OSError as error:  # Or an error that the plain call will raise.
+        except OSError as error:  # The plain call succeeds, or raises the error again.
             self.tells_resident &= error.errno not in (errno.EOPNOTSUPP, errno.EINVAL)
             return self.read_at(descriptor, position, size_bytes)
         return bytes(content) if count == size_bytes else None
 
     def write_at(self, descriptor: int, position: int, content: bytes | memoryview) -> None:
-        """Writes bytes into allocated room; maps of the file see them at once.
+        """Writes bytes into allocated blocks; maps of the file show them at once.
 
-        Errors   DiskFull (a file system that copies on write, or a quota), WriteFailed
+        Errors   DiskFull (on a copy-on-write file system, or for a quota), WriteFailed
         """
         self.trouble.check()
         try:
@@ -462,7 +461,7 @@ class Disk:
         """Makes written bytes durable, also those written through a map.
 
         Blocks   as long as the disk takes: run it off the event loop
-        Errors   FsyncFailed: the process must end, see the rules above
+        Errors   FsyncFailed: the process must end, see rule 3 above
         """
         self.trouble.check()
         try:

@@ -1,14 +1,14 @@
-"""One file of fixed length in a row of such files.
+"""One fixed-size file of a mapped file queue.
 
     0 ........ wrote ........ allocated ........ size
-    records    next byte      blocks behind it   end of the map
+    records    next byte      allocated blocks   end of the map
 
 Invariants
     1. wrote <= size; bytes are stored only below `allocated` once the file is written to.
-    2. It is opened when first needed, and stays so until `close`, or until its row's OpenFiles
-       needs the place for another one. A file of a row with thousands of neighbours has no map: it
-       is read and written by calls, which need a descriptor only.
-    3. A file that is held keeps map and descriptor: `close` and `remove` then wait for `let_go`.
+    2. It is opened when first needed, and stays open until `close`, or until the OpenFiles of its
+       queue closes it in favour of another. Files of kinds with thousands of files are not mapped:
+       pread and pwrite serve them and need only a descriptor.
+    3. A held file keeps its map and descriptor: `close` and `remove` then wait for `let_go`.
 Callers copy the bytes they hand out: a live view keeps the map from closing.
 Source: DefaultMappedFile, ReferenceResource.
 """
@@ -23,13 +23,13 @@ from pocketmq.files.disk import Disk
 from pocketmq.model.errors import Corruption, ReadFailed, StoreFailed
 
 ALLOCATION_STEP: Final = 64 * 1024
-"""Sparse files get blocks this far ahead of the last written byte."""
+"""Sparse files get blocks up to a multiple of this after the last written byte."""
 POPULATE_STEP: Final = 256 * 1024
-"""Pages faulted in ahead by one call: 0.4 µs a record instead of 1.9 (measured at 1.3 KiB)."""
+"""Bytes that one call prefaults: 0.4 µs a record instead of 1.9 (measured at 1.3 KiB)."""
 DIRECT_WRITE_MIN: Final = 32 * 1024
-"""From this size on a write call beats storing through the map."""
+"""Size from which on pwrite is faster than storing through the map."""
 FETCH_MIN: Final = 256 * 1024
-"""Least read where something is cold: the bytes behind it are often read next."""
+"""Minimum read of pages not in memory: the bytes that follow are often read next."""
 _PAGE: Final = mmap.PAGESIZE
 _PIECE_SIZE: Final = 1024 * 1024
 _ZEROS: Final = bytes(_PIECE_SIZE)
@@ -38,7 +38,7 @@ _ZEROS: Final = bytes(_PIECE_SIZE)
 class ColdRead(Exception):
     """A read that would have to wait for the disk; nothing was done.
 
-    fetch   brings the bytes into memory; blocks, so it is called in a thread
+    fetch   loads the bytes into memory; blocks, so call it in a thread
     """
 
     def __init__(self, fetch: Callable[[], None]) -> None:
@@ -57,7 +57,7 @@ class Keeper(Protocol):
 
 
 class MappedFile:
-    """A file of a row; `base` is the offset of its first byte in that row."""
+    """A file of a mapped file queue; `base` is the queue's offset of its first byte."""
 
     __slots__ = (
         "_disk", "_holders", "_is_leaving", "_is_mapped", "_keeper", "_map", "_place", "_populated",
@@ -83,48 +83,48 @@ class MappedFile:
         self._holders = 0
         self._is_leaving = False
         self.was_used = True
-        """Set when the file is used, cleared by the keeper that looks for one to close."""
+        """Set on use, cleared by the keeper that looks for a file to close."""
         self._place = path
         self.base = base
         self.size = size
         self.wrote = 0
         self.written_from = size
-        """Byte from which on all bytes were written by this process, since the file was opened."""
+        """Position from which on this process wrote all bytes since the file was opened."""
         self.checked: dict[tuple[object, ...], list[tuple[int, int]]] = {}
-        """Ranges that readers found sound since then, in their own terms."""
+        """Ranges that readers have validated since the file was opened; readers define the keys."""
         self.allocated = 0
         self.descriptor = -1
         self.view: memoryview = memoryview(b"")
         self.staged: memoryview | None = None
-        """Where writes go until they are committed, None: straight to the file."""
+        """Buffer that receives writes until they are committed; None: writes go to the file."""
         self.staged_end = 0
-        """Byte behind the last one that was written to `staged`."""
+        """End of the last write to `staged`."""
         self.unsynced_names: list[Path] = []
-        """Directories that hold names made for this file; `sync` makes them durable as well."""
+        """Directories with new names made for this file; `sync` syncs them."""
 
     @property
     def path(self) -> Path:
-        """Path of the file. A path is dear to make: ten thousand files have theirs when asked."""
+        """Path of the file, made on demand: it is costly, and ten thousand files may be open."""
         return Path(self._place)
 
     @property
     def is_open(self) -> bool:
-        """Whether the file has a descriptor, and its map where it is to have one."""
+        """Whether the file has a descriptor and, if it is to be mapped, its map."""
         return self.descriptor >= 0
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing more fits."""
+        """Whether the file is written to its end."""
         return self.wrote >= self.size
 
     def open(self, *, read_only: bool = False) -> "MappedFile":
-        """Opens the file, and map it, unless that was done."""
+        """Opens and maps the file unless it is open already."""
         if self.descriptor >= 0:
             return self
         return self.adopt(self._disk.open(self._place, read_only=read_only), read_only=read_only)
 
     def join(self, keeper: Keeper | None) -> None:
-        """Registers this open file with the keeper of the row it was added to."""
+        """Registers this open file with the keeper of the queue it was added to."""
         self._keeper = keeper
         if keeper is not None:
             keeper.add(self)
@@ -158,20 +158,20 @@ class MappedFile:
         return self._holders > 0
 
     def hold(self) -> "MappedFile":
-        """Opens the file and keeps it open until `let_go`; called on the loop, as that one."""
+        """Opens the file and keeps it open until `let_go`; both are called on the event loop."""
         self.open()
         self._holders += 1
         return self
 
     def let_go(self) -> None:
-        """Ends one `hold`; a close that waited for it happens now."""
+        """Ends one `hold`; completes a `close` that waited for it."""
         assert self._holders > 0
         self._holders -= 1
         if self._is_leaving and not self._holders:
             self.close()
 
     def doubt(self) -> None:
-        """Discards the knowledge that pages are in memory: the next reads come from the disk."""
+        """Discards the knowledge that pages are in memory: the next reads ask the system."""
         self.checked.clear()
         self.written_from = self.wrote
         assert 0 <= self.written_from <= self.size
@@ -179,7 +179,7 @@ class MappedFile:
     # -- writing -------------------------------------------------------------------------------
 
     def allocate(self, upto: int, step: int = ALLOCATION_STEP) -> None:
-        """Puts blocks behind every byte below `upto`, and a step ahead of it.
+        """Allocates disk blocks for all bytes below `upto`, rounded up to a step.
 
         Errors   DiskFull: nothing was written
         """
@@ -187,15 +187,15 @@ class MappedFile:
             return
         begin = max(self.allocated, self.wrote) // _PAGE * _PAGE
         end = min(-(-upto // step) * step, self.size)
-        if begin < end:  # A file found full has all its blocks.
+        if begin < end:  # A file that was full when opened has all its blocks.
             self._disk.allocate(self.descriptor, begin, end - begin, self._place)
         self.allocated = end
 
     def write(self, position: int, content: bytes) -> None:
-        """Stores bytes at a position, by the quicker of the two ways.
+        """Stores bytes at a position: through the map, or by pwrite where that is faster.
 
         Shape    position + len(content) <= size
-        Blocks   at most some page faults
+        Blocks   at most for some page faults
         """
         end = position + len(content)
         assert end <= self.size
@@ -211,9 +211,9 @@ class MappedFile:
         self.view[position:end] = content
 
     def commit(self, begin: int, end: int) -> None:
-        """Writes staged bytes to the file, which is held; blocks.
+        """Writes staged bytes to the file, which must be held; blocks.
 
-        Shape    committed bytes are not written to any more
+        Shape    no byte below `end` is written again
         """
         assert self.staged is not None
         upper = min(end, self.staged_end)
@@ -221,7 +221,7 @@ class MappedFile:
             self._disk.write_at(self.descriptor, begin, self.staged[begin:upper])
 
     def warm(self) -> bool:
-        """Brings all pages into memory and keeps them there until `cool`; blocks.
+        """Loads all pages into memory and locks them there until `cool`; blocks.
 
         Returns  False where the system does not allow it
         """
@@ -231,13 +231,13 @@ class MappedFile:
         return self._disk.memory.lock(self._map)
 
     def cool(self) -> None:
-        """Unlocks the pages so that the system may evict them; the file is held; blocks briefly."""
+        """Unlocks the file's pages, so that the system may evict them; blocks briefly."""
         if self._map is not None:
             self._disk.memory.unlock(self._map)
 
     def bring(self, position: int, end: int) -> None:
-        """Loads pages that will be written soon into memory; the file is held; blocks."""
-        with suppress(OSError):  # The write of these pages will report it.
+        """Loads pages that will be written soon into memory; the file must be held; blocks."""
+        with suppress(OSError):  # The write to these pages will report the error.
             self._disk.memory.bring(self.descriptor, position, min(end, self.size) - position)
 
     def _populate(self, position: int, end: int) -> None:
@@ -248,9 +248,9 @@ class MappedFile:
         self._populated = upper
 
     def read_resident(self, position: int, size_bytes: int) -> bytes:
-        """Returns bytes when they are in memory, shorter where the file ends.
+        """Returns bytes if they are in memory; fewer at the file's end.
 
-        Errors   ColdRead: they are not, and others may have left it too; `doubt`
+        Errors   ColdRead: they are not; as other pages may be evicted too, `doubt` was called
         """
         size_bytes = max(min(size_bytes, self.size - position), 0)
         if not size_bytes:
@@ -262,18 +262,18 @@ class MappedFile:
         return found
 
     def fetch(self, position: int, size_bytes: int) -> None:
-        """Brings bytes, and some behind them, into memory by a descriptor of its own; blocks.
+        """Loads bytes, and some that follow, into memory through a descriptor of its own; blocks.
 
-        Effects  none when the file was removed: the next look finds out
+        Effects  none if the file was removed: the next read reports it
         """
         with suppress(FileNotFoundError):
             self._disk.read_file(self.path, position, max(size_bytes, FETCH_MIN))
 
     def read(self, position: int, size_bytes: int) -> bytes:
-        """Returns bytes without the map, shorter where the file's length ends; blocks.
+        """Returns bytes without the map; fewer at the file's end; blocks.
 
         Shape    the file is open
-        Errors   Corruption: the file on disk is shorter than it must be
+        Errors   Corruption: the file on disk is too short
         """
         size_bytes = max(min(size_bytes, self.size - position), 0)
         content = self._disk.read_at(self.descriptor, position, size_bytes)
@@ -282,17 +282,17 @@ class MappedFile:
         return content
 
     def data_end(self) -> int:
-        """Returns the byte behind the last one that was ever written, as far as blocks show.
+        """Returns the end of the file's last data extent (SEEK_DATA, SEEK_HOLE).
 
         Shape    the file is open
         """
         return min(self._disk.data_end(self.descriptor), self.size)
 
     def zero_from(self, position: int) -> bool:
-        """Overwrites everything behind a position with zeros; a MiB of them stays untouched.
+        """Overwrites all bytes from a position on with zeros, where they are not zero already.
 
-        The old bytes must not come back: a record that parses is a record (CommitLog trap 12).
-        Returns  whether there were any
+        Old bytes left there could later parse as records.
+        Returns  whether any byte was not zero
         """
         data_end = self.data_end()
         has_more = False
@@ -311,14 +311,14 @@ class MappedFile:
         return has_more
 
     def renew(self, begin: int, end: int) -> None:
-        """Writes bytes that are there once more and sync them; the file is open; blocks."""
+        """Rewrites existing bytes in place and syncs them; the file is open; blocks."""
         for position in range(begin, end, _PIECE_SIZE):
             size = min(_PIECE_SIZE, end - position)
             self._disk.write_at(self.descriptor, position, self.read(position, size))
         self.sync()
 
     def sync(self) -> None:
-        """Makes written bytes durable (see `Disk.sync`); another thread calls it on a held file."""
+        """Makes written bytes durable (see `Disk.sync`); threads may call it on a held file."""
         if self.descriptor < 0:
             self.sync_apart()
             return
@@ -331,9 +331,9 @@ class MappedFile:
             self._disk.sync_directory(directory)
 
     def sync_apart(self) -> None:
-        """Syncs the file through a descriptor of its own, so that the file may be closed meanwhile.
+        """Syncs through a descriptor of its own, so that the file may be closed meanwhile.
 
-        Effects  none if the file was removed: its bytes are not needed
+        Effects  none if the file was removed
         """
         try:
             descriptor = self._disk.open(self.path)
@@ -346,7 +346,7 @@ class MappedFile:
         self._sync_names()
 
     def close(self) -> None:
-        """Unmaps and close, once the file is held no more; bytes stay in the kernel's hands."""
+        """Unmaps and closes the file once nothing holds it; its bytes stay in the page cache."""
         if self.descriptor < 0:
             return
         if self._holders:
@@ -366,7 +366,7 @@ class MappedFile:
         self._disk.close(descriptor)
 
     def remove(self) -> None:
-        """Takes the name away, and closes the file once it is held no more."""
+        """Unlinks the file, and closes it once nothing holds it."""
         try:
             self.close()
         finally:
@@ -391,7 +391,7 @@ def hold_all(files: Iterable[MappedFile]) -> list[MappedFile]:
 def let_go(files: Iterable[MappedFile]) -> None:
     """Ends one `hold` of each file.
 
-    Effects  one that cannot be closed is a loss, which the disk reports (`Trouble.reporting`)
+    Effects  a failed close counts as data loss, which the disk reports (`Trouble.reporting`)
     """
     for file in files:
         with suppress(StoreFailed):

@@ -1,4 +1,4 @@
-"""The commit log: every message once, in the order it arrived.
+"""The commit log: all messages of a store, each once, in order of arrival.
 
     min_offset                                                  appended
     |--- file ---|--- file ---BLANK|--- file --------|=staged=|....... spare
@@ -8,9 +8,9 @@ Invariants
     1. Records are contiguous; a file ends with a BLANK record or at its last byte.
     2. `appended` only grows, except in `truncate`.
     3. A record's own physical offset equals its position.
-    4. A record leaves 8 bytes in its file, so that a BLANK always fits; a batch moves whole.
-Not here: committed, durable, dispatched offsets (store/marks.py), meaning of records (services/),
-rebuilding (store/recovery/recovery_plan.py), the next file in time (store/write/allocation.py).
+    4. A record leaves 8 bytes of its file free, so that a BLANK fits; batches are not split.
+Elsewhere: committed, durable and dispatched offsets (store/marks.py), meaning of records
+(services/), rebuilding (store/recovery/recovery_plan.py), allocation ahead (write/allocation.py).
 Source: CommitLog, MappedFileQueue.
 """
 
@@ -36,15 +36,15 @@ from pocketmq.format.record_scan import RecordScan
 from pocketmq.model.finding import ScanEnd
 
 DRAFT_NAME: Final = "commitlog.draft"
-HOT_SIZE: int = 64 * 1024 * 1024  # Read when it is used, compiled too: tests make nothing hot.
-"""The newest pages are in memory: no system has reason to drop them before older ones."""
+HOT_SIZE: int = 64 * 1024 * 1024  # Not Final, also when compiled: tests set it to 0.
+"""Newest bytes of the log, read through the map: the system evicts older pages first."""
 _KEY_NAMES: Final = "mappedFileSizeCommitLog"
 
 
 class LogScan:
     """A walk over the log from one record start; iterating yields (offset, file, position, size).
 
-    Afterwards `position` is the physical offset where sound records end, and `end`, `reason`,
+    Afterwards `position` is the physical offset where valid records end; `end`, `reason` and
     `path` describe why the walk stopped there.
     """
 
@@ -100,14 +100,14 @@ class CommitLog:
     ) -> None:
         self._disk = disk
         self.pool = pool
-        """Buffers that are written to before the files are; None: straight to the files."""
+        """Buffers that receive writes before the files do; None: writes go to the files."""
         self._warm = warm
         self._full: list[MappedFile] = []
         self._staged: list[MappedFile] = []
         self.property_crc = property_crc
-        """Whether records end with a CRC over all of them."""
+        """Whether new records end with a CRC of the whole record."""
         self.property_crc_from: int | None = None
-        """Physical offset from which on every record does, None where none need."""
+        """Physical offset from which on every record has that CRC; None: records may lack it."""
         self.files = MappedFileQueue(disk, directory, file_size_bytes, _KEY_NAMES, keeper)
         self._spare: MappedFile | None = None
         self._last: MappedFile | None = None
@@ -125,17 +125,17 @@ class CommitLog:
 
     @property
     def hot_begin(self) -> int:
-        """Physical offset from which on records are read through the map: fresh ones."""
+        """Physical offset from which on records are read through the map."""
         return self.appended - HOT_SIZE
 
     @property
     def record_size_max(self) -> int:
-        """The largest record, or batch, that a file can hold."""
+        """Size limit of a record or batch: it must fit into one file."""
         return self.files.file_size - BLANK_SIZE
 
     # -- appending -----------------------------------------------------------------------------
     def has_room(self, size_bytes: int) -> bool:
-        """Returns whether `place` would succeed at once."""
+        """Returns whether `place` would succeed without waiting."""
         if self._last is None:
             return self._spare is not None
         left = self._last.size - self._last.wrote
@@ -145,14 +145,14 @@ class CommitLog:
 
     @property
     def is_pool_empty(self) -> bool:
-        """Whether the next file would have to wait for a buffer."""
+        """Whether the next file has to wait for a free buffer."""
         return self.pool is not None and not self.pool.free_count
 
     def place(self, size_bytes: int) -> int:
-        """Returns the physical offset where so many bytes go; closes the file when they do not fit.
+        """Returns the physical offset for the next `size_bytes`; may start a new file.
 
         Shape    size_bytes <= record_size_max, and `has_room` holds
-        Effects  may write one BLANK and go to the next file; `write` must follow
+        Effects  may write a BLANK and switch to the next file; `write` must follow
         Source   DefaultAppendMessageCallback.doAppend (END_OF_FILE)
         """
         assert size_bytes <= self.record_size_max
@@ -168,10 +168,10 @@ class CommitLog:
         return last.base + last.wrote
 
     def write(self, physical_offset: int, content: bytes) -> None:
-        """Stores records at the offset `place` gave for them.
+        """Stores records at the offset that `place` returned.
 
         Effects  `appended` becomes the end of the records
-        Blocks   at most some page faults; no sync
+        Blocks   at most for some page faults; no sync
         """
         last = self._last
         assert last is not None
@@ -189,7 +189,7 @@ class CommitLog:
         return spare
 
     def _write_to(self, file: MappedFile | None) -> None:
-        """Switches to another file, and holds it so that it is not closed."""
+        """Switches appends to another file, and holds it so that it is not closed."""
         before, self._last = self._last, file.hold() if file is not None else None
         if file is not None:
             file.doubt()
@@ -202,7 +202,7 @@ class CommitLog:
             self._staged.append(file)
 
     def take_full(self) -> list[MappedFile]:
-        """Returns files that need not stay in memory any more, held; released when cooled."""
+        """Returns full files whose pages may be evicted, held; the caller releases them."""
         full, self._full = self._full, []
         return full
 
@@ -210,7 +210,7 @@ class CommitLog:
     def staged_ranges(self, begin: int, upto: int) -> list[tuple[MappedFile, int, int]]:
         """Returns the parts of [begin, upto) to commit: (file, begin, end) in bytes of the file.
 
-        Effects  the files are held; `unstage` lets them go
+        Effects  the files are held; `unstage` releases them
         """
         return [
             (file.hold(), max(begin - file.base, 0), min(upto - file.base, file.size))
@@ -219,7 +219,7 @@ class CommitLog:
         ]
 
     def unstage(self, upto: int, files: Sequence[MappedFile]) -> None:
-        """Releases held files that are complete below an offset; full ones return their buffer."""
+        """Releases held files; files that are committed to their end return their buffer."""
         for file in files:
             file.let_go()
         for file in [f for f in self._staged if f is not self._last and f.base + f.size <= upto]:
@@ -235,7 +235,7 @@ class CommitLog:
     # -- the next file -------------------------------------------------------------------------
     @property
     def spare_base(self) -> int | None:
-        """Base of the file that should be made now, None when it is there."""
+        """Base of the next file, None if it has been made already."""
         if self._spare is not None:
             return None
         if self._last is None:
@@ -243,7 +243,7 @@ class CommitLog:
         return self._last.base + self._last.size
 
     def make_spare(self, own_directory: Path, base: int) -> MappedFile:
-        """Makes a file, every byte allocated; touches nothing of this object.
+        """Creates a file with all its blocks; does not change this object, so threads may call it.
 
         Blocks   up to some 50 ms: run it off the event loop
         Errors   DiskFull, AllocationFailed
@@ -258,7 +258,7 @@ class CommitLog:
         return file
 
     def offer_spare(self, file: MappedFile) -> None:
-        """Takes the file as the next one; one made for another place is removed."""
+        """Accepts a file as the next one; removes it if its base is not `spare_base`."""
         if file.base == self.spare_base:
             self._spare = file
         else:
@@ -266,7 +266,7 @@ class CommitLog:
 
     # -- reading -------------------------------------------------------------------------------
     def read(self, physical_offset: int, size_bytes: int) -> bytes:
-        """Returns a copy of the bytes at an offset, shorter where the file ends."""
+        """Returns a copy of the bytes at an offset; fewer at the file's end."""
         file = self.files.file_at(physical_offset)
         if file is None:
             return b""
@@ -275,11 +275,11 @@ class CommitLog:
 
     @property
     def tells_resident(self) -> bool:
-        """Whether `read_resident` never waits: some file systems do not report cached pages."""
+        """Whether `read_resident` never waits; on some file systems it must read."""
         return self._disk.tells_resident
 
     def read_resident(self, physical_offset: int, size_bytes: int) -> bytes:
-        """Returns the same without ever waiting for the disk.
+        """Returns a copy of the bytes at an offset without waiting for the disk.
 
         Errors   ColdRead: the bytes are not in memory
         """
@@ -291,7 +291,7 @@ class CommitLog:
         return file.read_resident(physical_offset - file.base, size_bytes)
 
     def record_size_at(self, physical_offset: int) -> int | None:
-        """Returns the size of the record that starts at an offset, None when none starts there."""
+        """Returns the size of the record that starts at an offset; None if none starts there."""
         file = self.files.file_at(physical_offset)
         if file is None or physical_offset >= self.appended:
             return None
@@ -304,30 +304,30 @@ class CommitLog:
             return None
 
     def store_time_at(self, physical_offset: int) -> int:
-        """Returns the store time of the record that starts at an offset, 0 when none does."""
+        """Returns the store time of the record that starts at an offset; 0 if none starts there."""
         file = self.files.file_at(physical_offset)
         if file is None or self.record_size_at(physical_offset) is None:
             return 0
         return int(split_record(file.view, physical_offset - file.base)[0][STORE_TIMESTAMP_FIELD])
 
     def scan(self, begin: int, upper: int = 2**63) -> LogScan:
-        """Returns a walk over the records from a record start up to an offset; bodies unread."""
+        """Returns a walk from a record's start up to an offset; bodies are not read."""
         return LogScan(self.files, max(begin, self.min_offset), upper)
 
     # -- opening, syncing, cutting -------------------------------------------------------------
     def load(self, *, read_only: bool = False) -> None:
-        """Finds the files; `adopt_end` must follow once recovery knows where data end.
+        """Finds the files; `adopt_end` must follow once recovery knows the end of the data.
 
-        Errors   those of `MappedFileQueue.load`; nothing is changed, with or without one
+        Errors   those of `MappedFileQueue.load`; no file is changed in any case
         """
         self.files.load(read_only=read_only)
         self.appended = self.files.max_offset
 
     def adopt_end(self, end: int) -> None:
-        """Starts appending at an offset that recovery found, everything before it being durable."""
+        """Starts appending at the end that recovery found; everything before it is durable."""
         self.files.cut(end + 1)
         self.files.remove_empty()
-        # An empty file that follows on a BLANK stays: without it the log would end before that.
+        # An empty file after a BLANK stays: without it the log would end before the BLANK.
         last = self.files.file_at(end) or self.files.file_at(end - 1)
         if last is None and self.files.files:
             last = self.files.files[0]
@@ -339,18 +339,18 @@ class CommitLog:
         self.appended = end
 
     def place_of(self, physical_offset: int) -> tuple[str, int]:
-        """Returns (path, position) of a byte for an error; the directory if no file has it."""
+        """Returns (path, position) of a byte for error texts; (directory, 0) if no file has it."""
         file = self.files.file_at(physical_offset) if physical_offset >= 0 else None
         if file is None:
             return str(self.files.directory), 0
         return str(file.path), physical_offset - file.base
 
     def serve_upto(self, end: int) -> None:
-        """Makes records below an offset readable without any append; files stay as they are."""
+        """Makes records below an offset readable in a log that is not appended to."""
         self.appended = end
 
     def truncate(self, physical_offset: int) -> None:
-        """Drops everything from an offset on and zeros its bytes; before appending begins."""
+        """Drops everything from an offset on and zeros its bytes; called before appends begin."""
         file = self.files.file_at(physical_offset)
         if file is not None:
             file.wrote = min(file.wrote, physical_offset - file.base)
@@ -359,11 +359,10 @@ class CommitLog:
         self.adopt_end(physical_offset)
 
     def renew(self, begin: int) -> None:
-        """Writes the bytes behind an offset once more and makes them durable; blocks.
+        """Writes all bytes from an offset on again and makes them durable; blocks.
 
-        An earlier life may have ended before it was synced, or because it could not be: bytes that
-        a failed sync lost are still to be seen, count as written, and no later sync brings them to
-        the disk.
+        The previous process may have ended before a sync, or because a sync failed. Bytes that a
+        failed sync lost can still be read and count as written, so no later sync stores them.
         """
         for file in self.files.files:
             if file.base + file.size > begin and file.wrote:
@@ -375,7 +374,7 @@ class CommitLog:
         return [f for f in self.files.files if f.base < upto and f.base + size > begin]
 
     def close(self) -> None:
-        """Unmaps all files and removes a spare one that was never used."""
+        """Unmaps all files and removes a spare file that was not used."""
         spare, self._spare = self._spare, None
         self._write_to(None)
         for file in self.take_full():

@@ -1,16 +1,16 @@
-"""One consume queue: for each message of a (topic, queue id), the position of its record.
+"""Consume queues: for each message of a (topic, queue id), the position of its record.
 
     byte 20 * n  →  unit n  →  record in the log
 
-    |- pre-blank, or the log lost it -|- messages -|- doubtful: perhaps older units -| file's end
-                                      ^ min_offset ^ max_offset
+    |- pre-blank, or lost from the log -|- messages -|- doubtful: old units -| end of the file
+                                        ^ min_offset ^ max_offset
 Invariants
-    1. Unit n is at byte 20 * n; units before the first message, and of messages that a repair
-       removed from the log, are pre-blank. Physical offsets rise with n.
+    1. Unit n is at byte 20 * n. Units before the first message, and units of messages that a repair
+       removed from the log, are pre-blank. Physical offsets ascend with n.
     2. A file holds at least one unit: an empty one would read as a unit (0, 0, 0).
 
-A start finds the ends in the last files (log/queue_end.py), or in the table of the checkpoint. With
-the table, bytes behind the last unit are unknown; `settle` zeroes them before the next checkpoint.
+A start finds the ends in the last files (log/queue_end.py), or in the table of the checkpoint. The
+table does not cover bytes after the last unit; `settle` zeroes them before the next checkpoint.
 Source: ConsumeQueue.
 """
 
@@ -38,12 +38,12 @@ from pocketmq.model.batch import Written
 from pocketmq.model.errors import Corruption, DiskFull
 
 Gaps = Iterable[tuple[int, int]]
-"""Where records were taken out of the log, as [begin, end); iterated more than once."""
+"""Ranges [begin, end) of records removed from the log; iterated more than once."""
 _NOT_ASKED: Final = -1
 
 
 class ConsumeQueue:
-    """One queue: its units, and from where to where they are messages."""
+    """One queue: its units, and the bounds of those that are messages."""
 
     __slots__ = (
         "_min_asked", "_min_place", "buffer", "extension", "extension_failures", "files", "flushed",
@@ -67,26 +67,26 @@ class ConsumeQueue:
         self.units = QueueUnits(disk, directory, file_size_bytes, keeper, self.buffer)
         self.files = self.units.files
         self.extension = extension
-        """The extension that the units' addresses lead to, None where this queue has none."""
+        """The extension that holds the queue's extension units, or None."""
         self.writes_extension = False
-        """Whether new messages get a unit there."""
+        """Whether new messages get an extension unit."""
         self.extension_failures = 0
-        """Messages of late that have their plain tags code, their extension being unwritable."""
+        """Messages stored with their plain tags code because the disk was full; a counter."""
         self.topic = topic
         self.queue_id = queue_id
         self.min_offset = 0
         self._min_place = 0
-        """Physical offset of the record of `min_offset`, as far as known."""
+        """Physical offset of the record of `min_offset`; 0: unknown."""
         self._min_asked = _NOT_ASKED
-        """The log's minimum that `min_offset` was looked for with."""
+        """The log's minimum that `min_offset` was computed for."""
         self.flushed = 0
-        """Byte of the queue up to which units are durable."""
+        """Bytes of the queue that are durable, from its begin."""
         self.is_doubtful = False
-        """Whether nothing has looked behind the last unit since the start."""
+        """Whether bytes after the last unit are unchecked since the start."""
 
     @property
     def max_offset(self) -> int:
-        """Queue offset the next message gets."""
+        """Queue offset of the next message."""
         return self.units.max_offset
 
     @property
@@ -100,11 +100,11 @@ class ConsumeQueue:
 
     # -- writing -------------------------------------------------------------------------------
     def put_all(self, runs: Sequence[Written], gaps: Gaps = ()) -> None:
-        """Takes records of this queue in log order; for `gaps` see `put`.
+        """Appends units for records of this queue, in log order; for `gaps` see `put`.
 
-        Effects  records whose end is not beyond `max_physical_offset` change nothing
-        Errors   DiskFull, AllocationFailed; putting the same records again goes on
-        Cost     about 0.2 µs a record when they follow on each other
+        Effects  records that end at or before `max_physical_offset` are skipped
+        Errors   DiskFull, AllocationFailed; the caller may put the same records again
+        Cost     about 0.2 µs a record when queue offsets are consecutive
         """
         assert runs
         if self.max_offset and not self.writes_extension:
@@ -112,7 +112,7 @@ class ConsumeQueue:
             if units is not None:
                 self._append(units)
                 self.max_physical_offset = runs[-1].end
-                if not self.is_doubtful:  # A crash may leave bytes behind the file's end.
+                if not self.is_doubtful:  # A crash may leave bytes after the last unit.
                     self.units.accept()
                 return
         for run in runs:
@@ -121,9 +121,9 @@ class ConsumeQueue:
                 self.put(*unit, queue_offset, gaps, store_timestamp_ms=run.store_time_ms)
 
     def put_row(self, queue_offset: int, units: bytes) -> bool:
-        """Takes units of messages that follow on each other and on the last one.
+        """Appends encoded units if they continue the queue without a gap.
 
-        Returns  False where they do not, nothing was done: they are to be `put` one by one
+        Returns  False if they do not; nothing was done, and the caller must `put` each unit
         Errors   DiskFull, AllocationFailed
         """
         follows = 0 < self.max_offset == queue_offset
@@ -144,9 +144,9 @@ class ConsumeQueue:
         *,
         store_timestamp_ms: int = 0,
     ) -> None:
-        """Takes one record; the rules are RocketMQ's, also where a queue's offsets do not follow.
+        """Appends the unit of one record by RocketMQ's rules, also where queue offsets have gaps.
 
-        gaps     where the missing messages may have been: pre-blank units then replace them
+        gaps     log ranges that may have held the missing messages: pre-blank units replace these
         Source   ConsumeQueue.putMessagePositionInfo
         """
         if physical_offset + size <= self.max_physical_offset:
@@ -163,24 +163,24 @@ class ConsumeQueue:
                 self._append(PRE_BLANK * min(missing - begin, FILL_UNITS))
         if self.writes_extension:
             tags_code = self._extended(physical_offset, size, tags_code, store_timestamp_ms)
-        # A unit that would leave a gap is appended all the same (store-format.md 4.1, step 4).
+        # A unit after a gap in the queue offsets is appended nevertheless (store-format.md 4.1, 4).
         self._append(UNIT.pack(physical_offset, size, tags_code))
         self.max_physical_offset = physical_offset + size
 
     def _room_in(self, gaps: Gaps, physical_offset: int) -> int:
-        """Returns the bytes taken out of the log between the last record here and a place."""
+        """Returns the bytes removed from the log between the queue's last record and an offset."""
         last = self.max_physical_offset
         return sum(end - begin for begin, end in gaps if last <= begin < physical_offset)
 
     def _append(self, units: bytes) -> None:
         try:
             self.units.append(units, is_doubtful=self.is_doubtful)
-        except BaseException:  # A part of them may be in the files: that is the end now.
+        except BaseException:  # Some units may be in the files: the queue ends after these.
             self.max_physical_offset = self.units.last_end()
             raise
 
     def _extended(self, place: int, size: int, tags_code: int, store_timestamp_ms: int) -> int:
-        """Returns the address of a new extension unit; the code itself where none can be made.
+        """Returns the address of a new extension unit, or the tags code if the disk is full.
 
         Source   ConsumeQueue.putMessagePositionInfoWrapper
         """
@@ -193,7 +193,7 @@ class ConsumeQueue:
 
     # -- reading -------------------------------------------------------------------------------
     def plain_code(self, tags_code: int) -> int:
-        """Returns the tags code an address leads to; the same where it is none or leads nowhere."""
+        """Returns the tags code of an extension address; other codes are returned unchanged."""
         if self.extension is None or not is_extension_address(tags_code):
             return tags_code
         found = self.extension.tags_code(tags_code)
@@ -201,7 +201,7 @@ class ConsumeQueue:
 
     # -- making durable, ending ---------------------------------------------------------------
     def dirty_files(self) -> list[MappedFile]:
-        """Returns the files with units that are not durable yet, oldest first; none waits."""
+        """Writes buffered units; returns the files with units that are not durable, oldest first."""
         self.units.write_out()
         own = [f for f in self.files.files if f.base + f.wrote > self.flushed]
         return own if self.extension is None else [*own, *self.extension.dirty_files()]
@@ -214,7 +214,7 @@ class ConsumeQueue:
             self.extension.flushed = self.extension.files.max_offset
 
     def close(self) -> None:
-        """Writes out the waiting units and closes all files."""
+        """Writes out buffered units and closes all files."""
         try:
             close_all((self.units.write_out, self.files.close))
         finally:
@@ -222,7 +222,7 @@ class ConsumeQueue:
                 self.extension.files.close()
 
     def remove(self) -> list[MappedFile]:
-        """Takes all files out of the queue; returns them, to be removed."""
+        """Removes all files from the queue; the caller must unlink the returned files."""
         self.buffer.clear()
         gone, self.files.files = self.files.files, []
         if self.extension is not None:
@@ -230,13 +230,13 @@ class ConsumeQueue:
             self.extension.files.files = []
         return gone
 
-    # -- where it begins and ends ---------------------------------------------------------------
+    # -- begin and end --------------------------------------------------------------------------
     def load(self, *, read_only: bool = False, believed_upto: int = 0) -> None:
         """Finds the files and where their units end.
 
-        believed_upto   physical offset below which every record's unit is durable, 0: not known
-        Effects  files behind the first unit that holds nothing are left out; so are those of a
-                 queue without a message, whose first one was lost behind the units before it
+        believed_upto   physical offset below which every record has its unit; 0: unknown
+        Effects  files after the first empty unit are left out; so are all files of a queue without
+                 a message, whose first file a crash lost while pre-blank units before it remained
         Source   ConsumeQueue.recover
         """
         assert not self.buffer.size_bytes
@@ -253,9 +253,9 @@ class ConsumeQueue:
                 self._cut_extension()
 
     def end(self) -> QueueEnd:
-        """Returns where the queue ends now, for a start to `adopt`.
+        """Returns the queue's ends, which the next start can `adopt`.
 
-        Cost     about 1 µs: it is asked of all queues at once
+        Cost     about 1 µs: it is called for all queues at once
         """
         self.units.write_out()
         files = self.files.files
@@ -265,11 +265,11 @@ class ConsumeQueue:
         return QueueEnd(begin, end, self.max_physical_offset, self.min_offset, place)
 
     def adopt(self, known: QueueEnd) -> bool:
-        """Takes the ends as they were written down with the checkpoint, reading nothing.
+        """Accepts the ends stored with the checkpoint, without reading the queue.
 
-        Returns  False where the files are others: the queue is to be loaded
-        Effects  bytes behind the end are in doubt until `settle`
-        Cost     one look at the last file, and at the directory where there are several files
+        Returns  False if the files differ: the caller must `load` the queue
+        Effects  bytes after the end are doubtful until `settle`
+        Cost     one stat of the last file; one directory listing if there are several files
         """
         if not known.max_physical_offset or not self.files.adopt(known.begin, known.end):
             return False
@@ -283,10 +283,10 @@ class ConsumeQueue:
         return True
 
     def settle(self) -> bool:
-        """Zeros the bytes behind the last unit, and removes later files: a crash left them.
+        """Zeros the bytes after the last unit and removes later files, which a crash may leave.
 
-        Returns  whether there was anything; durable with the next sync of the whole file system
-        Errors   Corruption: the end is not where its row has it; ReadFailed, WriteFailed
+        Returns  whether it changed anything; durable with the next sync of the whole file system
+        Errors   Corruption: the last unit differs from the checkpoint's; ReadFailed, WriteFailed
         """
         last = self.files.files[-1].open()
         if self.units.last_end() != self.max_physical_offset:
@@ -303,7 +303,7 @@ class ConsumeQueue:
     def _cut_extension(self) -> None:
         """Ends the extension at the last unit that refers to it.
 
-        Effects  none if no unit refers to it: it may have been switched off since
+        Effects  none if no unit refers to it: the extension may have been switched off since
         """
         assert self.extension is not None
         address = last_address(self.units)
@@ -311,7 +311,7 @@ class ConsumeQueue:
             self.extension.cut(address)
 
     def _note_ends(self, units: bytes) -> None:
-        """Notes the end of the last record, and the first message's place if its unit was read."""
+        """Notes the end of the last record, and the first message's offset if its unit was read."""
         self._min_asked = _NOT_ASKED
         last = UNIT.unpack_from(units, len(units) - UNIT_SIZE) if units else None
         if last is None or last[1] == PRE_BLANK_SIZE:
@@ -331,14 +331,14 @@ class ConsumeQueue:
         return self.units.end_before(self.units.first_at_or_behind(physical_offset))
 
     def truncate(self, physical_offset: int) -> MappedFile | None:
-        """Drops the units of records at or behind a physical offset, and zeroes their bytes.
+        """Drops the units of records at or after a physical offset, and zeroes their bytes.
 
-        Returns  the file that was zeroed; the caller syncs it before it writes a checkpoint
+        Returns  the zeroed file, which the caller must sync before it writes a checkpoint; or None
         """
         if self.max_physical_offset <= physical_offset:
             return None
         self.units.write_out()
-        self.buffer.clear()  # Of room, which is there no more.
+        self.buffer.clear()  # Forgets the room it reserved in files that may be removed.
         keep = self.units.first_at_or_behind(physical_offset)
         if keep * UNIT_SIZE >= self.files.max_offset:
             return None
@@ -364,10 +364,10 @@ class ConsumeQueue:
         return last
 
     def correct_min(self, min_physical_offset: int) -> None:
-        """Sets `min_offset` to the first unit whose record the log still holds.
+        """Sets `min_offset` to the first unit whose record is still in the log.
 
-        Cost     one look into the queue while its first unit is the one, none when asked again
-        Source   ConsumeQueue.correctMinOffset, which counts pre-blank units; here they are skipped
+        Cost     one read while the first unit does not change; none if the minimum is the same
+        Source   ConsumeQueue.correctMinOffset, which counts pre-blank units; PocketMQ skips them
         """
         if _NOT_ASKED < self._min_asked <= min_physical_offset <= self._min_place:
             return
@@ -376,10 +376,10 @@ class ConsumeQueue:
         self._min_place = first[0] if first is not None and first[1] != PRE_BLANK_SIZE else 0
 
     def trim(self, min_physical_offset: int) -> list[MappedFile]:
-        """Follows a log that lost its head; returns the files to be removed, never the last one.
+        """Drops files whose records have left the log, never the last; returns them for unlinking.
 
         Source   ConsumeQueue.deleteExpiredFile, MappedFileQueue.deleteExpiredFileByOffset
-        Cost     20 looks into the queue, one comparison where nothing of it went
+        Cost     about 20 reads of the queue; one comparison if none of its records left the log
         """
         if self._min_place >= min_physical_offset:
             return []
