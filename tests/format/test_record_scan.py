@@ -113,12 +113,12 @@ def test_a_record_that_lacks_its_first_sector_is_torn() -> None:
 
 
 SECOND_IS_BAD = {
-    "magic 0xDAA320A8 is none of a record": (4, b"\xda\xa3\x20\xa8"),
-    "size 2147483647 leaves its file or is too small": (0, b"\x7f\xff\xff\xff"),
-    "size -1 leaves its file or is too small": (0, b"\xff\xff\xff\xff"),
-    "size 0 leaves its file or is too small": (0, b"\0\0\0\0"),
+    "magic 0xDAA320A8 is not that of a record": (4, b"\xda\xa3\x20\xa8"),
+    "size 2147483647 is too small or extends beyond its file": (0, b"\x7f\xff\xff\xff"),
+    "size -1 is too small or extends beyond its file": (0, b"\xff\xff\xff\xff"),
+    "size 0 is too small or extends beyond its file": (0, b"\0\0\0\0"),
     "its lengths disagree with its size": (0, b"\0\0\0\x5d"),
-    "it says it lies at 131072": (35, b"\0"),
+    "its own physical offset is 131072": (35, b"\0"),
     "a BLANK of the wrong size": (0, encode_blank(475)),
 }
 
@@ -140,8 +140,8 @@ def test_anything_else_is_bad(reason: str) -> None:
             "magic 0x00000000 is",
         ),
         (b"This is no commit log but a text.", [], 0, "magic 0x20697320 is none"),
-        (data()[:-1], ALL_PLACES[:2], THIRD, "size 300 leaves its file or is too small"),
-        (data(base=0), [], 0, "it says it lies at 0"),
+        (data()[:-1], ALL_PLACES[:2], THIRD, "size 300 is too small or extends beyond its file"),
+        (data(base=0), [], 0, "its own physical offset is 0"),
     ],
     ids=["a number too small", "text", "a record that leaves its file", "another place in the log"],
 )

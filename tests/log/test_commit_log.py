@@ -311,7 +311,7 @@ def test_a_walk_stops_in_front_of_a_blank_that_nothing_follows(log: Log) -> None
     ("place", "content", "reason"),
     [
         (204, b"\x01\x02\x03\x04", "magic 0x01020304"),
-        (200, record(0, size=200), "it says it lies at 0"),
+        (200, record(0, size=200), "its own physical offset is 0"),
     ],
 )
 def test_a_walk_says_where_and_why_it_stopped(

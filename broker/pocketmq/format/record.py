@@ -45,12 +45,12 @@ MAGIC_V1: Final = 0xDAA320A7
 MAGIC_V2: Final = 0xDAA320AB
 MAGIC_BLANK: Final = 0xCBD43194
 TOPIC_LENGTH_MAX_V1: Final = 127
-"""Above this many characters a topic needs the V2 record."""
+"""Most characters of a topic in a V1 record; longer topics need V2."""
 BLANK_SIZE: Final = 8
 """A record leaves at least this many bytes in its file, so that a BLANK always fits."""
 PROPERTY_CRC_SIZE: Final = 20
 STORE_TIMESTAMP_FIELD: Final = 10
-"""Which of the fields of a head is the store time."""
+"""Index of the store time among the fields of a head."""
 _CRC_MARK: Final = f"{PROPERTY_CRC}\x01".encode()
 HOSTS_V6_MASK: Final = FLAG_BORN_HOST_V6 | FLAG_STORE_HOST_V6
 
@@ -62,9 +62,9 @@ def record_head(born_host_size: int, store_host_size: int) -> Layout:
         ("magic", "I", "V1, V2 (topic length takes two bytes) or BLANK"),
         ("body_crc", "i", "CRC-32 of the body & 0x7FFFFFFF, 0 for an empty one"),
         ("queue_id", "i", "queue of the topic"),
-        ("flag", "i", "the user's own number"),
+        ("flag", "i", "message flags, set by the user"),
         ("queue_offset", "q", "ordinal in the queue; 0 for prepared and rollback"),
-        ("physical_offset", "q", "where this record lies in the log"),
+        ("physical_offset", "q", "position of this record in the log"),
         ("system_flag", "i", "bit set, see model/message.py"),
         ("born_timestamp", "q", "client's clock, ms"),
         ("born_host", f"{born_host_size}s", "address and port; 20 bytes with bit 4 of system_flag"),
@@ -90,7 +90,7 @@ HEADS: Final = {
 """The compiled heads by the host bits of the system flag."""
 SYSTEM_FLAG_POSITION: Final = RECORD_HEAD.positions["system_flag"]
 RECORD_SIZE_MIN: Final = RECORD_HEAD.size + 1 + 2
-"""A V1 record with IPv4 hosts and nothing in it."""
+"""Size of a V1 record with IPv4 hosts and nothing else."""
 
 SIZE_AND_MAGIC: Final = struct.Struct(">iI")
 SYSTEM_FLAG: Final = struct.Struct(">i")
@@ -99,7 +99,7 @@ _I16: Final = struct.Struct(">h")
 
 
 class BadRecord(ValueError):
-    """The bytes at a place are no sound record; the text is the reason."""
+    """The bytes at a position are not a valid record; the text is the reason."""
 
 
 def body_crc(body: Buffer) -> int:
@@ -125,7 +125,7 @@ def host_flags(born_host: bytes, store_host: bytes) -> int:
 def record_sizes(
     destination: Destination, batch: Batch, *, property_crc: bool = False
 ) -> list[int]:
-    """Returns the bytes each message will take in the log."""
+    """Returns the size of each message's record in the log."""
     fixed = RECORD_HEAD.size - 2 * IPV4_HOST_SIZE + len(destination.store_host)
     fixed += len(topic_field(destination.topic)) + 2
     hosts, bodies, blocks = batch.born_hosts, batch.bodies, batch.property_blocks
@@ -148,9 +148,9 @@ def encode_records(
     store_timestamp_ms: int,
     property_crc: bool = False,
 ) -> bytes:
-    """Hot: return messages as records, one behind the other.
+    """Hot: returns messages as contiguous records.
 
-    Shape    sizes as `record_sizes` gave them; queue_offset is of the first message
+    Shape    sizes: from `record_sizes`; queue_offset: of the first message
     Cost     about 0.7 µs a record and the CRC of its body
     Source   MessageExtEncoder.encode, DefaultAppendMessageCallback.doAppend
     """
@@ -190,7 +190,7 @@ def encode_records(
 
 
 def _with_property_crc(parts: list[bytes]) -> Iterator[bytes]:
-    """Yields records, five parts each, and behind each the field that closes it.
+    """Yields records, given as five parts each, and the CRC field after each.
 
     Source   MessageExtEncoder with enabledAppendPropCRC
     """
@@ -207,7 +207,7 @@ def property_crc_field(record_before: Buffer) -> bytes:
 
 
 def encode_blank(size_left: int) -> bytes:
-    """Returns the 8 bytes that close a file with this much room left."""
+    """Returns the 8 bytes that close a file with `size_left` bytes left."""
     return SIZE_AND_MAGIC.pack(size_left, MAGIC_BLANK)
 
 
@@ -225,7 +225,7 @@ def split_record(buffer: Buffer, position: int) -> tuple[tuple, int, int, int, i
     """Returns a record's head and the positions of its parts.
 
     Returns  (head fields, body begin, topic begin, topic end, properties begin, properties end)
-    Errors   BadRecord when lengths and total size disagree or leave the buffer
+    Errors   BadRecord: the lengths do not add up to the total size or exceed the buffer
     """
     try:
         (system_flag,) = SYSTEM_FLAG.unpack_from(buffer, position + SYSTEM_FLAG_POSITION)
@@ -244,20 +244,20 @@ def split_record(buffer: Buffer, position: int) -> tuple[tuple, int, int, int, i
         topic_end = topic_begin + topic_size
         (block_size,) = _I16.unpack_from(buffer, topic_end)
     except struct.error as error:
-        raise BadRecord("it leaves its file") from error
+        raise BadRecord("it extends beyond its file") from error
     block_begin = topic_end + 2
     block_end = block_begin + block_size
     if topic_size < 0 or block_size < 0 or block_end - position != head[0]:
         raise BadRecord("its lengths disagree with its size")
     if block_end > len(buffer):
-        raise BadRecord("it leaves its file")
+        raise BadRecord("it extends beyond its file")
     return head, body_begin, topic_begin, topic_end, block_begin, block_end
 
 
 def decode_record(buffer: Buffer, position: int = 0, *, decompress: bool = True) -> StoredMessage:
-    """Returns the record at a position; `decompress` decompresses its body.
+    """Returns the record at a position; `decompress`: with its body decompressed.
 
-    Errors   BadRecord; neither CRC nor own offset are looked at (see `check_record`)
+    Errors   BadRecord; CRC and own offset are not checked (see `check_record`)
     """
     head, body_begin, topic_begin, topic_end, block_begin, block_end = split_record(
         buffer, position
@@ -284,9 +284,9 @@ def decode_record(buffer: Buffer, position: int = 0, *, decompress: bool = True)
 
 
 def is_shown(message: StoredMessage, budget: BodyBudget, *, always: bool = False) -> bool:
-    """Decompresses the body of a message that was decoded without; False: the budget is spent.
+    """Decompresses a decoded message's body within a budget; returns False if that is spent.
 
-    always   then it is given as it is stored, with its codec
+    always   returns the body as stored, with its codec, if the budget is spent
     """
     found = (budget.plain_or_stored if always else budget.plain)(message.body, message.system_flag)
     if found is None:
@@ -303,11 +303,11 @@ def check_record(
     crc: bool = True,
     property_crc: bool = False,
 ) -> int:
-    """Returns the size of the sound record at a position, 0 for a BLANK.
+    """Returns the size of the valid record at a position, 0 for a BLANK.
 
-    Checks   size, magic, lengths, own offset; with `crc` the body's CRC and, where the record
-             carries one, the property CRC; with `property_crc` (the writer appends one) also that
-             the properties do not end in zeros, as they do when their page was lost
+    Checks   size, magic, lengths, own offset; with `crc` the CRC of the body and, if the record
+             has one, the property CRC; with `property_crc` (the writer appends one) also that the
+             properties do not end in zeros, as they do if their page was lost
     Errors   BadRecord
     Source   CommitLog.checkMessageAndReturnSize
     """
@@ -315,12 +315,12 @@ def check_record(
     if magic == MAGIC_BLANK:
         return 0
     if magic not in (MAGIC_V1, MAGIC_V2):
-        raise BadRecord(f"magic 0x{magic:08X} is none of a record")
+        raise BadRecord(f"magic 0x{magic:08X} is not that of a record")
     if size < RECORD_SIZE_MIN or position + size > len(buffer):
-        raise BadRecord(f"size {size} leaves its file or is too small")
+        raise BadRecord(f"size {size} is too small or extends beyond its file")
     head, body_begin, _, _, block_begin, block_end = split_record(buffer, position)
     if head[6] != physical_offset:
-        raise BadRecord(f"it says it lies at {head[6]}")
+        raise BadRecord(f"its own physical offset is {head[6]}")
     if crc:
         body = memoryview(buffer)[body_begin : body_begin + head[14]]
         if head[14] and body_crc(body) != head[2]:
@@ -342,10 +342,10 @@ def _check_property_crc(buffer: Buffer, position: int, block_end: int) -> None:
 
 
 def message_fields(message: StoredMessage) -> dict[str, Any]:
-    """Returns a message as faces and commands show it, in the order of pocketmq.v1.StoredMessage.
+    """Returns a message as replies and commands show it, fields as in pocketmq.v1.StoredMessage.
 
     Shape    ids and hosts are texts; None: the message has none. Without a unique key the id is
-             the one that encodes the record's position
+             the offset message id
     Source   MessageClientExt.getMsgId
     """
     properties = message.properties
@@ -378,5 +378,5 @@ def message_fields(message: StoredMessage) -> dict[str, Any]:
 
 
 def property_number(text: str | None, largest: int) -> int | None:
-    """Returns a property's number, None for none and for one that the field cannot hold."""
+    """Returns a property's number; None if the property is absent or the number out of range."""
     return None if text is None else signed_number_of(text, largest)

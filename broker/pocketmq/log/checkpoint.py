@@ -4,14 +4,14 @@
     pocketmq/watermark          the flushed mark: below it, the log is durable for certain
     pocketmq/queue_ends.json    the end of every queue when the checkpoint was written
 
-The mark separates a torn tail (above it) from damage (below it). It holds copies of the checkpoint:
-if none equals the checkpoint, another broker wrote here since, and the mark is void. Of its two
-slots, a synced one stays unchanged until the other is synced, so a power cut always leaves a mark.
+The mark separates a torn tail (above it) from damage (below it). Its two slots hold a copy of the
+checkpoint. If neither copy equals the checkpoint, another broker wrote here since, and the mark is
+void. A slot is overwritten only once the other is synced, so a power cut always leaves a mark.
 
 After a crash a start takes the queue ends from the table and opens no queue. The table is written
-before its checkpoint, and its predecessor stays as `.bak`. If neither fits, queues are read.
+before its checkpoint, and its predecessor is kept as `.bak`. If neither fits, queues are read.
 docs/reference/formats/own-files.md has the layouts.
-Source: StoreCheckpoint; mark and table are ours (RocketMQ reads the last files of all queues).
+Source: StoreCheckpoint; mark and table are PocketMQ's (RocketMQ reads the ends of all queues).
 """
 
 import json
@@ -36,7 +36,7 @@ from pocketmq.model.message import QueueKey
 
 SLOT_SIZE: Final = 4096
 MARK: Final = Layout(
-    ("sequence", "q", "rises with every write; the valid slot with the higher one counts"),
+    ("sequence", "q", "grows with every write; the valid slot with the higher one counts"),
     ("flushed_upto", "q", "physical offset below which every byte was synced"),
     ("checkpoint", "48s", "the checkpoint's bytes at that time"),
     ("crc", "I", "CRC-32 of the 64 bytes before"),
@@ -46,7 +46,7 @@ QUEUE_ENDS_FILE: Final = "queue_ends.json"
 
 
 class _NumbersFile:
-    """A file of fixed length that stays open and is written in place."""
+    """A file of fixed length that stays open and is overwritten in place."""
 
     __slots__ = ("_descriptor", "_disk", "path", "size")
 
@@ -57,7 +57,7 @@ class _NumbersFile:
         self.size = size
 
     def _open(self) -> bool:
-        """Makes or open the file, without blocks; returns whether it was there.
+        """Opens the file, or creates it without blocks; returns whether it existed.
 
         Errors   DiskFull
         """
@@ -80,7 +80,7 @@ class _NumbersFile:
 
 
 class StoreCheckpoint(_NumbersFile):
-    """The checkpoint and the values it holds."""
+    """The checkpoint file and its values."""
 
     __slots__ = ("values",)
 
@@ -90,11 +90,11 @@ class StoreCheckpoint(_NumbersFile):
 
     @property
     def content(self) -> bytes:
-        """The values as bytes, by which mark and queue ends refer to a checkpoint."""
+        """The values as bytes; mark and queue ends store them to name their checkpoint."""
         return encode_checkpoint(self.values)
 
     def load(self) -> None:
-        """Reads the values; all are 0 when there is no file."""
+        """Reads the values; all are 0 if there is no file."""
         if self._disk.exists(self.path):
             self.values = decode_checkpoint(self._disk.read_file(self.path))
 
@@ -118,7 +118,7 @@ class StoreCheckpoint(_NumbersFile):
 
 
 class FlushedMark(_NumbersFile):
-    """The mark of one store."""
+    """The flushed mark of one store."""
 
     __slots__ = (
         "_found", "_is_allocated", "_is_announced", "_kept", "_sequence", "_written", "checkpoint",
@@ -131,7 +131,7 @@ class FlushedMark(_NumbersFile):
         self._is_announced = False
         self._sequence = 0
         self._kept = 0
-        """The slot that is not to be written to: it is durable."""
+        """The slot that must not be overwritten, as it is the durable one."""
         self._written: int | None = None
         """The slot that the next sync makes durable."""
         self._found: list[tuple[int, int, int, bytes]] = []
@@ -139,7 +139,7 @@ class FlushedMark(_NumbersFile):
         self.flushed_upto = 0
 
     def open(self) -> None:
-        """Reads the newer valid slot of the file, if there is one; the first `write` makes it."""
+        """Reads the file's newer valid slot; if there is no file, the first `write` creates it."""
         if not self._disk.exists(self.path):
             return
         self._open()
@@ -148,9 +148,9 @@ class FlushedMark(_NumbersFile):
         )
 
     def look(self) -> None:
-        """Reads the file as `open` does, without writing to it; there is nothing to close.
+        """Reads the mark as `open` does, but leaves no file open and writes nothing.
 
-        Errors   OSError: it cannot be read
+        Errors   OSError: the file cannot be read
         """
         if self._disk.exists(self.path):
             content = self._disk.read_file(self.path)
@@ -177,9 +177,9 @@ class FlushedMark(_NumbersFile):
         self.checkpoint = checkpoint
 
     def valid_upto(self, checkpoint: bytes) -> int | None:
-        """Returns the mark, None when there is none or another broker wrote since.
+        """Returns the mark; None if there is none or another broker wrote since.
 
-        Effects  the newest found slot with this checkpoint is the one that counts from here on
+        Effects  the newest slot that has this checkpoint becomes the current one
         """
         if self._sequence and self.checkpoint == checkpoint:
             return self.flushed_upto
@@ -190,10 +190,10 @@ class FlushedMark(_NumbersFile):
         return None
 
     def write(self, flushed_upto: int, checkpoint: bytes | None = None) -> None:
-        """Sets the mark; durable with the next `sync`. An older mark is safe, a younger never is.
+        """Sets the mark; durable with the next `sync`. A mark may be too low, but never too high.
 
-        checkpoint   the bytes beside it; None: those it has
-        Effects  none on disk while a checkpoint is announced
+        checkpoint   the bytes stored with it; None: those of the last mark
+        Effects  between `announce` and `settle` the mark is kept in memory only
         Errors   DiskFull, AllocationFailed, before the first mark only
         """
         self.flushed_upto = flushed_upto
@@ -214,16 +214,16 @@ class FlushedMark(_NumbersFile):
         self.checkpoint = checkpoint
 
     def announce(self, checkpoint: bytes) -> None:
-        """Sets the mark beside a checkpoint that is about to be saved, after the next `sync`.
+        """Sets the mark for a checkpoint that will be saved after the next `sync`.
 
-        Effects  `write` remembers until `settle`: the mark beside the old checkpoint has to stay
+        Effects  until `settle`, `write` changes no slot: the mark for the old checkpoint must stay
         Errors   those of `write`
         """
         self.write(self.flushed_upto, checkpoint)
         self._is_announced = True
 
     def settle(self) -> None:
-        """Records that the announced checkpoint was saved.
+        """Ends the announcement: the announced checkpoint was saved.
 
         Errors   those of `write`
         """
@@ -240,7 +240,7 @@ class FlushedMark(_NumbersFile):
 
 
 class QueueEnds:
-    """The table of one store."""
+    """The table of queue ends of one store."""
 
     __slots__ = ("_disk", "_table", "rows")
 
@@ -248,10 +248,10 @@ class QueueEnds:
         self._disk = disk
         self._table = TableFile(disk, own_directory / QUEUE_ENDS_FILE)
         self.rows: dict[QueueKey, QueueEnd] = {}
-        """Rows of the next table; those of queues that took records since are out of date."""
+        """Rows of the next table; rows of queues that grew since are out of date."""
 
     def load(self, checkpoint: bytes) -> dict[QueueKey, QueueEnd]:
-        """Returns the table that was written for this checkpoint, nothing where there is none."""
+        """Returns the table written for this checkpoint; empty if there is none."""
         try:
             return self._table.read(lambda content: _decode(content, checkpoint)) or {}
         except (ReadFailed, TableUnreadable):
@@ -260,17 +260,17 @@ class QueueEnds:
     def save(self, checkpoint: bytes, rows: Mapping[QueueKey, QueueEnd]) -> None:
         """Writes the table for a checkpoint that is about to be saved; blocks.
 
-        Effects  on a full disk there is none afterwards: the next start reads all queues
+        Effects  on a full disk the table is removed: the next start reads all queues
         Errors   AllocationFailed, WriteFailed, FsyncFailed
         Cost     about 1 µs a queue and two syncs
         """
         try:
             self._table.write(_encode(checkpoint, rows))
-        except DiskFull:  # One that is left might be of these bytes, and of other queues.
+        except DiskFull:  # An old table might name the same checkpoint but other queues.
             self.remove()
 
     def remove(self) -> None:
-        """Deletes the table of queue ends, as another program writes to the queues' files."""
+        """Deletes the table; called before another program writes to the queues' files."""
         path = self._table.path
         for name in (path, path.with_name(path.name + BACKUP_SUFFIX)):
             self._disk.unlink(name)
@@ -281,7 +281,7 @@ def _encode(checkpoint: bytes, rows: Mapping[QueueKey, QueueEnd]) -> bytes:
     topics: dict[str, dict[int, QueueEnd]] = {}
     for (topic, queue_id), end in rows.items():
         topics.setdefault(topic, {})[queue_id] = end
-    # One by one: this runs in a thread, and each call holds the GIL to its end.
+    # Topic by topic: this runs in a thread, and each call holds the GIL until it returns.
     parts = (f"{json.dumps(topic)}: {json.dumps(queues)}" for topic, queues in topics.items())
     body = ("{" + ", ".join(parts) + "}").encode()
     head = {"checkpoint": checkpoint.hex(), "crc": zlib.crc32(body)}
@@ -291,7 +291,7 @@ def _encode(checkpoint: bytes, rows: Mapping[QueueKey, QueueEnd]) -> bytes:
 def _decode(content: bytes, checkpoint: bytes) -> dict[QueueKey, QueueEnd]:
     """Returns the rows of a table.
 
-    Errors   ValueError where it is damaged, or not that of the checkpoint
+    Errors   ValueError: the table is damaged, or belongs to another checkpoint
     """
     head, _, body = content.partition(b"\n")
     if json.loads(head) != {"checkpoint": checkpoint.hex(), "crc": zlib.crc32(body)}:

@@ -2,9 +2,9 @@
 
     consumequeue/TOPIC/QUEUE/FILE
 
-Queues come into being with their first record. Prepared and rolled-back records have none; those
-of the quarantine topic report where a repair took messages out of the log. Records that name no
-topic or no queue, in a log that is not ours or is damaged, have none either.
+A queue is made with its first record. Prepared and rollback records have no queue; records of the
+quarantine topic record where a repair removed messages from the log. Records of a damaged or
+foreign log that name no valid topic or queue have no queue either.
 Source: ConsumeQueueStore, CommitLogDispatcherBuildConsumeQueue.
 """
 
@@ -36,7 +36,7 @@ from pocketmq.model.stats import Gauge
 from pocketmq.model.topic import QUARANTINE_TOPIC
 
 FILES_APART_MAX: Final = 64
-"""Dirty files beyond which the whole file system is synced by one call."""
+"""Most dirty files that are synced one by one; beyond it one call syncs the file system."""
 UNIT_NAMES: Final = UNIT_TYPE.names or ()
 NO_ENDS: Final[Mapping[QueueKey, QueueEnd]] = {}
 NONE_REMOVED: Final[Mapping[QueueKey, int]] = {}
@@ -70,22 +70,22 @@ class ConsumeQueueTable:
         self.queues: dict[QueueKey, ConsumeQueue] = {}
         self._buffers = UnitBuffers()
         self.damaged: set[QueueKey] = set()
-        """Queues that miss a file in the middle, or have one cut short; found by `load`."""
+        """Queues that miss a file in the middle, or have a truncated file; found by `load`."""
         self.dirty: set[QueueKey] = set()
-        """Queues that took a record since they were flushed; a flush takes them out."""
+        """Queues with records since their last flush; a flush removes them."""
         self.grown: set[QueueKey] = set()
-        """Those of them whose files took units since the last look at their sizes."""
+        """Queues that got units since their file sizes were last read."""
         self.has_unsynced_cuts = False
-        """Whether zeros behind the ends of queues are not durable yet: before the next checkpoint
-        the whole file system is synced, else units that were cut might come back below it."""
+        """Whether zeros after the ends of queues are not durable. If so, the whole file system is
+        synced before the next checkpoint: else a crash might restore units that were cut."""
         self.removed = removed
-        """Queue offsets below which messages of removed topics stay out; they may change."""
-        self._batch_topics = batch_topics  # Their queues are of another kind, and left alone.
+        """Queue offsets below which messages of a deleted topic are left out; may change."""
+        self._batch_topics = batch_topics  # Their queues have another format, and are not touched.
         self.extension_failures = 0
-        """Messages whose extension could not be written, since the start."""
+        """Messages since the start whose extension unit could not be written."""
         self._held: Sequence[Written] = ()
         self._gaps: dict[int, int] = {}
-        """Begin and end of the quarantine records that were applied."""
+        """Begins and ends of the log ranges that applied quarantine records name."""
         self.stats: list[Gauge] = [
             Gauge(
                 "pocketmq_consume_queue_files",
@@ -100,19 +100,19 @@ class ConsumeQueueTable:
         return max((queue.max_physical_offset for queue in self.queues.values()), default=0)
 
     def durable_below(self, physical_offset: int) -> int:
-        """Returns `durable_offset` as `truncate` would leave it."""
+        """Returns what `durable_offset` would be after `truncate`."""
         return max((queue.end_below(physical_offset) for queue in self.queues.values()), default=0)
 
     def load(
         self, *, read_only: bool = False, believed_upto: int = 0, knows_size: bool = False,
         ends: Mapping[QueueKey, QueueEnd] = NO_ENDS,
     ) -> None:  # fmt: skip
-        """Finds all queues; names that are no topic or no queue id are passed over.
+        """Finds all queues; ignores names that are no topic or no queue id.
 
         believed_upto   as in `ConsumeQueue.load`
-        knows_size      a file of another length is damaged, not of another geometry
+        knows_size      treats a file of another length as damaged, not as of another geometry
         ends            queue ends below `believed_upto`; these queues are not read
-        Errors   NotAStore; WrongFileSize unless the size is known
+        Errors   NotAStore; WrongFileSize unless `knows_size`
         """
         root, _, is_written, _ = self._extension
         if root is not None and not is_written and not self._disk.exists(root):
@@ -131,7 +131,7 @@ class ConsumeQueueTable:
                 self._forget(key)
 
     def _found(self) -> Iterator[tuple[str, int, str]]:
-        """Yields topic, queue id and directory of each queue there is on disk."""
+        """Yields topic, queue id and directory of each queue on disk."""
         for topic in self._disk.names(self.directory):
             directory = self.directory / topic
             for name in self._disk.names(directory) if self._is_ours(topic) else ():
@@ -142,7 +142,7 @@ class ConsumeQueueTable:
     def _usable(
         self, ends: Mapping[QueueKey, QueueEnd], believed_upto: int
     ) -> Mapping[QueueKey, QueueEnd]:
-        """Returns the ends of queues that had no unit to be doubted, and were not removed since."""
+        """Returns ends without doubtful units, of queues whose topic was not deleted since."""
         if self._extension.directory is not None:
             return NO_ENDS
         return {
@@ -193,13 +193,13 @@ class ConsumeQueueTable:
         return QueueExtension(self._disk, directory, size, self._keeper, bitmap)
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        """Returns a queue something was stored in."""
+        """Returns a queue; None if no message was stored in it."""
         return self.queues.get((topic, queue_id))
 
     def apply(self, written: Sequence[Written]) -> None:
-        """Gives each record to its queue.
+        """Appends a unit for each record to its queue.
 
-        Errors   DiskFull, AllocationFailed: records not taken are held for the next call
+        Errors   DiskFull, AllocationFailed: the remaining records are held for the next call
         """
         if self._held:
             written = [*self._held, *written]
@@ -228,7 +228,7 @@ class ConsumeQueueTable:
         self._held = ()
 
     def _not_removed(self, key: QueueKey, runs: list[Written]) -> list[Written]:
-        """Returns runs without the records that are of a topic that was removed."""
+        """Returns runs without the records of a deleted topic."""
         lowest = self.removed[key]
         kept = [run for run in runs if run.queue_offset + len(run) > lowest]
         return [run.behind(max(lowest - run.queue_offset, 0)) for run in kept]
@@ -237,14 +237,14 @@ class ConsumeQueueTable:
         self, keys: Sequence[QueueKey], queue: Numbers, queue_offset: Numbers, units: Units,
         times_ms: Numbers,
     ) -> None:  # fmt: skip
-        """Gives units in log order to their queues: `apply` by column, for a start.
+        """Appends units in log order to their queues: `apply` by column, used by recovery.
 
-        Shape    queue is of places in `keys`, queue_offset of the units' ordinals, times_ms of the
+        Shape    queue: indices into `keys`; queue_offset: the units' ordinals; times_ms: the
                  records' store times
-        Errors   DiskFull, AllocationFailed: some were taken; the same again goes on
+        Errors   DiskFull, AllocationFailed: some were appended; the caller may repeat the call
         Cost     about 6 µs for each queue, 0.1 µs a unit
         """
-        # Short numbers are sorted by their digits.
+        # Short integers get a radix sort.
         order = np.argsort(queue.astype(np.min_scalar_type(len(keys))), kind="stable")
         queue, queue_offset, times_ms = queue[order], queue_offset[order], times_ms[order]
         units = units[order].astype(UNIT_TYPE, copy=False)  # Joined arrays have another byte order.
@@ -259,13 +259,13 @@ class ConsumeQueueTable:
             target = self.queues.get(key)
             if target is None and not self._may_have_queue(key):
                 continue
-            if lowest and queue_offset[begin:end].max() < lowest:  # All are of a removed topic.
+            if lowest and queue_offset[begin:end].max() < lowest:  # All are of a deleted topic.
                 continue
             target = target or self._open_new(*key)
             self.dirty.add(key)
             self.grown.add(key)
             is_row = number not in odd and first >= lowest and not self._extension.is_written
-            if is_row and not target.max_offset:  # The first message makes the queue.
+            if is_row and not target.max_offset:  # The first message makes the queue's files.
                 self._put_apart(target, lowest, *(each[begin : begin + 1] for each in columns))
                 begin, first = begin + 1, first + 1
             row = content[begin * UNIT_SIZE : end * UNIT_SIZE] if is_row else b""
@@ -289,28 +289,28 @@ class ConsumeQueueTable:
         queue.extension_failures = 0
 
     def _may_have_queue(self, key: QueueKey) -> bool:
-        """Returns whether a record of the log names a queue; of others nothing is made on disk."""
+        """Returns whether a record's (topic, queue id) is valid; others get no files."""
         return self._is_ours(key[0]) and queue_id_from_name(str(key[1])) is not None
 
     def _is_ours(self, topic: str) -> bool:
         return is_queue_topic(topic) and topic not in self._batch_topics
 
     def note_gaps(self, gaps: Iterable[tuple[int, int]]) -> None:
-        """Notes places of quarantine records, [begin, end), where messages were removed."""
+        """Notes log ranges [begin, end) of quarantine records, where messages were removed."""
         self._gaps.update(gaps)
 
     def remove(self, keys: set[QueueKey]) -> None:
-        """Removes queues with their files: they are to be built again."""
+        """Removes queues with their files, so that they are rebuilt."""
         for key in sorted(keys & self.queues.keys()):
             queue = self._forget(key)
             for file in queue.remove():
                 file.remove()
-            queue.files.unlink_from(0)  # Files behind a gap were never loaded.
+            queue.files.unlink_from(0)  # Files after a gap were never loaded.
             if queue.extension is not None:
                 queue.extension.files.unlink_from(0)
 
     def finish_removals(self) -> None:
-        """Removes queues of nothing but messages that a removed topic had: a crash came between."""
+        """Removes queues that hold only messages of a deleted topic, after a crash."""
         gone = {key for key, begin in self.removed.items() if self._is_below(key, begin)}
         self.remove(gone)
 
@@ -319,18 +319,18 @@ class ConsumeQueueTable:
         return queue is not None and queue.max_offset <= queue_offset
 
     def take(self, keys: set[QueueKey]) -> list[MappedFile]:
-        """Takes queues out of the table; returns their files, to be removed."""
+        """Removes queues from the table; returns their files, which the caller must unlink."""
         gone: list[MappedFile] = []
         for key in sorted(keys & self.queues.keys()):
             gone += self._forget(key).remove()
         return gone
 
     def truncate(self, physical_offset: int, time_of: Callable[[int], int]) -> None:
-        """Drops the units of records at or behind a physical offset in every queue.
+        """Drops the units of records at or after a physical offset in every queue.
 
-        Effects  cuts of many queues are left to the next checkpoint: `has_unsynced_cuts`
+        Effects  many cuts are made durable with the next checkpoint: `has_unsynced_cuts`
         """
-        del time_of  # Units carry no time.
+        del time_of  # Units contain no time.
         self._held = ()
         doubtful = self.doubtful
         cut = [queue.truncate(physical_offset) for queue in self.queues.values()]
@@ -351,23 +351,23 @@ class ConsumeQueueTable:
         return self.queues.pop(key)
 
     def correct_min(self, min_physical_offset: int) -> None:
-        """Sets every queue's minimum to the log's first record."""
+        """Sets every queue's minimum offset from the log's."""
         for queue in self.queues.values():
             queue.correct_min(min_physical_offset)
 
     def ends(self) -> dict[QueueKey, QueueEnd]:
-        """Returns where each queue ends now."""
+        """Returns the end of each queue."""
         return {key: queue.end() for key, queue in self.queues.items()}
 
     @property
     def doubtful(self) -> list[ConsumeQueue]:
-        """The queues whose bytes behind the end were not read since the start."""
+        """Queues whose bytes after the end are unchecked since the start."""
         return [queue for queue in self.queues.values() if queue.is_doubtful]
 
     def settle(self, queues: Iterable[ConsumeQueue]) -> None:
-        """Removes the bytes that a crash left behind the ends of queues: see `ConsumeQueue.settle`.
+        """Removes bytes that a crash left after the ends of queues: see `ConsumeQueue.settle`.
 
-        Effects  it is gone for good once all is synced: `has_unsynced_cuts`
+        Effects  the removal is durable after a sync: `has_unsynced_cuts`
         Errors   Corruption, ReadFailed, FileNotFoundError, WriteFailed
         """
         for queue in queues:
@@ -390,7 +390,7 @@ class ConsumeQueueTable:
 
     @property
     def has_much_to_sync(self) -> bool:
-        """Whether syncing takes so long that a start does not wait for it."""
+        """Whether a sync would take so long that a start must not wait for it."""
         counts = len(self.dirty), len(self.doubtful)
         return self.has_unsynced_cuts or max(counts) > FILES_APART_MAX
 

@@ -1,9 +1,9 @@
-"""The hash index: which records carry a key. A view of the log.
+"""The hash index: finds records by key. A view of the log.
 
     index/20261121003515660 (full) · index/20261121003518147 (full) · index/… (being filled)
 
-A record is indexed under its unique key, each of its keys and, in the 5.5 style, its tag. A full
-file is followed by a new one; one record's entries may be in two files.
+A record is indexed by its unique key, each of its keys and, in the 5.5 style, its tag. A full
+file is followed by a new one; the entries of one record may be in two files.
 Source: IndexService, CommitLogDispatcherBuildIndex.
 """
 
@@ -24,17 +24,19 @@ from pocketmq.model.batch import Written
 from pocketmq.model.stats import Counter, Gauge
 
 TIME_MARGIN_MS: Final = 1_000
-"""Entries keep whole seconds, so a search by time looks one second further each way."""
+"""Entries hold whole seconds, so a search by time extends this far in both directions."""
 KNOWN: Final = "known"
-"""Its record is before the last one that is indexed."""
+"""Reason to skip a record: it precedes the last indexed one."""
 ROLLED_BACK: Final = "rolled_back"
+"""Reason to skip a record: it rolls back a transaction."""
 
 
 class Candidate(NamedTuple):
-    """A place where a key may be: the hash agrees, the key has not been looked at.
+    """An entry whose key hash may match; the key itself is not compared.
 
-    file_name and number are where to go on; is_match is False for a step over another key. A
-    physical offset of BROKEN (log/index_file.py) ends the chain of one file, which is damaged.
+    file_name, number   position from which a search can continue
+    is_match            False for an entry of another key in the same chain
+    A physical offset of BROKEN (log/index_file.py) reports a damaged chain; it ends there.
     """
 
     file_name: str
@@ -63,9 +65,9 @@ class HashIndex:
         self.files: list[IndexFile] = []
         self._held: list[bytes] = []
         self.is_damaged = False
-        """Whether `load` removed a file that was cut short: the index lacks entries."""
+        """Whether `load` removed a truncated file: the index lacks entries."""
         self.sealed_time = 0
-        """End time of the last file that was flushed when full, ms; 0 before the first."""
+        """End time of the last file that was flushed when full, ms; 0 if none was."""
         self.entries_put = Counter("pocketmq_index_entries_total", "Entries put into the index.")
         self.skipped = Counter(
             "pocketmq_index_skipped_total", "Records that were not indexed.", ("reason",)
@@ -90,24 +92,24 @@ class HashIndex:
 
     @property
     def durable_offset(self) -> int:
-        """One more than the start of the last record that is indexed, 0 without entries."""
+        """One more than the start of the last indexed record; 0 without entries."""
         for file in reversed(self.files):
             if file.entry_count:
                 return file.header.end_physical_offset + 1
         return 0
 
     def load(self, *, read_only: bool = False, knows_size: bool = False) -> None:
-        """Finds all files; names that are no index file's are passed over, empty files removed.
+        """Finds all files; ignores names that are no index file's and removes empty files.
 
-        knows_size   a file of another length is damaged, not of another geometry: it goes
-        Errors   WrongFileSize unless the size is known
+        knows_size   treats a file of another length as damaged and removes it
+        Errors   WrongFileSize unless `knows_size`
         """
         for name in self._disk.names(self.directory):
             path = self.directory / name
             if not is_index_file_name(name):
                 continue
             size = self._disk.file_size(path)
-            if not size:  # A crash came between its name and its length.
+            if not size:  # A crash came between its creation and its allocation.
                 if not read_only:
                     self._disk.unlink(path)
                 continue
@@ -123,7 +125,7 @@ class HashIndex:
 
     # -- writing -------------------------------------------------------------------------------
     def apply(self, written: Sequence[Written]) -> None:
-        """Adds the keys of records; those before the last indexed one are skipped.
+        """Adds the keys of records; skips records before the last indexed one.
 
         Source   IndexService.buildIndex
         """
@@ -146,10 +148,10 @@ class HashIndex:
         self.put(index_entries(wanted, self.style))
 
     def put(self, entries: bytes) -> None:
-        """Adds entries in log order, none of which precedes the last one indexed.
+        """Adds entries in log order; none may precede the last indexed record.
 
         Shape    as in `Written.entries`
-        Errors   DiskFull, AllocationFailed: the rest is held for the next call
+        Errors   DiskFull, AllocationFailed: the remaining entries are held for the next call
         """
         if entries:
             self._held.append(entries)
@@ -159,7 +161,7 @@ class HashIndex:
             if file is None or file.is_full:
                 file = self._roll(PACKED.unpack_from(entries)[2])
             count = file.put_all(entries)
-            assert count > 0, "a file that is not full takes an entry"
+            assert count > 0, "no entry fits into a file that is not full"
             self.entries_put.value += count
             if count * PACKED.size == len(entries):
                 self._held.pop(0)
@@ -177,7 +179,7 @@ class HashIndex:
         return file
 
     def truncate(self, physical_offset: int, time_of: Callable[[int], int]) -> None:
-        """Forgets records at or behind a physical offset; `time_of` is as in `View.truncate`."""
+        """Removes records at or after a physical offset; `time_of` is as in `View.truncate`."""
         self._held.clear()
         while self.files and self.files[-1].header.begin_physical_offset >= physical_offset:
             self.files.pop().remove()
@@ -185,9 +187,9 @@ class HashIndex:
             self.files[-1].truncate(physical_offset, time_of)
 
     def repair(self, physical_offset: int, time_of: Callable[[int], int]) -> None:
-        """After a crash: keep the entries of records below an offset, which were durable.
+        """Keeps, after a crash, the entries of records below an offset, which were durable.
 
-        Entries of the others that a power cut left are removed; they are dispatched again.
+        Other entries that a power cut left are removed; their records are dispatched again.
         """
         while self.files and not self.files[-1].begins_below(physical_offset):
             self.files.pop().remove()
@@ -195,7 +197,7 @@ class HashIndex:
             self.files[-1].repair(physical_offset, time_of)
 
     def durable_below(self, physical_offset: int, sealed_time: int | None) -> int:
-        """Returns `durable_offset` as `drop_doubtful`, then `truncate` would leave it."""
+        """Returns what `durable_offset` would be after `drop_doubtful` and `truncate`."""
         sound = self._sound_count(sealed_time)
         if 0 < sound < len(self.files):
             physical_offset = min(physical_offset, self.files[sound - 1].header.end_physical_offset)
@@ -213,13 +215,12 @@ class HashIndex:
         return len(self.files)
 
     def drop_doubtful(self, time_of: Callable[[int], int], sealed_time: int | None) -> None:
-        """Removes damaged and empty files and all behind them; their records are dispatched again.
+        """Removes damaged and empty files and all later ones; their records are dispatched again.
 
-        A power cut leaves a file that was never synced empty, with a file before it that is not
-        full.
+        A power cut leaves a never synced file empty, after a file that is not full.
 
-        With `sealed_time` (after an unclean end of another broker, which syncs index files only
-        when they are full) files that end later are removed as well.
+        sealed_time   set after another broker's unclean end: files that end later are removed too,
+                      as such a broker syncs index files only when they are full
         """
         sound = self._sound_count(sealed_time)
         if sound == len(self.files):
@@ -227,17 +228,17 @@ class HashIndex:
         for file in self.files[sound:]:
             file.remove()
         del self.files[sound:]
-        if self.files:  # The last record's other keys may be in the removed file.
+        if self.files:  # Other keys of the last record may be in the removed file.
             self.truncate(self.files[-1].header.end_physical_offset, time_of)
 
     def remove_all(self) -> None:
-        """Removes every file: the index is to be built again."""
+        """Removes all files, so that the index is rebuilt."""
         self._held.clear()
         while self.files:
             self.files.pop().remove()
 
     def trim(self, min_physical_offset: int) -> list[IndexFile]:
-        """Follows a log that lost its head; returns the files to be removed, never the last one.
+        """Drops files whose records left the log, never the last; returns them for unlinking.
 
         Source   IndexService.deleteExpiredFile
         """
@@ -249,7 +250,7 @@ class HashIndex:
         return gone
 
     def flush(self, files: Sequence[IndexFile] | None = None) -> None:
-        """Makes all entries durable, or those of some files that are held; blocks."""
+        """Makes the entries of all files, or of the given held files, durable; blocks."""
         for file in self.files if files is None else files:
             if file.is_dirty:
                 file.sync()
@@ -261,9 +262,9 @@ class HashIndex:
         self, topic: str, key: str, *, begin_ms: int, end_ms: int, index_type: str = "",
         after: tuple[str, int] | None = None, lowest: int = 0,
     ) -> Iterator[Candidate]:  # fmt: skip
-        """Yields every chain step for a key, newest first; `after` goes on behind such a step.
+        """Yields every step of a key's chains, newest first; `after` continues after that step.
 
-        lowest   physical offset below which nothing matches: files that end before it are not read
+        lowest   physical offset below which no entry matches: files that end before it are skipped
         Source   IndexService.queryOffset, IndexFile.selectPhyOffset
         """
         wanted = searched_hash(topic, key, index_type)
@@ -277,8 +278,8 @@ class HashIndex:
             if header.end_physical_offset < lowest:
                 continue
             first_ms, last_ms = header.begin_timestamp, header.end_timestamp
-            # Store times go back where a clock that was ahead was set right: entries older than
-            # the first entry of a file counts zero seconds from it.
+            # Store times decrease where a fast clock was corrected: entries older than the file's
+            # first entry have a second difference of 0.
             went_back = last_ms < first_ms
             if max(first_ms, last_ms) < lower or (first_ms > upper and not went_back):
                 continue

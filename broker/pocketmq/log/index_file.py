@@ -43,16 +43,16 @@ from pocketmq.format.layout import is_zero
 from pocketmq.model.errors import WrongFileSize
 
 KEY_NAMES: Final = "maxHashSlotNum and maxIndexNum"
-"""The settings that decide the length of index files, for error messages."""
+"""Settings that determine the length of index files, for error messages."""
 ITEM_ALLOCATION_STEP: Final = 1024 * 1024
 BROKEN: Final = -1
-"""In place of a physical offset: the chain is damaged here."""
+"""Stands for a physical offset where a chain is damaged."""
 FEW_ENTRIES: Final = 4_096 if isinstance(chained, BuiltinFunctionType) else 40
-"""Below this many entries a loop is quicker than numpy, compiled or not."""
+"""Below this number of entries a loop is faster than numpy; it depends on compilation."""
 
 
 class IndexFile:
-    """A hash table of one file; the map is opened when first needed."""
+    """One index file; its map is opened when first needed."""
 
     __slots__ = ("_entries", "_file", "_slots", "geometry", "header", "is_dirty")
 
@@ -71,19 +71,19 @@ class IndexFile:
 
     @property
     def is_full(self) -> bool:
-        """Whether the next entry goes to another file."""
+        """Whether it has no room for another entry."""
         return self.header.index_count >= self.geometry.entry_count_max
 
     @property
     def entry_count(self) -> int:
-        """Entries it holds."""
+        """Number of its entries."""
         return self.header.index_count - 1
 
     # -- opening -------------------------------------------------------------------------------
     def make(self, disk: Disk, previous: IndexHeaderValues | None) -> None:
-        """Makes the file on disk; a file behind a full one inherits its end.
+        """Creates the file; a file after a full one inherits that file's end.
 
-        Errors   DiskFull, AllocationFailed; nothing stays behind
+        Errors   DiskFull, AllocationFailed; no file remains
         Source   IndexService.getAndCreateLastIndexFile
         """
         self._file.adopt(disk.make_sparse_file(self.path, self.geometry.file_size))
@@ -103,7 +103,7 @@ class IndexFile:
         return self._file.hold()
 
     def wrong_size(self, found_bytes: int) -> WrongFileSize:
-        """Returns the error for a length that is not that of the geometry."""
+        """Returns the error for a file length that differs from the geometry's."""
         return WrongFileSize(
             path=str(self.path),
             expected_bytes=self.geometry.file_size,
@@ -131,7 +131,7 @@ class IndexFile:
         )
 
     def is_sound(self) -> bool:
-        """Returns whether header, first, last and next entry agree, which a torn write breaks."""
+        """Returns whether header, first, last and next entry agree; a torn write breaks that."""
         header, view = self.header, self._file.view
         if not 1 <= header.index_count <= self.geometry.entry_count_max:
             return False
@@ -151,12 +151,11 @@ class IndexFile:
 
     # -- writing -------------------------------------------------------------------------------
     def put_all(self, entries: bytes) -> int:
-        """Adds entries in log order, as many as fit; returns how many that were.
+        """Adds entries in log order until the file is full; returns how many were added.
 
         Shape    as in `Written.entries`
-        Errors   DiskFull, AllocationFailed: nothing was added
-        Cost     about 6 µs, and 0.04 µs an entry where it runs compiled, 1 µs where not; 0.1 µs
-                 from some hundred on
+        Errors   DiskFull, AllocationFailed: no entry was added
+        Cost     about 6 µs, and 0.04 µs an entry if compiled, else 1 µs; 0.1 µs from FEW_ENTRIES on
         Source   IndexFile.putKey
         """
         header = self.header
@@ -176,7 +175,7 @@ class IndexFile:
         return count
 
     def _put_few(self, entries: bytes) -> None:
-        """Adds entries one after the other, touching table, rows and header once."""
+        """Adds entries in a loop; reads and writes slots, entries and header once."""
         assert self._slots is not None
         header, view, slot_count = self.header, self._file.view, self.geometry.slot_count
         number = header.index_count
@@ -185,7 +184,7 @@ class IndexFile:
         rows, numbers, used = chained(entries, heads, slot_count, number, header.begin_timestamp)
         position = self._position(number)
         view[position : position + len(rows)] = rows
-        self._slots[slots] = np.frombuffer(numbers, dtype=">i4")  # Of equal slots the last stays.
+        self._slots[slots] = np.frombuffer(numbers, dtype=">i4")  # For equal slots the last wins.
         begin, begin_place = header.begin_timestamp, header.begin_physical_offset
         if number <= 1:
             _, begin_place, begin = PACKED.unpack_from(entries)
@@ -199,7 +198,7 @@ class IndexFile:
 
     def _put_many(self, entries: bytes) -> None:
         if self.header.index_count <= 1:
-            # The first entry's time counts from the inherited begin, which it then replaces.
+            # The first entry's time is relative to the inherited begin, which it then replaces.
             self._put_few(entries[: PACKED.size])
             entries = entries[PACKED.size :]
         columns = unpacked(entries)
@@ -229,9 +228,9 @@ class IndexFile:
         )
 
     def truncate(self, physical_offset: int, time_of: Callable[[int], int]) -> None:
-        """Takes back the entries of records at or behind a physical offset.
+        """Removes the entries of records at or after a physical offset.
 
-        `time_of` returns the store time of a record by its physical offset.
+        time_of   returns the store time of a record by its physical offset
         """
         number = self._first_behind(physical_offset)
         if number < self.header.index_count:
@@ -240,8 +239,8 @@ class IndexFile:
     def repair(self, physical_offset: int, time_of: Callable[[int], int]) -> None:
         """Keeps the entries of records below an offset, and adapts slots and header.
 
-        For a file whose pages a power cut kept or lost one by one: the entries kept were durable,
-        the rest may be of any age.
+        For a file of which a power cut kept some pages and lost others: the kept entries were
+        durable, the rest may be old or new.
         """
         end_time = self.header.end_timestamp
         self._keep_below(
@@ -277,7 +276,7 @@ class IndexFile:
         self.is_dirty = True
 
     def _durable_end(self, physical_offset: int) -> int:
-        """Returns the number behind the last entry, counted from the first, of records below."""
+        """Returns the number after the last of the leading entries of records below an offset."""
         assert self._entries is not None
         data_size = self._file.data_end() - self.geometry.entries_position
         entries = self._entries[1 : max(-(-data_size // ENTRY_SIZE), 1)]
@@ -287,7 +286,7 @@ class IndexFile:
         return 1 + (int(is_end.argmax()) if is_end.any() else len(entries))
 
     def begins_below(self, physical_offset: int) -> bool:
-        """Returns whether there is a first entry, of a record below an offset."""
+        """Returns whether the first entry exists and is of a record below an offset."""
         key_hash, place, _, previous = self.entry(1)
         return 0 <= place < physical_offset and any((key_hash, place, previous))
 
@@ -308,7 +307,7 @@ class IndexFile:
         return ENTRY.unpack_from(self._file.view, self._position(number))
 
     def last_record_count(self) -> int:
-        """Returns how many of the newest entries are of one record, 0 where the count cannot be."""
+        """Returns how many of the newest entries are of one record; 0 if the header is invalid."""
         if self.header.index_count > self.geometry.entry_count_max:
             return 0
         place, number = self.header.end_physical_offset, self.entry_count
@@ -317,23 +316,23 @@ class IndexFile:
         return self.entry_count - number
 
     def last_place_below(self, physical_offset: int) -> int:
-        """Returns the record of the newest entry below an offset, -1 without one."""
+        """Returns the physical offset of the newest entry below an offset; -1 if there is none."""
         if self.header.begin_physical_offset >= physical_offset:
             return -1
         number = self._first_behind(physical_offset)
         return self.entry(number - 1)[1] if number > 1 else -1
 
     def _first_behind(self, physical_offset: int) -> int:
-        """Returns the number of the first entry of a record at or behind a physical offset."""
+        """Returns the number of the first entry of a record at or after a physical offset."""
         entries = range(1, max(self.header.index_count, 1))
         return 1 + bisect_left(entries, physical_offset, key=lambda number: self.entry(number)[1])
 
     def walk(self, key_hash: int, below: int = 0) -> Iterator[tuple[int, int, int, bool]]:
         """Yields (entry number, physical offset, store time in ms, hash is equal), newest first.
 
-        `below` > 0 goes on behind an entry that an earlier walk ended at. A link that leads to no
-        older entry of this slot is reported by a physical offset of BROKEN: damaged files must not
-        hold a reader, nor pretend that there is nothing more.
+        below   > 0 continues after this entry number, at which an earlier walk ended
+        A link that leads to no older entry of its slot is reported as physical offset BROKEN:
+        damaged files must neither trap a reader in a loop nor look complete.
         """
         upper = min(self.header.index_count, self.geometry.entry_count_max)
         slot_count = self.geometry.slot_count
@@ -344,7 +343,7 @@ class IndexFile:
         while 0 < number < upper:
             found, physical_offset, seconds, previous = self.entry(number)
             time_ms = self.header.begin_timestamp + seconds * 1000
-            # An entry of zeros would be of slot 0: only the first can be one.
+            # An all-zero entry hashes to slot 0: only the first entry can be one.
             is_written = found > 0 or physical_offset or previous or number == 1
             if not is_written or found % slot_count != slot:
                 physical_offset = BROKEN
@@ -365,6 +364,6 @@ class IndexFile:
         self._file.close()
 
     def remove(self) -> None:
-        """Unmaps the file and takes its name away."""
+        """Unmaps and unlinks the file."""
         self.close()
         self._file.remove()

@@ -1,14 +1,14 @@
-"""The units of one consume queue as a row of files: reading, writing, finding places in the log.
+"""The units of one consume queue, in its mapped file queue: reading, writing, searching.
 
     byte 20 * n  →  unit n  →  record in the log
 
-Units before the first message are pre-blank, and so are those of messages that a repair took out of
-the log; searches pass over them. The last units may still wait in memory, and are read from there:
+Units before the first message are pre-blank, as are units of messages that a repair removed from
+the log; searches skip them. The last units may still be in a buffer, and are read from there:
 
-    |- in files -|- waiting in a buffer -|
-                 ^ files.max_offset      ^ end
+    |- in files -|----- buffered -----|
+                 ^ files.max_offset   ^ end
 
-Where units end, a start finds out (log/queue_end.py).
+A start finds the end of the units with log/queue_end.py.
 Source: ConsumeQueue.
 """
 
@@ -33,19 +33,19 @@ from pocketmq.format.consume_unit import (
 from pocketmq.log.unit_buffer import UnitBuffer
 
 Units = NDArray[Any]
-"""Elements are as on disk (UNIT_TYPE)."""
+"""Elements as on disk (UNIT_TYPE)."""
 HOT_SIZE: Final = 64 * 1024
-"""Bytes at the end of a queue that are in memory: they were written last."""
+"""Bytes at the end of a queue that are read directly: as written last, they are in memory."""
 TAILS: Final = (64, 3_200)
-"""Units at the end that a search looks at first: searches are mostly for new ones."""
+"""Units at the end that a search reads first: most searches are for new units."""
 FILL_UNITS: Final = 4096
-"""Pre-blank units written, or looked at, in one piece."""
+"""Pre-blank units written or read in one piece."""
 _KEY_NAMES: Final = "mappedFileSizeConsumeQueue"
 _NOTHING: Final = (-1, 0, 0, 0)
 
 
 class QueueUnits:
-    """The units of a row of files."""
+    """The units of one queue."""
 
     __slots__ = ("_found", "buffer", "cold_below", "files", "front")
 
@@ -62,20 +62,20 @@ class QueueUnits:
             disk, directory, file_size_bytes, _KEY_NAMES, keeper, is_mapped=False, is_view=True
         )
         self.cold_below = 0
-        """Byte below which no read or write has happened since the start."""
+        """Byte below which nothing was read or written since the start."""
         self.front = 0
-        """Units below this one are pre-blank, as far as known; where searches begin."""
+        """Queue offset where searches begin: all known units before it are pre-blank."""
         self._found = _NOTHING
-        """The last search: its key, first and last byte of the queue then, and its result."""
+        """Last search: its physical offset, the queue's first and last byte then, its result."""
 
     @property
     def max_offset(self) -> int:
-        """Queue offset the next message gets."""
+        """Queue offset of the next message."""
         return self.end // UNIT_SIZE
 
     @property
     def end(self) -> int:
-        """Byte of the queue behind the last unit, whether that is in a file yet or not."""
+        """The queue's byte after the last unit, buffered units included."""
         return self.files.max_offset + self.buffer.size_bytes
 
     def read(self, queue_offset: int, count: int) -> bytes:
@@ -83,7 +83,7 @@ class QueueUnits:
         return self._joined(queue_offset, count, MappedFile.read)
 
     def read_resident(self, queue_offset: int, count: int) -> bytes:
-        """Returns the same without ever waiting for the disk.
+        """Returns units like `read`, without waiting for the disk.
 
         Errors   ColdRead: the units are not in memory
         """
@@ -112,7 +112,7 @@ class QueueUnits:
         return b"".join(parts)
 
     def resident_at(self, queue_offset: int) -> tuple[int, int, int] | None:
-        """Returns (physical offset, size, tags code), None when there is none.
+        """Returns (physical offset, size, tags code) of one message; None if there is none.
 
         Errors   ColdRead
         """
@@ -120,18 +120,17 @@ class QueueUnits:
         return UNIT.unpack(found) if found else None
 
     def at(self, queue_offset: int) -> tuple[int, int, int] | None:
-        """Returns (physical offset, size, tags code) of one message, None when there is none."""
+        """Returns (physical offset, size, tags code) of one message; None if there is none."""
         found = self.read(queue_offset, 1) if queue_offset >= 0 else b""
         return UNIT.unpack(found) if found else None
 
     # -- searching -----------------------------------------------------------------------------
     def first_at_or_behind(self, physical_offset: int) -> int:
-        """Returns the queue offset of the first unit whose record is not before an offset.
+        """Returns the queue offset of the first unit whose record starts at or after an offset.
 
-        Pre-blank units count as before everything. Returns max_offset when there is none.
-        Cost     a look or two where it is among the last units, else some 20; none when the same is
-                 asked again; once after a start all
-                 pre-blank units at the front are read
+        Pre-blank units count as before everything. Returns max_offset if there is no such unit.
+        Cost     one or two reads if it is among the last units, else some 20; none if the search
+                 is repeated; the first one after a start reads all pre-blank units at the front
         """
         asked = (physical_offset, self.files.min_offset, self.end)
         if self._found[:3] != asked:
@@ -139,7 +138,7 @@ class QueueUnits:
         return self._found[3]
 
     def forget_found(self) -> None:
-        """Drops the last search, as units have changed."""
+        """Forgets the last search: units have changed."""
         self._found = _NOTHING
 
     def _first_at_or_behind(self, physical_offset: int) -> int:
@@ -151,7 +150,7 @@ class QueueUnits:
                 break
         found = self._search(physical_offset, self.max_offset)
         while True:
-            # Pre-blank units between messages may have led the search to their right.
+            # Pre-blank units between messages may have led the binary search too far right.
             before, unit = self.message_before(found)
             if unit is None:
                 self.front = max(self.front, min(found, self.max_offset))
@@ -161,7 +160,7 @@ class QueueUnits:
             found = self._search(physical_offset, before)
 
     def first_from_front(self, physical_offset: int) -> tuple[int, tuple[int, int, int] | None]:
-        """Returns the same and that unit; one look where it is the first one."""
+        """Returns (`first_at_or_behind`, its unit); one read if it is the queue's first unit."""
         found = self._lowest
         unit = self.at(found)
         if unit is not None and unit[1] != PRE_BLANK_SIZE and unit[0] >= physical_offset:
@@ -170,7 +169,7 @@ class QueueUnits:
         return found, self.at(found)
 
     def _in_tail(self, physical_offset: int, count: int) -> int | None:
-        """Returns the same where some of the last units lead below the offset, else None."""
+        """Returns the result if one of the last `count` units is before the offset, else None."""
         begin = max(self.max_offset - count, self._lowest)
         units = np.frombuffer(self.read(begin, count), dtype=UNIT_TYPE)
         is_message = units["size"] != PRE_BLANK_SIZE
@@ -180,7 +179,7 @@ class QueueUnits:
         return begin + (int(is_behind.argmax()) if is_behind.any() else len(units))
 
     def _search(self, physical_offset: int, upper: int) -> int:
-        """Returns where units before an offset go over into others, looking below `upper`."""
+        """Returns the boundary between units before an offset and others, below `upper`."""
         lower = self._lowest
         while lower < upper:
             middle = (lower + upper) // 2
@@ -193,11 +192,11 @@ class QueueUnits:
 
     @property
     def _lowest(self) -> int:
-        """The first unit that may be of a message."""
+        """Queue offset of the first unit that may be a message."""
         return max(self.files.min_offset // UNIT_SIZE, self.front)
 
     def message_before(self, queue_offset: int) -> tuple[int, tuple[int, int, int] | None]:
-        """Returns (queue offset, unit) of the last message before, (-1, None) without one."""
+        """Returns (queue offset, unit) of the last message before one; (-1, None) if none."""
         end, count = queue_offset, 1
         while end > self._lowest:
             begin = max(self._lowest, end - count)
@@ -211,19 +210,19 @@ class QueueUnits:
         return -1, None
 
     def end_before(self, queue_offset: int) -> int:
-        """Returns the end of the last record whose unit is before a queue offset, else 0."""
+        """Returns the end of the last record whose unit is before a queue offset; 0 if none."""
         last = self.message_before(queue_offset)[1]
         return 0 if last is None else last[0] + last[1]
 
     def last_end(self) -> int:
-        """Returns the end of the last record that has a unit, else 0."""
+        """Returns the end of the last record that has a unit; 0 if none."""
         return self.end_before(self.max_offset)
 
     def start(self, queue_offset: int) -> int:
-        """Makes the first file and fill it with pre-blank units up to the first message.
+        """Creates the first file and fills it with pre-blank units up to the first message.
 
-        Returns  the first byte of the file
-        Errors   DiskFull, AllocationFailed: there is none
+        Returns  the file's base
+        Errors   DiskFull, AllocationFailed: no file was created
         """
         assert not self.files.files
         size = self.files.file_size
@@ -244,9 +243,9 @@ class QueueUnits:
 
     # -- writing -------------------------------------------------------------------------------
     def append(self, units: bytes, *, is_doubtful: bool) -> None:
-        """Writes units behind the last one; `is_doubtful` where later files may exist.
+        """Writes units after the last one; `is_doubtful`: later files may exist.
 
-        Errors   DiskFull, AllocationFailed: a part of them may have been written
+        Errors   DiskFull, AllocationFailed: some units may have been written
         """
         assert len(units) % UNIT_SIZE == 0
         self.write_out()
@@ -272,15 +271,15 @@ class QueueUnits:
             begin = end
 
     def accept(self) -> None:
-        """Buffers the units that follow, up to the allocated size of the last file."""
+        """Starts buffering further units, up to the allocated size of the last file."""
         file = self.files.files[-1]
         self.buffer.open(self.max_offset, max(file.allocated - file.wrote, 0))
 
     def write_out(self) -> None:
-        """Writes the units that wait to the last file, which has blocks for them.
+        """Writes the buffered units to the last file, which has blocks for them.
 
-        Errors   DiskFull where a file system has no room for blocks it gave: they wait on
-        Cost     about 8 µs, opening a file that was closed apart; none where nothing waits
+        Errors   DiskFull on copy-on-write file systems: the units stay buffered
+        Cost     about 8 µs, without opening a closed file; none if the buffer is empty
         """
         buffer = self.buffer
         if not buffer.size_bytes:

@@ -1,10 +1,10 @@
-"""Messages by column: on their way into the log, and as the views get them.
+"""Messages by column: on the way into the log, and as the views receive them.
 
     request ─► Batch ─► bytes in the log          target: a Destination; content: its columns
-                 └────► Written ─► views          place, and index keys
+                 └────► Written ─► views          positions, and index keys
 
-A run is (Destination, Batch): consecutive messages of one queue. A single message is a column of
-one.
+A run is (Destination, Batch): consecutive messages of one queue. A single message is a batch of
+length one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,15 +14,15 @@ from typing import Final, NamedTuple
 from pocketmq.model.message import FLAG_TRANSACTION_MASK, QueueKey, has_queue_offset
 
 UNIT_BYTES: Final = 20
-"""Of one message in `Written.units`."""
+"""Size of one unit in `Written.units`."""
 ENTRY_BYTES: Final = 20
-"""Of one entry in `Written.entries`."""
+"""Size of one entry in `Written.entries`."""
 NO_TEXTS: Final[list[str]] = []
-"""A column of texts where `Written.entries` are given, as nothing looks at it; never changed."""
+"""Empty text column for a `Written` with `entries`, whose texts nothing reads; never modified."""
 
 
 class Destination(NamedTuple):
-    """Target of a run's messages, and the fields that all of them share.
+    """Target of a run's messages, and the fields that they share.
 
     store_host       packed address and port of this broker: 8 bytes (IPv4) or 20 (IPv6)
     system_flag      bits of model/message.py, without those for the widths of hosts
@@ -37,25 +37,25 @@ class Destination(NamedTuple):
 
     @property
     def queue(self) -> QueueKey:
-        """The queue's name in tables."""
+        """The queue as a key of tables."""
         return self.topic, self.queue_id
 
     @property
     def transaction(self) -> int:
-        """The bits of the system flag that distinguish normal, prepared, commit and rollback."""
+        """Bits of the system flag that distinguish normal, prepared, commit and rollback."""
         return self.system_flag & FLAG_TRANSACTION_MASK
 
 
 class Batch:
-    """Messages to put, as lists of one length: element i of each is of message i.
+    """Messages to put, as lists of one length: element i of each belongs to message i.
 
     bodies           as they are stored, compressed or not
     property_blocks  see format/properties.py, without a property CRC
-    unique_keys      …, `keys` joined by spaces, `tags`: the same as in the property block, so
-                     that it need not be parsed; "" means absent
+    unique_keys, keys, tags   copies of these properties, so that the block need not be parsed;
+                     `keys` joined by spaces; "": absent
     born_ms          the producer's clock
     born_hosts       packed, as in `Destination`
-    flags            the user's own numbers
+    flags            message flags (RocketMQ's Message.flag), set by the user
     reconsume_times  how often each was retried
     """
 
@@ -96,7 +96,7 @@ class Batch:
         return len(self.bodies)
 
     def part(self, numbers: Sequence[int]) -> "Batch":
-        """Returns some of the messages, by their numbers; at least one."""
+        """Returns the messages with these numbers; at least one."""
         return Batch(
             bodies=[self.bodies[number] for number in numbers],
             property_blocks=[self.property_blocks[number] for number in numbers],
@@ -111,13 +111,13 @@ class Batch:
 
 
 Run = tuple[Destination, Batch]
-"""Messages of one queue, and where they go."""
+"""Messages of one queue, and their target."""
 
 
 def batch_of(
     body: bytes, *, property_block: bytes = b"", born_ms: int = 0, born_host: bytes = bytes(8)
 ) -> Batch:
-    """Returns a batch of one message that is found by nothing but its place."""
+    """Returns a batch of one message without unique key, keys or tags."""
     return Batch(
         bodies=[body],
         property_blocks=[property_block],
@@ -134,19 +134,19 @@ def batch_of(
 class Written:
     """Records of one run in the log, consecutive in their queue, with the data that views need.
 
-    queue_offset      of the first; each following one has the next. 0 for those that take none:
-                      prepared and rollback
-    physical_offsets  of each record, rising
-    sizes             bytes of each in the log
+    queue_offset      of the first record; later ones count on. 0 for prepared and rollback records,
+                      which have none
+    physical_offsets  of each record, ascending
+    sizes             of each record in the log, bytes
     tags_codes        of the consume units
-    store_time_ms     when all of them were stored
-    unique_keys       …, `keys` joined by spaces, `tags`: their index keys; "" for absent
+    store_time_ms     store time of all records
+    unique_keys, keys, tags   the records' index keys; `keys` joined by spaces; "": absent
     units             the consume units, UNIT_BYTES each, exactly as the queue's file gets them;
-                      empty: views make them
+                      empty: views encode them
     entries           the index entries of all records in log order, ENTRY_BYTES each: key hash
                       (i32), physical offset (i64), store time in ms (i64), big-endian, in the style
-                      of the store's index; the three columns of texts may then be empty. None:
-                      views make them of the texts
+                      of the store's index; the three text columns may then be empty. None: views
+                      make the entries from the texts
     """
 
     __slots__ = (
@@ -194,12 +194,12 @@ class Written:
 
     @property
     def begin(self) -> int:
-        """Where the first record starts in the log."""
+        """Physical offset of the first record."""
         return self.physical_offsets[0]
 
     @property
     def end(self) -> int:
-        """Physical offset behind the last record."""
+        """Physical offset after the last record."""
         return self.physical_offsets[-1] + self.sizes[-1]
 
     def places(self) -> Iterator[tuple[int, int]]:
@@ -207,7 +207,7 @@ class Written:
         return zip(self.physical_offsets, self.sizes, strict=True)
 
     def behind(self, count: int) -> "Written":
-        """Returns the same without its first `count` records, of which there are more."""
+        """Returns the run without its first `count` records; at least one must remain."""
         assert 0 <= count < len(self)
         if not count:
             return self
@@ -226,7 +226,7 @@ class Written:
         )
 
     def _entries_from(self, physical_offset: int) -> bytes | None:
-        """Returns the index entries of the records from one on."""
+        """Returns the index entries of the records from a physical offset on."""
         entries = self.entries
         if entries is None:
             return None
@@ -250,7 +250,7 @@ class PutStatus(Enum):
 class PutResult(NamedTuple):
     """Positions of the rows of one put.
 
-    physical_offsets[i] and queue_offset + i belong to row i; end is the byte behind the last one.
+    physical_offsets[i] and queue_offset + i belong to row i; end: offset after the last row.
     """
 
     status: PutStatus

@@ -1,15 +1,14 @@
-"""Messages on their way through the broker's own topics: the place they are put at, and back.
+"""Messages in the broker's own topics: how they are parked there, and how they are restored.
 
-    delayed     SCHEDULE_TOPIC_XXXX      waits there until its level is over
-    timed       rmq_sys_wheel_timer      waits there until its second
-    half        RMQ_SYS_TRANS_HALF_…     waits there for its producer's decision
-    sent_back   %RETRY%group             the group failed to consume it
-    revived     %RETRY%group_topic       its lease was over
-    dead        %DLQ%group               the group gave it up
+    delayed     SCHEDULE_TOPIC_XXXX      until its delay level is over
+    timed       rmq_sys_wheel_timer      until its delivery time
+    half        RMQ_SYS_TRANS_HALF_…     until its producer decides
+    sent_back   %RETRY%group             after the group failed to consume it
+    revived     %RETRY%group_topic       after its lease expired
+    dead        %DLQ%group               after the group's last delivery attempt
 
-Each returns a `ParkedMessage`: the message's topic and queue, and the changed properties. The
-inverse finds the place again by properties and names alone. Pure; a record is made of it by
-format/rewrite.py.
+Each function returns a `ParkedMessage`: topic, queue and changed properties. `restored` finds the
+target again from the properties alone. No function does I/O; format/rewrite.py makes the record.
 Source: HookUtils, ScheduleMessageService, AbstractSendMessageProcessor.consumerSendMsgBack,
 PopReviveService, KeyBuilder.
 """
@@ -46,41 +45,41 @@ from pocketmq.model.topic import (
 )
 
 TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
-"""Everything that is due at a time of its own waits in its queue 0."""
+"""Its queue 0 holds messages that are due at a time of their own."""
 REVIVE_TOPIC_PREFIX: Final = "rmq_sys_REVIVE_LOG_"
 REVIVE_GROUP: Final = "CID_RMQ_SYS_REVIVE_GROUP"
-"""A real broker's own; its offset is that of the last record it read of the revive topic."""
+"""RocketMQ's group that reads the revive topic; its offset is that of the last record read."""
 RETRY_SEPARATOR: Final = "_"
 RETRY_SEPARATOR_V2: Final = "+"
 REVIVE_QUEUE_COUNT: Final = 8
-"""Checkpoints and acks of leases take its queues in turn (reviveQueueNum)."""
+"""Queues of the revive topic, used round-robin (reviveQueueNum)."""
 DELIVERY_TIMES: Final = frozenset({DELIVER_AT, TIMER_DELAY_MS, TIMER_DELAY_SECONDS})
-"""Properties of which a delay level takes the place."""
+"""Properties that a delay level overrides."""
 ADDED_ON_THE_WAY: Final = frozenset(
     {
         DELAY, DLQ_ORIGIN_MESSAGE_ID, DLQ_ORIGIN_TOPIC, FIRST_POP_TIME, ORIGIN_GROUP,
         ORIGIN_MESSAGE_ID, REAL_QUEUE, REAL_TOPIC, RETRY_TOPIC, TIMER_OUT,
     }
 )  # fmt: skip
-"""Properties that retries leave on a message."""
+"""Properties that retries and delays add to a message."""
 ADDED_TO_WAIT: Final = frozenset({REAL_QUEUE, REAL_TOPIC, TIMER_OUT, TRANSACTION_ID})
-"""Properties that a message gets while it waits; those with the reason were its producer's."""
+"""Properties that parking adds and `restored` removes; it keeps those its producer set."""
 FIRST_BACK_LEVEL: Final = 3
-"""The level of a message sent back for the first time; each further time is one more."""
+"""Delay level of a message sent back for the first time; each further time adds one."""
 
 
 class QueuePlace(NamedTuple):
-    """A queue by its topic."""
+    """A queue: topic and queue id."""
 
     topic: str
     queue_id: int
 
 
 class ParkedMessage(NamedTuple):
-    """How a message is put into one of the broker's own topics.
+    """A message as it is put into one of the broker's own topics.
 
-    changed   properties it gets, whatever they were
-    dropped   names of those it loses
+    changed   properties that are set, whether present or not
+    dropped   names of properties that are removed
     """
 
     place: QueuePlace
@@ -88,32 +87,32 @@ class ParkedMessage(NamedTuple):
     dropped: frozenset[str] = frozenset()
 
     def applied(self, properties: Mapping[str, str]) -> dict[str, str]:
-        """Returns the properties of the disguised message."""
+        """Returns the properties of the parked message."""
         kept = {name: value for name, value in properties.items() if name not in self.dropped}
         return kept | self.changed
 
 
 def revive_topic(cluster: str) -> str:
-    """Returns where a real broker keeps checkpoints and acks of leases that are over."""
+    """Returns the topic in which RocketMQ keeps checkpoints and acks of expired leases."""
     return REVIVE_TOPIC_PREFIX + cluster
 
 
 def lease_retry_topic(group: str, topic: str) -> str:
-    """Returns where messages go whose lease was over (KeyBuilder.buildPopRetryTopicV1).
+    """Returns the retry topic for expired leases (KeyBuilder.buildPopRetryTopicV1).
 
-    Others may have the same: that of group a and topic b_c is that of group a_b and topic c, and
-    that of group a and topic b is where group a_b sends back (`is_of_group`).
+    Names are ambiguous: group a with topic b_c and group a_b with topic c share one, and that of
+    group a with topic b is also the %RETRY% topic of group a_b (`is_of_group` tells them apart).
     """
     return f"{retry_topic(group)}{RETRY_SEPARATOR}{topic}"
 
 
 def lease_retry_topic_v2(group: str, topic: str) -> str:
-    """Returns the same where a real broker has enableRetryTopicV2."""
+    """Returns the retry topic for expired leases under RocketMQ's enableRetryTopicV2."""
     return f"{retry_topic(group)}{RETRY_SEPARATOR_V2}{topic}"
 
 
 def leased_topic(topic: str, group: str) -> str:
-    """Returns the topic that a group's lease retry topic is of; any other is its own.
+    """Returns the topic whose expired leases a group's retry topic holds, or `topic` itself.
 
     Source   KeyBuilder.parseNormalTopic
     """
@@ -124,7 +123,7 @@ def leased_topic(topic: str, group: str) -> str:
 
 
 def delayed(place: QueuePlace, level: int, level_count: int) -> ParkedMessage:
-    """Returns how a message waits for a delay level above 0; one above the highest is lowered.
+    """Returns a message parked for a delay level above 0; levels above the highest are lowered.
 
     Source   HookUtils.transformDelayLevelMessage
     """
@@ -136,9 +135,9 @@ def delayed(place: QueuePlace, level: int, level_count: int) -> ParkedMessage:
 
 
 def timed(place: QueuePlace, deliver_at_ms: int, precision_ms: int = 1_000) -> ParkedMessage:
-    """Returns how a message waits for a time: its slot is the last full precision before it.
+    """Returns a message parked until a time, whose slot is the last full precision before it.
 
-    The producer's property with the time stays as it is.
+    The producer's property with the time does not change.
     Source   HookUtils.transformTimerMessage
     """
     assert precision_ms > 0
@@ -150,7 +149,7 @@ def timed(place: QueuePlace, deliver_at_ms: int, precision_ms: int = 1_000) -> P
 
 
 def half(place: QueuePlace, unique_key: str) -> ParkedMessage:
-    """Returns how a transactional message waits until its producer commits it or rolls it back.
+    """Returns a half message, parked until its producer commits it or rolls it back.
 
     Source   TransactionalMessageBridge.parseHalfMessageInner
     """
@@ -160,9 +159,9 @@ def half(place: QueuePlace, unique_key: str) -> ParkedMessage:
 
 
 def restored(properties: Mapping[str, str]) -> tuple[QueuePlace, dict[str, str]] | None:
-    """Returns where a waiting message goes, and the properties it was sent with.
+    """Returns a parked message's target and original properties.
 
-    None   its properties do not name the place
+    None   its properties do not name the target
     """
     place = real_place(properties)
     if place is None:
@@ -171,7 +170,7 @@ def restored(properties: Mapping[str, str]) -> tuple[QueuePlace, dict[str, str]]
 
 
 def real_place(properties: Mapping[str, str]) -> QueuePlace | None:
-    """Returns the target of a waiting message, None where its properties do not name it."""
+    """Returns the target of a parked message; None if its properties do not name it."""
     topic, number = properties.get(REAL_TOPIC), properties.get(REAL_QUEUE, "")
     queue_id = number_of(number, INT32_MAX)
     return QueuePlace(topic, queue_id) if topic and queue_id >= 0 else None
@@ -185,9 +184,9 @@ def back_level(asked: int, reconsume_times: int) -> int:
 def sent_back(
     group: str, topic: str, properties: Mapping[str, str], message_id: str, level: int
 ) -> ParkedMessage:
-    """Returns how a message becomes one of its group's retry topic; it still has to wait there.
+    """Returns a message sent back to its group's retry topic, where its delay level applies.
 
-    topic       the one it was consumed from
+    topic       the topic it was consumed from
     message_id  the offset message id of the record
     Source      AbstractSendMessageProcessor.consumerSendMsgBack
     """
@@ -197,7 +196,7 @@ def sent_back(
 
 
 def dead(group: str, topic: str, properties: Mapping[str, str], message_id: str) -> ParkedMessage:
-    """Returns how a message becomes a dead letter of a group; parameters as for `sent_back`.
+    """Returns a message as a dead letter of a group; parameters as for `sent_back`.
 
     Source   AbstractSendMessageProcessor.consumerSendMsgBack
     """
@@ -206,9 +205,9 @@ def dead(group: str, topic: str, properties: Mapping[str, str], message_id: str)
 
 
 def sent_first(group: str, properties: Mapping[str, str]) -> tuple[str, ParkedMessage] | None:
-    """Returns the topic a dead letter came from, and how it becomes a message of it again.
+    """Returns a dead letter's original topic, and the message as it is put there again.
 
-    It loses properties of its way: origins, delays, places, times. None: it names no topic.
+    Retry and delay properties are dropped. None: its properties name no topic.
     """
     topic = properties.get(DLQ_ORIGIN_TOPIC) or properties.get(RETRY_TOPIC, "")
     if not topic:
@@ -220,9 +219,9 @@ def sent_first(group: str, properties: Mapping[str, str]) -> tuple[str, ParkedMe
 def revived(
     group: str, topic: str, properties: Mapping[str, str], popped_at_ms: int
 ) -> ParkedMessage:
-    """Returns how a message is delivered again whose lease was over.
+    """Returns a message whose lease expired, as it is put into the topic that redelivers it.
 
-    topic    the one it was leased from: the producer's, or the retry topic itself
+    topic    the topic it was leased from: the producer's, or already a retry topic
     Source   PopReviveService.reviveRetry
     """
     changed = {ORIGIN_GROUP: group}
@@ -235,12 +234,12 @@ def revived(
 
 
 def is_of_group(group: str, properties: Mapping[str, str], *, is_sent_back: bool) -> bool:
-    """Returns whether a message is of a group; other groups' retry topics may have the same name.
+    """Returns whether a message of a retry topic is for a group; group names may collide there.
 
-    is_sent_back   of the messages there only those that were sent back may be the group's
+    is_sent_back   whether the topic is the group's %RETRY% topic for sent-back messages
     """
     origin = properties.get(ORIGIN_GROUP)
-    if origin is None:  # It was sent back, or put there by a broker that leaves no name.
+    if origin is None:  # It was sent back, or a broker that sets no ORIGIN_GROUP put it there.
         return is_sent_back or RETRY_TOPIC not in properties
     return origin == group
 
