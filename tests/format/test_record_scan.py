@@ -139,7 +139,7 @@ def test_anything_else_is_bad(reason: str) -> None:
             DATA_END,
             "magic 0x00000000 is",
         ),
-        (b"This is no commit log but a text.", [], 0, "magic 0x20697320 is none"),
+        (b"This is no commit log but a text.", [], 0, "magic 0x20697320 is not"),
         (data()[:-1], ALL_PLACES[:2], THIRD, "size 300 is too small or extends beyond its file"),
         (data(base=0), [], 0, "its own physical offset is 0"),
     ],

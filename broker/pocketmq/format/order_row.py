@@ -1,16 +1,16 @@
-"""Where a group is in an ordered queue, as a row of RocketMQ's `config/consumerOrderInfo.json`.
+"""State of a group in a FIFO queue, as a row of RocketMQ's `config/consumerOrderInfo.json`.
 
-    o        queue offsets given out: the first one, then the distance of the others from it
+    o        queue offsets delivered: the first, then the distance of each other one from it
     cm       bit n: the n-th of them is settled
-    oc       queue offset -> deliveries before the last one, where there were any
-    ot       queue offset -> wall ms from which it may be given out again
-    popTime · i · l     of the last receive: when, for how long, when it was written
-    a        the attempt id of the last receive
-    pocketmq            members of our own, which RocketMQ reads over and does not keep
+    oc       queue offset -> number of deliveries before the last one, if any
+    ot       queue offset -> wall ms from which it may be delivered again
+    popTime · i · l     last receive: its time, invisible duration, and when it was written
+    a        attempt id of the last receive
+    pocketmq            PocketMQ's members, which RocketMQ ignores and does not preserve
 
-RocketMQ knows one receive of a queue, of 64 messages at most, and gives nothing out while one of
-them is hidden. Here each message group has a receive of its own, so our members hold more than
-RocketMQ's can. A row without them was written by a real broker.
+RocketMQ keeps one receive for a queue, of at most 64 messages, and delivers no more while any of
+them is invisible. In PocketMQ each message group has its own receive, which RocketMQ's members
+cannot express. Without the member `pocketmq`, RocketMQ wrote the row.
 Source: QueueLevelConsumerManager.OrderInfo.
 """
 
@@ -24,18 +24,18 @@ OWN_MEMBER: Final = "pocketmq"
 BIT_COUNT: Final = 64
 """Bits of `cm`, a Java long."""
 SPAN_MAX: Final = 1 << 20
-"""More settled offsets than a window ever holds."""
+"""Most settled offsets that are read from a row; no window holds more."""
 DELIVERIES_MAX: Final = 1 << 30
-"""A file may contain more; counting on from here stays within the 32 bits that clients get."""
+"""Most deliveries that are read from a row: counting on stays within clients' 32-bit integers."""
 
 
 class OrderedDelivery(NamedTuple):
-    """One message that was given out and is not settled.
+    """A message that was delivered and is not settled.
 
-    number          number of the delivery, 1 for the first
-    popped_at_ms    wall ms of the last one, which the handle contains
-    visible_at_ms   wall ms from which it may be given out again
-    claim           names the receive that may ask for the same once more, "" for none
+    number          delivery attempt, 1 for the first
+    popped_at_ms    wall ms of the last delivery, which the receipt handle contains
+    visible_at_ms   wall ms from which it may be delivered again
+    claim           names the receive that may be repeated with the same result, "" for none
     """
 
     number: int
@@ -45,11 +45,11 @@ class OrderedDelivery(NamedTuple):
 
 
 class QueueOrder(NamedTuple):
-    """Where a group is in one ordered queue.
+    """State of a group in one FIFO queue.
 
-    next_offset   everything below is settled
-    settled       queue offsets that were settled before lower ones
-    delivered     messages given out, by queue offset
+    next_offset   all lower offsets are settled
+    settled       queue offsets settled before lower ones
+    delivered     delivered and unsettled messages, by queue offset
     """
 
     next_offset: int = 0
@@ -58,7 +58,7 @@ class QueueOrder(NamedTuple):
 
 
 def encode_order(order: QueueOrder, written_at_ms: int) -> dict[str, Any]:
-    """Returns the row of a queue, readable for both."""
+    """Returns the row of a queue, readable by RocketMQ and PocketMQ."""
     known = sorted({*order.settled, *order.delivered})
     shown = [offset for offset in known[:BIT_COUNT] if offset - known[0] <= INT32_MAX]
     last = max(
@@ -74,7 +74,7 @@ def encode_order(order: QueueOrder, written_at_ms: int) -> dict[str, Any]:
         "oc": {offset: d.number - 1 for offset, d in delivered.items() if d.number > 1},
         "ot": {offset: d.visible_at_ms for offset, d in delivered.items()},
         OWN_MEMBER: {
-            # Rows: RocketMQ stops at a name without quotes in a member it does not know.
+            # A list, as RocketMQ fails on unquoted names in a member that it does not know.
             "delivered": [[offset, *d] for offset, d in sorted(order.delivered.items())],
             "next": order.next_offset,
             "settled": spans_of(sorted(order.settled)),
@@ -86,9 +86,9 @@ def encode_order(order: QueueOrder, written_at_ms: int) -> dict[str, Any]:
 
 
 def decode_order(row: Mapping[str, Any], committed: int) -> QueueOrder:
-    """Parses a row; members that are no valid numbers are left out.
+    """Parses a row; members without valid numbers are ignored.
 
-    committed   the offset the group has committed in the queue
+    committed   the group's committed offset in the queue
     """
     own = row.get(OWN_MEMBER)
     found = _own(own) if isinstance(own, dict) else _real(row)
@@ -96,7 +96,7 @@ def decode_order(row: Mapping[str, Any], committed: int) -> QueueOrder:
 
 
 def order_from(order: QueueOrder, committed: int) -> QueueOrder:
-    """Returns the remaining order of a group that has committed an offset."""
+    """Returns the order after the group committed an offset."""
     begin = max(order.next_offset, committed)
     settled = {offset for offset in order.settled if offset >= begin}
     while begin in settled:
@@ -107,7 +107,7 @@ def order_from(order: QueueOrder, committed: int) -> QueueOrder:
 
 
 def is_earlier_form(row: Mapping[str, Any]) -> bool:
-    """Returns whether a row of ours is one that RocketMQ stops at."""
+    """Returns whether PocketMQ wrote the row in an earlier form, on which RocketMQ fails."""
     own = row.get(OWN_MEMBER)
     return isinstance(own, dict) and isinstance(own.get("delivered"), dict)
 
@@ -115,7 +115,7 @@ def is_earlier_form(row: Mapping[str, Any]) -> bool:
 def _own(own: Mapping[str, Any]) -> QueueOrder:
     settled = read_spans(own.get("settled"))
     rows = own.get("delivered")
-    if isinstance(rows, list):  # Else of an earlier form, a table.
+    if isinstance(rows, list):  # An earlier form has an object.
         rows = {row[0]: row[1:] for row in rows if _begins_with_number(row)}
     found = _rows({"delivered": rows}, "delivered", _is_delivery)
     delivered = {
@@ -125,7 +125,7 @@ def _own(own: Mapping[str, Any]) -> QueueOrder:
 
 
 def read_spans(spans: Any) -> list[int]:
-    """Returns the offsets of [begin, end) pairs; leaves invalid pairs out."""
+    """Returns the offsets of [begin, end) pairs; ignores invalid pairs."""
     offsets: list[int] = []
     for span in spans if isinstance(spans, list) else ():
         room = SPAN_MAX - len(offsets)
@@ -139,7 +139,7 @@ def _begins_with_number(row: Any) -> bool:
 
 
 def _real(row: Mapping[str, Any]) -> QueueOrder:
-    """Returns the order that a real broker left: one receive with one time and attempt."""
+    """Parses RocketMQ's members: one receive with one time and attempt id."""
     distances = row.get("o")
     if not isinstance(distances, list) or not all(map(_is_number, distances)):
         return QueueOrder()
@@ -176,7 +176,6 @@ def _rows(table: Mapping[str, Any], member: str, is_fit: Any) -> Iterator[tuple[
 
 
 def _is_delivery(row: Any) -> bool:
-    """Returns whether a list holds the fields of a delivery."""
     is_shaped = isinstance(row, list) and len(row) == len(OrderedDelivery._fields)
     return is_shaped and all(map(_is_number, row[:3])) and row[0] > 0 and isinstance(row[3], str)
 
@@ -190,7 +189,7 @@ def _number(value: Any) -> int:
 
 
 def spans_of(offsets: Sequence[int]) -> list[list[int]]:
-    """Returns rising offsets as [begin, end) pairs."""
+    """Returns ascending offsets as [begin, end) pairs."""
     spans: list[list[int]] = []
     for offset in offsets:
         if spans and spans[-1][1] == offset:

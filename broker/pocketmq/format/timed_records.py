@@ -1,12 +1,12 @@
-"""Records of the timer's topic, many at a time: their due times, and the records they become.
+"""Records of the timer topic, many at a time: their due times, and the messages they become.
 
-    TimedFacts     records ──► columns: due time, place, size, hash of the real topic, …
-    DueRecords     records ──► messages of their real topics: the same body, flags, birth; the same
-                   properties and TIMER_ENQUEUE_MS, TIMER_DEQUEUE_MS
+    TimedFacts     records ──► columns: due time, offset, size, hash of the real topic, …
+    DueRecords     records ──► messages of their real topics: same body, flags, born time and host,
+                   and properties, with TIMER_ENQUEUE_MS and TIMER_DEQUEUE_MS added
 
-A property block is not parsed pair by pair: blocks with the same names in the same order have one
-plan of where each value goes. An odd block is encoded by format/rewrite.py; both make the
-same bytes.
+Property blocks are not parsed pair by pair: blocks with the same names in the same order share a
+plan that tells where each value goes. Irregular blocks are encoded by format/rewrite.py; both ways
+yield the same bytes.
 Source: TimerMessageStore.enqueue, convert.
 """
 
@@ -41,7 +41,7 @@ from pocketmq.model.message import (
 from pocketmq.model.system_topics import REVIVE_TOPIC_PREFIX
 
 AT_ONCE_ENQUEUED: Final = 2**63 - 1
-"""TIMER_ENQUEUE_MS of a message that was due when it came."""
+"""TIMER_ENQUEUE_MS of a message that was due when it arrived."""
 PLANS_MAX: Final = 4_096
 _ROOM: Final = PROPERTIES_SIZE_MAX - PROPERTY_CRC_SIZE
 _OUT: Final = property_key(TIMER_OUT)
@@ -58,23 +58,22 @@ _ADDED: Final = (TIMER_ENQUEUED.encode(), TIMER_DEQUEUED.encode())
 _HEAD: Final = RECORD_HEAD.struct.unpack_from
 _V6: Final = 0x30
 _QUICK_HEAD: Final = Struct(">iI12xqqi44xi").unpack_from
-"""Of a record with IPv4 hosts: size, magic, queue offset, own offset, system flag, body size."""
+"""Size, magic, queue offset, physical offset, system flag, body length; for IPv4 hosts."""
 
 
 def _time_of(text: bytes | None) -> int:
-    """Returns a time, 0 for none."""
     return max(number_of_bytes(text or b"", SUMMABLE_MAX), 0)
 
 
 def rolls_after(text: str) -> int:
-    """Returns the next count of a message's returns to the timer's topic, from its property."""
+    """Returns a message's next roll count (TIMER_ROLL_TIMES): its returns to the timer topic."""
     return max(number_of(text, INT32_MAX - 1) + 1, 1)
 
 
 def is_journal_record(record: bytes) -> bool:
-    """Returns whether a record is one of the journal of leases, by its real topic alone.
+    """Returns whether a record belongs to the lease journal, judged by its real topic alone.
 
-    A client's message may have the same tag, an equal body, a topic of the same hash.
+    A client's message may have the same tag, an equal body and a topic with the same hash.
     """
     if _OF_JOURNAL not in record:
         return False
@@ -89,12 +88,12 @@ def queue_offset_of(record: bytes) -> int:
 
 @dataclass(slots=True, eq=False)
 class TimedFacts:
-    """Columns of records that were read from the timer's topic, in their order.
+    """Columns of records read from the timer topic, in their order.
 
-    out_ms        their seconds, as in the messages; 0 where one has none: it is due at once
-    due_ms        the same, by the clock of when they were stored
-    topic_hashes  as units of the timer log have them
-    markers       whether it takes back another message
+    out_ms        TIMER_OUT_MS of each message; 0 if absent: the message is due at once
+    due_ms        due times as PMQ_TIMER_OUT_MS corrects them for clock changes, else as out_ms
+    topic_hashes  as units of the timer log contain them
+    markers       whether each is a delete marker, which recalls another message
     """
 
     out_ms: list[int] = field(default_factory=list)
@@ -106,13 +105,13 @@ class TimedFacts:
     queue_offsets: list[int] = field(default_factory=list)
     _parts: list[tuple[bytes, int]] = field(default_factory=list, init=False)
     topics: dict[bytes, int] = field(default_factory=dict)
-    """Their hashes."""
+    """Topic -> its Java hash."""
 
     def __len__(self) -> int:
         return len(self.due_ms)
 
     def add(self, content: bytes) -> None:
-        """Takes in sound records, next to each other.
+        """Adds the columns of valid records that are contiguous in `content`.
 
         Cost     some 3 µs a record
         """
@@ -131,7 +130,7 @@ class TimedFacts:
             self.out_ms.append(out_ms)
             out_now = property_value(content, _OUT_NOW, begin, end)
             if out_now is not None and property_value(content, _ROLLS, begin, end) is not None:
-                # A client may set the first of the two; the broker sets both, or the second.
+                # Clients may set PMQ_TIMER_OUT_MS; the broker sets it only with TIMER_ROLL_TIMES.
                 out_ms = _time_of(out_now) or out_ms
             self.due_ms.append(out_ms)
             topic = property_value(content, _TOPIC, begin, end) or b""
@@ -151,16 +150,16 @@ class TimedFacts:
         return found
 
     def record(self, number: int) -> bytes:
-        """Returns a record that was taken in."""
+        """Returns the bytes of a record by its number."""
         content, position = self._parts[number]
         return content[position : position + self.sizes[number]]
 
 
 def taken_back(record: bytes) -> bytes:
-    """Returns the id of the message that a delete marker recalls, empty: it has none.
+    """Returns the id of the message that a delete marker recalls, empty without one.
 
-    That of a recall is for the topic that its caller may send to: so the topic is before the
-    key, whatever a real broker would compare.
+    A recall's marker applies only in the topic that its caller may send to. So its id is topic and
+    key, whatever a RocketMQ broker compares.
     """
     _, _, _, _, begin, end = split_record(record, 0)
     said = property_value(record, _MARKER, begin, end) or b""
@@ -172,19 +171,19 @@ def taken_back(record: bytes) -> bytes:
 
 
 def is_taken_back(topic: bytes, key: bytes, gone: frozenset[bytes]) -> bool:
-    """Returns whether a message is among those that markers take back.
+    """Returns whether a message is among those that delete markers recall.
 
-    A marker that is no recall's has the key alone, or the topic and a plus before it.
+    Markers not made by a recall hold the unique key, or topic, "+" and unique key.
     """
     ways = (key, topic + b"+" + key, topic + RECALL_SEPARATOR.encode() + key)
     return not gone.isdisjoint(ways)
 
 
 class _Plan(NamedTuple):
-    """How blocks with these names become those of delivered messages.
+    """How property blocks with the same names are rewritten for delivery.
 
-    order      of values: those of the block, enqueue time, dequeue time
-    numbers    of the values of: real topic, real queue, unique key, keys, tags; -1 for absent
+    order      of the values: those of the block, enqueue time, dequeue time
+    numbers    indices of the values of real topic, real queue, unique key, keys, tags; -1: absent
     """
 
     template: bytes
@@ -193,7 +192,7 @@ class _Plan(NamedTuple):
 
 
 class Due(NamedTuple):
-    """A message that is due, as columns of a batch, with its real topic and queue."""
+    """A due message as columns of a batch, with its real topic and queue."""
 
     topic: bytes
     queue: bytes
@@ -202,7 +201,7 @@ class Due(NamedTuple):
 
 
 class DueRecords:
-    """Makes messages of records that are due."""
+    """Makes messages from due records."""
 
     __slots__ = ("_plans",)
 
@@ -210,7 +209,7 @@ class DueRecords:
         self._plans: dict[tuple[bytes, ...], _Plan | None] = {}
 
     def message(self, record: bytes, enqueued_ms: int, dequeued_ms: int) -> Due | None:
-        """Returns the message of a record; None: it has an odd block, see `odd_run`.
+        """Returns a record's message; None if its property block is irregular, see `odd_run`.
 
         Cost     some 4 µs
         """
@@ -260,7 +259,7 @@ class DueRecords:
 
 
 def _plan_of(names: tuple[bytes, ...]) -> _Plan | None:
-    """Returns the plan of blocks with these names, None where they are not all different."""
+    """Returns the plan for blocks with these names; None if names repeat or are irregular."""
     is_odd = len(set(names)) < len(names) or b"" in names or any(n in names for n in _ADDED)
     if is_odd:
         return None
@@ -277,10 +276,10 @@ def odd_run(
     record: bytes, *, place: tuple[str, int], store_host: bytes, enqueued_ms: int,
     dequeued_ms: int, rolls: int = 0, moved_ms: int = 0,
 ) -> Run:  # fmt: skip
-    """Returns a record as one message of a place, whatever its block looks like.
+    """Returns a run that puts a record into a queue as one message, whatever its property block.
 
-    rolls    how often it went back to the timer's topic; 0: it leaves it
-    moved_ms by how much its time differs, by the clock of now, from its property
+    rolls    the next roll count if it returns to the timer topic; 0 if it is delivered
+    moved_ms clock correction of its due time, added to TIMER_OUT_MS
     Errors   BadRecord
     """
     changed = {TIMER_ENQUEUED: str(enqueued_ms), TIMER_DEQUEUED: str(dequeued_ms)}
@@ -293,7 +292,7 @@ def odd_run(
 
 
 def run_of(destination: Destination, messages: list[Due]) -> Run:
-    """Returns messages of one place as a run."""
+    """Returns messages of one queue as a run."""
     rows = [due.row for due in messages]
     columns = [list(column) for column in zip(*rows, strict=True)]
     bodies, blocks, unique_keys, keys, tags, born_ms, born_hosts, flags, reconsume_times = columns
@@ -305,6 +304,6 @@ def run_of(destination: Destination, messages: list[Due]) -> Run:
 
 
 def one_by_one(run: Run) -> list[Run]:
-    """Returns the messages of a run as runs of one each."""
+    """Splits a run into runs of one message each."""
     destination, batch = run
     return [(destination, batch.part([number])) for number in range(len(batch))]

@@ -1,15 +1,15 @@
-"""Finds the styles in which a store's index was written: since 5.5 a record's tag is indexed.
+"""Finds the styles in which a store's index was written: since RocketMQ 5.5 tags are indexed.
 
-A directory that an older broker wrote and a newer one continued has both styles, the older one up
-to some record. The first style of every file is read, and the last of the newest. Two changes
-within one file are therefore not found.
+A directory that an older broker began and a newer one continued has both styles, the older one up
+to some record. This reads the first style of every file, and the last style of the newest file. So
+it does not find two changes within one file.
 
 The entries of a record are adjacent: unique key, keys, then the tag. The first record with a tag
-decides, if its entries are those of one style or the other. If the tag's entry is missing, the
-entries behind must be sound, else it may have been damaged. Entries of expired records are skipped.
+decides, if its entries fit one of the styles. If the tag's entry is missing, the next entries must
+be valid, else it may have been damaged. Entries of expired records are skipped.
 
-A record with a tag and no key has no entry in the 5.3 style. One in the log between two records
-with sound entries, and without an entry of its own, therefore shows the style.
+A record with a tag but no key has no entry in the 5.3 style. Such a record without an entry, stored
+between two records with valid entries, therefore shows the 5.3 style.
 Source: IndexService.buildIndex.
 """
 
@@ -46,24 +46,24 @@ from pocketmq.log.placed_records import PlacedRecords
 from pocketmq.model.batch import Written
 
 FILES_MAX: Final = 8
-"""Index files that are looked into; where these show no tag, hardly any record has one."""
+"""Index files that are sampled at most; if these show no tag, hardly any record has one."""
 ALL_FILES_MAX: Final = 100
-"""So many are all asked, though the first and the last one show the same."""
+"""Most files that are all sampled even if the first and the last show the same style."""
 FIRST_ENTRIES: Final = 4096
 SAMPLE_COUNT: Final = 15
 SAMPLE_ENTRIES: Final = 256
-"""Behind the first entries, so many places of a file are looked at, and so much at each."""
+"""Number of samples after the first entries of a file, and entries of each."""
 BETWEEN_MAX: Final = 64
-"""Records without entries that are looked at between two that have some."""
+"""Most records without entries that are read between two with entries."""
 
 
 def written_styles(
     disk: Disk, store: Path, *, log_file_bytes: int, geometry: IndexGeometry
 ) -> tuple[StyleSpans, str | None]:
-    """Returns the older styles of a store's index and the present one, None where nothing shows it.
+    """Returns the older styles of a store's index and the present one; None if nothing shows it.
 
-    Errors   none of damaged files: they show nothing
-    Cost     some milliseconds where messages have tags, at most two seconds where they have none
+    Errors   none for damaged files: they show no style
+    Cost     some milliseconds if messages have tags, at most two seconds if they have none
     """
     directory = store / INDEX_DIRECTORY
     names = [name for name in disk.names(directory) if is_index_file_name(name)]
@@ -77,7 +77,7 @@ def written_styles(
 
 
 def _styles_of(files: Sequence["_File"]) -> tuple[StyleSpans, str | None]:
-    """Returns the styles of the files; many that begin and end in one style count as uniform."""
+    """Returns the styles of the files; many files with equal first and last style are uniform."""
     first = next(filter(None, (file.first_style() for file in files[:FILES_MAX])), "")
     last = next(filter(None, (file.last_style() for file in files[: -FILES_MAX - 1 : -1])), "")
     if not first or (first == last and len(files) > ALL_FILES_MAX):
@@ -97,7 +97,7 @@ def _styles_of(files: Sequence["_File"]) -> tuple[StyleSpans, str | None]:
 
 
 class _File:
-    """One index file and the log that its entries are of."""
+    """One index file, with the log that its entries lead to."""
 
     __slots__ = ("_disk", "_geometry", "_log", "_path")
 
@@ -109,20 +109,20 @@ class _File:
 
     @property
     def first_place(self) -> int:
-        """Physical offset of the record that its first entry is of."""
+        """Physical offset of the first entry's record."""
         with self._opened() as entries:
             return entries.place(1)
 
     def first_style(self) -> str:
-        """Returns the style that the first distinctive record shows, "" without one."""
+        """Returns the style of the first distinctive record, "" without one."""
         with self._opened() as entries:
             samples = _samples(entries.first_from(self._log.min_offset), entries.upper)
             return self._shown(entries, samples)
 
     def last_style(self) -> str:
-        """Returns the style that the last distinctive records show, "" without any.
+        """Returns the style of the last distinctive records, "" without any.
 
-        Where the very last one speaks against the one before, damage may have taken its tag.
+        If the last two contradict each other, damage may have removed an entry of a tag.
         """
         with self._opened() as entries:
             first = entries.first_from(self._log.min_offset)
@@ -135,7 +135,7 @@ class _File:
             return self._shown(entries, reversed(list(_samples(first, entries.upper))))
 
     def change(self, before: str, after: str) -> int | None:
-        """Returns the record from which on entries are of another style, None when none is."""
+        """Returns the first record with entries of style `after`; None if there is none."""
         with self._opened() as entries:
             lower, upper = entries.first_from(self._log.min_offset), entries.upper
             while upper - lower > FIRST_ENTRIES:
@@ -161,16 +161,16 @@ class _File:
 
 
 def _told(log: PlacedRecords, entries: NDArray[Any]) -> Iterator[tuple[int, str | None]]:
-    """Yields each record's place and the style that its entries show."""
+    """Yields each record's physical offset, and the style that its entries show."""
     for place, hashes in _groups(entries):
         record = log.record_at(place)
         yield place, None if record is None else _style_told(record, hashes)
 
 
 def _split(told: Sequence[tuple[int, str]], before: str, after: str) -> int | None:
-    """Returns where one style goes over into another, so that the fewest records speak against it.
+    """Returns where the style changes, so that the fewest records contradict.
 
-    A record that damage took an entry of speaks for the wrong one.
+    A record that lost an entry to damage shows the wrong style.
     """
     misfits = sum(style == before for _, style in told)
     least, found = misfits, 0
@@ -183,7 +183,7 @@ def _split(told: Sequence[tuple[int, str]], before: str, after: str) -> int | No
 
 
 class _Entries:
-    """The entries of one index file, numbered 1 up to `upper`, exclusive."""
+    """The entries of one index file, numbered from 1 up to `upper`, exclusive."""
 
     __slots__ = ("_descriptor", "_disk", "_geometry", "upper")
 
@@ -196,16 +196,16 @@ class _Entries:
         self.upper = header.index_count if is_possible else geometry.entry_count_max
 
     def part(self, number: int, count: int) -> NDArray[Any]:
-        """Returns so many entries from one on, fewer at the end."""
+        """Returns `count` entries from a number on, fewer at the end."""
         content = self._read(number, min(count, self.upper - number))
         return np.frombuffer(content, dtype=ENTRY_TYPE, count=len(content) // ENTRY_SIZE)
 
     def is_cut(self, number: int, count: int) -> bool:
-        """Returns whether a part's last record may have entries behind it, or in a later file."""
+        """Returns whether a part's last record may have more entries, here or in a later file."""
         return number + count < self.upper or self.upper == self._geometry.entry_count_max
 
     def first_from(self, physical_offset: int) -> int:
-        """Returns the number of the first entry of a record at or behind a physical offset."""
+        """Returns the number of the first entry of a record at or after a physical offset."""
         if physical_offset == 0:
             return 1
         numbers = range(1, self.upper)
@@ -221,7 +221,7 @@ class _Entries:
 
 
 def _samples(first: int, upper: int) -> Iterator[tuple[int, int]]:
-    """Yields (entry number, entries) of a file's sample, in order."""
+    """Yields (entry number, entry count) of a file's samples, in order."""
     if first < upper:
         yield first, FIRST_ENTRIES
     behind = first + FIRST_ENTRIES
@@ -231,7 +231,7 @@ def _samples(first: int, upper: int) -> Iterator[tuple[int, int]]:
 
 
 def _groups(entries: NDArray[Any]) -> Iterator[tuple[int, list[int]]]:
-    """Yields (physical offset, key hashes) of entries side by side that are of one record."""
+    """Yields (physical offset, key hashes) of adjacent entries of one record."""
     places = entries["physical"].astype(np.int64)
     hashes = entries["hash"].tolist()
     ends = [*(np.flatnonzero(places[1:] != places[:-1]) + 1).tolist(), len(hashes)]
@@ -242,7 +242,7 @@ def _groups(entries: NDArray[Any]) -> Iterator[tuple[int, list[int]]]:
 
 
 def _style_shown(log: PlacedRecords, entries: NDArray[Any], is_cut: bool) -> str:
-    """Returns the style that the first distinctive record shows, "" without one."""
+    """Returns the style of the first distinctive record, "" without one."""
     groups = list(_groups(entries))
     sound_end, likely = -1, ""
     for place, hashes in groups[:-1] if is_cut else groups:
@@ -260,7 +260,7 @@ def _style_shown(log: PlacedRecords, entries: NDArray[Any], is_cut: bool) -> str
 
 
 def _style_told(record: Written, hashes: list[int]) -> str | None:
-    """Returns the style of a record's entries, "" if both styles agree, None for other entries."""
+    """Returns the style of a record's entries; "": fit both styles; None: fit no style."""
     with_tag, without = (_key_hashes(record, style) for style in (STYLE_5_5, STYLE_5_3))
     if hashes == with_tag:
         return STYLE_5_5 if with_tag != without else ""
@@ -272,7 +272,7 @@ def _key_hashes(record: Written, style: str) -> list[int]:
 
 
 def _is_tag_left_out(records: Iterator[Written]) -> bool:
-    """Returns whether records without entries have none because of the style, and not by damage."""
+    """Returns whether records lack entries because of the style, and not because of damage."""
     keyless = [
         record
         for record in islice(records, BETWEEN_MAX)

@@ -1,12 +1,12 @@
 """Finds where a queue's units end, from its last files or the table of queue ends.
 
-    |- believed: records below the checkpoint's offset -|- doubtful: units, lost pages -| nothing
+    |- believed: records below the checkpoint's offset -|- doubtful: units, lost pages -| empty
                                                                                         ^ data end
 
-A power cut may keep a page and lose one before it, so doubtful units are looked at one by one.
-Believed units were made durable before the checkpoint was written, and physical offsets rise: one
-unit that leads below the believed offset vouches for all before it, whatever file they are in.
-Source: ConsumeQueue; its `recover` looks at all units of the last three files.
+A power cut may keep a page and lose an earlier one, so doubtful units are checked one by one.
+Believed units were durable before the checkpoint was written, and physical offsets ascend. So one
+unit with an offset below the believed one proves that all units before it are durable, in any file.
+Source: ConsumeQueue; its `recover` reads all units of the last three files.
 """
 
 from collections.abc import Sequence
@@ -19,19 +19,19 @@ from pocketmq.format.consume_unit import PRE_BLANK_SIZE, UNIT, UNIT_SIZE, valid_
 from pocketmq.format.names import files_from
 
 FILES_READ: Final = 3
-"""Files that are read unit by unit where nothing is believed."""
+"""Files that are read unit by unit if no unit is believed."""
 READ_SIZE: Final = 3_200 * UNIT_SIZE
-"""Bytes read at first from the end of the data: nearly 64 KiB, all there is in most queues."""
+"""First read before the end of the data: nearly 64 KiB, which covers most queues."""
 _GROWTH: Final = 4
 
 
 class QueueEnd(NamedTuple):
     """The end of one queue, and related facts.
 
-    begin, end            first byte of its first file, byte behind its last unit
-    max_physical_offset   end of the record that the last unit leads to
+    begin, end            first byte of its first file, byte after its last unit
+    max_physical_offset   end of the last unit's record
     min_offset            queue offset of its first message
-    min_place             physical offset of that message, 0: not known
+    min_place             physical offset of that message, 0: unknown
     """
 
     begin: int
@@ -42,12 +42,12 @@ class QueueEnd(NamedTuple):
 
 
 class WrittenUnits(NamedTuple):
-    """The part of a file that holds units.
+    """The part of a file that contains units.
 
-    end        byte behind the last unit before the first lost one
-    has_more   whether anything but zeros follows: units that must not come back when the lost
-               one before them is written again
-    units      units that were read, those that end there
+    end        byte after the last unit before the first lost one
+    has_more   whether non-zero bytes follow: units that must not reappear when the lost one is
+               written again
+    units      the units read last, up to `end`
     """
 
     end: int
@@ -56,7 +56,7 @@ class WrittenUnits(NamedTuple):
 
 
 def first_doubtful(files: Sequence[MappedFile], believed_upto: int, *, read_only: bool) -> int:
-    """Returns which file is the first that has to be read; those before it are full and durable."""
+    """Returns the index of the first file that must be read; earlier ones are full and durable."""
     lowest = 0 if believed_upto else max(len(files) - FILES_READ, 0)
     number = len(files) - 1
     while number > lowest:
@@ -70,8 +70,8 @@ def first_doubtful(files: Sequence[MappedFile], believed_upto: int, *, read_only
 def written_end(file: MappedFile, believed_upto: int, read_size: int = READ_SIZE) -> WrittenUnits:
     """Returns where the units of an open file end.
 
-    Shape    read_size is of whole units
-    Cost     one read where doubtful units are few, some 15 µs with all that is around it
+    Shape    read_size is a multiple of UNIT_SIZE
+    Cost     one read if few units are doubtful: some 15 µs in total
     """
     end = -(-file.data_end() // UNIT_SIZE) * UNIT_SIZE
     while True:
@@ -86,16 +86,16 @@ def written_end(file: MappedFile, believed_upto: int, read_size: int = READ_SIZE
 
 
 def vouches(units: bytes, believed_upto: int) -> bool:
-    """Returns whether the first of some units proves that all before it are durable.
+    """Returns whether the first of some units proves that all units before it are durable.
 
-    A pre-blank one proves nothing: it may have been written in front of any message.
+    A pre-blank unit proves nothing: it may precede any message.
     """
     physical_offset, size, _ = UNIT.unpack_from(units)
     return bool(0 < size < PRE_BLANK_SIZE and 0 <= physical_offset < believed_upto)
 
 
 def find_end(row: MappedFileQueue, believed_upto: int, *, read_only: bool) -> bytes:
-    """Leaves out the bytes behind the last unit; returns units that were read before that end."""
+    """Cuts the files after the last valid unit; returns the last units that were read."""
     files = row.files
     units = b""
     number = first_doubtful(files, believed_upto, read_only=read_only)
@@ -116,7 +116,7 @@ def find_end(row: MappedFileQueue, believed_upto: int, *, read_only: bool) -> by
 
 
 def leave_out_last(row: MappedFileQueue, *, read_only: bool) -> None:
-    """Takes the last file out of a row, and off the disk unless that is only read."""
+    """Removes the last file from the queue, and from disk unless `read_only`."""
     file = row.files.pop()
     if read_only:
         file.close()
@@ -125,10 +125,10 @@ def leave_out_last(row: MappedFileQueue, *, read_only: bool) -> None:
 
 
 def is_clean_behind(disk: Disk, file: MappedFile) -> bool:
-    """Returns whether nothing follows the last unit, and no file the last one.
+    """Returns whether all bytes after the last unit are zero and no later file exists.
 
-    For a thread, while units are appended on the loop: a unit that comes meanwhile may look like
-    old bytes, never the other way round. False too where the file does not exist.
+    Threads call it while the event loop appends units: a new unit may count as old bytes, but never
+    old bytes as a new unit. Also False if the file does not exist.
     Blocks   some 40 µs
     """
     path = file.path

@@ -1,11 +1,11 @@
-"""The directory of one store: its lock, its manifest, and how the last run ended.
+"""The directory of one store: its lock, its manifest, and how its last run ended.
 
-`abort` exists while a broker runs. Found at a start, it means that the last run did not stop in
-order, except if it ended after it wrote its list of the views (`ClosedState.is_last_word`).
+`abort` exists while a broker runs. If a start finds it, the last run did not stop in order, unless
+that run ended after it wrote the `closed` list (`ClosedState.is_last_word`).
 
-A real RocketMQ reads sizes from its configuration; here they are stored with the data, in the
+RocketMQ takes file sizes from its configuration; PocketMQ stores them with the data, in the
 manifest `pocketmq/store.json`. Its `closed` lists queues and index files at the last orderly stop,
-so that a missing view is noticed. It is valid only while the checkpoint is the one of that stop.
+so that a start notices missing ones. The list is valid only for the checkpoint of that stop.
 Source: DefaultMessageStore.load, createTempFile.
 """
 
@@ -39,17 +39,17 @@ _STORE_NAMES: Final = {
     *(ABORT_FILE, CHECKPOINT_FILE, LOCK_FILE, OWN_DIRECTORY, CONFIG_DIRECTORY),
     *(COMMIT_LOG_DIRECTORY, CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY),
 }
-"""One of these in a directory makes it a store."""
+"""Names in a store's directory: a directory with any of them is a store."""
 _FILE_NAMES: Final = frozenset({ABORT_FILE, CHECKPOINT_FILE, LOCK_FILE})
-"""Those of them that are files; the others are directories."""
+"""Store names that are files; the others are directories."""
 MANIFEST_FILE: Final = "store.json"
 BEHIND_SIZE: Final = 8
-"""Bytes that are looked at behind a list's end: size and magic of a record."""
+"""Bytes read after the log end in a `closed` list: size and magic of a record."""
 FORMAT_VERSION: Final = 1
 
 
 class StoreDirectory:
-    """Paths, lock and abort mark."""
+    """Paths, lock and abort mark of a store."""
 
     __slots__ = ("_disk", "_lock", "path")
 
@@ -61,11 +61,11 @@ class StoreDirectory:
 
     @property
     def own_directory(self) -> Path:
-        """Directory of files that RocketMQ does not know."""
+        """Directory of PocketMQ's own files, which RocketMQ ignores."""
         return self.path / OWN_DIRECTORY
 
     def check(self) -> None:
-        """Raises NotAStore unless the path is absent, empty, or holds a store."""
+        """Raises NotAStore unless the path is absent, empty, or contains a store."""
         if not self._disk.exists(self.path):
             return
         if not self._disk.is_directory(self.path):
@@ -73,15 +73,15 @@ class StoreDirectory:
         names = {name for name in self._disk.names(self.path) if not is_junk(name)}
         if names and not names & _STORE_NAMES:
             shown_names = ", ".join(sorted(names)[:3])
-            raise NotAStore(path=str(self.path), why=f"it holds other files ({shown_names} …)")
+            raise NotAStore(path=str(self.path), why=f"it contains other files ({shown_names} …)")
         for name in sorted(names & _STORE_NAMES):
             is_right = self._disk.is_directory(self.path / name) == (name not in _FILE_NAMES)
             if not is_right:
-                why = "a directory stands" if name in _FILE_NAMES else "a file stands"
-                raise NotAStore(path=str(self.path / name), why=f"{why} in its place")
+                why = "a directory" if name in _FILE_NAMES else "a file"
+                raise NotAStore(path=str(self.path / name), why=f"{why} has its name")
 
     def acquire(self) -> None:
-        """Takes the store lock; creates only its file, and for a new store the directory.
+        """Acquires the store lock; creates only its file and, for a new store, the directory.
 
         Errors   NotAStore, StoreLocked, DiskFull
         """
@@ -90,7 +90,7 @@ class StoreDirectory:
         self._lock.acquire()
 
     def make_directories(self) -> None:
-        """Makes the directories that every store has.
+        """Creates the directories that every store has.
 
         Errors   DiskFull, AllocationFailed
         """
@@ -98,35 +98,35 @@ class StoreDirectory:
         self._disk.make_directory(self.path / COMMIT_LOG_DIRECTORY)
 
     def was_aborted(self) -> bool:
-        """Returns whether the last broker here ended without stopping in order."""
+        """Returns whether the last run here did not stop in order."""
         return self._disk.exists(self.path / ABORT_FILE)
 
     def mark_running(self, process_id: int) -> None:
-        """Leaves the abort mark, durable before the first message."""
+        """Writes the abort mark, durably."""
         self._disk.replace_file(self.path / ABORT_FILE, str(process_id).encode())
 
     def mark_stopped(self) -> None:
-        """Takes the abort mark away: everything is flushed and dispatched."""
+        """Removes the abort mark; called when everything is flushed and dispatched."""
         self._disk.unlink(self.path / ABORT_FILE)
         self._disk.sync_directory(self.path)
 
     def remove_drafts(self) -> None:
-        """Removes files that an earlier life had not finished; the store is locked."""
+        """Removes unfinished files of earlier runs; the store is locked."""
         for directory in (self.own_directory, self.path / CONFIG_DIRECTORY, self.path):
             for name in self._disk.names(directory):
                 if name.endswith(DRAFT_SUFFIX):
                     self._disk.unlink(directory / name)
 
     def release(self) -> None:
-        """Gives the store lock back."""
+        """Releases the store lock."""
         self._lock.release()
 
 
 @dataclass(frozen=True)
 class ClosedState:
-    """State of the store when it was closed in order.
+    """State of the store after an orderly stop.
 
-    queues maps topic to queue id (as text) to [min offset, max offset].
+    queues   topic -> queue id (as text) -> [min offset, max offset]
     """
 
     log_end: int
@@ -139,22 +139,24 @@ class ClosedState:
         return self.checkpoint == checkpoint.hex()
 
     def is_last_word(self, checkpoint: bytes, mark: int | None, behind: bytes) -> bool:
-        """Returns whether the store was left in order though its abort mark is there.
+        """Returns whether the store was stopped in order although its abort mark exists.
 
-        The list is the last thing but one that a stop does. A broker that does not know it, and was
-        killed before its first checkpoint, left records behind it.
-        mark     the flushed offset, None without a valid one
-        behind   the first bytes of the log behind the list's end, none at the end of the last file
+        A stop writes this list and then removes the mark. Another broker that ignores the list and
+        was killed before its first checkpoint left records after its end.
+
+        mark     the flushed offset, None without a valid mark
+        behind   first bytes of the log after the list's end; empty at the end of the last file
         """
         return self.is_of(checkpoint) and self.log_end == mark and not any(behind)
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoreManifest(StoreShape):
-    """The shape of a store, as far as it travels with it (RECORDED), and its last writer.
+    """The part of a store's shape that is stored with it (RECORDED), and its last writer.
 
-    made_here: this broker began the store and did not find it. property_crc_from: physical offset
-    from which on every record ends with a property CRC, None where they are written without.
+    made_here           whether PocketMQ created the store
+    property_crc_from   physical offset from which on every record ends with a property CRC; None:
+                        records are written without
     """
 
     cluster: str
@@ -166,7 +168,7 @@ class StoreManifest(StoreShape):
 
     @staticmethod
     def with_shape(shape: StoreShape, **fields: Any) -> "StoreManifest":
-        """Returns the manifest of a store of a shape."""
+        """Returns a manifest with the shape's recorded values."""
         return StoreManifest(**{name: getattr(shape, name) for name in RECORDED}, **fields)
 
 
@@ -174,7 +176,7 @@ _MEMBERS: Final = (
     *RECORDED[:6], "cluster", "broker", *RECORDED[6:],
     *("format_version", "made_here", "property_crc_from", "closed"),
 )  # fmt: skip
-"""Of the file, in order."""
+"""Members of the file, in order."""
 
 
 class ManifestFile:
@@ -188,7 +190,7 @@ class ManifestFile:
     def read(self) -> StoreManifest | None:
         """Returns the manifest, None in a store that never had one.
 
-        Errors   StoreTooNew; ValueError when no version of the file can be read
+        Errors   StoreTooNew; ValueError: neither the file nor its backup can be parsed
         """
         return self._table.read(self._parse)
 
@@ -202,7 +204,7 @@ class ManifestFile:
         members = read_object(content)
         found = members.get("format_version", 0)
         if not is_integer(found, 0, INT32_MAX):
-            raise ValueError("format_version is no number")
+            raise ValueError("format_version is not a number")
         if found > FORMAT_VERSION:
             raise StoreTooNew(path=str(self._table.path), found=found, known=FORMAT_VERSION)
         closed = members.pop("closed", None)
@@ -215,7 +217,7 @@ class ManifestFile:
 
 
 def _check_kinds(manifest: StoreManifest) -> None:
-    """Raises ValueError where a value is none that its field can have."""
+    """Raises ValueError if a field has an invalid value."""
     for each in fields(manifest):
         value, is_fit = getattr(manifest, each.name), True
         if each.type is int:
@@ -227,7 +229,7 @@ def _check_kinds(manifest: StoreManifest) -> None:
         if not is_fit:
             raise ValueError(f"{each.name} cannot be {str(value)[:20]!r}")
     if manifest.consume_queue_file_size_bytes % UNIT_SIZE:
-        raise ValueError(f"files of queues are no multiple of {UNIT_SIZE} bytes")
+        raise ValueError(f"consume_queue_file_size_bytes is not a multiple of {UNIT_SIZE}")
     if manifest.closed is not None and not _is_closed_state(manifest.closed):
         raise ValueError("closed does not list queues and index files")
 

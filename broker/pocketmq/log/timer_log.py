@@ -1,13 +1,13 @@
-"""The timer log: one unit for each waiting message, in order of arrival.
+"""The timer log: one unit for each delayed message, in order of arrival.
 
     |---- file ----BLANK|---- file ----BLANK|---- file --.......|
     base of first                                        end
 
-Units of one slot are a chain, from the newest back to the oldest. Units change only at an
-orderly stop alone (store/timer/timer_files.py); files whose messages were all delivered go.
+Units of one slot form a chain, from the newest back to the oldest. Written units change only in an
+orderly stop (store/timer/timer_files.py). Files whose messages were all delivered are removed.
 
 Invariants
-    1. Every file but the last is full: arithmetic gives the position of unit n.
+    1. Every file but the last is full, so the position of unit n is computed.
     2. `end` only grows, except in `truncate`.
 Source: TimerLog.
 """
@@ -36,12 +36,12 @@ from pocketmq.format.timer_layout import (
 
 KEY_NAMES: Final = "mappedFileSizeTimerLog"
 PIECE_COUNT: Final = 65_536
-"""Units looked at in one go: some MiB."""
+"""Most units in one piece of a scan: some MiB."""
 _PREVIOUS: Final = slice(4, 12)
 
 
 def found_file_size(disk: Disk, directory: Path) -> int | None:
-    """Returns how long the files of a timer log are, None where there is none."""
+    """Returns the file size of an existing timer log; None if there is none."""
     for name in disk.names(directory):
         size = disk.file_size(directory / name)
         if offset_from_file_name(name) is not None and units_per_file(size):
@@ -50,28 +50,28 @@ def found_file_size(disk: Disk, directory: Path) -> int | None:
 
 
 class TimerLog:
-    """The timer log of one store."""
+    """The timer log of one store, as a mapped file queue."""
 
     __slots__ = ("end", "files")
 
     def __init__(self, disk: Disk, directory: Path, file_size_bytes: int) -> None:
         size = found_file_size(disk, directory) or file_size_bytes
-        assert units_per_file(size), "a file holds one unit at least"
+        assert units_per_file(size), "file size is below one unit"
         self.files = MappedFileQueue(disk, directory, size, KEY_NAMES)
         self.end = 0
-        """Where the next unit goes, or the next file begins."""
+        """Position of the next unit, or base of the next file."""
 
     def load(self) -> None:
-        """Finds the files; `truncate` must follow once it is known where units end.
+        """Finds the files; `truncate` must follow once recovery knows where units end.
 
-        Errors   NotAStore, WrongFileSize, StoreGap; nothing is changed
+        Errors   NotAStore, WrongFileSize, StoreGap; no file is changed
         """
         self.files.load()
         self.end = self.files.max_offset
 
     @property
     def begin(self) -> int:
-        """Where the oldest file begins."""
+        """Base of the oldest file."""
         return self.files.min_offset
 
     @property
@@ -80,9 +80,9 @@ class TimerLog:
 
     # -- appending -----------------------------------------------------------------------------
     def room(self) -> int:
-        """Returns how many units fit the file that is written to, one at least.
+        """Returns how many more units fit into the last file, at least one.
 
-        Effects  makes the next file where there is none
+        Effects  creates the next file if the last one is full
         Errors   DiskFull, AllocationFailed: nothing has changed
         """
         files = self.files
@@ -94,14 +94,14 @@ class TimerLog:
         return (files.files[-1].base + self._used_per_file - self.end) // LOG_UNIT_SIZE
 
     def places(self, count: int) -> NDArray[np.int64]:
-        """Returns where the next units go; `room` has room for them."""
+        """Returns the positions of the next `count` units, which must fit into the last file."""
         places: NDArray[np.int64] = self.end + np.arange(count, dtype=np.int64) * LOG_UNIT_SIZE
         return places
 
     def append(self, units: Units) -> None:
-        """Adds units to the file that is written to; `room` has room for them.
+        """Adds units to the last file; they must fit, see `room`.
 
-        Errors   DiskFull, AllocationFailed: nothing was added
+        Errors   DiskFull, AllocationFailed: no unit was added
         """
         file = self.files.files[-1].open()
         position = self.end - file.base
@@ -118,7 +118,7 @@ class TimerLog:
         assert self.end == self.files.max_offset
 
     def overwrite(self, place: int, position: int, content: bytes) -> MappedFile:
-        """Overwrites bytes of a unit, from a position in it on; returns its file, to be synced."""
+        """Overwrites a unit's bytes from `position` in it on; returns its file, to be synced."""
         file = self.files.file_at(place)
         assert file is not None
         assert position + len(content) <= LOG_UNIT_SIZE
@@ -127,10 +127,10 @@ class TimerLog:
 
     # -- reading -------------------------------------------------------------------------------
     def pieces(self, begin: int) -> Iterator[tuple[int, Units]]:
-        """Yields (place, sound units from there on, next to each other) up to the first bad one.
+        """Yields (position, contiguous valid units from there on) up to the first invalid unit.
 
-        begin    of a unit or a file
-        Shape    PIECE_COUNT units a piece at most; they are copies
+        begin    position of a unit, or base of a file
+        Shape    at most PIECE_COUNT units a piece; they are copies
         """
         for place, content in self._contents(begin):
             units = sound_units(content, place)
@@ -139,10 +139,10 @@ class TimerLog:
                 return
 
     def beyond_damage(self, begin: int) -> Iterator[tuple[NDArray[np.int64], Units]]:
-        """Yields (positions, sound units) from an offset to the end; skips unsound ones.
+        """Yields (positions, valid units) from a position to the end; skips invalid units.
 
-        begin    of a unit or a file
-        Shape    PIECE_COUNT units a piece at most; they are copies
+        begin    position of a unit, or base of a file
+        Shape    at most PIECE_COUNT units a piece; they are copies
         """
         for place, content in self._contents(begin):
             units, is_sound = judged_units(content, place)
@@ -150,7 +150,7 @@ class TimerLog:
             yield places[is_sound], units[is_sound]
 
     def _contents(self, begin: int) -> Iterator[tuple[int, bytes]]:
-        """Yields (position, bytes there), PIECE_COUNT units a piece at most, from an offset on."""
+        """Yields (position, bytes from there on), at most PIECE_COUNT units a piece."""
         for file in self._files_from(begin):
             position = max(begin - file.base, 0)
             used = min(file.wrote, self._used_per_file)
@@ -161,19 +161,19 @@ class TimerLog:
                 position = upper
 
     def behind(self, place: int) -> int:
-        """Returns where a unit goes that follows on one that ends at a place."""
+        """Returns the position of the unit that follows one ending at `place`."""
         base = place - place % self.files.file_size
         return base + self.files.file_size if place - base >= self._used_per_file else place
 
     def _files_from(self, position: int) -> Iterator[MappedFile]:
-        """Yields the files from the one that holds a position on."""
+        """Yields the file that contains a position and all later ones."""
         for file in self.files.files:
             if file.base + file.size > position:
                 yield file
 
     @property
     def last_message(self) -> int:
-        """Physical offset of the message of the last unit, -1 for none."""
+        """Physical offset of the last unit's message, -1 without units."""
         base = self.end - 1 - (self.end - 1) % self.files.file_size if self.end > self.begin else 0
         last = min(self.end - base, self._used_per_file) - LOG_UNIT_SIZE
         file = self.files.file_at(base) if self.end > self.begin else None
@@ -183,10 +183,10 @@ class TimerLog:
         return int(unit["physical_offset"][0])
 
     def chain(self, last: int, count_max: int) -> tuple[list[int], Units]:
-        """Returns units of one slot from the newest on back: (position of each, the units).
+        """Returns (positions, units) of one slot's chain, from the newest unit back.
 
-        Shape    as many as `count_max`; the chain has ended where the last one's `previous` is
-                 NO_UNIT, or where it leads to no unit of this log
+        Shape    at most `count_max`; the chain is complete if the last unit's `previous` is NO_UNIT
+                 or leads to no unit of this log
         Cost     about 0.6 µs a unit
         """
         places: list[int] = []
@@ -210,11 +210,11 @@ class TimerLog:
 
     # -- durability, cutting -------------------------------------------------------------------
     def dirty_files(self, begin: int) -> list[MappedFile]:
-        """Returns the files that were written to from a position on."""
+        """Returns the open files with bytes at or after a position."""
         return [file for file in self._files_from(begin) if file.is_open]
 
     def truncate(self, end: int) -> None:
-        """Truncates the log at a position; bytes behind it are removed or zeroed."""
+        """Truncates the log at a position; bytes after it are removed or zeroed."""
         self.files.cut(end + 1 if end % self.files.file_size else end)
         self.files.remove_empty()
         last = self.files.files[-1] if self.files.files else None
@@ -223,7 +223,7 @@ class TimerLog:
             last.wrote = end - last.base
             last.allocated = last.wrote - last.wrote % 4096
             last.zero_from(last.wrote)
-            if last.wrote == self._used_per_file:  # Only its blank was lost.
+            if last.wrote == self._used_per_file:  # Only the file's blank was lost.
                 last.allocate(last.size)
                 last.write(last.wrote, encode_log_blank(last.size - last.wrote))
                 last.wrote = last.size

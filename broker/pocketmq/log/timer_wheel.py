@@ -1,9 +1,9 @@
-"""The timer wheel: for each second of two weeks, the chain of messages due then.
+"""The timer wheel: for each second of two weeks, the chain of messages due in it.
 
-    time ──► slot (time / precision) mod slot count ──► first, last: places in the timer log
+    time ──► slot (time / precision) mod slot count ──► first, last: positions in the timer log
 
-A slot is for one second at a time: one with another time in it counts as empty, and is taken
-over. Delivered messages stay in it until then. The log is the truth, the wheel its index.
+A slot serves one second at a time. A slot that holds another time counts as empty and is reused;
+until then, delivered messages remain in it. The wheel is only an index of the timer log.
 Source: TimerWheel.
 """
 
@@ -21,7 +21,7 @@ DRAFT_NAME: Final = "timerwheel.draft"
 KEY_NAMES: Final = "it has 32 bytes for each second of two weeks"
 TIME_MAX_MS: Final = 2**62
 SEARCH_STEP: Final = 8_192
-"""Slots that one look for the next used one covers."""
+"""Slots that one search for the next used slot covers."""
 Numbers = NDArray[np.int64]
 
 
@@ -57,27 +57,27 @@ class TimerWheel:
 
     @property
     def span_ms(self) -> int:
-        """How far two times must not be apart."""
+        """Least distance of two times that share a slot."""
         return self.slot_count * self._precision_ms
 
     # -- its file ------------------------------------------------------------------------------
     def make(self, own_directory: Path) -> None:
-        """Makes an empty wheel in the place of any other; blocks some 50 ms.
+        """Creates an empty wheel, replacing any other; blocks some 50 ms.
 
-        Errors   DiskFull, AllocationFailed: the old content is gone
+        Errors   DiskFull, AllocationFailed: the old file is gone
         """
         self._disk.unlink(self.path)
         draft = own_directory / DRAFT_NAME
         self._disk.close(self._disk.make_allocated_file(draft, self.path, self.size_bytes))
 
     def found_size(self) -> int | None:
-        """Returns how long the file is, None where there is none."""
+        """Returns the length of the existing file; None if there is none."""
         return self._disk.file_size(self.path) if self._disk.exists(self.path) else None
 
     def open(self) -> None:
-        """Maps the file, which has the right length.
+        """Maps the file, whose length must be right.
 
-        Errors   ReadFailed, Corruption; DiskFull: not every byte of it has room on the disk
+        Errors   ReadFailed, Corruption; DiskFull: blocks could not be allocated for the whole file
         """
         assert self._file is None
         file = MappedFile(self._disk, self.path, 0, self.size_bytes).open()
@@ -104,16 +104,16 @@ class TimerWheel:
 
     # -- slots ---------------------------------------------------------------------------------
     def slot(self, time_ms: int) -> Slot | None:
-        """Returns the slot of a time, None where no message waits for it."""
+        """Returns the slot of a time; None if no message is due then."""
         number = time_ms // self._precision_ms
         found, first, last, count, _ = self._slots[number % self.slot_count].item()
         return Slot(time_ms, first, last, count) if found == number and last >= 0 else None
 
     def next_used(self, begin_ms: int, end_ms: int) -> int:
-        """Returns the first time of [begin, end) that something waits for, else `end`.
+        """Returns the first time of [begin, end) with a used slot, else `end`.
 
-        Cost     some 10 ns a slot; bounded by `SEARCH_STEP` slots where none is used: then the
-                 time behind these
+        Cost     some 10 ns a slot, at most `SEARCH_STEP` slots; if none of these is used, the
+                 result is the time after them
         """
         begin, end = begin_ms // self._precision_ms, end_ms // self._precision_ms
         upper = min(end, begin + SEARCH_STEP)
@@ -125,7 +125,7 @@ class TimerWheel:
         return upper * self._precision_ms if upper < end else end_ms
 
     def used_from(self, begin_ms: int) -> Numbers:
-        """Returns all times from one on that something waits for, rising."""
+        """Returns all times from `begin_ms` on that have a used slot, ascending."""
         slots = self._slots
         begin = max(begin_ms // self._precision_ms, 1)
         numbers = np.flatnonzero((slots["time"] >= begin) & (slots["last"] >= 0))
@@ -134,16 +134,17 @@ class TimerWheel:
         return times
 
     def waiting_count(self, begin_ms: int, end_ms: int = TIME_MAX_MS) -> int:
-        """Returns how many messages wait for the times of [begin, end), as slots count."""
+        """Returns the number of messages due in [begin, end), by the counts of slots."""
         slots = self._slots
         begin, end = max(begin_ms // self._precision_ms, 1), end_ms // self._precision_ms
         used = (slots["time"] >= begin) & (slots["time"] < end) & (slots["last"] >= 0)
         return int(slots["count"][used].sum(dtype=np.int64))
 
     def counts_until(self, begin_ms: int, ends_ms: list[int]) -> list[int]:
-        """Returns how many messages wait for the times of [begin, end), for each of rising ends.
+        """Returns the number of messages due in [begin, end), for each of several ascending ends.
 
-        Cost     some 20 ns a slot up to the last end, of which there are some
+        Shape    ends_ms is not empty
+        Cost     some 20 ns a slot up to the last end
         """
         begin, last = begin_ms // self._precision_ms, ends_ms[-1] // self._precision_ms
         numbers = np.arange(begin, max(min(last, begin + self.slot_count), begin))
@@ -156,14 +157,14 @@ class TimerWheel:
         return found
 
     def highest_last(self, begin_ms: int) -> int:
-        """Returns the highest place a slot of a time or later ones leads to, NO_UNIT: to none."""
+        """Returns the highest `last` position of slots from a time on; NO_UNIT if none is used."""
         is_later = self._slots["time"] >= max(begin_ms // self._precision_ms, 1)
         return int(self._slots["last"][is_later].max(initial=NO_UNIT))
 
     def before(self, times_ms: Numbers, places: Numbers) -> Numbers:
-        """Returns the `previous` of units to be added; nothing is changed.
+        """Returns the `previous` of units to be added; changes nothing.
 
-        Shape    places rise
+        Shape    positions are ascending
         """
         numbers = times_ms // self._precision_ms
         order = np.argsort(numbers, kind="stable")
@@ -178,13 +179,13 @@ class TimerWheel:
         return previous
 
     def add(self, times_ms: Numbers, places: Numbers, counts: Numbers) -> None:
-        """Links slots to units appended behind all others; `counts`: 1, or -1 each."""
+        """Links slots to units appended after all others; each count is 1 or -1."""
         self._join(times_ms, places, counts, NO_UNIT)
 
     def revise(self, times_ms: Numbers, places: Numbers, counts: Numbers, begin: int) -> None:
-        """Links slots to units that a start found in the log, from a place `begin` on.
+        """Links slots to units that a start found in the log, from position `begin` on.
 
-        A slot may have some of them already: it links to the newest and counts only the others.
+        A slot may have some of the units: it links to the newest, and counts only the others.
         """
         self._join(times_ms, places, counts, begin)
 
@@ -212,7 +213,7 @@ class TimerWheel:
         self._slots[at] = slots
 
     def replace(self, slot: Slot) -> None:
-        """Replaces the slot of a time; `last` NO_UNIT: it is then empty."""
+        """Replaces the slot of a time; `last` NO_UNIT empties it."""
         number = slot.time_ms // self._precision_ms
         at = number % self.slot_count
         if slot.last < 0:
@@ -226,7 +227,7 @@ class TimerWheel:
 
 
 def _begins(ordered: Numbers) -> Numbers:
-    """Returns where each run of equal numbers begins."""
+    """Returns the index of the first of each run of equal numbers."""
     changes = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
     begins: Numbers = np.concatenate((np.zeros(1, np.int64), changes))
     return begins

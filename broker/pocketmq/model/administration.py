@@ -1,7 +1,7 @@
 """Values of administration: topics, groups, offsets, lag and the store.
 
-The service makes them, the protocols encode them, and the client decodes them. Fields have the
-names of pocketmq.v1.Admin. Times are wall time in ms, 0 if there is none.
+Services make them, the protocols encode them, and the client decodes them. Fields are named as in
+pocketmq.v1.Admin. Times are wall time in ms, 0: none.
 Source of groups: SubscriptionGroupConfig.
 """
 
@@ -19,14 +19,14 @@ Item = TypeVar("Item")
 
 
 class Page(NamedTuple, Generic[Item]):
-    """A page of a long answer; the token is its last name, "" on the last page."""
+    """One page of a long list; the token is its last name, "" on the last page."""
 
     items: list[Item]
     next_page_token: str
 
 
 def token_number(token: str, text: str, largest: int = SUMMABLE_MAX) -> int:
-    """Returns the number that a part of a page token is.
+    """Parses a number in a page token.
 
     Errors   IllegalPageToken
     """
@@ -39,9 +39,9 @@ def token_number(token: str, text: str, largest: int = SUMMABLE_MAX) -> int:
 def page_of(
     names: Iterable[str], size: int, token: str, check_name: Callable[[str], None]
 ) -> Page[str]:
-    """Returns the names that follow the token, at most a page of them.
+    """Returns at most a page of the names that follow the token.
 
-    Shape    names in order; size 0: PAGE_SIZE_DEFAULT; check_name raises for an invalid name
+    Shape    names sorted; size 0: PAGE_SIZE_DEFAULT; check_name raises for an invalid name
     Errors   IllegalNumber, IllegalPageToken
     """
     try:
@@ -53,12 +53,12 @@ def page_of(
     size = size or PAGE_SIZE_DEFAULT
     following = [name for name in names if name > token]
     shown = following[:size]
-    assert shown == sorted(shown), "a token stands for all names before it"
+    assert shown == sorted(shown), "names are not sorted"
     return Page(shown, shown[-1] if len(following) > size else "")
 
 
 class QueueState(NamedTuple):
-    """A queue's offsets, [min, max), and when its first and last message were stored."""
+    """A queue's offsets [min, max), and the store times of its first and last message."""
 
     queue_id: int
     min_offset: int
@@ -68,7 +68,7 @@ class QueueState(NamedTuple):
 
 
 class TopicChange(NamedTuple):
-    """Changes to a topic; None keeps a value. Attributes are set and removed one by one."""
+    """Changes to a topic; None keeps a value. Other attributes than the given ones are kept."""
 
     read_queue_count: int | None = None
     write_queue_count: int | None = None
@@ -79,7 +79,7 @@ class TopicChange(NamedTuple):
 
 
 class TopicCounts(NamedTuple):
-    """How many messages a topic holds and ever held; without times and queues if not asked for."""
+    """Counts of stored and of ever stored messages; times and queues only if requested."""
 
     name: str
     queue_count: int
@@ -93,7 +93,7 @@ class TopicCounts(NamedTuple):
 class GroupSettings(NamedTuple):
     """Settings of a group; None: unchanged, or RocketMQ's default for a new group.
 
-    max_attempts   deliveries in all, the first included
+    max_attempts   total deliveries, the first included
     """
 
     enabled: bool | None = None
@@ -111,13 +111,13 @@ class GroupConfig:
 
     name: str
     settings: GroupSettings
-    """All settings; none of them is None."""
+    """All settings; no value is None."""
     attributes: dict[str, str] = field(default_factory=dict)
-    """Attributes without the leading plus."""
+    """Names without the leading plus."""
 
 
 class GroupOffset(NamedTuple):
-    """Position of a group in a queue."""
+    """Committed offset of a group in a queue."""
 
     topic: str
     queue_id: int
@@ -136,7 +136,7 @@ class QueueLag(NamedTuple):
 
 
 class TopicLag(NamedTuple):
-    """Lag of a group in a topic; lists of all groups leave queues and age out."""
+    """Lag of a group in a topic; lists of all groups leave queues and lag_ms out."""
 
     group: str
     topic: str
@@ -147,7 +147,7 @@ class TopicLag(NamedTuple):
 
 
 class ResetTarget(NamedTuple):
-    """Where to reset to: a time, or an offset, or else an end of each queue."""
+    """Target of a reset: a time, a queue offset, or else an end of each queue."""
 
     time_ms: int | None = None
     queue_offset: int | None = None
@@ -155,7 +155,7 @@ class ResetTarget(NamedTuple):
 
 
 class MovedOffset(NamedTuple):
-    """Old position of a group in a queue, None without one, and the new or intended one."""
+    """Old offset of a group in a queue (None: none), and the new or planned one."""
 
     topic: str
     queue_id: int
@@ -164,11 +164,11 @@ class MovedOffset(NamedTuple):
 
 
 class ClientAnswer(NamedTuple):
-    """A client's answer to a command of the broker.
+    """A client's reply to a command of the broker.
 
-    status   by the protocol's names: "OK", "FAILED_TO_CONSUME_MESSAGE", "UNSUPPORTED"
+    status   name in the protocol: "OK", "FAILED_TO_CONSUME_MESSAGE", "UNSUPPORTED"
     text     explanation of the status
-    stack    of its threads
+    stack    stack trace of the client's threads
     """
 
     status: str
@@ -179,10 +179,10 @@ class ClientAnswer(NamedTuple):
 class Member(NamedTuple):
     """A client that consumes for a group.
 
-    client_id   as the client reports it, "" where it does not
-    address     as gRPC writes it, "ipv4:127.0.0.1:4711"
-    mode        "receive" or "pull"
-    since_ms    when it was heard of first; `seen_ms` last
+    client_id          as the client reports it, "" if it does not
+    address            in gRPC's notation, "ipv4:127.0.0.1:4711"
+    mode               "receive" or "pull"
+    since_ms, seen_ms  when the broker first and last heard of it
     """
 
     group: str
@@ -195,7 +195,7 @@ class Member(NamedTuple):
 
 
 class DeadLetters(NamedTuple):
-    """A group's dead letters: counts of waiting and of all, and when the first was stored."""
+    """Counts of a group's dead letters, and when the first one was stored."""
 
     group: str
     topic: str
@@ -205,12 +205,12 @@ class DeadLetters(NamedTuple):
 
 
 class DelayedMessage(NamedTuple):
-    """A message that waits for a delay level or a time.
+    """A message parked for a delay level or until a time.
 
     topic, queue_id   its target
-    delay_level       None for one that waits for a time
-    physical_offset   of the record that waits
-    recall_handle     "" for one that cannot be recalled
+    delay_level       None for a message with a delivery time
+    physical_offset   of the parked record
+    recall_handle     "" if it cannot be recalled
     """
 
     message_id: str
@@ -226,7 +226,7 @@ class DelayedMessage(NamedTuple):
 
 
 class Redriven(NamedTuple):
-    """A dead letter that was redriven, or would be; queue_offset is the new one, None in a plan."""
+    """A redriven dead letter; queue_offset: in its target queue, None in a dry run."""
 
     message_id: str
     dead_queue_id: int
@@ -237,7 +237,7 @@ class Redriven(NamedTuple):
 
 
 class StoreStatus(NamedTuple):
-    """State of a store, and its marks; offsets are physical."""
+    """State of a store and its offsets in the log."""
 
     state: str
     directory: str
@@ -262,7 +262,7 @@ class StoreStatus(NamedTuple):
 
 
 class SettingRow(NamedTuple):
-    """A setting of the broker as it holds now, and where its value comes from."""
+    """A setting's current value, and where it comes from."""
 
     key: str
     value: str

@@ -1,7 +1,7 @@
 """Receives under leases, and their settlement: requests and results.
 
-A received message is invisible to others of its group until its lease ends: by an acknowledgement,
-by sending back, by forwarding to the group's dead letters, or by expiry.
+A received message is invisible to its group's other consumers until its lease ends: by an ack,
+by being sent back, by being forwarded to the group's dead letters, or by expiry.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,23 +12,23 @@ from pocketmq.model.filter import Filter
 from pocketmq.model.message import first_unread
 
 RECEIVE_MAX: Final = 32
-"""Messages of one receive (popShareQueueNum, MAX_POP_NUM)."""
+"""Most messages of one receive (popShareQueueNum, MAX_POP_NUM)."""
 INVISIBLE_MIN_MS: Final = 1_000
-"""Shortest time that a receive may hide messages for."""
+"""Shortest invisible duration of a receive."""
 INVISIBLE_MAX_MS: Final = 12 * 3_600_000
-"""Longest time for which a message is hidden by one lease."""
+"""Longest invisible duration of one lease."""
 RENEWED_MS: Final = 60_000
-"""How long a lease lasts each time that the broker renews it, while its client is alive."""
+"""Duration of a lease that the broker renews while its client is alive, from each renewal on."""
 RENEWED_MAX_MS: Final = 3 * 3_600_000
-"""How long the broker renews a lease in all (renewMaxTimeMillis)."""
+"""Total duration for which the broker renews a lease (renewMaxTimeMillis)."""
 
 
 class Held(NamedTuple):
     """Counts a group's leased messages in one queue.
 
     behind   messages below its committed offset
-    ahead    messages at or above it: leased in FIFO order, or the offset was set back
-    first    approximate queue offset of the first one
+    ahead    messages at or above it: leased in FIFO order, or after the offset was reset
+    first    approximate queue offset of the first leased message
     """
 
     behind: int = 0
@@ -37,23 +37,23 @@ class Held(NamedTuple):
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """All leased messages."""
         return self.behind + self.ahead
 
 
 NOTHING_HELD: Final = Held()
 
 Leased = Mapping[tuple[str, str], Mapping[int, Held]]
-"""Messages that groups have under leases: (group, topic) -> queue id -> these."""
+"""Leased messages: (group, topic) -> queue id -> counts."""
 
 
 class Unconsumed(NamedTuple):
     """Counts the messages of one queue that a group has not consumed.
 
-    left          messages, leased ones included
+    left          unconsumed messages, leased ones included
     ready         messages available at once
-    begin         approximate queue offset of the first one; the queue's end if there is none
-    ready_begin   the same of those available at once
+    begin         approximate queue offset of the first one left; the queue's end if none is
+    ready_begin   queue offset of the first one ready; the queue's end if none is
     """
 
     left: int
@@ -67,12 +67,12 @@ def unconsumed(
 ) -> Unconsumed:
     """Returns the part of a queue of [lower, upper) that a group has not consumed.
 
-    committed   its offset; None: it has none, and the queue counts as consumed
-    Messages under leases are not consumed, though its offset may be behind them; messages that
-    expired unread do not wait any more.
+    committed   the group's offset; None: the group has none, the queue counts as consumed
+    Leased messages count as unconsumed, even if the committed offset is past them. Messages that
+    expired unread do not count.
     Source   ConsumerLagCalculator
     """
-    assert 0 <= lower <= upper, "a queue ends where it begins or behind"
+    assert 0 <= lower <= upper, "queue bounds are not ordered"
     unread = upper if committed is None else first_unread(committed, lower, upper)
     begin = min(unread, first_unread(held.first, lower, upper)) if held.behind else unread
     ready = max(upper - unread - held.ahead, 0)
@@ -83,16 +83,16 @@ class ReceiveRequest(NamedTuple):
     """Parameters of one receive.
 
     max_messages   1 to RECEIVE_MAX
-    invisible_ms   how long the messages are leased
-    wait_ms        time left until the caller's deadline, 0 for no wait
-    client_id      the client that asks; "" for none in particular
-    attempt_id     repeated by a client that lost the answer, and then answered again; "" for none
-    auto_renew     leases last as long as the client is alive
-    broadcast      every client gets every message: its own position, no leases
-    joined         adjacent records of the log may be one element
-    room           takes the wanted number of bytes and returns how many may be read; is then given
-                   how many were; `int` grants all
-    user           whose turn it takes to look at messages, where that is heavy work
+    invisible_ms   duration of the leases
+    wait_ms        time left until the caller's deadline, 0: no long polling
+    client_id      the receiving client; "": unknown
+    attempt_id     repeated by a client that lost the reply, and then gets the same reply; "": none
+    auto_renew     whether leases last as long as the client is alive
+    broadcast      broadcasting consumption: every client gets all messages, without leases
+    joined         whether contiguous records of the log may be one element of the result
+    room           gets the wanted number of bytes and returns how many may be read; later gets the
+                   number that was read; `int` grants all
+    user           the user whose share of filter work is charged for expensive filters
     """
 
     group: str
@@ -111,13 +111,13 @@ class ReceiveRequest(NamedTuple):
 
 
 class Received(NamedTuple):
-    """Messages under leases: lists of one length; empty where nothing came within the time.
+    """Messages under leases: lists of one length, empty if no message arrived in time.
 
-    records              as stored; fewer where the request takes them joined
-    handles              of their leases
-    attempts             number of this delivery of each, 1 for the first
-    invisible_until_ms   when the leases run out, wall time
-    popped_at_ms         when they began
+    records              as stored; fewer elements if the request has `joined`
+    handles              receipt handles of the leases
+    attempts             delivery attempt of each message, 1 for the first
+    invisible_until_ms   wall time when the leases expire
+    popped_at_ms         wall time when they began
     """
 
     records: list[bytes]
@@ -136,7 +136,7 @@ class SettleStatus(Enum):
 
 
 class Settled(NamedTuple):
-    """The result for one handle; `handle` is new after a change of time, else the old one."""
+    """Result for one handle; `handle` is a new one after a change of invisible duration."""
 
     status: SettleStatus
     handle: str

@@ -1,11 +1,11 @@
-"""Walks a log file after file, over damage.
+"""Walks the files of a log, across damage.
 
-    ──sound──┤ hole ├──sound──┤ hole … file's end ┤├── next file, sound ──┤ tail: torn, bad, zeros
+    ──valid──┤ hole ├──valid──┤ hole … file's end ┤├── next file, valid ──┤ tail: torn, bad, zeros
                                                                           ^ end
 
-Behind damage the walk continues with the next sound record of the file (`search.py`), else with the
+After damage the walk continues with the next valid record of the file (`search.py`), else with the
 next file, whose first record must be young enough. Damage across the end of a file is therefore one
-hole in each file. Damage behind the last sound record is no hole: it is the end of the log, or a
+hole in each file. Damage after the last valid record is not a hole but the end of the log, or a
 crash left it. `holes_and_tail` separates the two.
 """
 
@@ -20,23 +20,23 @@ from pocketmq.walk.search import next_sound_record, store_time_at
 from pocketmq.walk.source import LogSource
 
 ORDERLY_END: Final = "no record up to the file's end"
-"""The reason of a hole that is zeros: the bytes behind the last record of a log."""
+"""Reason of a hole of zeros: the bytes after the last record of a log."""
 TOO_OLD: Final = "a record older than those before it"
-"""The reason of a hole that begins with a sound record, at the beginning of a file."""
+"""Reason of a hole that begins with a valid record, at the beginning of a file."""
 PAUSE_MS_MAX: Final = 30 * 24 * 3_600_000
-"""A record this much younger than the one before it, and damage right behind it: rather a flipped
-bit in its time, which no CRC covers, than a broker that paused and then stored one record."""
+"""Longest plausible pause between two records. If a record is this much younger than the one before
+it, and damage follows it, a bit of its store time, which no CRC covers, was rather flipped."""
 Times = tuple[int, ...]
-"""Store times (ms) of the last two sound records of a walk; fewer where it began in the middle."""
+"""Store times (ms) of the last two valid records of a walk; fewer if it began in the middle."""
 NO_RECORD: Final[Times] = (0, 0)
-"""Where a log begins."""
+"""Store times at the beginning of a log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """Bytes [begin, end) of the log that hold no sound record.
+    """Bytes [begin, end) of the log without a valid record.
 
-    is_followed   sound records follow in its file
+    is_followed   whether valid records follow in the same file
     """
 
     path: str
@@ -47,10 +47,10 @@ class Hole:
 
 
 def oldest_behind(last_times: Times) -> int | None:
-    """Returns the store time that a record behind damage has at least, ms.
+    """Returns the least store time that a record after damage may have, ms.
 
-    Returns  None where no record before the damage is known: there nothing is searched, as a broker
-             may have cut it off
+    Returns  None if no record before the damage is known: a broker may have cut the log there, so
+             no record after it is searched
     """
     if not last_times:
         return None
@@ -59,11 +59,11 @@ def oldest_behind(last_times: Times) -> int | None:
 
 
 class LogWalk:
-    """One walk; files are given to it in order.
+    """One walk; the caller passes files in order.
 
-    end            physical offset behind the last sound record, 0 without one
-    last_times     of it and the one before it
-    damaged_from   where the damage begins that the walk is in, None behind a sound record
+    end            physical offset after the last valid record, 0 without one
+    last_times     store times of the last two valid records
+    damaged_from   begin of the damage that the walk is in, None after a valid record
     stop           how the records of the last file end
     """
 
@@ -72,8 +72,8 @@ class LogWalk:
     def __init__(self, reader: LogReader, *, search_below: int = OFFSET_MAX) -> None:
         """Begins a walk.
 
-        search_below   damage at or behind this physical offset ends the log: the bytes behind it
-                       in its file are no part of the log
+        search_below   damage at or after this physical offset ends the log: the rest of its file
+                       is not part of the log
         """
         self._reader = reader
         self._search_below = search_below
@@ -89,14 +89,14 @@ class LogWalk:
         self.damaged_from = None if stop.is_orderly else stop.physical_offset
 
     def skip(self) -> None:
-        """Leaves a file out: how it ends is not known."""
+        """Skips a file: how its records end is unknown."""
         self.damaged_from = None
 
     def over(self, source: LogSource, begin: int, upto: int = OFFSET_MAX) -> Iterator[Chunk | Hole]:
         """Yields the records of a file that start in [begin, upto), and the holes between them.
 
         begin   start of a record, or of the file
-        Cost    that of the reader, and of a search behind each hole
+        Cost    that of the reader, and of a search after each hole
         """
         assert begin >= max(source.base, self.end)
         while True:
@@ -124,7 +124,7 @@ class LogWalk:
         self.stop = self._reader.stop
 
     def _hole_behind(self, source: LogSource, upto: int) -> Hole:
-        """Returns the bytes between the end of a chain and the next sound record of its file."""
+        """Returns the bytes between the end of a chain and the next valid record of its file."""
         _, begin, reason = self.stop
         if self.damaged_from is None:
             self.damaged_from = begin
@@ -136,19 +136,19 @@ class LogWalk:
 
 
 def is_too_old(source: LogSource, begin: int, last_times: Times) -> bool:
-    """Returns whether a sound record behind damage is older than those before the damage."""
+    """Returns whether a valid record after damage is older than those before the damage."""
     time_ms, oldest_ms = store_time_at(source, begin), oldest_behind(last_times)
     return time_ms is not None and oldest_ms is not None and time_ms < oldest_ms
 
 
 def holes_and_tail(holes: Sequence[Hole], end: int) -> tuple[list[Hole], Hole | None]:
-    """Returns the damage inside a log, and the bytes behind its last sound record.
+    """Returns the holes inside a log, and the bytes after its last valid record.
 
-    A file of sound records that damage comes before is no orderly end, even when it is too old: no
-    CRC covers store times, and one wrong time would hide it. Behind zeros it was cut off.
+    A file that follows damage, but whose records are TOO_OLD, is not an orderly end: no CRC covers
+    store times, and one wrong time would hide the file. After zeros it was cut off.
 
-    holes   all that a walk yielded
-    end     where the last sound record ends
+    holes   all holes of a walk
+    end     physical offset after the last valid record
     """
     inside = sum(hole.begin < end for hole in holes)
     if inside < len(holes) and holes[inside].reason not in (ORDERLY_END, TOO_OLD):
