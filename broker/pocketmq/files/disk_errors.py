@@ -1,8 +1,8 @@
-"""Maps errors of the operating system to errors of the store: full, broken, lost or unreadable.
+"""Maps errors of the operating system to errors of the store: full, lost or unreadable.
 
     with FullDisk(path): …     no space → DiskFull, other errors → AllocationFailed; NotAPlainFile
                                passes unchanged
-    with Reading(path): …      → ReadFailed; FileNotFoundError passes unchanged
+    with ReadErrors(path): …   → ReadFailed; FileNotFoundError passes unchanged
 
 ARCHITECTURE.md ("Errors of the disk") lists which call raises which error. The kernel reports a
 failed sync once and then counts the lost pages as written. `Trouble` keeps the first loss, and
@@ -27,14 +27,14 @@ FULL_DISK_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def path_of(descriptor: int) -> str:
-    """Returns the name an open file had when it was opened, as far as the system knows it."""
+    """Returns the path of an open file for error messages."""
     with contextlib.suppress(OSError):
         return os.readlink(f"/proc/self/fd/{descriptor}")
     return f"descriptor {descriptor}"
 
 
 def forget(descriptor: int, path: Path | str) -> None:
-    """Closes and removes a useless file; errors are ignored in favour of the first one."""
+    """Closes and removes a useless file; ignores errors, as the caller raises an earlier one."""
     with contextlib.suppress(OSError):
         os.close(descriptor)
     with contextlib.suppress(OSError):
@@ -54,7 +54,7 @@ class _AtPath:
 
 
 class ReadErrors(_AtPath):
-    """Turns a failure to look at a file into ReadFailed; that nothing is there passes as it is."""
+    """Turns a failed read into ReadFailed; a missing file or directory passes unchanged."""
 
     __slots__ = ()
 
@@ -85,7 +85,7 @@ class Trouble:
 
     def __init__(self) -> None:
         self.failure: StoreFailed | None = None
-        """The first loss of written bytes, None while there was none."""
+        """The first loss of written bytes, None without one."""
         self._lost: Lost = lambda error: None
         self._full: Full = lambda full: contextlib.nullcontext(False)
 
@@ -93,28 +93,28 @@ class Trouble:
     def reporting(self, *, lost: Lost | None = None, full: Full | None = None) -> Iterator[None]:
         """Calls these functions on a loss or a full disk while the block lasts.
 
-        lost   called once, with the first loss, in the thread that met it
-        full   called when space runs out; its block yields whether a second try is due, which is
-               then made within the block
+        lost   called once, with the first loss, in the thread that detected it
+        full   called when space runs out; returns a context that yields whether to try once more,
+               which is done inside the context
         """
         before = self._lost, self._full
         now = self._lost, self._full = lost or self._lost, full or self._full
         try:
             yield
-            assert (self._lost, self._full) == now, "blocks that report end in order"
+            assert (self._lost, self._full) == now, "nested blocks end out of order"
         finally:  # After a simulated kill, the blocks of a dropped store end in any order.
             self._lost, self._full = before
 
     def check(self) -> None:
-        """Raises the loss there was.
+        """Raises the first loss, if there was one.
 
-        Errors   a copy: one error raised in many places would end up in its own context
+        Errors   always a copy: an error raised in several places would become its own context
         """
         if self.failure is not None:
             raise type(self.failure)(why=self.failure.why)
 
     def lose(self, error: StoreFailed) -> StoreFailed:
-        """Remembers a loss, which is final; returns the error to raise: the first one."""
+        """Records a loss, which is final; returns the error to raise: the first loss."""
         if self.failure is None:
             self.failure = error
             self._lost(error)
@@ -122,7 +122,7 @@ class Trouble:
         return type(self.failure)(why=self.failure.why)
 
     def with_room(self, work: Callable[[], Result]) -> Result:
-        """Runs work that needs space, unless there was a loss; runs it again if space was made."""
+        """Runs work that needs space; runs it once more if `full` made space."""
         self.check()
         try:
             return work()
@@ -134,9 +134,9 @@ class Trouble:
 
 
 def close_all(closes: Iterable[Callable[[], object]]) -> None:
-    """Calls every function, in this order; an error of one keeps no other from being called.
+    """Calls all functions in order, even if some raise.
 
-    Errors   the first one
+    Errors   the first error
     """
     failure: Exception | None = None
     for close in closes:

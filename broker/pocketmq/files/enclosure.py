@@ -1,12 +1,12 @@
-"""Paths below a store directory, resolved without following links; only plain files are opened.
+"""Resolves paths below a store directory without links; only regular files are opened.
 
-    enclosure.add(store)                  once, when a store directory is named
-    with enclosure.place(path) as place:  the same file by a path that no link can lead elsewhere
+    enclosure.add(store)                  once for each store directory
+    with enclosure.place(path) as place:  the same file by a path that links cannot redirect
 
-The directories between the store and the file are opened one in the other (O_NOFOLLOW), so a link
-that is planted meanwhile is refused. Two links are followed, as an operator makes them: the
-store directory itself, and `commitlog` in it where root or the broker's own user owns the link.
-FIFOs, sockets and devices are opened without waiting for a peer, and then refused.
+Each directory between the store and the file is opened relative to its parent (O_NOFOLLOW), so a
+link created meanwhile is refused. Two links are followed, as operators make them: the store
+directory itself, and `commitlog` in it if root or the broker's user owns the link. FIFOs, sockets
+and devices are opened without waiting for a peer, and then refused.
 """
 
 import errno
@@ -24,7 +24,7 @@ DIRECTORY_MODE: Final = 0o750
 FILE_MODE: Final = 0o640
 PRIVATE_MODE: Final = 0o600
 PLAIN_ONLY: Final = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-"""Flags of every open: no link is followed, and no peer of a FIFO waited for."""
+"""Flags of every open: follow no link, do not wait for a FIFO's peer."""
 _O_PATH: Final = getattr(os, "O_PATH", os.O_RDONLY)
 _ENTER: Final = os.O_DIRECTORY | os.O_CLOEXEC | _O_PATH
 _DESCRIPTORS: Final = "/proc/self/fd"
@@ -38,14 +38,14 @@ _KINDS: Final = (
 
 
 def kind_of(mode: int) -> str:
-    """Returns the name of a file's kind, "" for a plain file."""
+    """Returns the name of a file's kind, "" for a regular file."""
     if stat.S_ISREG(mode):
         return ""
     return next((name for is_kind, name in _KINDS if is_kind(mode)), "a device")
 
 
 def check_kind(error: OSError, place: str, path: Path | str) -> None:
-    """Raises NotAPlainFile where that is why an open was refused."""
+    """Raises NotAPlainFile if an open failed because the file is not regular."""
     kind = ""
     if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
         with suppress(OSError):
@@ -55,7 +55,7 @@ def check_kind(error: OSError, place: str, path: Path | str) -> None:
 
 
 def check_plain(descriptor: int, path: Path | str) -> int:
-    """Returns the descriptor of a plain file; one of anything else is closed.
+    """Returns the descriptor if it is of a regular file; else closes it.
 
     Errors   NotAPlainFile, OSError
     """
@@ -71,7 +71,7 @@ def check_plain(descriptor: int, path: Path | str) -> int:
 
 
 class Enclosure:
-    """The store directories that a disk works in."""
+    """The store directories of a disk."""
 
     __slots__ = ("_roots",)
 
@@ -79,13 +79,13 @@ class Enclosure:
         self._roots: tuple[str, ...] = ()
 
     def add(self, root: Path) -> None:
-        """Resolves every path below a directory without links from now on."""
-        assert str(root), "an empty root would enclose the machine"
+        """Makes all paths below a directory resolve without links."""
+        assert str(root), "root is empty"
         new = (f"{root}/", f"{os.path.abspath(root)}/")
         self._roots = tuple(dict.fromkeys((*self._roots, *new)))
 
     def place(self, path: Path | str) -> "EnclosedPath":
-        """Returns the place of a path, to be entered."""
+        """Returns a path as a context, in which it has a name that links cannot redirect."""
         text = os.fspath(path)
         for root in self._roots:
             if text.startswith(root):
@@ -94,9 +94,9 @@ class Enclosure:
 
 
 class EnclosedPath:
-    """Holds the directory of a path open while a `with` block works on the path's last name.
+    """Holds the parent directory of a path open while a `with` block uses the file.
 
-    Errors   NotAPlainFile: a directory of it is a link; FileNotFoundError, NotADirectoryError
+    Errors   NotAPlainFile: a parent directory is a link; FileNotFoundError, NotADirectoryError
     Cost     some 3 µs for two directories
     """
 
@@ -108,7 +108,7 @@ class EnclosedPath:
         return bool(self._root)
 
     def is_followed(self, found: os.stat_result) -> bool:
-        """Returns whether the thing of this name is a link that is followed."""
+        """Returns whether this is a link that is followed."""
         is_log = self._path[len(self._root) :] == COMMIT_LOG_DIRECTORY
         return is_log and stat.S_ISLNK(found.st_mode) and is_operators(found.st_uid)
 
@@ -151,7 +151,7 @@ class EnclosedPath:
     def _leave(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
-            assert self._root, "a path outside holds nothing open"
+            assert self._root, "a descriptor is open for a path outside"
             os.close(descriptor)
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
@@ -159,15 +159,15 @@ class EnclosedPath:
 
 
 def is_operators(user_id: int) -> bool:
-    """Returns whether a file is root's or the broker's own user's."""
+    """Returns whether root or the broker's user owns a file."""
     return user_id in (0, os.geteuid())
 
 
 def check_tree(directory: Path, names: Iterable[str]) -> None:
-    """Raises where a name in a directory, or one below it, is neither file nor directory.
+    """Raises if one of the names, or a name below it, is neither file nor directory.
 
-    Errors   NotAPlainFile; ReadFailed is left to the caller's read
-    Cost     a look at each directory, some 15 µs
+    Errors   NotAPlainFile; the caller's read reports ReadFailed
+    Cost     some 15 µs for each directory
     """
     for name in names:
         path = directory / name

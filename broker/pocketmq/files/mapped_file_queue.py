@@ -1,13 +1,13 @@
-"""Files of one length in a row, as one address space.
+"""Files of one length as one address space (RocketMQ's mapped file queue).
 
     base of first                                        begin of last     + wrote
     |------- file --------|------- file --------| … |------- file ----.....|
     min_offset                                                   max_offset
 
-Every file is named by the offset of its first byte. A file of another length, or a missing one in
-the middle, is an error that names it; a last file of length zero was never used and is left out. A
+The name of a file is the offset of its first byte. A file of another length, or a missing one in
+the middle, is an error that names it. A last file of length zero was never used and is left out. A
 power cut may leave one in the middle of a view: it and all later files are removed, to be rebuilt.
-A row of which there are thousands has no maps (`is_mapped`).
+Queues of which there are thousands do not map their files (`is_mapped`).
 Source: MappedFileQueue.
 """
 
@@ -46,7 +46,7 @@ class MappedFileQueue:
         self._place = directory
         self.file_size = file_size
         self.key_names = key_names
-        """The settings that decide the file size, for error messages."""
+        """Settings that determine the file size, for error messages."""
         self.read_only = False
         self.files: list[MappedFile] = []
 
@@ -57,18 +57,18 @@ class MappedFileQueue:
 
     @property
     def min_offset(self) -> int:
-        """Offset of the first byte, 0 without files."""
+        """Offset of the first file, 0 without files."""
         return self.files[0].base if self.files else 0
 
     @property
     def max_offset(self) -> int:
-        """Offset behind the last written byte, 0 without files."""
+        """Offset after the last written byte, 0 without files."""
         return self.files[-1].base + self.files[-1].wrote if self.files else 0
 
     def load(self, *, read_only: bool = False) -> None:
-        """Finds the files; none is mapped yet and all but the last count as full.
+        """Finds the files; maps none, and assumes that all but the last are full.
 
-        Effects  of a view files from one of length zero on are removed; else nothing is changed
+        Effects  in a view, the first file of length zero and all later ones are removed
         Errors   StrayFile, WrongFileSize, StoreGap
         """
         self.read_only = read_only
@@ -80,7 +80,7 @@ class MappedFileQueue:
             if base is None and self._disk.is_directory(path):
                 continue
             if base is None:
-                raise StrayFile(path=str(path), why="a file of another name stands here")
+                raise StrayFile(path=str(path), why="its name is not an offset of 20 digits")
             size = self._disk.file_size(path)
             if size == 0 and (self._is_view or name == names[-1]):
                 if self._is_view and not self.read_only:  # Nothing from here on was durable.
@@ -89,17 +89,17 @@ class MappedFileQueue:
             self._add_found(path, base, size)
 
     def remove_empty(self) -> None:
-        """Removes files of length zero: none is in the row."""
+        """Removes files of length zero, which `load` left out."""
         for name in self._disk.names(self.directory):
             path = self.directory / name
             if offset_from_file_name(name) is not None and not self._disk.file_size(path):
                 self._disk.unlink(path)
 
     def unlink_from(self, position: int) -> bool:
-        """Removes the directory's files that begin at a position or behind it.
+        """Removes the directory's files that begin at or after a position.
 
-        Shape    none of them is in this row, or is any more
-        Returns  whether there were any
+        Shape    none of these files is in `files`
+        Returns  whether any existed
         """
         directory = self.directory
         gone = files_from(self._disk.names(directory), position)
@@ -123,9 +123,9 @@ class MappedFileQueue:
         self.files.append(file)
 
     def adopt(self, begin: int, end: int) -> bool:
-        """Takes the files that hold [begin, end), the last of them in part, without reading them.
+        """Adopts the files of [begin, end), the last one partly written, without reading them.
 
-        Returns  False where there are others, or the last one has another length
+        Returns  False if other files exist, or if the last one has another length
         """
         bases = range(begin, end, self.file_size)
         names = [offset_file_name(base) for base in bases]
@@ -147,7 +147,7 @@ class MappedFileQueue:
             return False
 
     def file_at(self, position: int) -> MappedFile | None:
-        """Returns the mapped file that holds a byte of the row, None outside of it."""
+        """Returns the open file that contains a position; None if none does."""
         if not self.files:
             return None
         number = (position - self.files[0].base) // self.file_size
@@ -158,7 +158,7 @@ class MappedFileQueue:
         return file if file.is_open else file.open(read_only=self.read_only)
 
     def make_file(self, base: int) -> MappedFile:
-        """Makes the next file, sparse, and opens it; its name is durable when the file was synced.
+        """Creates the next file, sparse and open; its name is durable once the file is synced.
 
         Errors   DiskFull, AllocationFailed
         """
@@ -176,22 +176,22 @@ class MappedFileQueue:
         )
 
     def append_file(self, file: MappedFile) -> None:
-        """Adds a file that was made elsewhere; it must follow the last one."""
+        """Adds a file that the caller created; it must follow the last one."""
         if self.files:
             assert file.base == self.files[-1].base + self.file_size
         file.join(self._keeper)
         self.files.append(file)
 
     def drop_first(self) -> MappedFile:
-        """Takes the oldest file out of the row; the caller removes it. Never the last one."""
+        """Drops the oldest file, never the last one; the caller must remove the returned file."""
         assert len(self.files) > 1
         return self.files.pop(0)
 
     def cut(self, position: int) -> None:
-        """Forgets everything from a position on: later files are removed, bytes are not touched."""
+        """Truncates at a position: removes later files; bytes in the last file are not changed."""
         while self.files and self.files[-1].base >= position and self.files[-1].base > 0:
             self.files.pop().remove()
-            if not self._is_view:  # A power cut must not bring back a file behind a missing one.
+            if not self._is_view:  # A power cut must not restore a file after a missing one.
                 self._disk.sync_directory(self.directory)
         if self.files and position - self.files[-1].base < self.files[-1].wrote:
             self.files[-1].wrote = max(position - self.files[-1].base, 0)

@@ -1,10 +1,10 @@
-"""Memory: advice on the pages of maps, and buffers of locked memory.
+"""Memory: advice on mapped pages, and the transient pool of locked buffers.
 
-Buffers replace the file being written to:
+The transient pool's buffers receive writes instead of the file:
     borrow ──► file.stage(buffer): writes go there ──commit──► the file ──► give_back
 
-A buffer is as long as a file; a writer then never waits for the page cache, and the file gets its
-bytes in larger pieces. Bytes that were not committed are lost with the process.
+A buffer has the length of a file. A writer then never waits for the page cache, and the file gets
+its bytes in larger pieces. Bytes that were not committed are lost with the process.
 Source: TransientStorePool.
 """
 
@@ -15,14 +15,14 @@ import os
 from typing import Final
 
 MADV_POPULATE_WRITE: Final = 23
-"""Linux 5.14; elsewhere pages are faulted in one by one."""
+"""Since Linux 5.14; older systems fault in pages one by one."""
 PIECE_BYTES: Final = 64 * 1024
 PIECES_MAX: Final = 1_024
-"""Buffers that one call may fill."""
+"""Most buffers that one read fills."""
 
 
 class PageMemory:
-    """Pages of maps and buffers; a test can replace it (`Disk.memory`)."""
+    """Pages of maps and buffers; tests can replace it (`Disk.memory`)."""
 
     __slots__ = ("_can_populate",)
 
@@ -34,9 +34,9 @@ class PageMemory:
         return mmap.mmap(-1, size_bytes)
 
     def lock(self, memory: mmap.mmap) -> bool:
-        """Keeps all pages in memory; False where the system does not allow it.
+        """Locks all pages in memory; returns False if the system does not allow it.
 
-        Blocks   until all pages are there, without holding the interpreter
+        Blocks   until all pages are loaded, without holding the GIL
         """
         return call_on_memory("mlock", memory)
 
@@ -45,11 +45,11 @@ class PageMemory:
         call_on_memory("munlock", memory)
 
     def touch(self, memory: mmap.mmap) -> None:
-        """Fault in all pages of a map for writing; blocks without holding the interpreter."""
+        """Faults in all pages of a map for writing; blocks without holding the GIL."""
         call_on_memory("madvise", memory, MADV_POPULATE_WRITE)
 
     def populate(self, memory: mmap.mmap, position: int, size_bytes: int) -> None:
-        """Fault in pages that are about to be written, in one call instead of one fault each."""
+        """Prefaults pages that are about to be written, in one call instead of one fault each."""
         assert position % mmap.PAGESIZE == 0
         if not self._can_populate:
             return
@@ -59,7 +59,7 @@ class PageMemory:
             self._can_populate = False
 
     def bring(self, descriptor: int, position: int, size_bytes: int) -> None:
-        """Loads pages of a file into the page cache by reading them into one small buffer.
+        """Loads pages of a file into the page cache by reading them into a small buffer.
 
         Blocks   without holding the GIL
         Errors   OSError
@@ -75,9 +75,9 @@ class PageMemory:
 
 
 def call_on_memory(name: str, memory: mmap.mmap, *more: int) -> bool:
-    """Calls a function of the C library with address and length of some memory; whether it could.
+    """Calls a C library function with address and length of memory; returns whether it succeeded.
 
-    Blocks   without holding the interpreter
+    Blocks   without holding the GIL
     """
     call = getattr(ctypes.CDLL(None), name, None)
     if call is None:
@@ -91,7 +91,7 @@ def call_on_memory(name: str, memory: mmap.mmap, *more: int) -> bool:
 
 
 class TransientPool:
-    """A fixed number of buffers."""
+    """A pool with a fixed number of buffers."""
 
     __slots__ = ("_buffers", "_free", "count", "is_locked")
 
@@ -100,7 +100,7 @@ class TransientPool:
         self._buffers = [memory.make_buffer(size_bytes) for _ in range(count)]
         locked = [memory.lock(buffer) for buffer in self._buffers]
         self.is_locked = all(locked)
-        """Whether the system keeps all of it in memory; it may allow that for too little."""
+        """Whether all buffers are locked in memory; the system may limit locked memory."""
         self._free = [memoryview(buffer) for buffer in self._buffers]
 
     @property
@@ -109,19 +109,19 @@ class TransientPool:
         return len(self._free)
 
     def borrow(self) -> memoryview:
-        """Returns a buffer; there must be a free one. Its content is whatever it held last."""
+        """Returns a buffer with old content; one must be free."""
         assert self._free
         return self._free.pop()
 
     def give_back(self, buffer: memoryview) -> None:
-        """Takes a buffer that is written to and read from no more."""
+        """Returns a buffer to the pool; it must not be used after that."""
         assert len(self._free) < self.count
         self._free.append(buffer)
 
     def close(self) -> None:
-        """Gives the memory back to the system; every buffer was given back before.
+        """Returns the memory to the system; every buffer must have been given back.
 
-        Effects  a buffer that a failed write still points to goes with the process
+        Effects  a buffer that a failed write still refers to is freed when the process ends
         """
         assert len(self._free) == self.count
         for view in self._free:

@@ -1,7 +1,7 @@
 """The body of a record, which may be compressed.
 
 Bit 0 of the system flag is set for a compressed body; bits 8-10 name the codec: 1 LZ4, 2 ZSTD,
-3 ZLIB, and 0 is ZLIB.
+3 ZLIB; 0 means ZLIB.
 Source: MessageDecoder, CompressionType.
 """
 
@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 from pocketmq.model.message import FLAG_COMPRESSED
 
 PLAIN_SIZE_MAX: Final = 64 * 1024 * 1024
-"""A body that unfolds to more is left as it is: no producer within the size limits made it."""
+"""Largest decompressed body; a larger one stays compressed, as no producer may send it."""
 SHOWN_SIZE_MAX: Final = 15 * 1024 * 1024
-"""Decompressed bytes of one body, and of all bodies of one reply, which is 16 MiB at most."""
+"""Most decompressed bytes of one reply and of each body in it: a reply has at most 16 MiB."""
 COMPRESSION_SHIFT: Final = 8
 COMPRESSION_MASK: Final = 0x7
 LZ4: Final = 1
@@ -23,16 +23,16 @@ CODECS: Final = {LZ4: "lz4", ZSTD: "zstd"}
 """Names of codecs; all others are zlib."""
 GZIP_MAGIC: Final = b"\x1f\x8b"
 ZSTD_STEP: Final = 1024
-"""Bytes decompressed in one go; at a block of 128 KiB for every four they become 32 MiB at most."""
+"""Compressed bytes per step: at a block of 128 KiB for every four bytes, at most 32 MiB output."""
 
 _ZLIB_OR_GZIP: Final = 32 + zlib.MAX_WBITS
-"""RocketMQ's clients of version 4 send the one, those of version 5 the other."""
+"""Accepts zlib, sent by RocketMQ clients of version 4, and gzip, sent by those of version 5."""
 
 
 def plain_body(body: bytes, system_flag: int) -> bytes:
-    """Returns the decompressed body, or the body itself when it is not (or falsely) flagged.
+    """Returns the decompressed body; the body itself if it is not compressed, or not validly.
 
-    A body that decompresses to more than `PLAIN_SIZE_MAX` stays as it is.
+    A body that decompresses to more than `PLAIN_SIZE_MAX` is returned unchanged.
     """
     if not system_flag & FLAG_COMPRESSED or not body:
         return body
@@ -44,12 +44,12 @@ def plain_body(body: bytes, system_flag: int) -> bytes:
 
 
 def codec_of(system_flag: int) -> int:
-    """Returns the number of a compressed body's codec; of 0 and unknown ones it is zlib or gzip."""
+    """Returns the codec number of a compressed body; 0 and unknown numbers mean zlib or gzip."""
     return system_flag >> COMPRESSION_SHIFT & COMPRESSION_MASK
 
 
 def is_gzip(body: bytes, system_flag: int) -> bool:
-    """Returns whether a body is compressed in the one form that clients of version 5 decompress."""
+    """Returns whether a body is gzip: the one compression that version 5 clients decompress."""
     if not system_flag & FLAG_COMPRESSED or codec_of(system_flag) in _UNFOLDERS:
         return False
     return body.startswith(GZIP_MAGIC)
@@ -58,7 +58,7 @@ def is_gzip(body: bytes, system_flag: int) -> bool:
 class PlainBody(NamedTuple):
     """A body as a caller gets it.
 
-    codec   "" for a decompressed one; else how `content` is compressed, as it is too large
+    codec   "" if decompressed; else the name of its compression, as it is too large
     """
 
     content: bytes
@@ -66,22 +66,22 @@ class PlainBody(NamedTuple):
 
 
 class BodyBudget:
-    """Bounds the decompressed bytes of one call, those that are thrown away included.
+    """Limits the decompressed bytes of one call, including discarded ones.
 
-    The body with which the budget would be exceeded belongs to the next call. A body that is too
-    large for any call is given as it is stored, with its codec: it never blocks later ones.
+    A body that exceeds the rest of the budget is left for the next call. A body that is too large
+    for any call is returned as stored, with its codec, so that it never blocks later ones.
     """
 
     __slots__ = ("_body_max", "left_bytes")
 
     def __init__(self, bytes_max: int = SHOWN_SIZE_MAX, *, body_max: int = SHOWN_SIZE_MAX) -> None:
-        """Begins a call's budget; `body_max`: bytes of the largest body that is decompressed."""
-        assert bytes_max >= body_max, "a whole budget holds any body that is decompressed"
+        """Begins a budget; `body_max` limits the size of one decompressed body."""
+        assert bytes_max >= body_max, "one body may exceed the whole budget"
         self.left_bytes = bytes_max
         self._body_max = body_max
 
     def plain(self, body: bytes, system_flag: int) -> PlainBody | None:
-        """Returns a body for a caller, None where the budget is spent.
+        """Returns a body for a caller; None if the budget is spent.
 
         Cost     about 2 ns a decompressed byte
         """
@@ -100,11 +100,11 @@ class BodyBudget:
         if found is None:
             return PlainBody(body)
         self.left_bytes -= len(found)
-        assert self.left_bytes >= 0, "a body is decompressed up to the limit"
+        assert self.left_bytes >= 0, "budget is overdrawn"
         return PlainBody(found)
 
     def plain_or_stored(self, body: bytes, system_flag: int) -> PlainBody:
-        """Returns a body for a caller, as it is stored where the budget is spent."""
+        """Returns a body for a caller; as stored if the budget is spent."""
         found = self.plain(body, system_flag)
         return found or PlainBody(body, CODECS.get(codec_of(system_flag), "zlib"))
 

@@ -1,16 +1,16 @@
 """Finds log records of deleted topics from queue state.
 
 RocketMQ deletes a topic's row and queues but never its messages. A topic created again numbers its
-messages from 0. Left over are therefore:
+messages from 0. Left-over records are therefore:
 
     of a topic with neither a row nor a queue   all its records
     of a queue that begins with offset 0        its records before that message
-    of a missing queue of such a topic          its records before the first of these messages
+    of a missing queue of a topic like that     its records before the first of these messages
 
 RocketMQ 5.0.0 counts refused sends, so its records carry offsets above their unit numbers. Once the
-log's head has expired, only the queue shows the difference, for its first remaining message.
+log's head has expired, only the queue shows the difference, at its first remaining message.
 Offset 0 does not name a unit: brokers append it at the queue's end, wherever that is. The dead
-letter of a lite topic's first message is one more unit of that topic.
+letter of a lite topic's first message, for example, is one more unit of that topic.
 log/deleted_topics.py finds these facts; code that builds queues from the log applies them.
 """
 
@@ -23,17 +23,17 @@ from pocketmq.model.message import QueueKey
 from pocketmq.model.topic import LMQ_PREFIX, is_system_topic
 
 DRIFT_MAX: Final = 65_536
-"""Largest distance of an offset above its unit number: more refused sends count as damage."""
+"""Largest lead of a queue offset over its unit number; a larger one counts as damage."""
 
 
 class LeftOver(NamedTuple):
     """Bounds of left-over records, and queues that do not begin at their first record's offset.
 
-    topics   pairs of a physical offset and the topics that existed there: records of other topics
-             below it are left over
-    places   by existing queue, the physical offset of its first message: its records below that
-             are left over; 0: offset 0 does not occur in the queue
-    starts   by queue, the physical offset of its first remaining message, and that unit's number
+    topics   (physical offset, topics that existed there): records of other topics below it are
+             left over
+    places   for each existing queue the physical offset of its first message, below which its
+             records are left over; 0: offset 0 does not occur in the queue
+    starts   by queue: physical offset of its first remaining message, and that unit's number
     """
 
     topics: tuple[tuple[int, frozenset[str]], ...] = ()
@@ -51,7 +51,7 @@ class LeftOver(NamedTuple):
         """Adds left-over records of missing queues, which got no message since the deletion.
 
         met    queues with left-over records in the log, whose topics were created again
-        keys   all queues that the log has records of
+        keys   all queues with records in the log
         """
         again = {topic for topic, queue_id in met if self.places.get((topic, queue_id))}
         floors: dict[str, int] = {}
@@ -62,7 +62,7 @@ class LeftOver(NamedTuple):
         return self._replace(places=self.places | empty) if empty else self
 
     def goes_on_from(self, earlier: "LeftOver") -> bool:
-        """Returns whether no more records are left over than in `earlier`."""
+        """Returns whether no more records are left over than `earlier` names."""
         is_same = all(self.places.get(key) == place for key, place in earlier.places.items())
         now = [known for _, known in self.topics]
         before = [known for _, known in earlier.topics]
@@ -75,7 +75,7 @@ class LeftOver(NamedTuple):
 
     @property
     def text(self) -> str:
-        """As JSON, "" where nothing is left over."""
+        """The bounds as JSON, "" if no record is left over."""
         if self == NOTHING_LEFT_OVER:
             return ""
         topics = [[upto, sorted(known)] for upto, known in self.topics]
@@ -85,7 +85,7 @@ class LeftOver(NamedTuple):
 
 
 def is_numbered_otherwise(unit: int, queue_offset: int) -> bool:
-    """Returns whether a broker gives a record of this offset a unit of this number."""
+    """Returns whether brokers may give a record of this offset a unit of this number."""
     return unit < queue_offset <= unit + DRIFT_MAX or queue_offset == 0 < unit
 
 
@@ -95,7 +95,7 @@ NOTHING_LEFT_OVER: Final = LeftOver()
 def left_over_of(text: str) -> LeftOver:
     """Parses the text of `LeftOver.text`.
 
-    Errors   ValueError: the text is none
+    Errors   ValueError: the text is invalid
     """
     if not text:
         return NOTHING_LEFT_OVER
@@ -108,5 +108,5 @@ def left_over_of(text: str) -> LeftOver:
             for t, i, place, unit in document.get("starts", ())
         }
     except (KeyError, TypeError, OverflowError) as error:
-        raise ValueError("it does not say what is left over") from error
+        raise ValueError("it does not list left-over records") from error
     return LeftOver(topics, places, starts)

@@ -1,11 +1,11 @@
-"""Half messages: the fields that a decision needs, and the records that replace one.
+"""Half messages: the fields that decisions need, and the records that replace a half message.
 
-    committed   in the queue it was sent to, without the properties that name that; its system flag
-                marks it, and it contains the position of its half message
-    checked     among the half messages once more, behind all others, its producer being asked
+    committed   in its real queue, without the properties that name it; its system flag marks a
+                commit, and it contains the prepared transaction offset
+    checked     put again at the end of the half topic when its producer is asked
     given up    in TRANS_CHECK_MAX_TIME_TOPIC: its producer never decided
 
-Bodies, births and flags stay as they are stored.
+Bodies, born times and hosts, and message flags stay as they are stored.
 Source: EndTransactionProcessor.endMessageTransaction, AbstractTransactionalMessageCheckListener,
 TransactionalMessageServiceImpl.putBackHalfMsgQueue, TransactionalMessageBridge.
 """
@@ -50,18 +50,18 @@ _OWN_NAMES: Final = frozenset(
         CHECK_IMMUNITY_SECONDS, IS_TRANSACTIONAL, PRODUCER_GROUP,
     }
 )  # fmt: skip
-"""Properties that make a message one of a transaction."""
+"""Properties that only messages of a transaction have."""
 _SECONDS_MAX: Final = SUMMABLE_MAX // 1_000
 
 
 class Half(NamedTuple):
-    """A half message that was read.
+    """A parsed half message.
 
-    real          its topic when it is committed, None where it names none
-    group         its producer's
+    real          its target queue, None if it names none
+    group         its producer's group
     checks        how often its producer was asked
-    immunity_ms   how long its producer wanted not to be asked, None: the usual time
-    first_offset  queue offset at which it was sent, before it was put again
+    immunity_ms   delay before the first check that its producer asked for, None: the default
+    first_offset  queue offset at which it was first stored, before checks put it again
     """
 
     record: bytes
@@ -75,7 +75,6 @@ class Half(NamedTuple):
     pairs: dict[bytes, bytes]
 
     def text(self, name: str) -> str:
-        """Returns a property, "" where it is absent."""
         return self.pairs.get(name.encode(), b"").decode("utf-8", "replace")
 
 
@@ -112,9 +111,9 @@ def _number(pairs: dict[bytes, bytes], name: str, largest: int) -> int:
 
 
 def shown_half(record: bytes) -> StoredMessage:
-    """Returns a half message as it will be delivered, to its producer: with its present position.
+    """Returns a half message as its producer gets it, with its current position.
 
-    Shape    its body is as it is stored
+    Shape    its body is as it is stored, perhaps compressed
     Errors   BadRecord
     """
     message = decode_record(record, decompress=False)
@@ -130,9 +129,8 @@ def shown_half(record: bytes) -> StoredMessage:
 def committed(half: Half, queue_count: int = 0) -> Run:
     """Returns the record of a committed half message, for its real topic.
 
-    queue_count   of its topic: one that is for a queue beyond them, which had more when it was
-                  sent, goes to one there is, all of one queue to the same; 0: not known
-    Cost          about 6 µs
+    queue_count   of its topic, which may have had more queues when it was sent: a message for a
+                  missing queue goes to an existing one, the same for all of that queue; 0: unknown
     """
     assert half.real is not None
     record = half.record
@@ -161,9 +159,9 @@ def committed(half: Half, queue_count: int = 0) -> Run:
 
 
 def checked(half: Half, *, store_host: bytes) -> Run:
-    """Returns the new half message of one that is checked; it names its first position.
+    """Returns the new half message of one that is checked; it names its first queue offset.
 
-    Errors   PropertiesTooLarge: it could be checked, but not how often
+    Errors   PropertiesTooLarge: no room for the number of checks
     """
     changed = {
         TRANSACTION_CHECK_TIMES: str(min(half.checks + 1, INT32_MAX)),
@@ -180,7 +178,7 @@ def checked(half: Half, *, store_host: bytes) -> Run:
 
 
 def resumed(half: Half, *, store_host: bytes) -> Run:
-    """Returns the record of a half message that expired undecided, as if it were newly sent.
+    """Returns the record of a half message that expired undecided, as if newly sent.
 
     Source   AdminBrokerProcessor.resumeCheckHalfMessage
     """
@@ -191,7 +189,7 @@ def resumed(half: Half, *, store_host: bytes) -> Run:
 
 
 def given_up(half: Half, *, store_host: bytes) -> Run:
-    """Returns the record for a half message that stays undecided."""
+    """Returns the record of a half message that expires undecided."""
     return put_again(
         half.record, topic=GIVEN_UP_TOPIC, queue_id=0, store_host=store_host, changed={}
     )

@@ -4,7 +4,7 @@
            keys        ├─► hash · physical offset · store time of each entry, in log order
            tags        ┘                  tags in the 5.5 style only
 
-    slot 7 ──► 12 ──► 9 ──► 4 ──► 0       each names the one before it, the slot the newest
+    slot 7 ──► 12 ──► 9 ──► 4 ──► 0       a slot names its newest entry, each entry the previous one
 
 Source: IndexService.buildIndex, IndexFile.putKey.
 """
@@ -33,31 +33,31 @@ from pocketmq.model.message import KEY_SEPARATOR
 ENTRY_TYPE: Final = np.dtype(
     [("hash", ">i4"), ("physical", ">i8"), ("second", ">i4"), ("previous", ">i4")]
 )
-"""An entry as it is stored in its file (INDEX_ENTRY), for many at once."""
+"""Many entries as stored in an index file (INDEX_ENTRY)."""
 PACKED_TYPE: Final = np.dtype([("hash", ">i4"), ("physical", ">i8"), ("time", ">i8")])
 PACKED: Final = Struct(">iqq")
 """An entry of `Written.entries`: key hash, physical offset, store time."""
 LINKED_MAX: Final = 1 << 20
-"""Entries linked in one go."""
+"""Most entries linked in one call."""
 _NUMBER_BITS: Final = np.int64(20)
 FEW_RECORDS: Final = 6
-"""Up to here plain Python is quicker than numpy."""
+"""Most records for which plain Python is faster than numpy."""
 
 
 def searched_hash(topic: str, key: str, index_type: str = "") -> int:
-    """Returns the hash that the entries of a key have."""
+    """Returns the key hash in the entries of a key."""
     return key_hash(java_hash(index_key(topic, key, index_type)))
 
 
 def packed(hashes: Numbers, physical_offsets: Numbers, times_ms: Numbers) -> bytes:
-    """Returns entries given by column in log order, in the form of `Written.entries`."""
+    """Packs columns of entries in log order into the form of `Written.entries`."""
     rows = np.empty(len(hashes), dtype=PACKED_TYPE)
     rows["hash"], rows["physical"], rows["time"] = hashes, physical_offsets, times_ms
     return rows.tobytes()
 
 
 def unpacked(entries: bytes) -> tuple[Numbers, Numbers, Numbers]:
-    """Returns the columns of entries: key hash, physical offset, store time."""
+    """Returns columns of entries: key hash, physical offset, store time."""
     rows = np.frombuffer(entries, dtype=PACKED_TYPE)
     return (
         rows["hash"].astype(np.int64),
@@ -67,10 +67,10 @@ def unpacked(entries: bytes) -> tuple[Numbers, Numbers, Numbers]:
 
 
 def index_entries(written: Sequence[Written], style: str) -> bytes:
-    """Hot: return the entries of some records in log order, in the form of `Written.entries`.
+    """Hot: returns the index entries of records in log order, in the form of `Written.entries`.
 
-    Cost     about 3 µs a record while they are few, 0.7 µs from some hundred on; 0.1 µs for a run
-             with entries of its own
+    Cost     about 3 µs a record up to FEW_RECORDS, 0.7 µs from some hundred on; 0.1 µs for a run
+             that has `entries`
     """
     made: list[bytes] = []
     texts: list[Written] = []
@@ -114,7 +114,7 @@ def _few(written: Sequence[Written], style: str) -> bytes:
 
 
 def _many(written: Sequence[Written], style: str) -> bytes:
-    """Returns the entries of records with at most one key: two or three a record, as a row."""
+    """Returns the entries of records with at most one key: a row of two or three for each."""
     columns = [
         [text for run in written for text in run.unique_keys],
         [text for run in written for text in run.keys],
@@ -158,7 +158,7 @@ def _places_and_times(written: Sequence[Written]) -> tuple[Numbers, Numbers]:
 
 
 def _prefixes(written: Sequence[Written], times: int) -> int | NDArray[np.uint32]:
-    """Returns the hash of the prefix of each record's keys, each repeated so many times."""
+    """Returns the hash of the key prefix of each record, all repeated `times` times."""
     topics = {run.destination.topic for run in written}
     if len(topics) == 1:
         return _topic_hash(topics.pop())
@@ -167,7 +167,6 @@ def _prefixes(written: Sequence[Written], times: int) -> int | NDArray[np.uint32
 
 
 def _key_hashes(unsigned: NDArray[np.uint32]) -> Numbers:
-    """Returns `key_hash` of hashes."""
     hashes: Numbers = np.abs(unsigned.view(np.int32).astype(np.int64))
     hashes[hashes == 2**31] = 0
     return hashes
@@ -175,7 +174,7 @@ def _key_hashes(unsigned: NDArray[np.uint32]) -> Numbers:
 
 @lru_cache(maxsize=4096)
 def _topic_hash(topic: str) -> int:
-    """Returns the unsigned hash of the prefix of every key of a topic."""
+    """Returns the unsigned hash of the key prefix of a topic."""
     return java_hash(index_key(topic, "")) & WRAP
 
 
@@ -185,7 +184,7 @@ def _known_tag_hash(topic: str, tag: str) -> int:
 
 
 def _tag_hash(topic: str, tag: str) -> int:
-    """Returns the unsigned hash of a tag's key; those of long tags are not kept."""
+    """Returns the unsigned hash of a tag's key; caches only short tags."""
     if len(tag) <= PIECE_MAX:
         return _known_tag_hash(topic, tag)
     return _known_tag_hash.__wrapped__(topic, tag)
@@ -194,11 +193,11 @@ def _tag_hash(topic: str, tag: str) -> int:
 def link_entries(
     hashes: NDArray[Any], slots: NDArray[Any], number: int
 ) -> tuple[NDArray[np.int64], int]:
-    """Hot: chain entries into a table of slots, which then names the newest of each chain.
+    """Hot: links entries into a table of slots, which then name the newest of each chain.
 
-    Shape    hashes of at most LINKED_MAX entries, not negative; the first gets this number; slots
-             hold entry numbers, and any other value counts as empty
-    Returns  (number of the entry before each in its chain or 0, slots that were empty before)
+    Shape    hashes: at most LINKED_MAX, not negative; number: of the first entry; slots: entry
+             numbers, any other value counts as empty
+    Returns  (number of the previous entry in each chain or 0, count of formerly empty slots)
     Cost     0.1 µs an entry in blocks of some ten thousand
     Source   IndexFile.putKey
     """
@@ -226,7 +225,7 @@ def link_entries(
 
 
 def second_differences(times_ms: NDArray[np.int64], begin_timestamp_ms: int) -> NDArray[np.int64]:
-    """Returns `second_difference` of many store times."""
+    """Returns `second_difference` for many store times."""
     if begin_timestamp_ms <= 0:
         return np.zeros(len(times_ms), dtype=np.int64)
     seconds: NDArray[np.int64] = np.maximum(times_ms - begin_timestamp_ms, 0) // 1000

@@ -1,4 +1,4 @@
-"""Every file and directory name of a store, made and parsed in one place.
+"""All file and directory names of a store, made and parsed.
 
     commitlog/00000000000000000000          a file is named by the offset of its first byte
     consumequeue/TOPIC/QUEUE/00000000000000000000
@@ -6,7 +6,7 @@
     index/20261121003515660                 local time, to the millisecond
     config/topics.json (+ .bak) · subscriptionGroup.json · consumerOffset.json · delayOffset.json
     checkpoint · abort · lock
-    pocketmq/store.json · watermark · …     files that only this broker keeps
+    pocketmq/store.json · watermark · …     files that only PocketMQ uses
 
 Source: UtilAll.offset2FileName, StorePathConfigHelper, IndexService.
 """
@@ -34,10 +34,10 @@ VIEW_DIRECTORIES: Final = (
 CONFIG_DIRECTORY: Final = "config"
 OWN_DIRECTORY: Final = "pocketmq"
 RESERVE_FILE: Final = "reserve"
-"""In it: bytes kept for a full disk."""
+"""File that reserves bytes for a full disk."""
 REMOVED_QUEUES_FILE: Final = "removed.json"
 ACCESS_FILE: Final = "access.json"
-"""In it: users with their secrets, and their permissions."""
+"""File of users with their secrets and permissions."""
 LEFT_OVER_FILE: Final = "left_over.json"
 ORDER_JOURNAL_FILE: Final = "order.journal"
 CHECKPOINT_FILE: Final = "checkpoint"
@@ -61,13 +61,13 @@ STORE_NAMES: Final = (
     *(BATCH_QUEUE_DIRECTORY, CONFIG_DIRECTORY, OWN_DIRECTORY),
     *(TIMER_LOG_DIRECTORY, TIMER_WHEEL_FILE),
 )
-"""Names that this broker opens in a store directory; others are not read."""
+"""Names that PocketMQ opens in a store's directory; it ignores others."""
 
 OFFSET_DIGITS: Final = 20
 QUEUE_ID_MAX: Final = 2**31 - 1
 INDEX_NAME_FORMAT: Final = "%Y%m%d%H%M%S"
 NAMED_MS_MAX: Final = 253_370_764_800_000
-"""The year 9999 begins: the latest time an index file is named by, with names left behind it."""
+"""Begin of the year 9999: latest time in the name of an index file, with room for later names."""
 
 _QUEUE_NAME = re.compile(r"0|[1-9][0-9]{0,9}")
 _OFFSET_NAME = re.compile(r"[0-9]{20,}")
@@ -76,33 +76,33 @@ _JUNK_NAME = re.compile(
     r"|\..*\.sw[a-z]|\.#.*|#.*#|.*~",
     re.DOTALL,
 )
-"""NFS and FUSE name a removed file that is still open so; then macOS, Windows, ext4, vi, Emacs."""
+"""Removed files that are still open on NFS and FUSE; files of macOS, Windows, ext4, vi, Emacs."""
 _INDEX_NAME = re.compile(r"[0-9]{17}")
 
 
 def offset_file_name(offset_bytes: int) -> str:
-    """Returns the name of the file whose first byte has this offset: 20 digits or more."""
+    """Returns the name of the file that begins at an offset: 20 digits or more."""
     return f"{offset_bytes:0{OFFSET_DIGITS}d}"
 
 
 def offset_from_file_name(name: str) -> int | None:
-    """Returns the offset that a name means, None when it is no such name."""
+    """Returns the offset that a file name means; None for any other name."""
     return int(name) if _OFFSET_NAME.fullmatch(name) else None
 
 
 def is_junk(name: str) -> bool:
-    """Returns whether a name is one that systems and editors leave in directories by themselves."""
+    """Returns whether systems or editors create files of this name by themselves."""
     return _JUNK_NAME.fullmatch(name) is not None
 
 
 def files_from(names: Iterable[str], offset_bytes: int) -> list[str]:
-    """Returns which names are of files that begin at an offset or behind it."""
+    """Returns the names of files that begin at or after an offset."""
     bases = [(name, offset_from_file_name(name)) for name in names]
     return [name for name, base in bases if base is not None and base >= offset_bytes]
 
 
 def queue_directory(root: Path, topic: str, queue_id: int) -> Path:
-    """Returns the directory of a queue's files; refuses names that would lead elsewhere.
+    """Returns the directory of a queue's files; rejects topics that would lead elsewhere.
 
     Errors   IllegalTopic
     """
@@ -111,12 +111,12 @@ def queue_directory(root: Path, topic: str, queue_id: int) -> Path:
 
 
 def queue_id_from_name(name: str) -> int | None:
-    """Returns the queue id that a directory name means, None when no queue has such a name."""
+    """Returns the queue id that a directory name means; None for any other name."""
     return int(name) if _QUEUE_NAME.fullmatch(name) and int(name) <= QUEUE_ID_MAX else None
 
 
 def zone_from_name(name: str) -> tzinfo:
-    """Returns the zone index files are named in; "" is the machine's.
+    """Returns the time zone for names of index files; "" is the machine's.
 
     Errors   IllegalConfig
     """
@@ -125,13 +125,13 @@ def zone_from_name(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError) as error:
-        raise IllegalConfig(field="store.time_zone", why=f"{name!r} is no time zone") from error
+        raise IllegalConfig(field="store.time_zone", why=f"{name!r} is not a time zone") from error
 
 
 def index_file_name(timestamp_ms: int, zone: tzinfo) -> str:
-    """Returns the name of an index file made at this time: local time, 17 digits.
+    """Returns the name of an index file created at a time: local time, 17 digits.
 
-    A damaged store time may be outside of the calendar's range; its nearest end replaces it.
+    A damaged store time outside of the calendar is replaced by the nearest valid time.
     """
     timestamp_ms = min(max(timestamp_ms, 0), NAMED_MS_MAX)
     moment = datetime.fromtimestamp(timestamp_ms // 1000, zone)
@@ -139,7 +139,7 @@ def index_file_name(timestamp_ms: int, zone: tzinfo) -> str:
 
 
 def is_index_file_name(name: str) -> bool:
-    """Returns whether a name is one of an index file."""
+    """Returns whether a name is that of an index file."""
     if _INDEX_NAME.fullmatch(name) is None:
         return False
     try:
@@ -150,9 +150,9 @@ def is_index_file_name(name: str) -> bool:
 
 
 def next_index_file_name(timestamp_ms: int, zone: tzinfo, previous: str) -> str:
-    """Returns a name that sorts behind the previous one, whatever the clock does.
+    """Returns a name that sorts after the previous one, even if the clock was set back.
 
-    Names are the later of the local time and the previous name plus one millisecond.
+    It is the later of the local time and the previous name plus one millisecond.
     """
     name = index_file_name(timestamp_ms, zone)
     if not previous or name > previous:

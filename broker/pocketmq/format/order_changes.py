@@ -1,13 +1,13 @@
-"""The journal of changes of FIFO queues, row after row: `pocketmq/order.journal`.
+"""The journal of changes to FIFO queues, row by row: `pocketmq/order.journal`.
 
     size    u32   bytes of the text
     crc     u32   CRC-32 of the rest
-    follows u64   which version of the table the row follows on
-    number  u32   number of the row among those of that version, 1 for the first
-    text          JSON: [name, queue id, whether it is all there is, next, settled, given out] each
+    follows u64   version of the table that the row follows
+    number  u32   number of the row after that version, 1 for the first
+    text          JSON, for each queue [name, queue id, is whole, next, settled, delivered]
 
-Spans of queue offsets are [begin, end) pairs. Rows end where one is not sound, of another version,
-or not the next one: the bytes behind it are older, or were not written completely.
+Spans of queue offsets are [begin, end) pairs. The rows end at the first that is invalid, of another
+version, or out of sequence: later bytes are older, or were not written completely.
 """
 
 import json
@@ -21,7 +21,7 @@ from pocketmq.format.order_row import OrderedDelivery, QueueOrder, order_from, r
 from pocketmq.model.message import INT32_MAX, OFFSET_MAX
 
 VERSION_MEMBER: Final = "pocketmqVersion"
-"""Member of the table, beside its queues: the version that rows follow. A real broker drops it."""
+"""Member of the table: the version that journal rows follow. RocketMQ drops it."""
 _HEAD: Final = Struct(">IIQI")
 _CHECKED: Final = Struct(">QI")
 _CHECKED_FROM: Final = 8
@@ -37,10 +37,10 @@ def version_of(table: dict[str, Any]) -> int:
 class OrderChange(NamedTuple):
     """A change of one queue.
 
-    is_whole      the change is the whole order and replaces the older one
-    next_offset   everything below is settled
-    settled       queue offsets ahead of it that were settled, rising
-    delivered     (queue offset, delivery) of messages given out or changed, rising
+    is_whole      whether the change is the whole order and replaces the older one
+    next_offset   all lower offsets are settled
+    settled       settled queue offsets after next_offset, ascending
+    delivered     (queue offset, delivery) of messages delivered or changed, ascending
     """
 
     is_whole: bool
@@ -50,7 +50,7 @@ class OrderChange(NamedTuple):
 
 
 QueueChange = tuple[str, int, OrderChange]
-"""(topic@group, queue id, the changes)."""
+"""(topic@group, queue id, change)."""
 
 
 def whole_change(order: QueueOrder) -> OrderChange:
@@ -72,7 +72,7 @@ def encode_changes(changes: Iterable[QueueChange], follows: int, number: int) ->
 
 
 def _shared(delivered: list[tuple[int, OrderedDelivery]]) -> list[list[Any]]:
-    """Returns [number, popped at, visible at, claim, spans] of messages given out alike."""
+    """Groups equal deliveries: [number, popped at, visible at, claim, spans]."""
     alike: dict[OrderedDelivery, list[int]] = {}
     for queue_offset, delivery in delivered:
         alike.setdefault(delivery, []).append(queue_offset)
@@ -80,21 +80,21 @@ def _shared(delivered: list[tuple[int, OrderedDelivery]]) -> list[list[Any]]:
 
 
 def decode_changes(content: bytes, follows: int) -> Iterator[QueueChange]:
-    """Yields the journal's rows that belong to a version of the table, oldest first."""
+    """Yields the changes that follow a version of the table, oldest first."""
     for _, text in _rows(content, follows):
         try:
             changes = [_change(row) for row in read_json(text)]
-        except (TypeError, ValueError, IndexError):  # Sound, but written by another version.
+        except (TypeError, ValueError, IndexError):  # Valid, but written by another version.
             return
         yield from changes
 
 
 def lost_rows_at(content: bytes, follows: int) -> int | None:
-    """Returns the position of an unsound row that sound rows of its version follow, else None.
+    """Returns the position of an invalid row that valid rows of its version follow, else None.
 
-    The row was damaged, or a power cut took it and kept a later one that was never acknowledged.
+    The row was damaged, or a power cut removed it and kept a later one that was never acknowledged.
     """
-    if follows >> 64:  # No row can have that number.
+    if follows >> 64:  # No row has a number that large.
         return None
     ends = [0, *(end for end, _ in _rows(content, follows))]
     at = ends[-1] + _CHECKED_FROM
@@ -107,7 +107,7 @@ def lost_rows_at(content: bytes, follows: int) -> int | None:
 
 
 def _rows(content: bytes, follows: int) -> Iterator[tuple[int, bytes]]:
-    """Yields where each row ends, and its text, up to the first that is not the next one."""
+    """Yields (end, text) of each row in sequence."""
     position, number = 0, 1
     while (row := _sound_row(content, position)) is not None:
         its_number, its_follows, text = row
@@ -119,7 +119,7 @@ def _rows(content: bytes, follows: int) -> Iterator[tuple[int, bytes]]:
 
 
 def _sound_row(content: bytes, position: int) -> tuple[int, int, bytes] | None:
-    """Returns the number, version and text of the row at a position, None where there is none."""
+    """Returns (number, version, text) of a valid row at a position, else None."""
     if position + _HEAD.size > len(content):
         return None
     size, crc, follows, number = _HEAD.unpack_from(content, position)
@@ -132,10 +132,10 @@ def _sound_row(content: bytes, position: int) -> tuple[int, int, bytes] | None:
 def _change(row: list[Any]) -> QueueChange:
     name, queue_id, is_whole, next_offset, settled, shared = row
     if not isinstance(name, str) or not is_integer(queue_id, 0, INT32_MAX):
-        raise ValueError("it names no queue")
+        raise ValueError("it does not name a queue")
     numbers = [next_offset, *(number for alike in shared for number in alike[:3])]
     if not all(is_integer(number, 0, OFFSET_MAX) for number in numbers):
-        raise ValueError("it is no order")
+        raise ValueError("a number is out of range")
     delivered = [
         (queue_offset, OrderedDelivery(*alike[:-1]))
         for alike in shared
@@ -145,9 +145,9 @@ def _change(row: list[Any]) -> QueueChange:
 
 
 class ReplayedOrder:
-    """A queue's order, and its later changes, one by one.
+    """A queue's order, to which later changes are applied.
 
-    order   where it begins
+    order   the order to begin with
     """
 
     __slots__ = ("_delivered", "_next_offset", "_settled")
@@ -158,7 +158,7 @@ class ReplayedOrder:
         self._delivered = dict(order.delivered)
 
     def change(self, change: OrderChange) -> None:
-        """Applies a change."""
+        """Applies one change."""
         if change.is_whole:
             self._next_offset = 0
             self._settled.clear()
@@ -169,6 +169,6 @@ class ReplayedOrder:
         self._delivered.update(change.delivered)
 
     def order(self) -> QueueOrder:
-        """Returns the order as it is now; messages taken back count as not given out."""
+        """Returns the current order; recalled messages count as not delivered."""
         given_out = {offset: d for offset, d in self._delivered.items() if d.number}
         return order_from(QueueOrder(self._next_offset, frozenset(self._settled), given_out), 0)

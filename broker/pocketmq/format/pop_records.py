@@ -1,15 +1,15 @@
 """Leases as RocketMQ stores them: checkpoints of delivered messages, and their acks.
 
-    checkpoint  messages of one queue are hidden until a time       TAGS ck
-    ack         one of them is settled                              TAGS ack
-    batch ack   several of one checkpoint are                       TAGS bAck
+    checkpoint  messages of one queue are invisible until a time    TAGS ck
+    ack         one of these messages is settled                    TAGS ack
+    batch ack   several messages of one checkpoint are settled      TAGS bAck
 
     {"bm":0,"bn":"b","c":"G","d":[0,1],"it":60000,"n":2,"pt":1700000000000,"q":1,
      "reviveTime":1700000060000,"ro":0,"so":10,"sp":false,"t":"T"}
     {"ao":11,"bn":"b","c":"G","pt":1700000000000,"q":1,"so":10,"t":"T"}   a batch has "aol" too
 
-A real broker sends them by its timer to the revive topic: the timer topic holds them as that
-leaves them, REAL_TOPIC and REAL_QID saved, due a second before the lease ends, acks at its end.
+RocketMQ sends them through its timer to the revive topic, so the timer topic holds them with
+REAL_TOPIC and REAL_QID set: checkpoints due a second before the lease ends, acks due at its end.
 Source: PopMessageProcessor.buildCkMsg, AckMessageProcessor, PopCheckPoint, AckMsg, BatchAckMsg.
 """
 
@@ -28,18 +28,18 @@ CHECKPOINT_TAG: Final = "ck"
 ACK_TAG: Final = "ack"
 BATCH_ACK_TAG: Final = "bAck"
 CHECKPOINT_LEAD_MS: Final = 1_000
-"""A checkpoint comes so long before its lease ends (PopAckConstants.ackTimeInterval)."""
+"""A checkpoint is due this long before its lease ends (PopAckConstants.ackTimeInterval)."""
 _FIRST: Final = "pocketmqFirst"
-"""Our own member of a lease that is no receive's own: the time in the handles of it."""
+"""PocketMQ's member of a lease that continues an earlier one: the time in its receipt handles."""
 PRECISION_MS: Final = 1_000
 CHECKPOINT_COUNT_MAX: Final = 32
-"""Messages of one checkpoint: a real broker has a bit for each in an int."""
+"""Most messages of one checkpoint: RocketMQ has a bit for each in an int."""
 _COUNT_MAX: Final = 127
-"""Offsets that one stored entry may name: a real broker counts them in a byte."""
+"""Most offsets of one stored entry: RocketMQ counts them in a byte."""
 
 
 class Batched(NamedTuple):
-    """The identity of a checkpoint: messages of one queue that one receive took."""
+    """The identity of a checkpoint: messages of one queue that one receive leased."""
 
     group: str
     topic: str
@@ -50,10 +50,10 @@ class Batched(NamedTuple):
 
 
 class PopCheckpoint(NamedTuple):
-    """Messages that are leased: their queue offsets, and for how long.
+    """Leased messages: their queue offsets, and the duration of their lease.
 
-    first_popped_ms   when the receive was that the lease goes back to; 0: this is that receive's
-                      own, and moves the group's offset
+    first_popped_ms   time of the receive whose lease this one continues; 0: this lease is a
+                      receive's first, and moves the group's offset
     """
 
     batched: Batched
@@ -64,14 +64,14 @@ class PopCheckpoint(NamedTuple):
 
 
 class Ack(NamedTuple):
-    """Queue offsets of a checkpoint that are settled."""
+    """Settled queue offsets of a checkpoint."""
 
     batched: Batched
     queue_offsets: list[int]
 
 
 class Entry(NamedTuple):
-    """A message of the journal that is to be put."""
+    """A message of the lease journal, to be put."""
 
     body: bytes
     property_block: bytes
@@ -80,13 +80,13 @@ class Entry(NamedTuple):
 
 
 def checkpoint_entry(checkpoint: PopCheckpoint, revive_topic: str) -> Entry:
-    """Returns the message of a checkpoint.
+    """Returns the journal message of a checkpoint.
 
     Cost     about 4 µs for 32 messages
     """
     batched, offsets, invisible_ms, revive_queue, first_ms = checkpoint
     group, topic, queue_id, start, popped_ms, broker = batched
-    # A real broker skips fields that it does not know.
+    # RocketMQ ignores fields that it does not know.
     first = f'"{_FIRST}":{first_ms},' if 0 < first_ms <= popped_ms else ""
     assert 0 < len(offsets) <= CHECKPOINT_COUNT_MAX
     assert offsets[0] >= start
@@ -104,7 +104,7 @@ def checkpoint_entry(checkpoint: PopCheckpoint, revive_topic: str) -> Entry:
 
 
 def ack_entry(ack: Ack, due_ms: int, revive_queue: int, revive_topic: str) -> Entry:
-    """Returns the message of an ack, whose checkpoint ends at a time; several acks are a batch."""
+    """Returns the journal message of an ack, due when its checkpoint ends; a batch for several."""
     (group, topic, queue_id, start, popped_ms, broker), offsets = ack
     assert offsets
     rest = (
@@ -125,7 +125,7 @@ def ack_entry(ack: Ack, due_ms: int, revive_queue: int, revive_topic: str) -> En
 
 
 def _block(topic: str, queue_id: int, deliver_ms: int, key: str, tag: str) -> bytes:
-    """Returns the properties of a delayed message, in the order a real broker writes them."""
+    """Returns the properties of a delayed message, in RocketMQ's order."""
     out_ms = (deliver_ms - 1) // PRECISION_MS * PRECISION_MS
     return (
         f"REAL_TOPIC\x01{topic}\x02TIMER_DELIVER_MS\x01{deliver_ms}\x02UNIQ_KEY\x01{key}\x02"
@@ -139,16 +139,16 @@ def _quoted(text: str) -> str:
 
 
 def read_entry(record: Buffer) -> tuple[PopCheckpoint | Ack, Mapping[str, str]] | None:
-    """Returns the entry that a stored record holds, and its properties.
+    """Parses a stored record; returns the entry and the record's properties.
 
-    None     the record is not one of the broker's own: a client's message may have the same tag
-    Shape    a sound record; a real broker's too
+    None     the record is not the broker's: a client's message may have the same tag
+    Shape    a valid record; RocketMQ's entries are accepted
     Cost     about 10 µs
-    Errors   BadRecord: it is the broker's own, and its body is no entry
+    Errors   BadRecord: it is the broker's, but its body is not an entry
     """
     head, body_begin, _, _, block_begin, block_end = split_record(record, 0)
     properties = decode_properties(record[block_begin:block_end])
-    # No client can set REAL_TOPIC, and none can send to a topic of this prefix.
+    # Clients can neither set REAL_TOPIC nor send to a topic of this prefix.
     if not properties.get(REAL_TOPIC, "").startswith(REVIVE_TOPIC_PREFIX):
         return None
     tag = properties.get(TAGS, "")
@@ -165,7 +165,7 @@ def read_entry(record: Buffer) -> tuple[PopCheckpoint | Ack, Mapping[str, str]] 
         OverflowError,
         RecursionError,
     ) as error:
-        raise BadRecord(f"no entry of the journal of leases: {error!r:.100}") from error
+        raise BadRecord(f"not an entry of the lease journal: {error!r:.100}") from error
     return entry, properties
 
 
@@ -173,11 +173,11 @@ def _checkpoint(said: dict[str, Any], properties: Mapping[str, str]) -> PopCheck
     batched = _batched(said)
     done = said.get("bm") or 0
     if not isinstance(done, int):
-        raise ValueError("its bits are no number")
+        raise ValueError("bm is not a number")
     diffs = said.get("d") or range(_count(said["n"], _COUNT_MAX))
     offsets = [_count(batched.start_offset + diff) for diff in _some(diffs)]
     if offsets != sorted(set(offsets)):
-        raise ValueError("its offsets do not rise")
+        raise ValueError("its offsets are not ascending")
     pending = [at for i, at in enumerate(offsets) if not done >> i & 1]
     revive_queue = _count(int(properties.get(REAL_QUEUE) or 0), INT32_MAX)
     return PopCheckpoint(
@@ -191,19 +191,19 @@ def _ack(said: dict[str, Any], tag: str) -> Ack:
 
 
 def _some(numbers: Any) -> Any:
-    """Returns numbers that one entry may name.
+    """Returns the numbers if there are at most _COUNT_MAX.
 
     Errors   ValueError, TypeError
     """
     if len(numbers) > _COUNT_MAX:
-        raise ValueError(f"it names {len(numbers)} offsets, and may name {_COUNT_MAX}")
+        raise ValueError(f"it names {len(numbers)} offsets, at most {_COUNT_MAX} are allowed")
     return numbers
 
 
 def _batched(said: dict[str, Any]) -> Batched:
     names = said["c"], said["t"], said.get("bn") or ""
     if not all(isinstance(name, str) for name in names):
-        raise ValueError("a name is no text")
+        raise ValueError("a name is not a text")
     group, topic, broker = names
     queue_id, start = _count(said["q"], INT32_MAX), _count(said["so"])
     return Batched(group, topic, queue_id, start, _count(said["pt"]), broker)
@@ -211,5 +211,5 @@ def _batched(said: dict[str, Any]) -> Batched:
 
 def _count(value: Any, upper: int = OFFSET_MAX) -> int:
     if not isinstance(value, int) or not 0 <= value <= upper:
-        raise ValueError(f"one of its numbers is none of 0 to {upper}")
+        raise ValueError(f"a number is not in 0 to {upper}")
     return value

@@ -1,11 +1,10 @@
-"""The property block of a record, written and read; no other module walks over one pair by pair.
+"""The property block of a record, encoded and parsed; no other module parses it pair by pair.
 
-Properties: name, 0x01, value, 0x02, one pair behind the other
+Properties: name, 0x01, value, 0x02 for each pair
     K E Y S 01 k 1   k 2 02 T A G S 01 T a g A 02
-There is no escaping: a name or value with one of the separators cannot be stored. The last
-separator may be missing (4.9.1 to 5.1.4 wrote none). A pair with an empty name or an empty value
-is dropped by every reader; of duplicates the last one wins. Bytes that are not UTF-8 become
-replacement characters in a text.
+There is no escaping: a name or value with a separator cannot be stored. The last separator may be
+missing (4.9.1 to 5.1.4 wrote none). Readers drop pairs with an empty name or value; of duplicate
+names the last one wins. Bytes that are not UTF-8 become replacement characters in a text.
 
     block = led_by_separator(properties)    b"\\x02KEYS\\x01k\\x02TAGS\\x01TagA\\x02"
     property_text(block, property_key("TAGS"))                                  "TagA"
@@ -23,19 +22,19 @@ PAIR_SEPARATOR: Final = "\x02"
 NAME_END: Final = b"\x01"
 PAIR_END: Final = b"\x02"
 PROPERTIES_SIZE_MAX: Final = 32_767
-"""The length field is a signed i16."""
+"""Limit of the block's length field, a signed i16."""
 _IS_COMPILED: Final = is_compiled()
 
 
 def encode_properties(properties: dict[str, str]) -> bytes:
-    """Returns the block of the pairs in the order given, with a separator behind the last one."""
+    """Returns the block of the pairs in the given order; each ends with a separator."""
     return "".join(
         [f"{name}{NAME_SEPARATOR}{value}{PAIR_SEPARATOR}" for name, value in properties.items()]
     ).encode()
 
 
 def decode_properties(block: Buffer) -> dict[str, str]:
-    """Returns the pairs of a block as texts."""
+    """Parses a block into texts."""
     properties: dict[str, str] = {}
     for pair in bytes(block).decode("utf-8", "replace").split(PAIR_SEPARATOR):
         name, _, value = pair.partition(NAME_SEPARATOR)
@@ -45,7 +44,7 @@ def decode_properties(block: Buffer) -> dict[str, str]:
 
 
 def property_pairs(block: bytes) -> list[tuple[bytes, bytes]]:
-    """Returns the pairs of a block in its order, duplicates included."""
+    """Returns the pairs of a block in their order, duplicates included."""
     found: list[tuple[bytes, bytes]] = []
     for pair in block.split(PAIR_END):
         name, _, value = pair.partition(NAME_END)
@@ -55,8 +54,8 @@ def property_pairs(block: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def find_byte(raw: bytes, wanted: i64, begin: i64, end: i64) -> i64:
-    """Returns the position of a byte in [begin, end), `end` where there is none."""
-    if not _IS_COMPILED:  # There a loop is slower than the call that it saves when compiled.
+    """Returns the position of a byte in [begin, end); `end` if it does not occur."""
+    if not _IS_COMPILED:  # The loop is faster only when compiled, where it saves a call.
         found = raw.find(wanted, begin, end)
         return end if found < 0 else found
     position = begin
@@ -72,8 +71,8 @@ def find_byte(raw: bytes, wanted: i64, begin: i64, end: i64) -> i64:
 class PropertyCursor:
     """Walks the pairs of a block in place, for compiled callers.
 
-    name_begin  …, name_end, value_end: of the pair it is at; the value begins one behind the name
-    is_whole    whether all pairs so far had a name, a value and a separator behind
+    name_begin, name_end, value_end   bounds of the current pair; its value begins after name_end
+    is_whole                          whether all pairs so far had name, value and last separator
     """
 
     __slots__ = ("_end", "_next", "_raw", "is_whole", "name_begin", "name_end", "value_end")
@@ -109,28 +108,28 @@ class PropertyCursor:
         return False
 
     def name(self) -> bytes:
-        """Returns the name of the pair it is at."""
+        """Returns the name of the current pair."""
         return self._raw[self.name_begin : self.name_end]
 
     def value(self) -> bytes:
-        """Returns the value of the pair it is at."""
+        """Returns the value of the current pair."""
         return self._raw[self.name_end + 1 : self.value_end]
 
 
 def led_by_separator(properties: bytes) -> bytes:
-    """Returns properties as they are stored in the form that `property_text` searches."""
+    """Returns a block with the leading separator that `property_text` relies on."""
     return PAIR_END + properties
 
 
 def property_key(name: str) -> bytes:
-    """Returns the bytes before the value of a property; made once, used for many records."""
+    """Returns the bytes before a property's value; made once, used for many records."""
     return PAIR_END + name.encode() + NAME_END
 
 
 def property_value(raw: bytes, key: bytes, begin: int, end: int) -> bytes | None:
-    """Returns the value of a property of the block at [begin, end), None where there is none.
+    """Returns a property's value from the block at [begin, end); None if absent.
 
-    key    as `property_key` makes it; the block may begin with the separator or without
+    key    from `property_key`; the block may begin with a separator or without
     Cost   0.25 µs and one search of the block
     """
     upper = end
@@ -142,7 +141,7 @@ def property_value(raw: bytes, key: bytes, begin: int, end: int) -> bytes | None
             value_end = end
         if value_begin < value_end:
             return raw[value_begin:value_end]
-        upper = value_begin - 1  # An empty value is none: an earlier one counts.
+        upper = value_begin - 1  # An empty value does not count: an earlier one may.
         place = raw.rfind(key, begin, upper)
     if begin >= end or raw[begin] != key[1] or not raw.startswith(key[1:], begin, end):
         return None
@@ -154,7 +153,7 @@ def property_value(raw: bytes, key: bytes, begin: int, end: int) -> bytes | None
 
 
 def property_text(block: bytes, key: bytes) -> str | None:
-    """Returns the value of a property of a block that a separator leads, None for none.
+    """Returns a property's value from a block with a leading separator; None if absent.
 
     Cost   0.3 µs and one search of the block
     """

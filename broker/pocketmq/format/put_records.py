@@ -1,11 +1,11 @@
-"""The records of one put, from requests to bytes: the parts that all kinds share.
+"""Records of one put, encoded from requests: the parts that all kinds share.
 
-    send_records      messages of a plain request ─────┐
-    end_records       half messages that are decided ──┤
-    journal_records   entries of the journal ──────────┼─► PutRecords ─► Writer.append
-    run_records       batches of messages, by columns ─┘
+    send_records      messages of a plain request ─────────┐
+    end_records       decisions about half messages ───────┤
+    journal_records   entries of the lease journal ────────┼─► PutRecords ─► Writer.append
+    run_records       batches of messages, by columns ─────┘
 
-Bytes of every kind are those that encode_records and index_entries make of the same messages.
+All kinds yield the bytes that encode_records and index_entries make from the same messages.
 """
 
 from abc import ABC, abstractmethod
@@ -22,19 +22,18 @@ from pocketmq.native.machine import BytesWriter, i32, i64, u8, write_i32_be, wri
 HEAD_SIZE: Final = RECORD_HEAD.size - 2 * IPV4_HOST_SIZE
 """Bytes of a record's head without both hosts."""
 _MAGIC: Final = MAGIC_V1 - (1 << 32)
-"""As a signed number."""
+"""V1's magic as a signed number."""
 _WORD: Final = 0xFFFF_FFFF
 _HALF: Final = 0x8000_0000
 
 
 class PutRecords(ABC):
-    """Records that one put stores next to each other.
+    """Records that one put stores contiguously.
 
-    property_crc   whether each ends in a checksum of its properties
+    property_crc   whether each ends with a property CRC
     size_sum       bytes of all records
-    written        as the dispatcher gets them, once they are encoded; one for each run of
-                   records of one queue
-    taken          the queue offset that the next message of each of their queues gets then
+    written        runs for the dispatcher, once encoded; one for each run of records of one queue
+    taken          by queue: the offset of the next message after these records
     """
 
     __slots__ = ("property_crc", "size_sum", "taken", "written")
@@ -49,16 +48,16 @@ class PutRecords(ABC):
     def encode(
         self, next_offsets: dict[QueueKey, int], place: i64, now_ms: i64, time_ms: i64
     ) -> bytes:
-        """Returns all records, the first of which goes to `place`.
+        """Returns all records; the first goes to physical offset `place`.
 
         Effects        sets `written` and `taken`
-        next_offsets   the queue offset that the next message of each queue gets
-        now_ms         when they came about; time_ms: when they are stored
+        next_offsets   by queue: the offset of its next message
+        now_ms         born time; time_ms: store time
         """
 
 
 class PlainRecords(PutRecords):
-    """Encodes records without checksums after earlier ones, which are gone then."""
+    """Encodes records without property CRCs; reuses its buffers, so a result is valid once."""
 
     __slots__ = ("_codes", "_entries", "_places", "_records", "_sizes", "_units")
 
@@ -74,8 +73,8 @@ class PlainRecords(PutRecords):
     def encode(
         self, next_offsets: dict[QueueKey, int], place: i64, now_ms: i64, time_ms: i64
     ) -> bytes:
-        """Returns all records, as `PutRecords.encode`."""
-        assert not len(self.written), "each is encoded once"
+        """Returns all records, see `PutRecords.encode`."""
+        assert not len(self.written), "encoded twice"
         self._records.truncate(0)
         self.taken = {}
         self._write_all(next_offsets, place, now_ms, time_ms)
@@ -90,7 +89,7 @@ class PlainRecords(PutRecords):
 
     # -- runs ----------------------------------------------------------------------------------
     def _begin_run(self) -> None:
-        """Begins a run: messages next to each other in one queue."""
+        """Begins a run: consecutive messages of one queue."""
         self._units.truncate(0)
         self._entries.truncate(0)
         self._places, self._sizes, self._codes = [], [], []
@@ -98,7 +97,7 @@ class PlainRecords(PutRecords):
     def _join_run(self, place: i64, size: i64, code: i64) -> None:
         """Adds the next record to the run.
 
-        code   its tags code: of a hash the low 32 bits
+        code   its tags code, of which the low 32 bits count
         """
         if code & _HALF:
             code -= _WORD + 1
@@ -111,7 +110,7 @@ class PlainRecords(PutRecords):
         self._codes.append(code)
 
     def _end_run(self, frame: TopicFrame, queue_id: i64, queue_offset: i64, time_ms: i64) -> None:
-        """Adds the run to `written`; its first message has the queue offset."""
+        """Adds the run to `written`; `queue_offset` is that of its first message."""
         run = Written(
             frame.destinations[queue_id],
             queue_offset,
@@ -150,7 +149,7 @@ def write_head(
 
 
 def write_block_size(out: BytesWriter, field_end: i64) -> None:
-    """Writes the size of a property block that was written behind a topic field."""
+    """Writes the size of the property block that follows a topic field."""
     size: i64 = len(out) - field_end
     out[field_end - 2] = u8(size >> 8)
     out[field_end - 1] = u8(size & 0xFF)
@@ -165,7 +164,7 @@ def write_block(out: BytesWriter, frame: TopicFrame, block: bytes) -> None:
 
 
 def write_entry(entries: BytesWriter, hashed: i64, place: i64, time_ms: i64) -> None:
-    """Writes an index entry; the hash is any number of which the low 32 bits count."""
+    """Writes an index entry; only the low 32 bits of the hash count."""
     hashed &= _WORD
     if hashed > _HALF:
         hashed = _WORD + 1 - hashed
@@ -177,7 +176,7 @@ def write_entry(entries: BytesWriter, hashed: i64, place: i64, time_ms: i64) -> 
 
 
 def hash_on(value: i64, text: bytes) -> i64:
-    """Returns the unsigned hash of a text behind one of this hash."""
+    """Continues an unsigned Java hash with a text."""
     place: i64 = 0
     while place < len(text):
         byte: i64 = text[place]

@@ -1,11 +1,11 @@
-"""A record of the log as a message to put again: elsewhere, with other properties.
+"""Makes a new message of a record, for another topic and with changed properties.
 
-    record ──► the same body as it is stored, flags, birth ──► a run for `store.writing.put`
-               its properties, some changed, some dropped
+    record ──► same body, flags, born time and host ──► a run for `store.writing.put`
+               properties, some changed, some dropped
 
-Parts that stay the same are not decompressed or decoded, not even invalid UTF-8. Names are in
-the order of Java's hash table of 128 slots, which is how a real broker writes every message it has
-read; where it copies them, a table of its own begins with 16. Readers heed no order.
+Unchanged parts are neither decompressed nor decoded, not even invalid UTF-8. Properties have the
+order of Java's hash table of 128 slots, as in all messages that RocketMQ reads and writes again; if
+it copies properties, the table begins with 16 slots. No reader depends on the order.
 Source: MessageDecoder.string2messageProperties, HashMap.
 """
 
@@ -41,11 +41,11 @@ _DECODED_SLOTS: Final = 128
 _NEW_SLOTS: Final = 16
 _TAGS: Final = TAGS.encode()
 _NEEDED: Final = frozenset({REAL_QUEUE, REAL_TOPIC, TIMER_OUT})
-"""Without these a message does not find out of a topic where it waits."""
+"""Properties without which a parked message could not be restored."""
 _BLOCK_SIZE_MAX: Final = PROPERTIES_SIZE_MAX - PROPERTY_CRC_SIZE
-"""A store may give each record a check sum of its own."""
+"""Largest block that leaves room for a property CRC."""
 _KEPT_NAME_MAX: Final = 64
-"""Bytes; the order of longer names is computed each time."""
+"""Longest name, in bytes, whose hash is cached."""
 
 
 def put_again(
@@ -62,15 +62,15 @@ def put_again(
 ) -> Run:
     """Returns a record as a run of one message.
 
-    record           all bytes of one sound record
+    record           all bytes of one valid record
     store_host       packed address of this broker
-    changed          properties it gets; one with an empty value goes
-    dropped          names of properties it loses
-    reconsume_times  …, born_host: None keeps the old one
-    is_copied        order properties as a broker does that copies them into a table of its own
-    Effects          of changed properties those that only name its origin are left out
-                     where the block has no room for them
-    Errors           BadRecord; PropertiesTooLarge: no room for those it needs on its way
+    changed          properties to set; an empty value removes one
+    dropped          names of properties to remove
+    reconsume_times, born_host   None keeps the record's value
+    is_copied        whether to order properties as RocketMQ does after copying them
+    Effects          if the block has no room, changed properties that only name the origin are
+                     left out
+    Errors           BadRecord; PropertiesTooLarge: no room even for those that restoring needs
     Cost             about 10 µs
     """
     head, body_begin, _, _, block_begin, block_end = split_record(record, 0)
@@ -98,7 +98,7 @@ def put_again(
 
 
 def facts_of(record: Buffer) -> tuple[int, dict[str, str], str]:
-    """Returns (how often it was retried, its properties, its offset message id) of a record.
+    """Returns a record's (reconsume times, properties, offset message id).
 
     Errors   BadRecord
     """
@@ -112,7 +112,7 @@ def _block_size(pairs: Mapping[bytes, bytes]) -> int:
 
 
 def _make_room(pairs: dict[bytes, bytes], changed: Collection[str]) -> None:
-    """Leaves out unneeded changed properties: a message that cannot go on would be stuck.
+    """Removes unneeded changed properties: a message that could not be put again would be stuck.
 
     Errors   PropertiesTooLarge
     """
@@ -125,17 +125,17 @@ def _make_room(pairs: dict[bytes, bytes], changed: Collection[str]) -> None:
 
 
 def in_decoded_order(names: Iterable[bytes]) -> list[bytes]:
-    """Returns property names in the order in which a broker writes decoded ones."""
+    """Returns property names in RocketMQ's order after decoding."""
     return _ordered(names, _DECODED_SLOTS)
 
 
 def _ordered(names: Iterable[bytes], slots: int) -> list[bytes]:
-    """Returns names by their slots; those of one slot stay as they are."""
+    """Returns names sorted by their slots; the sort is stable."""
     return sorted(names, key=lambda name: _known_spread(name) & (slots - 1))
 
 
 def _copied(pairs: Mapping[bytes, bytes]) -> list[bytes]:
-    """Returns names in the order of a new table, which got the tag first and then grew."""
+    """Returns names in the order of a new table, into which the tag was put first."""
     slots = _NEW_SLOTS
     while len(pairs) * 4 > slots * 3:
         slots *= 2
@@ -147,7 +147,7 @@ def _known_spread(name: bytes) -> int:
 
 
 def _spread(name: bytes) -> int:
-    """Returns the hash that Java's hash table places a name by."""
+    """Returns the hash that determines a name's slot in Java's hash table."""
     value = java_hash(name.decode("utf-8", "replace")) & 0xFFFFFFFF
     return value ^ value >> 16
 

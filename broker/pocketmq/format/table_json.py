@@ -1,4 +1,4 @@
-"""The JSON dialect of RocketMQ's small tables: tabs, and integer keys without quotes.
+"""The JSON dialect of RocketMQ's small tables: tabs, and unquoted integer keys.
 
     {
         "offsetTable":{
@@ -9,7 +9,7 @@
         }
     }
 
-Strict parsers refuse such keys; here they are `int` in the table and names are `str`.
+Strict parsers reject such keys; decoded tables have `int` keys for them and `str` for all others.
 Source: fastjson, pretty format with WriteNonStringKeyAsString off.
 """
 
@@ -45,7 +45,7 @@ _ROWS_OF: Final = {
 BOTH_MEMBER: Final = "pocketmqBoth"
 """In a file of consumer offsets that was written together with the other one."""
 INTEGER_MARK: Final = "\ue000"
-"""Stands before a key that is an integer while the table is text; no name holds it."""
+"""Precedes a key that is an integer while the table is text; no name contains it."""
 GROUP_DEFAULTS: Final[dict[str, Any]] = {
     "attributes": {},
     "brokerId": 0,
@@ -62,7 +62,7 @@ GROUP_DEFAULTS: Final[dict[str, Any]] = {
     "retryQueueNums": 1,
     "whichBrokerWhenConsumeSlowly": 1,
 }
-"""A row of subscriptionGroup.json as RocketMQ makes one (SubscriptionGroupConfig)."""
+"""A row of subscriptionGroup.json with RocketMQ's defaults (SubscriptionGroupConfig)."""
 _MARKED = re.compile(f"{INTEGER_MARK}-?[0-9]+")
 _MARKED_KEY = re.compile(f'"{INTEGER_MARK}(-?[0-9]+)":')
 _INTEGER_KEY = re.compile('(?<=[{,])"(0|-?[1-9][0-9]*)":')
@@ -70,25 +70,25 @@ _STRING_OR_KEY = re.compile(r'("(?:[^"\\]|\\.)*")|([{,]\s*)(-?[0-9]+)(\s*:)')
 
 
 def encode_table(table: dict[str, Any]) -> bytes:
-    """Returns the text a real broker would have written: keys that are `int` go without quotes."""
+    """Returns a table as RocketMQ writes it: `int` keys are not quoted."""
     marked = _mark_keys(table)
     text = json.dumps(marked, indent="\t", separators=(",", ":"), ensure_ascii=False)
     return _MARKED_KEY.sub(r"\1:", text).encode()
 
 
 def encode_row(row: dict[str, Any]) -> str:
-    """Returns a row of a table as the table's text contains it, from the end of its name."""
+    """Returns a row as it occurs in a table's text, without its name."""
     text = json.dumps(_mark_keys(row), indent="\t", separators=(",", ":"), ensure_ascii=False)
     return _MARKED_KEY.sub(r"\1:", text.replace("\n", "\n\t\t"))
 
 
 def encode_rows(others: dict[str, Any], member: str, rows: Mapping[str, str]) -> bytes:
-    """Returns the text of a table, as `encode_table` does, of rows that are encoded already.
+    """Returns a table like `encode_table`, from rows that are encoded already.
 
     others   the table's other members
-    member   that holds the rows
-    rows     as `encode_row` returns them, by name
-    Cost     0.5 µs a row, of which `encode_table` takes 25
+    member   name of the member with the rows
+    rows     results of `encode_row`, by name
+    Cost     0.5 µs a row; `encode_table` needs 25
     """
     quoted = json.encoder.encode_basestring
     inner = ",\n\t\t".join([f"{quoted(name)}:{row}" for name, row in rows.items()])
@@ -100,18 +100,18 @@ def encode_rows(others: dict[str, Any], member: str, rows: Mapping[str, str]) ->
 
 
 def encode_compact(table: dict[str, Any]) -> bytes:
-    """Returns the same text on one line, in a sixth of the time; for frequent writes.
+    """Returns a table on one line, in a sixth of the time of `encode_table`; for frequent writes.
 
-    Shape    integer names have no quotes either: RocketMQ takes both for the same
+    Shape    keys that look like integers are unquoted too: RocketMQ treats both alike
     """
     text = json.dumps(table, separators=(",", ":"), ensure_ascii=False)
     return _INTEGER_KEY.sub(r"\1:", text).encode()
 
 
 def decode_table(content: bytes) -> dict[str, Any]:
-    """Returns the table of a text; keys without quotes come as `int`, all others as `str`.
+    """Parses a table; unquoted keys become `int`, all others `str`.
 
-    Errors   ValueError when the text is no JSON object
+    Errors   ValueError: the text is not a JSON object
     """
     text = _STRING_OR_KEY.sub(_mark_key, content.decode("utf-8"))
     table = read_json(text, _unmark_keys)
@@ -121,24 +121,24 @@ def decode_table(content: bytes) -> dict[str, Any]:
 
 
 def decode_members(content: bytes) -> dict[str, Any]:
-    """Returns the table of a text with all its members' names as text; see `decode_table`."""
+    """Parses a table, see `decode_table`; the names of its members become `str`."""
     return {str(name): value for name, value in decode_table(content).items()}
 
 
 def decode_rows(content: bytes, member: str) -> dict[str, Any]:
-    """Returns the table of a text that has rows under a member, or no such member.
+    """Parses a table whose rows are in one member, which may be missing.
 
-    Errors   ValueError when the text is no JSON object, or the member no object of objects
+    Errors   ValueError: the text is not a JSON object, or the member not an object of objects
     """
     table = decode_members(content)
     rows = table.get(member, {})
     if not isinstance(rows, dict) or not all(isinstance(row, dict) for row in rows.values()):
-        raise ValueError(f"{member} is no table of rows")
+        raise ValueError(f"{member} is not a table of rows")
     if member in table:
         table[member] = {str(name): row for name, row in rows.items()}
     version = table.get("dataVersion")
     if not isinstance(version, dict) or not all(map(_is_count, version.values())):
-        table.pop("dataVersion", None)  # Counting begins again.
+        table.pop("dataVersion", None)  # The version restarts from its beginning.
     return table
 
 
@@ -167,7 +167,7 @@ def read_number(value: Any, upper: int) -> int:
 
 
 def read_texts(value: Any) -> dict[str, str]:
-    """Returns the pairs of texts of a member, without anything else."""
+    """Returns the pairs of texts in a member; ignores all others."""
     pairs = value.items() if isinstance(value, dict) else ()
     return {k: v for k, v in pairs if isinstance(k, str) and isinstance(v, str)}
 
@@ -175,7 +175,7 @@ def read_texts(value: Any) -> dict[str, str]:
 def topic_row(
     topic: str, queue_count: int, permission: int, attributes: dict[str, str]
 ) -> dict[str, Any]:
-    """Returns a topic as topics.json has it (TopicConfig)."""
+    """Returns a topic as a row of topics.json (TopicConfig)."""
     return {
         "attributes": attributes,
         "order": False,
@@ -233,9 +233,9 @@ def _written_ms(table: dict[str, Any]) -> int:
 
 
 def offset_rows(table: dict[str, Any]) -> list[tuple[str, str, int, int]]:
-    """Returns (group, topic, queue id, offset) of a consumerOffset.json, by name.
+    """Parses the table of a consumerOffset.json to (group, topic, queue id, offset), sorted.
 
-    Queue ids may be quoted: RocketMQ reads both. Invalid ids and offsets are left out.
+    Queue ids may be quoted: RocketMQ accepts both. Invalid ids and offsets are ignored.
     """
     rows = []
     for name, queues in table_of(table.get(OFFSETS_MEMBER)).items():
@@ -245,7 +245,7 @@ def offset_rows(table: dict[str, Any]) -> list[tuple[str, str, int, int]]:
 
 
 def queue_offsets(queues: Any) -> dict[int, int]:
-    """Returns the offsets of a row by queue; leaves out invalid queue ids and offsets."""
+    """Returns the offsets of a row by queue id; ignores invalid queue ids and offsets."""
     return {
         queue_id: at
         for text, at in table_of(queues).items()

@@ -1,13 +1,13 @@
 """Finds log records of deleted topics (format/deleted_topics.py), and queues without records.
 
-    config/topics.json, consumequeue/   existing topics; without a table they are unknown
-    unit 0 of each queue                place of its first message
-    pocketmq/left_over.json             findings of a backup, as its copy has no queues
+    config/topics.json, consumequeue/   existing topics; without the table they are unknown
+    unit 0 of each queue                offset of its first message
+    pocketmq/left_over.json             findings of a backup, whose copy has no queues
 
-A unit counts only if it refers to the queue's first record. A lost directory does not mean a
-deleted queue while its topic has a row. If a queue begins above its unit 0, the first unit that
-still refers into the log shows how far its record's offset is above it. For a queue with a lost
-directory, the table of queue ends has both.
+A unit counts only if it leads to the queue's first record. A missing directory does not mean a
+deleted queue while its topic has a row. If a queue begins above its unit 0, the first unit with a
+remaining record shows how far that record's offset is above the unit number. For a queue whose
+directory is lost, the table of queue ends has both numbers.
 """
 
 from collections.abc import Iterable
@@ -53,10 +53,10 @@ def find_left_over(
 ) -> LeftOver:
     """Returns the left-over records of a store.
 
-    upto     physical offset below which queues and topics are durable: records behind it may be
-             of a topic whose row a crash took
+    upto     physical offset below which queues and topics are durable: a crash may have removed
+             the row of a topic with later records
     known    further existing topics
-    Cost     a look into each queue
+    Cost     a few reads of each queue
     """
     earlier = kept_left_over(disk, directory)
     topics, places = known_topics(disk, directory), dict(earlier.places)
@@ -83,7 +83,7 @@ def find_left_over(
 
 
 def left_over_now(disk: Disk, directory: Path, log_file_bytes: int) -> LeftOver:
-    """Returns the same for a tool: after a crash, or beside a broker, as far as its checkpoint."""
+    """Returns left-over records for a tool: up to the checkpoint after a crash, else all."""
     upto = OFFSET_MAX
     if disk.exists(directory / ABORT_FILE):
         upto = _checkpoint(disk, directory).logics_physical_offset
@@ -96,7 +96,7 @@ def _checkpoint(disk: Disk, directory: Path) -> CheckpointValues:
 
 
 def kept_left_over(disk: Disk, directory: Path) -> LeftOver:
-    """Returns the saved rows of a store, none where the file cannot be read."""
+    """Returns the saved findings of a store; nothing if the file is missing or invalid."""
     path = directory / OWN_DIRECTORY / LEFT_OVER_FILE
     with suppress(FileNotFoundError, ValueError):
         return left_over_of(disk.read_file(path).decode())
@@ -104,9 +104,9 @@ def kept_left_over(disk: Disk, directory: Path) -> LeftOver:
 
 
 def known_topics(disk: Disk, directory: Path) -> frozenset[str] | None:
-    """Returns the topics with a row or a queue, None if no table of topics is readable.
+    """Returns the topics with a row or a queue; None if no topic table can be parsed.
 
-    A real broker that deletes a topic may leave its directory behind, with nothing in it.
+    RocketMQ may leave an empty directory behind when it deletes a topic.
     """
     rows = read_topics(disk, directory)
     if rows is None:
@@ -123,9 +123,9 @@ def _has_file(disk: Disk, topic: Path) -> bool:
 
 
 def _first_place(disk: Disk, directory: Path, key: QueueKey, log_file_bytes: int) -> int | None:
-    """Returns the physical offset of the message of queue offset 0, 0 where its unit names none.
+    """Returns the physical offset of the message of queue offset 0; 0 if its unit names none.
 
-    Returns  None for a queue without a unit
+    Returns  None for a queue without units
     """
     queue, unit = queue_directory(directory / CONSUME_QUEUE_DIRECTORY, *key), b""
     with suppress(OSError):
@@ -142,13 +142,13 @@ def _first_place(disk: Disk, directory: Path, key: QueueKey, log_file_bytes: int
 def _start(
     disk: Disk, directory: Path, key: QueueKey, log_begin: int, log_file_bytes: int
 ) -> tuple[int, int] | None:
-    """Returns the physical offset of a queue's first remaining message, and its unit's number.
+    """Returns the physical offset and unit number of a queue's first remaining message.
 
-    Returns  None where its record has that number, or the unit of the record's number leads to it
+    Returns  None if its record has that queue offset, or if that offset's unit leads to the record
     Cost     some 15 units read of each queue, and a record
     """
     queue = queue_directory(directory / CONSUME_QUEUE_DIRECTORY, *key)
-    with suppress(OSError):  # Damaged otherwise, or a broker removes it meanwhile.
+    with suppress(OSError):  # Damaged, or removed by a running broker.
         number, unit = first_unit(disk, queue, log_begin)
         wanted = offset_of(disk, directory, key, unit, log_file_bytes) if unit else None
         if wanted is not None and is_numbered_otherwise(number, wanted):

@@ -1,14 +1,14 @@
-"""Buffers units of a queue in memory, so that one write stores many of them.
+"""Buffers consume units in memory, so that one write stores many of them.
 
     dispatched ──take──► buffer of the queue ──write_out──► its file ──sync──► durable
                          └─ UNITS_BYTES_MAX
 
-With ten thousand queues, each gets a message now and then. A write for each would cost more than
-the rest of dispatch. Buffered units are read from here, and are lost in a crash; views are then
-built again from the checkpoint on, which covers only units in files.
+With ten thousand queues, each gets a message only now and then. A write for each unit would cost
+more than the rest of dispatch. Readers read buffered units from here. A crash loses them; views are
+then rebuilt from the checkpoint on, which covers only units in files.
 
-A buffer takes a unit if it follows the last one and there is room. Room is never more than the
-file's allocated blocks, so the later write cannot fail. All other units are left to the queue.
+A buffer accepts a unit if it follows the last one and there is room. Room never exceeds the file's
+allocated blocks, so the later write cannot fail. The caller writes all other units.
 """
 
 from collections.abc import Sequence
@@ -25,9 +25,9 @@ from pocketmq.model.message import (
 from pocketmq.native.machine import BytesWriter, i64
 
 UNITS_BYTES_MAX: Final = 4096
-"""Of one queue that wait."""
+"""Most buffered bytes of one queue."""
 ALL_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Of all queues together; beyond that those that have waited for longest are written."""
+"""Most buffered bytes of all queues; beyond it the longest buffered units are written."""
 _MASK: Final = FLAG_TRANSACTION_MASK
 
 
@@ -35,7 +35,7 @@ _MASK: Final = FLAG_TRANSACTION_MASK
 class UnitBuffers:
     """The buffers of all queues, and the order in which they began to fill.
 
-    size_bytes   of waiting units of all queues
+    size_bytes   buffered bytes of all queues
     """
 
     __slots__ = ("_filled", "by_queue", "size_bytes")
@@ -46,10 +46,10 @@ class UnitBuffers:
         self.size_bytes: i64 = 0
 
     def take(self, written: Sequence[Written], dirty: set[QueueKey]) -> list[Written]:
-        """Keeps units that their buffers have room for; returns the other runs, in the same order.
+        """Buffers units that fit; returns the other runs in their order.
 
-        dirty    gets the queues whose buffers begin to fill
-        Effects  of a queue with a run that is returned no later run is kept
+        dirty    set to which queues are added when their buffers begin to fill
+        Effects  once a run of a queue is returned, no later run of that queue is buffered
         Cost     about 0.3 µs a run compiled
         """
         left: list[Written] = []
@@ -70,7 +70,7 @@ class UnitBuffers:
         return left
 
     def longest(self) -> QueueKey | None:
-        """Returns the queue that began to fill first, None where too little waits to be written."""
+        """Returns the queue that began to fill first; None below ALL_BYTES_MAX."""
         if self.size_bytes <= ALL_BYTES_MAX:
             return None
         assert self._filled
@@ -79,7 +79,7 @@ class UnitBuffers:
         return key
 
     def discard(self, key: QueueKey) -> None:
-        """Drops a removed queue, and its waiting units."""
+        """Drops a removed queue and its buffered units."""
         self._filled.pop(key, None)
         buffer = self.by_queue.pop(key, None)
         if buffer is not None:
@@ -88,12 +88,12 @@ class UnitBuffers:
 
 @final
 class UnitBuffer:
-    """Units that are not yet in the file of one queue.
+    """Units of one queue that are not yet in its file.
 
-    units        behind the last unit in the file
+    units        units after the last one in the file
     next_offset  queue offset of the next message, while there is room
-    record_end   physical offset behind the last record that has a unit, in the file or here
-    room         bytes of units it may take, 0: whatever comes is left to the queue
+    record_end   end of the last record with a unit, in the file or here
+    room         bytes of units that still fit; 0: all units go to the file
     """
 
     __slots__ = ("_all", "next_offset", "record_end", "room", "units")
@@ -107,13 +107,13 @@ class UnitBuffer:
 
     @property
     def size_bytes(self) -> int:
-        """How much waits."""
+        """Bytes of buffered units."""
         return len(self.units)
 
     def open(self, next_offset: int, room: int) -> None:
-        """Begins at this unit; nothing waits yet.
+        """Starts buffering at a queue offset; the buffer must be empty.
 
-        room   bytes of blocks behind the last unit in the file
+        room   allocated bytes after the last unit in the file
         """
         assert not len(self.units)
         assert room >= 0
@@ -121,7 +121,7 @@ class UnitBuffer:
         self.room = min(room, UNITS_BYTES_MAX)
 
     def append(self, run: Written) -> bool:
-        """Keeps the units of a run that follows; else takes no more until `open`, returns False."""
+        """Buffers the units of a run if it follows; else closes the buffer and returns False."""
         places = run.physical_offsets
         count: i64 = len(places)
         units = run.units or units_of(run)
@@ -139,7 +139,7 @@ class UnitBuffer:
         return True
 
     def clear(self) -> None:
-        """Holds nothing, as it was written or is of no use, and takes nothing until `open`."""
+        """Empties the buffer, whose units were written or dropped; it is closed until `open`."""
         self._all.size_bytes -= len(self.units)
         assert self._all.size_bytes >= 0
         if len(self.units):

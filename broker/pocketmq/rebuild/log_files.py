@@ -120,7 +120,7 @@ def find_log_files(store: Path, file_size_bytes: int | None = None) -> list[LogF
         path = directory / name
         base = offset_from_file_name(name)
         if base is None:
-            raise StrayFile(path=str(path), why="a file of another name stands here")
+            raise StrayFile(path=str(path), why="its name is not an offset of 20 digits")
         size = path.stat().st_size
         if size == 0 and name == names[-1]:
             continue
@@ -161,7 +161,7 @@ def find_readable_files(store: Path, file_size_bytes: int) -> ReadableLog:
     for path in paths:
         base = offset_from_file_name(path.name)
         if base is None:
-            raise StrayFile(path=str(path), why="a file of another name stands here")
+            raise StrayFile(path=str(path), why="its name is not an offset of 20 digits")
         found = path.stat().st_size
         if found > file_size_bytes or file_size_bytes not in sizes:
             raise WrongFileSize(

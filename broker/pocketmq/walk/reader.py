@@ -1,9 +1,9 @@
 """Reads one file of a log in chunks of whole records, into one reused buffer.
 
-    FRONT | records … records | part of the next | BEHIND
+    FRONT | records … records | part of the next | BEHIND          (the reused buffer)
 
-A chunk begins where the chain of the one before ended; nothing is guessed. `RecordScan` judges the
-bytes at the end of a file's chain.
+A chunk begins where the chain of the previous one ended. `RecordScan` examines the bytes at the end
+of a file's chain.
 """
 
 from collections.abc import Generator, Iterator
@@ -24,9 +24,9 @@ from pocketmq.model.finding import ScanEnd
 from pocketmq.walk.source import LogSource
 
 CHUNK_SIZE: Final = 8 * 1024 * 1024
-"""Bytes read at once: smaller costs calls, larger leaves the processor's caches."""
+"""Bytes per read: smaller reads cost more calls, larger ones exceed the processor's caches."""
 _SPREAD: Final = 0x9E3779B1
-"""Spreads places over 32 bits."""
+"""Multiplier that spreads offsets over 32 bits."""
 
 
 class Stop(NamedTuple):
@@ -38,16 +38,16 @@ class Stop(NamedTuple):
 
     @property
     def is_orderly(self) -> bool:
-        """Whether nothing is missing: the file is full, or the end asked for is reached."""
+        """Whether nothing is missing: the file is full, or the requested end was reached."""
         return self.kind in (ScanEnd.FILE_FULL, ScanEnd.UPTO)
 
 
 NO_FILE: Final = Stop(ScanEnd.FILE_FULL, 0)
-"""The end of a file before the first one."""
+"""Stop before the first file."""
 
 
 class Chunk(NamedTuple):
-    """Sound records in the reader's buffer, at least one, valid until the next chunk.
+    """Valid records in the reader's buffer, at least one; overwritten by the next chunk.
 
     shift   physical offset of the buffer's position 0
     """
@@ -58,16 +58,16 @@ class Chunk(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Physical offset behind the last record."""
+        """Physical offset after the last record."""
         return int(self.heads.physical_offset[-1] + self.heads.size[-1])
 
 
 class LogReader:
     """Reads chunk by chunk; `stop` describes its end afterwards.
 
-    check_crc      records whose CRCs do not hold are damage
-    property_crc   the writer appends a property CRC: properties that end in zeros are damage
-    crc_share      share of the chunks whose CRCs are compared: 1 is all, 0.1 every tenth by place
+    check_crc      treats records with a wrong CRC as damage
+    property_crc   whether the writer appends property CRCs: properties ending in zeros are damage
+    crc_share      share of chunks whose CRCs are checked, chosen by offset; 1: all
     """
 
     __slots__ = (
@@ -84,7 +84,7 @@ class LogReader:
         self._chunk_size = chunk_size
         self._buffer = bytearray()
         self._doubted = -1
-        """Position of a record whose CRC did not hold: it is checked even outside the sample."""
+        """Offset of a record with a wrong CRC: its chunk is checked even outside the sample."""
         self.stop = Stop(ScanEnd.END_OF_DATA, 0)
 
     def chunks(self, source: LogSource, begin: int, upto: int) -> Iterator[Chunk]:
@@ -95,13 +95,13 @@ class LogReader:
         self._make_room(min(self._chunk_size, source.end - begin))
         end = yield from self._chain(source, begin, upto)
         while (stop := self._judge(source, end, upto)) is None:
-            before = end  # The record was still being written when its chunk was read.
+            before = end  # The record was still being written when the chunk was read.
             end = yield from self._chain(source, before, upto)
-            assert end > before, f"{source.path} at {end}: no record by column, but one alone"
+            assert end > before, f"{source.path} at {end}: valid only in the second check"
         self.stop = stop
 
     def _chain(self, source: LogSource, at: int, upto: int) -> Generator[Chunk, None, int]:
-        """Yields chunks while records follow each other; returns where they end."""
+        """Yields chunks of contiguous records; returns the offset where they end."""
         while at < min(upto, source.end - BLANK_SIZE):
             room = memoryview(self._buffer)[FRONT : len(self._buffer) - BEHIND]
             got = source.read_into(at - source.base, room)
@@ -120,7 +120,7 @@ class LogReader:
             self._buffer = bytearray(FRONT + size + BEHIND)
 
     def _heads(self, end: int, at: int, upto: int) -> Heads:
-        """Returns the sound records at the front of the buffer that start below `upto`."""
+        """Returns the valid records at the front of the buffer that start below `upto`."""
         positions = starts(self._buffer, FRONT, end)
         if len(positions) and positions[-1] >= FRONT + upto - at:
             positions = positions[positions < FRONT + upto - at]
@@ -136,15 +136,15 @@ class LogReader:
         return heads
 
     def _is_in_sample(self, at: int) -> bool:
-        """Returns whether the CRCs of the chunk at a place are compared: the same in every run."""
+        """Returns whether the CRCs of a chunk are checked; depends only on its offset."""
         if self._crc_share >= 1 or at == self._doubted:
             return True
         return at * _SPREAD % 2**32 < self._crc_share * 2**32
 
     def _is_cut(self, source: LogSource, at: int) -> bool:
-        """Returns whether a record is longer than the buffer, which then grows to hold it.
+        """Returns whether a record exceeds the buffer, which is then enlarged.
 
-        Only a record whose lengths agree counts: a damaged size must not take memory.
+        The record's lengths must agree first: a damaged size must not allocate memory.
         """
         size, _ = SIZE_AND_MAGIC.unpack_from(self._buffer, FRONT)
         if not len(self._buffer) - FRONT - BEHIND < size <= source.end - at:
@@ -158,7 +158,7 @@ class LogReader:
         return found > 0
 
     def _judge(self, source: LogSource, at: int, upto: int) -> Stop | None:
-        """Returns why the records end at an offset, None where one starts that is sound alone."""
+        """Returns why records end at an offset; None if a valid record starts there after all."""
         if at >= upto:
             return Stop(ScanEnd.UPTO, at)
         if at + BLANK_SIZE > source.end:
