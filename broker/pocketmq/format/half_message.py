@@ -75,6 +75,7 @@ class Half(NamedTuple):
     pairs: dict[bytes, bytes]
 
     def text(self, name: str) -> str:
+        """Returns a property as text, "" if absent."""
         return self.pairs.get(name.encode(), b"").decode("utf-8", "replace")
 
 
