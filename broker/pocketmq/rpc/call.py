@@ -2,9 +2,9 @@
 
 A handler gets a request message and a `Call`. A cancelled call raises `CancelledError` in it.
 
-Every call has a request id: the client's `x-request-id`, or one made here. It is returned with an
-error, and is in each log line of the call (`current_request_id`). It is read only on demand:
-reading a call's metadata costs grpcio 4 µs.
+Every call has a request id: the client's `x-request-id`, or a generated one. Errors and the call's
+log lines contain it (`current_request_id`). It is read only on demand: reading a call's metadata
+costs grpcio 4 µs.
 """
 
 from collections.abc import Callable
@@ -19,11 +19,11 @@ from pocketmq.format.addresses import host_from_text
 from pocketmq.model.access import Need
 
 NO_HOST: Final = host_from_text("127.0.0.1:0")
-"""Host of a peer without an address, as on a Unix socket."""
+"""Host recorded for a peer without an address, such as a Unix socket."""
 
 REQUEST_ID_KEY: Final = "x-request-id"
 REQUEST_ID_LENGTH_MAX: Final = 128
-"""A longer id, or one with other characters than printable ASCII, is replaced by one of ours."""
+"""Longest id accepted; a longer one, or one that is not printable ASCII, is replaced."""
 
 _request: ContextVar["_Request | None"] = ContextVar("request", default=None)
 _process_prefix: Final = token_hex(4)
@@ -31,11 +31,11 @@ _numbers: Final = count(1)
 
 
 May = Callable[[Need], bool]
-"""Returns whether a need is met."""
+"""Returns whether the caller has a needed permission."""
 
 
 def anything(need: Need, /) -> bool:
-    """Meets every need: used without authentication."""
+    """Permits everything: used without authentication."""
     return True
 
 
@@ -43,41 +43,42 @@ class Call(Protocol):
     """One call in progress.
 
     user   access key of its signer, once verified; "" without authentication
-    may    returns whether its user has a permission now, even long after the call began. It is for
-           things that a request does not name. Without authentication it returns True
+    may    returns whether its user has a permission now, even long after the call began. It serves
+           for topics and groups that the request leads to without naming them. Without
+           authentication it returns True
     """
 
     user: str
     may: May
 
     def metadata(self, name: str, /) -> str | None:
-        """Returns a metadata value, None when the client sent none; of several the first."""
+        """Returns the first metadata value of a name, None if the client sent none."""
 
     def identify(self, user: str, /, *, is_admin: bool) -> None:
         """Sets the verified user of the call.
 
-        Errors   ShareTaken, TooManyRequests: the user has as many calls under way as it may
+        Errors   ShareTaken, TooManyRequests: the user's limit of calls in progress is reached
         """
 
     def time_left_ms(self) -> int | None:
-        """Returns the rest of the client's deadline, None when it has none."""
+        """Returns the time until the client's deadline, None without one."""
 
     def room(self, wanted: int, /) -> int:
-        """Returns how many bytes an answer may have now: possibly far fewer than wanted, never 0.
+        """Reserves bytes for an answer; returns how many: possibly far fewer than wanted, never 0.
 
-        So much is set aside until this is asked again, or the call ends.
+        The reservation lasts until the next one of this call, or until the call ends.
         """
 
     def check_room(self, size: int, /) -> None:
-        """Checks that an answer of so many bytes may be made, and kept until its client reads it.
+        """Checks that an answer of `size` bytes may be buffered until its client reads it.
 
         Errors   TooManyRequests
         """
 
     def if_lost(self, undo: Callable[[], None], /) -> None:
-        """Registers a function to call, once, when the answer is known not to have left.
+        """Registers a function to call, once, if the answer is known not to have been sent.
 
-        An answer that left may still be lost: no client confirms what it received.
+        An answer that was sent may still be lost: no client confirms what it received.
         """
 
     @property
@@ -86,25 +87,22 @@ class Call(Protocol):
 
     @property
     def peer_host(self) -> bytes:
-        """The client's address, packed as records keep it."""
+        """The client's address, packed as in records."""
 
 
 def turn_user(call: Call) -> str:
-    """Returns the name under which a call's heavy work waits for its turn.
-
-    That is its user; without authentication, its address.
-    """
+    """Returns the name under which a call's heavy work is scheduled: its user, else its address."""
     return call.user or call.peer.rpartition(":")[0]
 
 
 def reading_user(call: Call, *, is_heavy: bool) -> str:
-    """Returns the name a read goes by: that of its turns where it is heavy, else its user's."""
+    """Returns the name a read is scheduled under: `turn_user` if it is heavy, else its user."""
     return turn_user(call) if is_heavy else call.user
 
 
 @lru_cache(maxsize=4096)
 def host_from_peer(peer: str) -> bytes:
-    """Returns the packed address of a peer text, `NO_HOST` when it holds none."""
+    """Returns the packed address of a peer text, `NO_HOST` if it contains none."""
     scheme, _, address = peer.partition(":")
     if scheme not in ("ipv4", "ipv6"):
         return NO_HOST
@@ -115,7 +113,7 @@ def host_from_peer(peer: str) -> bytes:
 
 
 class _Request:
-    """A call, and its request id once it was read."""
+    """A call's metadata, and its request id once it has been read."""
 
     __slots__ = ("_id", "_metadata")
 
@@ -129,7 +127,7 @@ class _Request:
             given = self._metadata(REQUEST_ID_KEY)
             is_given = given is not None and _is_id(given)
             self._id = given if is_given and given else f"{_process_prefix}-{next(_numbers):x}"
-        assert _is_id(self._id), "a request id can stand in a log line and a header"
+        assert _is_id(self._id), "request id unfit for a log line or a header"
         return self._id
 
 
@@ -150,7 +148,7 @@ def end_request() -> None:
 
 
 def current_request_id() -> str:
-    """Returns the id of the call under way in this context, "" outside of calls."""
+    """Returns the request id of this context's call, "" outside of calls."""
     request = _request.get()
     return "" if request is None else request.id
 

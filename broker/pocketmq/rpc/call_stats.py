@@ -1,12 +1,12 @@
-"""Metrics of calls, by method: their latency and their result.
+"""Metrics of calls by method: latency and result.
 
     rocketmq_rpc_latency_milliseconds{request_code="pull_message", response_code="success", …}
 
 Request codes are RocketMQ's names of methods. Response codes are those of the v2 protocol
 (model/errors Code), and "success". A call of the poll class that had to wait counts as a long poll.
 Series of successful calls exist from the start, others from the first such call on.
-Cost: a call answered at once adds one to a number. Calls of one read enter the histograms together,
-each with the time of all of them, as none is sent before the others.
+Cost: a call answered at once increments a counter. Calls that arrived in one socket read enter the
+histograms together, each with the time of all, as their answers are sent together.
 Source: RemotingMetricsManager, RequestCode.
 """
 
@@ -37,7 +37,7 @@ CREATIONS: Final[Mapping[str, str]] = {
     "pocketmq.v1.Admin/CreateTopic": "rocketmq_topic_create_execution_time_milliseconds",
     "pocketmq.v1.Admin/CreateGroup": "rocketmq_consumer_group_create_execution_time_milliseconds",
 }
-"""Methods that make something, by their full name, and how long that takes."""
+"""Full names of methods that create topics or groups -> the metric of their duration."""
 PROCESSORS: Final[Mapping[str, CallClass]] = {
     "send": CallClass.SEND,
     "pull": CallClass.POLL,
@@ -46,20 +46,20 @@ PROCESSORS: Final[Mapping[str, CallClass]] = {
     "admin": CallClass.ADMIN,
     "client_manager": CallClass.SESSION,
 }
-"""RocketMQ's thread pools, and the class of calls that does their work here."""
+"""RocketMQ's thread pools -> the class of calls that does their work here."""
 DAMAGED_FILES: Final = ("commitlog", "consumequeue", "index")
 DAMAGES_KEPT_MAX: Final = 10_000
-"""Places of damage that are remembered, so that each is counted and logged once."""
+"""Most file positions of damage remembered, so that each damage is counted and logged once."""
 
 
 def request_code(method: Method) -> str:
-    """Returns RocketMQ's word for a method, or the method's name in such a form."""
+    """Returns RocketMQ's request code of a method, else the method's name in snake case."""
     letters = (f"_{letter.lower()}" if letter.isupper() else letter for letter in method.name)
     return method.request_code or "".join(letters).lstrip("_")
 
 
 class MethodStats:
-    """How the calls of one method ended; seconds are from the request's bytes to the answer's."""
+    """Results of one method's calls; seconds run from receiving the request to its answer."""
 
     __slots__ = (
         "_code", "_create", "_latency", "_poll", "_rejected", "answered", "success", "under_way",
@@ -75,12 +75,12 @@ class MethodStats:
         self._rejected = rejected
         self.under_way = 0
         self.answered = 0
-        """Calls that were answered at once and are not in the histograms yet."""
+        """Calls that were answered at once and are not in the histogram yet."""
         self._poll = "true" if method.call_class is CallClass.POLL else "false"
         self.success = self._series(SUCCESS, "false", SUCCESS)
-        """Milliseconds of calls that were answered at once."""
+        """Duration in ms of calls that were answered at once."""
         self.waited = self._series(SUCCESS, self._poll, SUCCESS)
-        """Milliseconds of calls whose answer had to be waited for."""
+        """Duration in ms of calls that had to wait for their answers."""
 
     def _series(self, response_code: str, is_long_polling: str, result: str) -> Histogram:
         return self._latency.at((GRPC, self._code, response_code, is_long_polling, result))
@@ -95,19 +95,22 @@ class MethodStats:
         assert self.under_way >= 0, "more calls ended than began"
 
     def fold(self, seconds: float) -> None:
-        """Counts the calls answered at once since this was last done; each took so long."""
+        """Moves the calls answered at once since the last fold into the histogram.
+
+        seconds   duration of each call
+        """
         count, self.answered = self.answered, 0
-        assert count > 0, "somebody was answered"
+        assert count > 0, "no answered calls to fold"
         self.success.observe_many(seconds * 1000, count)
         self.count_created(seconds, count)
 
     def count_waited(self, seconds: float, count: int = 1) -> None:
-        """Counts calls whose answers had to be waited for; each took so long."""
+        """Counts calls that had to wait for their answers, each with a duration of `seconds`."""
         self.waited.observe_many(seconds * 1000, count)
         self.count_created(seconds, count)
 
     def count_created(self, seconds: float, count: int = 1) -> None:
-        """Counts topics or groups that were made, where the method makes some."""
+        """Counts created topics or groups, if the method creates some."""
         if self._create is not None:
             self._create.at((SUCCESS, "false")).observe_many(seconds * 1000, count)
 
@@ -119,7 +122,7 @@ class MethodStats:
             self._create.at(("failure", "false")).observe(seconds * 1000)
 
     def count_cancelled(self, seconds: float) -> None:
-        """Counts a call whose client went away."""
+        """Counts a call that its client cancelled, or whose client disconnected."""
         self._series(NO_CODE, self._poll, CANCELLED).observe(seconds * 1000)
 
 
@@ -178,7 +181,7 @@ class CallStats:
         """Returns the counts of a method, "pocketmq.v1.Broker/SendMessage"."""
         before = self._methods.get(path)
         under_way = 0 if before is None else before.under_way
-        assert not under_way, "a method is counted in one place"
+        assert not under_way, "a method with calls in progress is registered again"
         creations = self._creations.get(path)
         made = self._methods[path] = MethodStats(method, self._latency, creations, self._rejected)
         return made
@@ -186,7 +189,7 @@ class CallStats:
     def count_damage(self, error: Corruption) -> bool:
         """Counts a damaged record, by the kind of its file.
 
-        Returns  whether this damage is met for the first time, as far as remembered
+        Returns  whether the damage is new, among the last DAMAGES_KEPT_MAX
         """
         place = (error.path, error.file_position)
         if place in self._damages:
@@ -194,7 +197,7 @@ class CallStats:
         if len(self._damages) >= DAMAGES_KEPT_MAX:
             self._damages.clear()
         self._damages.add(place)
-        assert len(self._damages) <= DAMAGES_KEPT_MAX, "memory of damage is bounded"
+        assert len(self._damages) <= DAMAGES_KEPT_MAX, "too many damages remembered"
         found = (file for file in DAMAGED_FILES if f"/{file}/" in error.path)
         self.damage.add((next(found, "other"),))
         return True

@@ -1,9 +1,9 @@
 """Implicit creation of topics and groups, and its quota per user.
 
 A topic is created by the first message for it or the first query of its route, a group by its first
-consumer. A call creates it if its user may `pub` to the topic, `sub` for the group or `create` it;
-for any other user a missing name is not found. Admins create as many as the store takes, other
-users a limited number an hour.
+consumer. A call creates it if its user has `pub` on the topic, `sub` on the group, or `create` on
+either; other users get a not-found error. Admins may create as many as the store allows, other
+users a limited number per hour.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,23 +16,23 @@ from pocketmq.rpc.permissions import Asked
 
 HOUR_MS: Final = 3_600_000
 USERS_MAX: Final = 4_096
-"""Users whose creations are counted; of more, those that began to be longest ago are forgotten."""
+"""Most users whose creations are counted; the user with the oldest hour is evicted first."""
 MAKERS: Final = {
     ResourceKind.TOPIC: (Action.PUB, Action.CREATE),
     ResourceKind.GROUP: (Action.SUB, Action.CREATE),
 }
-"""The permission by which a call creates a missing thing of a kind."""
+"""Actions, any of which lets a call create a missing resource of a kind."""
 
 Exists = Callable[[str], object]
-"""Returns the thing of a name, None where there is none."""
+"""Returns the topic or group of a name, None if it does not exist."""
 
 
 class Creations:
     """Topics and groups that each user created within an hour.
 
-    exists       by kind, whether there is a topic or a group of a name
-    now_ms       the time, which only grows
-    per_hour     returns how many things a user may create in an hour
+    exists       lookups of topics and groups, by kind
+    now_ms       returns the monotonic time
+    per_hour     returns how many topics and groups a user may create per hour
     """
 
     __slots__ = ("_exists", "_made", "_now_ms", "_per_hour")
@@ -47,20 +47,20 @@ class Creations:
         self._now_ms = now_ms
         self._per_hour = per_hour
         self._made: dict[str, tuple[int, set[tuple[ResourceKind, str]]]] = {}
-        """By user: the begin of its hour, and its creations since."""
-        assert exists.keys() <= MAKERS.keys(), "a kind says what makes a thing of it"
+        """User -> start of its current hour, and its creations since."""
+        assert exists.keys() <= MAKERS.keys(), "a kind of resource without a creating action"
 
     def asked(self, need: Asked) -> Asked:
-        """Returns the needs of calls that create the things they name.
+        """Wraps a permission function: its calls create the topics and groups that they name.
 
-        Errors   those of the call: TopicNotFound, GroupNotFound, CreationsUsedUp, beside its own
+        Errors   raised by the returned function: TopicNotFound, GroupNotFound, CreationsUsedUp
         """
 
         def asked(request: object, call: Call) -> list[Need]:
             needs = [*need(request, call)]
             for one in needs:
                 exists = self._exists.get(one.kind)
-                # A caller that may not even look gets that error, not a list of what exists.
+                # A caller without permission gets AccessDenied, and does not learn what exists.
                 if exists is not None and exists(one.name) is None and call.may(one):
                     self._make(one, call)
             return needs

@@ -6,11 +6,11 @@ from pocketmq.model import errors
 from pocketmq.model.errors import BrokerError
 
 TEXT_SIZE_MAX: Final = 1_000
-"""Bytes of a text: a header contains it, percent-encoded."""
+"""Most bytes of an error text: it is sent percent-encoded in a header."""
 
 
 def public_text(error: BrokerError) -> str:
-    """Returns the text of an error, without the parts for the operator only."""
+    """Returns the text of an error, without details that only operators may see."""
     if isinstance(error, errors.DiskFull):
         return "the broker's disk is full; sends resume by themselves once there is room"
     if isinstance(error, errors.StoreDamaged):
@@ -21,6 +21,6 @@ def public_text(error: BrokerError) -> str:
 
 
 def cut(text: str, size_max: int) -> str:
-    """Returns a text of at most so many bytes, and a mark where it was longer."""
+    """Returns a text cut to `size_max` bytes, with "…" appended if it was longer."""
     encoded = text.encode("utf-8", "replace")
     return text if len(encoded) <= size_max else encoded[:size_max].decode("utf-8", "ignore") + "…"

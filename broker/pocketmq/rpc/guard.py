@@ -1,9 +1,9 @@
-"""The one place where calls are admitted or refused, for all APIs and transports.
+"""Authentication and permission checks of calls, for all APIs and transports.
 
-    a face ─► the same face, each handler guarded: caller? ─► permissions? ─► the handler
-                             each shortcut behind the same, by the bytes of its request
+    service ─► guarded service: each handler:  identify caller ─► check permissions ─► handler
+                                each shortcut: the same checks, on the request's bytes
 
-Where access is not checked there is no guard, and nothing of this runs.
+Without authentication there is no guard, and none of this runs.
 """
 
 import asyncio
@@ -29,23 +29,23 @@ _NEEDS: Final = {ResourceKind.TOPIC: topic_need, ResourceKind.GROUP: group_need}
 
 
 class Guard:
-    """Stands before faces."""
+    """Wraps services so that only permitted calls reach their handlers."""
 
     __slots__ = ("_access", "_creations")
 
     def __init__(self, access: Access, creations: Creations | None = None) -> None:
-        """Stand before faces of a broker whose users are known.
+        """Guards services of a broker with authentication.
 
-        creations   things that users may create by naming them; None: as their calls need
+        creations   implicit creation of topics and groups, checked per user; None: unchecked
         """
         self._access = access
         self._creations = creations
 
     def guarded(self, service: Service, rules: FaceRules) -> Service:
-        """Returns a face that serves permitted calls; a shortcut without a rule is not used."""
+        """Returns a service that serves permitted calls; a shortcut without a rule is dropped."""
         needs, quick, creating = rules
         names = {method.name for method in service.methods}
-        assert names == needs.keys(), f"each method of {service.name} says what it needs"
+        assert names == needs.keys(), f"methods of {service.name} without permission rules"
         rows = [
             self._guarded(
                 method, needs[method.name], quick.get(method.name), creates=method.name in creating
@@ -59,7 +59,7 @@ class Guard:
     ) -> Method:
         creations = self._creations
         if creations is not None and creates:
-            assert not isinstance(need, AdminOnly), "users make what they name"
+            assert not isinstance(need, AdminOnly), "an admin method creates implicitly"
             need = creations.asked(need)
         if method.kind.has_requests:
             handler = self._stream_guarded(method.handler, need)
@@ -80,7 +80,7 @@ class Guard:
         return serve
 
     def _poll_guarded(self, handler: Handler, need: Asked | AdminOnly) -> Handler:
-        """Returns a handler that may take long: a caller whose permission ends gets no answer."""
+        """Guards a handler that may wait: permissions are checked again before each answer."""
 
         def serve(request: Any, call: Call) -> Any:
             caller = self._caller(call)
@@ -99,10 +99,10 @@ class Guard:
         return serve
 
     def _stream_guarded(self, handler: Handler, need: Asked | AdminOnly) -> Handler:
-        """Returns a handler of many requests: checks the caller once, permissions for each request.
+        """Guards a handler of a request stream: checks the caller once, permissions per request.
 
-        Before each answer the permission for the last request that needed one is checked. For a
-        user who is gone the requests end, whatever the client sends.
+        Before each answer, the permissions of the last request that needed some are checked again.
+        The stream of requests ends when its user loses access.
         """
 
         async def checked(
@@ -127,7 +127,7 @@ class Guard:
         return serve
 
     def _quick(self, shortcut: Shortcut, named: Named) -> Shortcut:
-        """Returns a shortcut that refuses callers without permission to publish."""
+        """Guards a shortcut: refuses callers without permission to publish."""
         access, (kind, name_of) = self._access, named
         need_of = _NEEDS[kind]
 
@@ -155,7 +155,7 @@ class Guard:
         return caller
 
     def _check(self, caller: Rights, need: Asked | AdminOnly, request: Any, call: Call) -> bool:
-        """Raises unless a caller may; returns whether that can be otherwise another time."""
+        """Raises unless a caller may; returns whether the result may change during the call."""
         if isinstance(need, AdminOnly):
             self._access.check_admin(caller, need.what)
             return True
@@ -181,7 +181,7 @@ async def _each(answers: AsyncIterator[Any], check: Callable[[], None]) -> Async
 
 
 class _Gone:
-    """Whether the user of a stream is gone, and the wait for its next request."""
+    """Whether a stream's user lost access, and the task that waits for the next request."""
 
     __slots__ = ("_is_gone", "waiting")
 
@@ -190,12 +190,12 @@ class _Gone:
         self.waiting: asyncio.Task[Any] | None = None
 
     def is_gone(self) -> bool:
-        """Returns whether the user is gone."""
+        """Returns whether the user lost access: deleted, disabled, or with a new secret."""
         return self._is_gone
 
     def end(self) -> None:
-        """Marks the user as gone, and cancels the wait for a request."""
-        assert not self._is_gone, "a user goes once"
+        """Marks the user's access as lost, and cancels the wait for a request."""
+        assert not self._is_gone, "access lost twice"
         self._is_gone = True
         waiting = self.waiting
         if waiting is not None and waiting is not asyncio.current_task():
@@ -205,9 +205,9 @@ class _Gone:
 async def _until_gone(
     requests: AsyncIterator[Any], when_gone: Callable[[Callable[[], None]], Callable[[], None]]
 ) -> AsyncIterator[Any]:
-    """Yields requests until there are no more, or their user is gone.
+    """Yields requests until there are no more, or their user loses access.
 
-    when_gone   calls its argument when the user is gone, and returns a function that cancels that
+    when_gone   registers a function to call when the user loses access; returns its removal
     """
     user = _Gone()
     forget = when_gone(user.end)
@@ -221,7 +221,7 @@ async def _until_gone(
                     raise
                 return
             finally:
-                user.waiting = None  # A task that ends keeps this frame: it must not keep the task.
+                user.waiting = None  # Else task and frame keep each other alive.
             if request is _NO_MORE:
                 return
             yield request

@@ -1,9 +1,9 @@
-"""Tables of RPCs: one row has all that is known of a method before a broker serves it.
+"""Tables of RPCs: a row states everything about a method that does not depend on a running broker.
 
     Rpc("CreateTopic", "create_topic", of_topic(CREATE, "name"), "update_and_create_topic")
 
-From a table come the service as it is served, the same while it is closed, and its rules for the
-guard. Names, messages and streams are the proto's.
+A table yields the service, its closed form (which refuses all calls during recovery), and the
+permission rules for guard.py. Names, messages and streaming kinds are the proto's.
 """
 
 from collections.abc import Callable, Container, Mapping
@@ -23,12 +23,12 @@ from pocketmq.rpc.service import Handler, Method, Refuse, Service, closed, metho
 
 @dataclass(frozen=True, slots=True)
 class OnCluster:
-    """Needs of a call that is about the broker as a whole."""
+    """Permissions of a call that concerns the broker as a whole."""
 
     actions: tuple[Action, ...]
 
     def of(self, cluster: str) -> Asked:
-        """Returns the needs on a broker of a cluster."""
+        """Returns the permissions that the call needs on a cluster."""
         return lambda request, call: [Need(self.actions, ResourceKind.CLUSTER, cluster)]
 
 
@@ -36,14 +36,15 @@ class OnCluster:
 class Rpc:
     """One method.
 
-    name          the proto's
-    handler       attribute of the object that serves the face, "query_messages.by_key"; empty: the
-                  method is refused as unsupported
-    needs         permissions of a call
-    request_code  RocketMQ's name of such a request, in lower case; "": metrics use the method's
-    call_class    None: the one of the table
-    creates       whether a call creates topics or groups that it names
-    shortcut      attribute of that object that is asked first; taken by who passes `quick`
+    name          the method's name in the proto
+    handler       attribute path of the handler in the serving object, "query_messages.by_key";
+                  empty: the method is refused as unsupported
+    needs         permissions that a call needs
+    request_code  RocketMQ's request code in lower case, for metrics; "": the method's name
+    call_class    None: the table's call class
+    creates       whether a call creates missing topics or groups that it names
+    shortcut      attribute path of the shortcut in the serving object, tried before the handler;
+                  with authentication only if `quick` names the topic or group to check
     own           further fields of the Method: sizes, codecs
     """
 
@@ -66,8 +67,8 @@ Around = Callable[[Handler], Handler]
 class RpcTable:
     """The methods of a service.
 
-    name        full name that clients call it by
-    call_class  of the methods that say no other
+    name        full name of the service, as clients call it
+    call_class  default call class of the methods
     """
 
     descriptor: ServiceDescriptor
@@ -86,8 +87,8 @@ class RpcTable:
     ) -> Service:
         """Returns the service whose methods are served by an object.
 
-        around   returns a handler in place of another, for methods of these names
-        names    None: the methods of the table's own class
+        around   wraps the handlers of the methods in `names`
+        names    None: the methods of the table's default call class
         """
         rows = [
             self._method(row, serving, around if _is_among(row, names) else None)
@@ -96,11 +97,11 @@ class RpcTable:
         return Service(self.name, tuple(rows), self.refuse)
 
     def closed_face(self) -> Service:
-        """Returns the service while nothing can be served."""
+        """Returns the service that refuses every call, for the time before recovery has ended."""
         return self.face(_CLOSED)
 
     def rules(self, cluster: str) -> FaceRules:
-        """Returns the permissions of its calls on a broker of a cluster."""
+        """Returns the permission rules of the service on a broker of a cluster."""
         return FaceRules(
             {
                 row.name: row.needs.of(cluster) if isinstance(row.needs, OnCluster) else row.needs

@@ -1,7 +1,8 @@
-"""Replies that are ready, and are sent after a flush.
+"""Replies that are encoded already, but are sent only after a flush.
 
-A transport that supports them needs no task for such a call: it joins the group, and sends the
-replies at the flush. Other transports await the reply, like any awaitable of a handler.
+A transport that supports them needs no task for such a call: the call joins the flush group, and
+the transport sends the reply after the flush. Other transports await the reply, as they await any
+awaitable of a handler.
 """
 
 import asyncio
@@ -13,11 +14,11 @@ from pocketmq.store.write.flush_group import FlushGroup
 
 @final
 class Late:
-    """Makes replies of one method that wait.
+    """Creates the pending replies of one method.
 
-    group       returns a future that ends once the log is durable as far as it goes now
-    otherwise   returns the reply that is sent instead when the flush comes too late; None: such
-                a one waits on
+    group       returns a flush group, which ends once the log is durable up to its present end
+    otherwise   returns the reply to send if the flush has timed out; None: the call waits for the
+                next flush
     """
 
     __slots__ = ("_last", "group", "otherwise")
@@ -30,7 +31,7 @@ class Late:
         self._last: FlushGroup | None = None
 
     def reply(self, in_time: bytes) -> "PendingReply":
-        """Returns a reply that waits for all that was stored before.
+        """Returns a reply that waits until everything stored so far is durable.
 
         Errors   FsyncFailed
         """
@@ -47,9 +48,9 @@ class Late:
 class PendingReply:
     """One reply.
 
-    group     ends when it may be sent
-    in_time   the reply that is sent then
-    user      the caller, "" where users are not checked
+    group     flush group after which it may be sent
+    in_time   the encoded reply, sent if the flush is in time
+    user      the caller, "" without authentication
     """
 
     __slots__ = ("group", "in_time", "late", "user")
@@ -61,7 +62,7 @@ class PendingReply:
         self.user = ""
 
     def __await__(self) -> Generator[None, None, bytes]:
-        """Returns the reply to send, once it may be sent.
+        """Waits for the flush; returns the reply to send.
 
         Errors   FsyncFailed
         """

@@ -8,8 +8,8 @@
 
 An answer is of type `Method.answer`: the response message, or bytes if the method encodes its
 response itself. A generator may yield a list of answers, which are sent together. `requests` is an
-async iterator that ends when the client's does, or when the server drains. Transports (own/,
-grpcio/) depend on these tables only.
+async iterator that ends when the client has sent its last request, or when the server drains.
+Transports (own/, grpcio/) depend on these tables only.
 """
 
 from collections.abc import Awaitable, Callable
@@ -28,39 +28,39 @@ from pocketmq.rpc.call import Call
 from pocketmq.rpc.elements import ELEMENTS_MAX, Elements, Malformed
 
 Handler = Callable[[Any, Call], Any]
-"""(request or requests, call) -> as the method's kind demands."""
+"""(request or requests, call) -> the result that the method's kind demands, see above."""
 
 Metadata = Callable[[str], str | None]
 """Returns a metadata value of a call by its name, as `Call.metadata` does."""
 
 Shortcut = Callable[[bytes, bytes, Metadata], bytes | Awaitable[bytes] | None]
-"""Serves a call straight from its request's bytes, the client's packed address and the call's
-metadata; None: go the usual way, nothing has changed."""
+"""Serves a call from its request's bytes, the client's packed address and the call's metadata;
+returns None, with nothing changed, if the handler has to serve the call."""
 
 DETAILS_KEY: Final = "grpc-status-details-bin"
 """The trailer that carries a status's details."""
 SMALL_REQUEST_MAX: Final = 64 * 1024
-"""Bytes of a request without bodies: names, numbers and a filter need far less."""
+"""Most bytes of a request without message bodies: names, numbers and a filter are far smaller."""
 SEND_SIZE_MAX: Final = 16 * 1024 * 1024
-"""Bytes of a request with bodies."""
+"""Most bytes of a request with message bodies."""
 
 
 class MalformedRequest(RequestError):
-    """Bytes that are no message of the method's type, or more of them than it takes."""
+    """A request that is no valid message of the method, or is larger than the method accepts."""
 
     message = "the request cannot be read: {why}"
     why: str
 
 
 class UnknownService(RequestError):
-    """Health of a service that is not served here."""
+    """Health check of a service that this server does not have."""
 
     message = "unknown service {service}"
     service: str
 
 
 class Internal(BrokerError):
-    """An error that is none of ours; the log has the rest under the number."""
+    """Unexpected exception; the log has its traceback under the incident number."""
 
     message = "internal error; the broker's log tells more under incident {incident}"
     plain = BrokerError.plain | {"incident"}
@@ -89,12 +89,12 @@ class MethodKind(Enum):
 
     @property
     def has_requests(self) -> bool:
-        """Whether requests come as a stream."""
+        """Whether the client sends a stream of requests."""
         return self.value[0]
 
     @property
     def has_answers(self) -> bool:
-        """Whether answers go as a stream."""
+        """Whether the server sends a stream of answers."""
         return self.value[1]
 
 
@@ -102,20 +102,17 @@ class MethodKind(Enum):
 class Method:
     """One method: its name, its messages, its handler and its class.
 
-    `parse` and `serialize` replace the messages' own, for methods whose cost is there;
-    `answer` is the type that `serialize` takes and the handler returns. `request_code` is
-    RocketMQ's word for the method, in lower case; without one it goes by its own name.
-
-    Of each repeated field a request has `elements_max` elements at most; a `parse` of its own
-    counts itself.
-
-    A unary method may have a `shortcut` that is asked first, with a request no longer than
-    `request_size_max`; it raises the same errors as handlers.
-
-    Calls of a method that `parks` mostly wait for long, ten thousands of them: the memory of each
-    counts for more than the cost of its begin.
-
-    A method that `identifies` its callers calls `Call.identify` before its handler does anything.
+    request_code  RocketMQ's request code in lower case, for metrics; "": the method's name
+    parse         replaces protobuf's parser, for methods whose parsing is expensive; it enforces
+                  `elements_max` itself
+    serialize     replaces protobuf's encoder
+    answer        the type that the handler returns and `serialize` encodes
+    elements_max  most elements of each repeated field of a request
+    shortcut      of a unary method, tried before the handler if the request has at most
+                  `request_size_max` bytes; raises the same errors as handlers
+    parks         most of its calls wait for long, and tens of thousands may wait at once: the
+                  memory of a waiting call matters more than the cost of starting it
+    identifies    the handler calls `Call.identify` before anything else
     """
 
     name: str
@@ -136,13 +133,13 @@ class Method:
 
     @cached_property
     def answer_type(self) -> type[Any]:
-        """The type of an answer that needs no awaiting."""
+        """The type of an answer that is returned without awaiting."""
         return self.answer or self.response
 
     def reader(self) -> Callable[[bytes], Any]:
-        """Returns the function that reads a request.
+        """Returns the function that parses a request.
 
-        Errors   of that function: MalformedRequest, TooManyElements
+        Errors   raised by that function: MalformedRequest, TooManyElements
         """
         parse = self.parse or self.request.FromString
         elements = None if self.parse else Elements(self.request, self.elements_max)
@@ -162,12 +159,12 @@ class Method:
         return read
 
     def encoded(self, given: Any) -> list[bytes]:
-        """Returns the items of a generator as bytes: one answer, or those of a list."""
+        """Encodes an item of a generator: one answer, or a list of answers."""
         write = self.writer()
         return [write(one) for one in given] if isinstance(given, list) else [write(given)]
 
     def writer(self) -> Callable[[Any], bytes]:
-        """Returns the function that turns an answer into bytes."""
+        """Returns the function that encodes an answer."""
         return self.serialize or self.response.SerializeToString
 
 
@@ -195,7 +192,7 @@ def method(
 
 
 def closed(request: Any, call: Call) -> Any:
-    """A handler while nothing can be served.
+    """Handles every call while the store recovers.
 
     Errors   Recovering
     """
@@ -203,18 +200,18 @@ def closed(request: Any, call: Call) -> Any:
 
 
 Refuse = Callable[[BrokerError, Method], Any]
-"""How an API reports that a call failed: by a WireStatus, or in band, by an answer of the method,
-or by a list of answers where it has many."""
+"""Returns a failed call's error in the form of an API: a WireStatus, or an answer with an error
+code, or a list of answers for a method with a stream of them."""
 
 
 def refuse_plainly(error: BrokerError, method: Method) -> WireStatus:
-    """Returns the status of an error where the protocol is not ours: a code and a text."""
+    """Returns an error as a gRPC code and a text, for protocols without error details of ours."""
     return WireStatus(_PLAIN_CODES.get(type(error), _INTERNAL), str(error), b"")
 
 
 @dataclass(frozen=True)
 class Service:
-    """A service by its full name, "pocketmq.v1.Broker"; `refuse` makes all its errors."""
+    """A service by its full name, "pocketmq.v1.Broker"; `refuse` encodes all its errors."""
 
     name: str
     methods: tuple[Method, ...]
@@ -222,7 +219,7 @@ class Service:
 
     def __post_init__(self) -> None:
         names = {method.name for method in self.methods}
-        assert len(names) == len(self.methods), "a service has one method of a name"
+        assert len(names) == len(self.methods), "two methods of a service have the same name"
 
     def path(self, method: Method) -> str:
         """Returns the full name of a method, "pocketmq.v1.Broker/SendMessage"."""

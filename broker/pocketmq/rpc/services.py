@@ -1,4 +1,4 @@
-"""All services of the broker; each protocol version uses those it needs."""
+"""All services of the broker, as the protocol versions get them."""
 
 from typing import NamedTuple
 
