@@ -1,14 +1,14 @@
-"""Limits the calls of each class that run at once, and the share of one caller in them.
+"""Limits the concurrent calls of each class, and the share of one caller in them.
 
     a call ─► its holder: user, connection, address ─► the gate of its class ─► admitted or refused
 
-Of the free places of a class, each name may hold a few times as many: a user 3 times, a
-connection 15, an address 31. So one user alone gets three quarters of a class, and a caller that
-holds nothing is admitted while anything is free, whatever others hold. No share binds before three
-quarters are taken: below that, one comparison admits a call.
+A name may hold at most a multiple of the free slots of a class: a user 3 times the free slots, a
+connection 15 times, an address 31 times. So one user alone gets three quarters of a class, and a
+caller that holds no slot is admitted while any slot is free. No share binds before three quarters
+of the slots are taken: below that, one comparison admits a call.
 
-Admins have slots of their own in each class, and the service that changes users is a class of its
-own. A gate only counts: the transport asks `refusal`, then enters, and leaves when the call ends.
+Admins have reserved slots in each class, and the service that changes users has a class of its
+own. A gate only counts: the transport calls `refusal`, then `enter`, and `leave` at a call's end.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from pocketmq.model.errors import BrokerError, Draining, ShareTaken, TooManyRequ
 
 
 class CallClass(Enum):
-    """Kind of work of a method, which decides its limits."""
+    """Kind of a method's work; each kind has its own limit."""
 
     SEND = "send"
     POLL = "poll"
@@ -37,37 +37,37 @@ class CallClass(Enum):
 
 
 DEFAULT_LIMITS: Final[Mapping[CallClass, int]] = {
-    CallClass.SEND: 2_048,  # a client with more in flight gains nothing: the log is one
-    CallClass.POLL: 10_000,  # a parked poll takes 2.5 KiB, about 20 on grpcio
-    CallClass.SETTLE: 2_048,  # as sends: each is a put, and leases are still settled during a drain
+    CallClass.SEND: 2_048,  # more in flight would not be faster: all sends share one log
+    CallClass.POLL: 10_000,  # a parked poll takes 2.5 KiB, about 20 KiB on grpcio
+    CallClass.SETTLE: 2_048,  # as sends: each is a put; a draining broker still accepts them
     CallClass.QUERY: 256,  # each may hold a reply of 16 MiB
     CallClass.ADMIN: 64,
-    CallClass.ACCESS: 32,  # users and grants: no other work keeps an admin out
+    CallClass.ACCESS: 32,  # users and grants: other work must not keep an admin out
     CallClass.QUESTION: 128,  # calls that wait for another client's answer, up to 30 s
-    CallClass.PROBE: 10_000,  # watches of health stay for long
-    CallClass.SESSION: 2_048,  # over at once: heartbeats, routes
-    CallClass.STREAM: 10_000,  # one a client, as long as that lives
+    CallClass.PROBE: 10_000,  # health watches last long
+    CallClass.SESSION: 2_048,  # short: heartbeats, routes
+    CallClass.STREAM: 10_000,  # one per client, for the client's lifetime
 }
-"""Calls under way at once, by class."""
+"""Most concurrent calls of each class."""
 
 USER_WEIGHT: Final = 3
 CONNECTION_WEIGHT: Final = 15
 ADDRESS_WEIGHT: Final = 31
-"""Factor of the free places that one name may hold: of all places, 3/4, 15/16 and 31/32."""
+"""Most slots of one name, as a multiple of the free ones: 3/4, 15/16 and 31/32 of all slots."""
 ADMIN_SLOTS: Final = 16
-"""Calls of admins that a class admits beyond its limit."""
+"""Slots for admins in each class, beyond its limit."""
 IPV6_NETWORK_SIZE: Final = 8
 """Bytes of the IPv6 network that counts as one address: a /64 belongs to one customer."""
 
 Weights = tuple[tuple[str, int], ...]
-"""Names, each with its factor of the free places."""
+"""Names of a holder, each with its multiple of the free slots."""
 
 
 @lru_cache(maxsize=4096)
 def address_name(host: bytes) -> str:
     """Returns the name under which calls of an address are counted.
 
-    host   address and port, packed; of IPv6 its /64 network counts
+    host   address and port, packed; IPv6 addresses of one /64 network share a name
     """
     if len(host) == IPV4_HOST_SIZE:
         return f"address {IPv4Address(host[:4])}"
@@ -76,10 +76,10 @@ def address_name(host: bytes) -> str:
 
 
 class Holder:
-    """Owner of a slot: a connection's caller, with all names that count.
+    """Owner of slots: a connection and its user, with the names that its slots count for.
 
-    user      its access key, "" before it is known and where users are not checked
-    weights   all its names
+    user      access key; "" before the user is known, and without authentication
+    weights   names and their multiples
     """
 
     __slots__ = ("_peer", "_peer_weights", "is_admin", "user", "weights")
@@ -100,7 +100,7 @@ class Holder:
 
     def of(self, user: str, *, is_admin: bool) -> "Holder":
         """Returns the holder of the same connection for a user."""
-        assert user, "a user has a name"
+        assert user, "empty user"
         found = Holder.__new__(Holder)
         found.user = user
         found.is_admin = is_admin
@@ -110,10 +110,10 @@ class Holder:
 
 
 class Shares:
-    """Counts the taken slots of a number of slots, in all and by name.
+    """Counts taken slots, in total and by name.
 
-    count   slots that are taken
-    tight   no share binds below so many
+    count   slots taken
+    tight   number of taken slots below which no share binds
     """
 
     __slots__ = ("_held", "count", "limit", "tight")
@@ -121,7 +121,7 @@ class Shares:
     def __init__(self, limit: int, weight: int = USER_WEIGHT) -> None:
         """Begins with all slots free.
 
-        weight   the smallest that a name has
+        weight   smallest multiple of any name
         """
         self.limit = limit
         self.count = 0
@@ -133,34 +133,34 @@ class Shares:
         return self._held.get(name, 0)
 
     def room(self, weights: Weights) -> int:
-        """Returns how many more slots all these names may take; 0: none."""
+        """Returns how many more slots a holder with these names may take."""
         free = self.limit - self.count
         room = free
         for name, weight in weights:
-            # The last of n enters while its name holds less than weight times the places free then.
+            # Largest n whose last slot is taken while held < weight * free still holds.
             room = min(room, -((self.held(name) - weight * free) // (1 + weight)))
         return max(0, room)
 
     def binding(self, weights: Weights) -> str:
-        """Returns the first name whose share is taken, "" where none is."""
+        """Returns the first name whose share is used up, "" if none is."""
         free = self.limit - self.count
         return next((name for name, more in weights if self.held(name) >= more * free), "")
 
     def enter(self, weights: Weights, count: int = 1) -> None:
-        """Counts slots that are taken."""
+        """Takes slots."""
         self.count += count
         held = self._held
         for name, _ in weights:
             held[name] = held.get(name, 0) + count
 
     def leave(self, weights: Weights, count: int = 1) -> None:
-        """Counts slots that are free again."""
+        """Frees slots."""
         assert count <= self.count, "more calls ended than began"
         self.count -= count
         held = self._held
         for name, _ in weights:
             left = held[name] - count
-            assert left >= 0, "who leaves has entered"
+            assert left >= 0, "more slots freed than taken"
             if left:
                 held[name] = left
             else:
@@ -168,9 +168,9 @@ class Shares:
 
 
 class Gate(Shares):
-    """Counts the calls of one class; once it is closed, `tight` is -1.
+    """Counts the calls of one class; `tight` is -1 once the gate is closed.
 
-    limit   calls under way at once, those of admins beyond it aside
+    limit   most concurrent calls, without the slots for admins
     """
 
     __slots__ = ("_call_class", "_is_closed")
@@ -186,7 +186,7 @@ class Gate(Shares):
         self.tight = -1
 
     def refusal(self, holder: Holder) -> BrokerError | None:
-        """Returns why a holder may begin no call now, None when it may.
+        """Returns why a holder may not begin a call now, None if it may.
 
         Cost     0.1 µs below `tight`, else 0.6 µs
         """
@@ -200,7 +200,7 @@ class Gate(Shares):
         return None if is_reserved or (count < limit and not name) else self._refused(name)
 
     def refusal_of_all(self) -> BrokerError | None:
-        """Returns why no caller may begin a call now, an admin neither; None when one may."""
+        """Returns why no caller, not even an admin, may begin a call now; None if one may."""
         if self._is_closed:
             return Draining()
         return self._refused("") if self.count >= self.limit + ADMIN_SLOTS else None
@@ -212,7 +212,7 @@ class Gate(Shares):
         return ShareTaken(field=field, limit=self.limit, holder=name, count=self.held(name))
 
     def enter(self, weights: Weights, count: int = 1) -> None:
-        """Counts calls that begin; none was refused."""
+        """Counts calls that begin; the caller has checked `refusal`."""
         is_right = self.count + count <= self.limit + ADMIN_SLOTS
         assert is_right, "a call began that should have been refused"
         super().enter(weights, count)
@@ -231,7 +231,7 @@ class Admission:
         return self._gates[call_class]
 
     def inflight_count(self) -> int:
-        """Returns the number of calls under way."""
+        """Returns the number of calls in progress."""
         return sum(gate.count for gate in self._gates.values())
 
     def close_sends(self) -> None:

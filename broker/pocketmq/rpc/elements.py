@@ -1,8 +1,9 @@
 """Counts the elements of repeated fields in a request's bytes, before it is parsed.
 
-A request of 4 MiB may hold 600,000 elements. Each becomes an object and a check of rights. So a
-field has at most as many elements as its method takes, and fields within elements 65,536 in all.
-The count is that of a parser's objects: a message field that is repeated is merged.
+A request of 4 MiB may contain 600,000 elements, each of which costs an object and a permission
+check. So a method limits the elements of each repeated field, and repeated fields within elements
+are limited to 65,536 in total. Occurrences of a singular message field, which the parser merges,
+are not counted.
 """
 
 from collections.abc import Mapping
@@ -14,11 +15,11 @@ from google.protobuf.message import Message
 from pocketmq.model.errors import TooManyElements
 
 ELEMENTS_MAX: Final = 4_096
-"""Elements of a repeated field of a request, where its method states nothing else."""
+"""Default limit of the elements of a repeated field of a request."""
 INNER_MAX: Final = 65_536
-"""The same of a field within elements of another, of all of them together."""
+"""Most elements of a repeated field within elements of another, over all of those elements."""
 _HIGH: Final = bytes(range(128, 256))
-"""Bytes of a varint that are not its last."""
+"""Bytes with a varint's continuation bit."""
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _SIZES: Final = {
     **dict.fromkeys((FieldDescriptor.TYPE_FIXED64, FieldDescriptor.TYPE_SFIXED64), 8),
@@ -32,16 +33,16 @@ _UNPACKED: Final = frozenset(
 
 
 class Malformed(ValueError):
-    """Bytes that are no message."""
+    """Bytes that are no protobuf message."""
 
 
 class _Field(NamedTuple):
-    """A field that holds elements, or is one.
+    """A repeated field, or a message field that contains repeated fields.
 
-    path     its name from the request on, "" where it is not repeated
-    limit    of its elements
-    packed   bytes of each element where many are adjacent, 0: a varint, -1: none are
-    inner    fields of the message that it is, None for any other
+    path     its path from the request's root; "" if it is not repeated
+    limit    most elements
+    packed   bytes of a packed element; 0: varints, -1: never packed
+    inner    fields to count within it, if it is a message
     """
 
     path: str
@@ -53,7 +54,7 @@ class _Field(NamedTuple):
 class Elements:
     """The repeated fields of one type of request.
 
-    limit   elements that each may have
+    limit   most elements of each field
     """
 
     __slots__ = ("_fields", "_limit")
@@ -63,10 +64,10 @@ class Elements:
         self._fields = _fields_of(cast(Descriptor, request.DESCRIPTOR), "", limit, ())
 
     def check(self, raw: bytes) -> None:
-        """Raises unless each field has few enough elements.
+        """Checks that no field has too many elements.
 
         Errors   TooManyElements, Malformed
-        Cost     none for a request of few bytes, else 0.3 µs a field, until it is refused
+        Cost     none for a request with fewer bytes than the limit, else 0.3 µs a field
         """
         if self._fields and len(raw) > self._limit:
             _count(raw, 0, len(raw), self._fields, {})
@@ -75,7 +76,7 @@ class Elements:
 def _fields_of(
     message: Descriptor, path: str, limit: int, outer: tuple[str, ...]
 ) -> dict[int, _Field]:
-    """Returns the fields of a message, by number, that are repeated or hold some that are."""
+    """Returns the fields of a message, by number, that are repeated or contain repeated fields."""
     found: dict[int, _Field] = {}
     for field in message.fields:
         name = f"{path}{field.name}"
@@ -95,7 +96,7 @@ def _fields_of(
 def _count(
     raw: bytes, at: int, end: int, fields: Mapping[int, _Field], counts: dict[str, int]
 ) -> None:
-    """Adds the elements between two places of a request to their fields' counts."""
+    """Adds the elements in raw[at:end] to their fields' counts."""
     while at < end:
         tag, at = _varint(raw, at, end)
         field, begin = fields.get(tag >> 3), at
@@ -118,7 +119,7 @@ def _packed_count(raw: bytes, size: int) -> int:
 
 
 def _behind(raw: bytes, at: int, end: int, kind: int) -> tuple[int, int]:
-    """Returns where a field's value ends and begins."""
+    """Returns the end and the start of a field's value."""
     begin = at
     if kind == _BYTES:
         size, begin = _varint(raw, at, end)
@@ -137,7 +138,7 @@ def _behind(raw: bytes, at: int, end: int, kind: int) -> tuple[int, int]:
 
 
 def _varint(raw: bytes, at: int, end: int) -> tuple[int, int]:
-    """Returns a number, and where it ends."""
+    """Returns a varint's value, and its end."""
     value = shift = 0
     while at < end and shift < 70:
         byte = raw[at]

@@ -2,12 +2,12 @@
 
     ""                      the whole server
     "pocketmq.v1.Broker"    a service
-    "store.write"           whether sends are taken: NOT_SERVING while the broker is read-only
+    "store.write"           whether sends are accepted: NOT_SERVING while the broker is read-only
 
 Whether the store is writable is polled, at every check and every second for watches, as a full disk
 sends no event.
 
-A watch ends when the server drains: an open one would hold up a stop for its whole grace time.
+A watch ends when the server drains: an open watch would delay a stop by its whole grace period.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ LOOK_SECONDS: Final = 1.0
 
 
 class Health:
-    """Status of every name, and the watches; nothing is served at first."""
+    """Status of every name, and the watches; all names are NOT_SERVING at first."""
 
     __slots__ = ("_changed", "_is_over", "_is_serving", "_is_writable", "_names")
 
@@ -46,8 +46,8 @@ class Health:
         self._is_over = False
 
     def show(self, *, serving: bool, writable: bool | Callable[[], bool]) -> None:
-        """Sets all names: `writable` decides about store.write, `serving` about everything."""
-        assert not (serving and self._is_over), "what has ended is not served again"
+        """Sets all statuses: SERVING if `serving`, and for store.write only if also `writable`."""
+        assert not (serving and self._is_over), "SERVING after the end"
         self._is_serving = serving
         self._is_writable = writable if callable(writable) else lambda: bool(writable)
         self._wake()
@@ -85,7 +85,7 @@ class Health:
     async def watch(
         self, request: HealthCheckRequest, call: Call
     ) -> AsyncIterator[HealthCheckResponse]:
-        """Yields the status of a name, and again when it has changed."""
+        """Yields the status of a name, now and after each change."""
         shown: ServingStatus | None = None
         while True:
             status = self._status(request.service)

@@ -1,8 +1,8 @@
-"""Serves questions piece by piece, each piece in its user's turn.
+"""Runs queries in pieces: each piece, from one await to the next, waits for a turn of its user.
 
-    a question ─► its turn ─► up to its next await ─► what it awaits ─► its turn ─► …
+    query ─► turn ─► runs up to its next await ─► result of the await ─► turn ─► …
 
-A user with many questions under way delays its own, not those of others.
+A user with many queries in progress delays its own queries, not those of other users.
 """
 
 from collections.abc import Coroutine, Generator
@@ -19,10 +19,10 @@ Answer = TypeVar("Answer")
 
 
 def in_turns(turns: HeavyTurns, handler: Handler) -> Handler:
-    """Returns a handler whose work up to each await waits for a turn of its user.
+    """Wraps a handler: each piece of its work waits for a turn of its user.
 
-    Errors   those of the handler; Draining: the broker drained before it began
-    Cost     2 µs a piece where turns are free
+    Errors   those of the handler; Draining if the broker drains before the first piece
+    Cost     2 µs a piece if the turn is free
     """
 
     async def serve(request: Any, call: Call) -> Any:
@@ -39,8 +39,8 @@ async def _answer(handler: Handler, request: Any, call: Call) -> Any:
 class _Pieces(Generic[Answer]):
     """Awaits a coroutine in its own task; each piece of it waits for a turn.
 
-    An error that is thrown in, as a cancellation is, reaches the coroutine at once. While the
-    broker drains, a coroutine that has begun goes on without turns.
+    An error thrown into it, such as a cancellation, reaches the coroutine at once. While the broker
+    drains, a coroutine that has begun continues without turns.
     """
 
     __slots__ = ("_coroutine", "_is_begun", "_turns", "_user")
@@ -54,7 +54,7 @@ class _Pieces(Generic[Answer]):
         self._is_begun = False
 
     def __await__(self) -> Generator[Any, None, Answer]:
-        assert not self._is_begun, "a coroutine is awaited once"
+        assert not self._is_begun, "coroutine awaited twice"
         error: BaseException | None = None
         while True:
             is_timed = False
@@ -76,7 +76,7 @@ class _Pieces(Generic[Answer]):
                 error = thrown
 
     def _turn(self) -> Generator[Any, None, bool]:
-        """Waits for a turn, unless one is free; returns whether one came, which times the piece.
+        """Waits for a turn, unless it is free; returns whether the turn measures the piece's time.
 
         Errors   Draining, before the first piece
         """

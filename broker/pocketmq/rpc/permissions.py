@@ -1,10 +1,10 @@
-"""Permissions that calls need, as the rows of methods have them (method_table.py).
+"""Permissions that calls need, for the rows of method_table.py.
 
-    SendMessage   (request, call) -> the needs of this request
+    SendMessage   (request, call) -> the permissions that this request needs
     ListUsers     AdminOnly("see users")
 
-A group owns its retry and dead-letter topics. Access to them needs access to the group, and to each
-group that may have messages there (model/ownership.py).
+A group owns its retry and dead-letter topics. Access to them needs access to the group, and to
+every other group that may have messages there (model/ownership.py).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -17,21 +17,21 @@ from pocketmq.rpc.service import Metadata
 
 
 class AdminOnly(NamedTuple):
-    """A method that no grant opens, and its purpose."""
+    """A method for admins only, which no grant permits; `what` names its purpose."""
 
     what: str
 
 
 Asked = Callable[[Any, Call], Iterable[Need]]
-"""Returns the needs of a call by its parsed request; none: any user may."""
+"""Returns the permissions that a parsed request needs; empty: any user may call."""
 NeedTable = Mapping[str, Asked | AdminOnly]
-"""The need of each method of an API, by its name."""
+"""Method name -> the permissions that its calls need."""
 
 
 class Named(NamedTuple):
-    """The one topic, or group of producers, that a shortcut's request publishes to.
+    """The one topic, or producer group, that needs `pub` for a request of a shortcut.
 
-    name   returns it by the request's bytes and metadata, None where that takes a closer look
+    name   returns its name from the request's bytes and metadata; None: parse the request instead
     """
 
     kind: ResourceKind
@@ -39,10 +39,11 @@ class Named(NamedTuple):
 
 
 class FaceRules(NamedTuple):
-    """Permission tables of a protocol version.
+    """Permission tables of a protocol version, by method name.
 
-    needs   of all its methods
-    quick   of those with shortcuts; without it a shortcut is not taken
+    needs      permissions of all methods
+    quick      names to check for methods with shortcuts; a shortcut without one is not used
+    creating   methods whose calls create missing topics or groups
     """
 
     needs: NeedTable
@@ -58,15 +59,18 @@ DELETE: Final = (Action.DELETE,)
 GET: Final = (Action.GET,)
 LIST: Final = (Action.LIST,)
 LOOK: Final = (Action.GET, Action.SUB)
-"""Consumers may look at an object, as may callers with GET alone."""
+"""To read an object: consumers may, and callers with GET."""
 SEE: Final = (Action.GET, Action.SUB, Action.LIST)
-"""Rows about a thing need one of these; LIST alone does not show messages."""
+"""To see an object's row in a list; LIST alone does not permit reading messages."""
 FIND: Final = (Action.PUB, Action.SUB, Action.GET)
-"""Producers and consumers have to learn the address."""
+"""To query a route: producers and consumers need the broker's address."""
 
 
 def topic_need(name: str, actions: tuple[Action, ...]) -> Need:
-    """Returns the need of one of these actions on a topic; `Access` knows a retry topic's group."""
+    """Returns the permission for one of `actions` on a topic, or on the group that owns it.
+
+    The name of a retry topic is kept: `Access` resolves its group.
+    """
     if name.startswith(DLQ_PREFIX):
         return Need(actions, ResourceKind.GROUP, name.removeprefix(DLQ_PREFIX))
     return Need(
@@ -75,9 +79,10 @@ def topic_need(name: str, actions: tuple[Action, ...]) -> Need:
 
 
 def consumed_needs(group: str, topic: str) -> list[Need]:
-    """Returns the needs of a group that reads or settles a topic: both, of its own topics itself.
+    """Returns the permissions of a group that receives or settles messages of a topic.
 
-    Of a retry topic that others may have too it gets its own messages (filter/owned.py).
+    `sub` on the group suffices for the group's own retry topic. In a retry topic that several
+    groups may own, the group gets only its own messages (filter/owned.py).
     """
     if group and topic.startswith(RETRY_PREFIX) and is_readable_by(topic, group):
         return [group_need(group, SUB)]
@@ -85,15 +90,15 @@ def consumed_needs(group: str, topic: str) -> list[Need]:
 
 
 def group_need(name: str, actions: tuple[Action, ...]) -> Need:
-    """Returns the same of a group."""
+    """Returns the permission for one of `actions` on a group."""
     return Need(actions, ResourceKind.GROUP, name)
 
 
 def listed(kind: ResourceKind) -> list[Need]:
-    """Returns the needs of a list of all topics, or all groups."""
+    """Returns the permissions to list all topics, or all groups."""
     return [Need(LIST, kind, EVERY)]
 
 
 def nothing(request: Any, call: Call) -> list[Need]:
-    """Returns that any user may."""
+    """Returns no permissions: any user may call."""
     return []

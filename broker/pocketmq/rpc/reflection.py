@@ -1,7 +1,7 @@
 """grpc.reflection v1 and v1alpha: the list of services, and their proto files.
 
-Clients such as grpcurl request them.
-The messages of both versions differ only in their package's name; v1alpha's serve both.
+Clients such as grpcurl request them. The messages of both versions differ only in the name of
+their package; v1alpha's messages serve both.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -22,27 +22,27 @@ UNIMPLEMENTED: Final = pb.ErrorResponse(error_code=12, error_message="no such qu
 
 NAMES: Final = ("grpc.reflection.v1alpha.ServerReflection", "grpc.reflection.v1.ServerReflection")
 RENAMED: Final = {"pocketmq.rocketmq.v2": ("pocketmq/rocketmq", "apache/rocketmq")}
-"""Packages of messages that clients know by another name, and the change in a file's name."""
+"""Our package -> the replacement in its files' names that gives the names clients use."""
 _SERVICE: Final = pb.DESCRIPTOR.services_by_name["ServerReflection"]
 
 
 class Reflection:
     """Answers reflection requests about a set of services.
 
-    Cost   the first request takes some 40 ms to build descriptors, which no start waits for
+    Cost   the first request builds the descriptors, in some 40 ms
     """
 
     __slots__ = ("_answers", "_known", "_names", "_pool", "_renamed", "_undescribed")
 
     def __init__(self, services: Sequence[Service]) -> None:
         self._names = sorted([*(service.name for service in services), *NAMES])
-        assert len(self._names) == len(set(self._names)), "a service is listed once"
+        assert len(self._names) == len(set(self._names)), "service listed twice"
         self._known: dict[str, list[bytes]] = {}
-        """A file and all it imports, by the file's name: a ms to make."""
+        """File name -> the file and all its imports, encoded; 1 ms to build."""
         self._renamed: dict[str, list[bytes]] = {}
-        """The same of services whose messages are in a package of ours, by the one they name."""
+        """Package name that clients use -> the renamed file of our package, and its imports."""
         self._undescribed = [*services]
-        """Services of a server that no client has asked about yet."""
+        """Services whose descriptors are not built yet."""
         self._pool: Any = Default()
         self._answers: dict[str, Callable[[Any], pb.ServerReflectionResponse]] = {
             "list_services": self._listed,
@@ -60,7 +60,7 @@ class Reflection:
         return [Service(name, (row,), refuse_plainly) for name in NAMES]
 
     async def info(self, requests: AsyncIterator[Any], call: Call) -> AsyncIterator[Any]:
-        """Answers one question after the other."""
+        """Answers requests one after the other."""
         async for request in requests:
             answer = self._answer(request)
             answer.original_request.CopyFrom(request)
@@ -84,16 +84,16 @@ class Reflection:
         )
 
     def _describe(self) -> None:
-        """Prepares the descriptors that answers are taken from."""
+        """Builds the descriptors that answers contain."""
         for service in self._undescribed:
             self._describe_renamed(service)
         _describe_newer(self._pool)
         self._undescribed.clear()
 
     def _describe_renamed(self, service: Service) -> None:
-        """Keeps a service's files as clients know them, where its package is another than theirs.
+        """Renames the files of a service whose messages have another package in clients.
 
-        They do not go into protobuf's pool, which an official client may fill with its own.
+        They are not added to protobuf's pool, where an official client may register its own.
         """
         if not service.methods:
             return
@@ -151,7 +151,7 @@ def _described(files: list[bytes]) -> pb.ServerReflectionResponse:
 
 
 def _describe_newer(pool: Any) -> None:
-    """Adds v1's file to protobuf, for clients that request the reflection service itself."""
+    """Adds v1's file to the pool, for clients that request the reflection service itself."""
     try:
         pool.FindFileContainingSymbol(NAMES[1])
     except KeyError:
@@ -162,7 +162,7 @@ def _describe_newer(pool: Any) -> None:
 
 
 def _collect(file: FileDescriptor, into: dict[str, bytes]) -> None:
-    """Adds a file and all it imports."""
+    """Adds a file and all its imports."""
     proto = FileDescriptorProto()
     file.CopyToProto(proto)
     into[file.name] = proto.SerializeToString()

@@ -2,7 +2,7 @@
 
     bytes ─► read ─► handler(request, call) ─► answer, awaited if need be ─► bytes
                         │ BrokerError               ─► error of the protocol version
-                        └ any other exception       ─► Internal with a number; the log has the rest
+                        └ any other exception       ─► Internal with an incident number; logged
 
 Requests are parsed and answers encoded here. So a request that cannot be parsed is reported as the
 client's mistake, and a handler may work on bytes. Nothing is logged per call; every refusal carries
@@ -32,24 +32,24 @@ OK: Final = 0
 CANCELLED: Final = 1
 DEADLINE_EXCEEDED: Final = 4
 UNAVAILABLE: Final = 14
-"""Numbers of gRPC's statuses."""
+"""Codes of gRPC statuses."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
 class Refused:
-    """How a call ends that failed: by a status, or by answers of the face's own."""
+    """End of a failed call: a status, or answers that contain the error in the API's form."""
 
     status: WireStatus | None
     replies: Sequence[bytes]
     request_id: str
 
     def __post_init__(self) -> None:
-        assert not (self.status and self.replies), "a call ends in one way"
+        assert not (self.status and self.replies), "both a status and answers"
 
     def trailers(self) -> tuple[tuple[str, str | bytes], ...]:
-        """Returns the metadata that goes with it to the client."""
+        """Returns the trailers sent with it."""
         request_id = (REQUEST_ID_KEY, self.request_id)
         if self.status is None or not self.status.details:
             return (request_id,)
@@ -57,7 +57,7 @@ class Refused:
 
 
 class ServedMethod:
-    """One method, served: all that a transport needs to admit, read, write, count and refuse."""
+    """One method, as a transport uses it to admit, parse, encode, count and refuse calls."""
 
     __slots__ = (
         "_service", "_serving", "begins_at_once", "gate", "is_unary", "method", "path", "read",
@@ -67,7 +67,7 @@ class ServedMethod:
     def __init__(
         self, service: Service, method: Method, gate: Gate, serving: "Serving", counted: CallStats
     ) -> None:
-        assert method in service.methods, "a method is served by the service it is of"
+        assert method in service.methods, "method of another service"
         self._serving = serving
         self._service = service
         self.method = method
@@ -80,9 +80,9 @@ class ServedMethod:
         self.read, self.write = method.reader(), method.writer()
 
     def refusal(self, holder: Holder) -> BrokerError | None:
-        """Returns why a holder may begin no call now, None when it may.
+        """Returns why a holder may not begin a call now, None if it may.
 
-        A method that identifies its callers refuses here only what it would refuse to all callers.
+        For a method that identifies its callers, only limits that hold for all callers count here.
         """
         gate, refusal = self.gate, self._serving.refusal
         if refusal is None and gate.count < gate.tight:
@@ -98,7 +98,7 @@ class ServedMethod:
 
     @property
     def is_quick(self) -> bool:
-        """Whether a shortcut may be used: where it identifies the caller, only below all shares."""
+        """Whether the shortcut may be used: not if it identifies callers and shares are binding."""
         gate = self.gate
         return gate.count < gate.tight or not self.method.identifies
 
@@ -115,7 +115,7 @@ class ServedMethod:
         return self.answer_usually(raw, call)
 
     def answer_usually(self, raw: bytes, call: Call) -> bytes | Awaitable[bytes]:
-        """Returns the same by the handler, whatever shortcut there is.
+        """Returns the reply of the handler, without the shortcut, or an awaitable of it.
 
         Errors   those of handlers, MalformedRequest
         """
@@ -131,7 +131,7 @@ class ServedMethod:
     def refused(self, error: Exception, seconds: float) -> Refused:
         """Counts a call that failed after a duration; returns the refusal for its client.
 
-        Runs in the context of the call: its request id goes along.
+        Runs in the context of the call, so that log lines contain its request id.
         """
         known = self._known(error)
         self.stats.count_failed(known, seconds)
@@ -146,7 +146,7 @@ class ServedMethod:
         return Refused(None, [self.write(answer) for answer in answers], request_id)
 
     def _known(self, error: Exception) -> BrokerError:
-        """Returns the error as one of ours; errors for the operator go to the log."""
+        """Returns the error, or Internal for an unexpected one; logs what concerns operators."""
         if not isinstance(error, BrokerError):
             incident = token_hex(8)
             logger.error(
@@ -160,10 +160,10 @@ class ServedMethod:
 
 
 def let_frames_go(error: BaseException) -> None:
-    """Drops the frames an error was raised through, and the errors it came from.
+    """Drops an error's traceback, cause and context.
 
-    A task keeps its error, and frames keep the task: a circle that would keep a request of 16 MiB
-    until Python's next full collection, which counts objects and not bytes.
+    A task refers to its error, and the error's frames to the task: a reference cycle that would
+    keep a request of 16 MiB until Python's next full collection, which counts objects, not bytes.
     """
     error.__traceback__ = error.__cause__ = error.__context__ = None
 
@@ -171,7 +171,7 @@ def let_frames_go(error: BaseException) -> None:
 class Serving:
     """The services of one server, with health and reflection.
 
-    Life     made; `refusal` set or `show_ready`; `drain`
+    Life     constructor; `refusal` set or `show_ready`; `drain`
     """
 
     __slots__ = (
@@ -192,10 +192,10 @@ class Serving:
         self.counted = CallStats(self.admission)
         self.stats = self.counted.stats
         self.refusal: BrokerError | None = None
-        """The error of every call, None while calls are served."""
+        """Error that answers every call; None while calls are served."""
         self.is_draining = False
         self.turns = Turns()
-        """When requests of streams are read; the store's own once there is one."""
+        """Schedules the parsing of streamed requests; the store's turns once it is open."""
         self.methods: dict[str, ServedMethod] = {}
         """Served methods by their path, "/pocketmq.v1.Broker/SendMessage"."""
         self._health = Health(service.name for service in services)
@@ -204,7 +204,7 @@ class Serving:
         self._add([probes, *Reflection([*services, probes]).services()], CallStats(self.admission))
 
     def serve(self, services: Sequence[Service]) -> None:
-        """Serves these methods from now on, in place of those of the same names."""
+        """Serves these services from now on, in place of those with the same names."""
         self._add(services, self.counted)
 
     def _add(self, services: Iterable[Service], counted: CallStats) -> None:
@@ -215,13 +215,13 @@ class Serving:
                 self.methods[f"/{served.path}"] = served
 
     def show_ready(self, writable: bool | Callable[[], bool]) -> None:
-        """Serves, and reports that as health; `writable`, if given, is called again and again."""
-        assert not self.is_draining, "a server that drains is not served again"
+        """Serves calls and reports SERVING; a callable `writable` is asked at every check."""
+        assert not self.is_draining, "the server is draining"
         self.refusal = None
         self._health.show(serving=True, writable=writable)
 
     def drain(self) -> None:
-        """Shows NOT_SERVING and refuse sends; the rest is served on."""
+        """Reports NOT_SERVING and refuses sends; other calls are still served."""
         self.is_draining = True
         self._health.end()
         self.admission.close_sends()

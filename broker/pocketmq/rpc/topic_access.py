@@ -1,7 +1,7 @@
 """Checks which topics a client may read.
 
-Broker serves clients: no system topics, a group's retry topic only to that group, dead letters to
-any group. Admin serves operators: every topic that exists and is readable.
+The Broker service lets clients read no system topics, a retry topic only for its own group, and
+dead letters for any group. Admin lets operators read every readable topic.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,18 +16,18 @@ from pocketmq.store.tables.tables import Tables
 from pocketmq.store.tables.topics import TopicTable
 
 TopicCheck = Callable[[str, str], None]
-"""(topic, group or ""): raises SystemTopic where reading is not for this caller."""
+"""(topic, group or ""): raises SystemTopic if the caller may not read the topic."""
 
 
 def check_client_reads(topic: str, group: str) -> None:
-    """Raises SystemTopic for a topic whose messages a client of this group may not read."""
+    """Raises SystemTopic if a client of this group may not read the topic's messages."""
     is_nobodys = not group and is_group_topic(topic)
     if is_nobodys or not is_readable_by(topic, group):
         raise SystemTopic(topic=topic, why="read")
 
 
 def check_client_locates(topic: str, group: str) -> None:
-    """Raises SystemTopic for a system topic; any other one's offsets are no secret."""
+    """Raises SystemTopic for a system topic; offsets of other topics are not secret."""
     if is_system_topic(topic):
         raise SystemTopic(topic=topic, why="read")
 
@@ -37,7 +37,7 @@ def check_operator_reads(topic: str, group: str) -> None:
 
 
 def find_readable(topics: TopicTable, topic: str, group: str, check: TopicCheck) -> TopicConfig:
-    """Returns a topic that this caller may read.
+    """Returns the config of a topic if the caller may read it.
 
     Errors   IllegalTopic, SystemTopic, TopicNotFound, TopicNotReadable, UnsupportedTopic
     """
@@ -54,9 +54,9 @@ def may_see(
     properties: Mapping[str, str],
     actions: tuple[Action, ...] = LOOK,
 ) -> bool:
-    """Returns whether a caller may do one of these to a record of a topic.
+    """Returns whether a caller has one of `actions` on a record of a topic.
 
-    It need not be allowed for the topic's name: of a group's topic only the record's owner counts.
+    In a retry or dead-letter topic only permission on the groups that own the record counts.
     """
     if not is_group_topic(topic):
         return call.may(topic_need(topic, actions))
@@ -65,7 +65,7 @@ def may_see(
 
 
 def check_may(call: Call, need: Need) -> None:
-    """Raises AccessDenied where a caller has no permission for what its request led to."""
+    """Raises AccessDenied if a caller lacks a permission found to be needed while serving it."""
     if not call.may(need):
         action, resource = text_from_actions(frozenset(need.actions[:1])), str(need.resource)
         why = "no rule allows it"
