@@ -1,1 +1,1 @@
-"""Services carried by the transport of our own: an asyncio shell around wire/, one port for all."""
+"""Our own transport: an asyncio shell around wire/ that serves gRPC and pages on one port."""

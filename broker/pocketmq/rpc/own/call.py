@@ -1,8 +1,8 @@
-"""One call on our own transport: from its request to its answer, its end or its cancellation.
+"""One call on our own transport: from its request to its answer, error or cancellation.
 
-A unary call whose handler answers at once is over when `serve` returns: no task, no timer, one
-object. Any other is a task, or the future that the handler gave, until that has ended: cancelled
-when its client goes, resets it, or has no time left.
+A unary call whose handler answers at once has ended when `serve` returns, without task or timer.
+Any other call waits for a task, or for the future that its handler returned. That is cancelled when
+the client disconnects or resets the stream, or when the call's deadline passes.
 """
 
 import asyncio
@@ -30,9 +30,9 @@ from pocketmq.wire.stream import Stream
 
 
 class OwnCall(Unsent):
-    """A call in progress; its properties are looked up when they are asked for, not before."""
+    """A call in progress; its properties are computed on demand."""
 
-    # Of the class, since most calls are over before any of these would change.
+    # Defaults in the class: most calls end before any of these would change.
     user = ""
     may: May = staticmethod(anything)
     requests: CallRequests | None = None
@@ -54,18 +54,18 @@ class OwnCall(Unsent):
     # -- for handlers ------------------------------------------------------------------------------
 
     def metadata(self, name: str, /) -> str | None:
-        """Returns a metadata value, None when the client sent none; of several the first."""
+        """Returns the first metadata value of a name, None if the client sent none."""
         return self.stream.headers.text(name)
 
     def identify(self, user: str, /, *, is_admin: bool) -> None:
-        """Notes the caller.
+        """Sets the verified user of the call.
 
         Errors   ShareTaken, TooManyRequests
         """
         self.user = user
         holder = self._connection.identify(user, is_admin=is_admin)
         gate, counted = self.served.gate, self._holder
-        if counted is not None:  # A stream's call is counted before its handler is asked.
+        if counted is not None:  # A stream's call was counted before its handler ran.
             gate.leave(counted.weights)
         refusal = None if gate.count < gate.tight else gate.refusal(holder)
         if counted is not None:
@@ -75,20 +75,20 @@ class OwnCall(Unsent):
             raise refusal
 
     def time_left_ms(self) -> int | None:
-        """Returns the rest of the client's deadline, None when it has none."""
+        """Returns the time until the client's deadline, None without one."""
         timeout_ms: int = self.stream.headers.timeout_ms
         if timeout_ms < 0:
             return None
         return max(0, timeout_ms - int((perf_counter() - self.begun) * 1000))
 
     def room(self, wanted: int, /) -> int:
-        """Returns how many bytes an answer may have now, and sets so much aside."""
-        if not self._is_over:  # Nothing is set aside that would never be given back.
+        """Reserves bytes for an answer; returns how many."""
+        if not self._is_over:  # Nothing would free a reservation after the end.
             wanted = self._reserved = self._connection.edge.memory.reserve(wanted, self._reserved)
         return wanted
 
     def check_room(self, size: int, /) -> None:
-        """Checks that an answer of so many bytes may be made, and kept until its client reads it.
+        """Checks that an answer of `size` bytes may be buffered until its client reads it.
 
         Errors   TooManyRequests
         """
@@ -97,7 +97,7 @@ class OwnCall(Unsent):
             raise TooManyRequests(field="unread", limit=memory.unread_max)
 
     def if_lost(self, undo: Callable[[], None], /) -> None:
-        """Registers a function to call, once, when the answer is known not to have left."""
+        """Registers a function to call, once, if the answer is known not to have been sent."""
         self._undo = undo
 
     @property
@@ -107,16 +107,16 @@ class OwnCall(Unsent):
 
     @property
     def peer_host(self) -> bytes:
-        """The client's address, packed as records keep it."""
+        """The client's address, packed as in records."""
         return self._connection.host
 
     # -- its life ----------------------------------------------------------------------------------
 
     def serve(self, raw: bytes, *, is_asked: bool = False) -> None:
-        """Serves a unary call whose request is here.
+        """Serves a unary call whose request is complete.
 
-        is_asked   the shortcut was asked, and does not take it
-        Cost       about 2 µs beside the handler where that answers at once
+        is_asked   the shortcut has already declined the call
+        Cost       about 2 µs besides the handler, if that answers at once
         """
         served = self.served
         if served.shortcut is None:
@@ -168,10 +168,11 @@ class OwnCall(Unsent):
             self._wait_for(reply)
 
     def _begin(self, reply: "CoroutineType[Any, None, bytes | None]") -> None:
-        """Runs the first step of the handler's coroutine; mostly it is the last one.
+        """Runs the first step of the handler's coroutine, which completes most calls.
 
-        So the step counts as part of the read that its request came with.
-        Effects  where steps of one read take long, its further calls wait for their turn
+        The step counts as part of the read that brought the request.
+
+        Effects  if the steps of one read take long, its further calls wait for their turn
         """
         if not self._is_begun:
             begin_request(self.metadata)
@@ -197,7 +198,7 @@ class OwnCall(Unsent):
             self._wait_for(given)
 
     def _check_room(self, reply: bytes) -> None:
-        """Checks that an answer may be kept until its client reads it.
+        """Checks that an answer may be buffered until its client reads it.
 
         Errors   TooManyRequests
         """
@@ -206,14 +207,14 @@ class OwnCall(Unsent):
         self.check_room(len(reply))
 
     def stream_from(self, raw: bytes | None) -> None:
-        """Serves a call with many answers, or with many requests where `raw` is None."""
+        """Serves a call with a stream of answers, or of requests if `raw` is None."""
         if raw is None:
             user = partial(turn_user, self)
             self.requests = CallRequests(self._connection, self.stream, self.served, user)
         self._begin_or_wait(self._streamed(raw))
 
     async def _streamed(self, raw: bytes | None) -> bytes | None:
-        """Returns the one answer, or sends all of them and returns None."""
+        """Returns the single answer, or sends a stream of answers and returns None."""
         served = self.served
         request: Any = self.requests if raw is None else served.read(raw)
         answer = served.method.handler(request, self)
@@ -226,7 +227,7 @@ class OwnCall(Unsent):
     async def _send_all(self, answers: AsyncIterator[Any]) -> None:
         connection, stream = self._connection, self.stream
         if self.requests is not None and not self._is_gone():
-            connection.wire.send_headers(stream, [])  # Some clients wait for these.
+            connection.wire.send_headers(stream, [])  # Some clients wait for headers.
             connection.write_soon()
         await connection.room(stream)
         async for one in answers:
@@ -240,8 +241,8 @@ class OwnCall(Unsent):
             await connection.room(stream)
 
     def _wait_for(self, reply: Awaitable[bytes | None]) -> None:
-        """Answers when the reply is there."""
-        assert self._future is None, "a call is waited for once"
+        """Sends the reply once it is available."""
+        assert self._future is None, "the call already waits"
         if not self._is_begun:
             begin_request(self.metadata)
             self._is_begun = True
@@ -251,7 +252,7 @@ class OwnCall(Unsent):
             coroutine = reply if isinstance(reply, Coroutine) else _result(reply)
             edge = self._connection.edge
             future = asyncio.Task(coroutine, loop=edge.loop)
-            if not isinstance(coroutine, EagerTask):  # One has made its first step.
+            if not isinstance(coroutine, EagerTask):  # That has already run its first step.
                 edge.expect_step()
         self._future = future
         self._begin_waiting()
@@ -272,26 +273,26 @@ class OwnCall(Unsent):
             self._deadline = edge.deadlines.add(at_s, self._expire)
 
     def _end_waiting(self) -> float:
-        """Ends the wait for the call; returns its duration in seconds."""
+        """Removes the call from its connection; returns its duration in seconds."""
         connection = self._connection
         connection.calls.remove(self)
         if self.requests is not None:
             self.requests.hear()
         if self._deadline >= 0:
             connection.edge.deadlines.remove(self._deadline, self._expire)
-        assert self._holder is not None, "a call that is waited for is counted"
+        assert self._holder is not None, "a waiting call that was not counted"
         self.served.gate.leave(self._holder.weights)
         self._holder = None
         self.served.stats.end()
         if self._reserved:
             self.room(0)
         self._is_over = True
-        self._future = None  # Its reply would stay: a stream and its call keep each other.
+        self._future = None  # Frees the reply: stream and call refer to each other.
         connection.write_soon()
         return perf_counter() - self.begun
 
     def _finish(self, future: "asyncio.Future[bytes | None]") -> None:
-        """Sends the end of a call that was waited for; runs in the context of the call."""
+        """Sends the result of a waiting call; runs in the context of the call."""
         seconds = self._end_waiting()
         if future.cancelled():
             _let_frames_go(future)
@@ -300,7 +301,7 @@ class OwnCall(Unsent):
             if not self._is_gone():
                 end(self._connection.wire, self.stream, self._why)
         elif (error := future.exception()) is not None:
-            assert isinstance(error, Exception), "what ends the process ends no call"
+            assert isinstance(error, Exception), "an error that ends the process"
             self.refuse(error)
         else:
             self._reply(future.result(), seconds)
@@ -327,7 +328,7 @@ class OwnCall(Unsent):
             connection.write()
 
     def refuse(self, error: Exception) -> None:
-        """Ends the call as its face shows an error."""
+        """Ends the call with an error in the form of its API."""
         self.lose()
         if not self._is_begun:
             begin_request(self.metadata)
@@ -344,8 +345,8 @@ class OwnCall(Unsent):
     # -- events of a call ------------------------------------------------------------------------
 
     def take_news(self, stream: Stream) -> None:
-        """Handles news of a stream whose call is under way."""
-        assert stream.call is self, "a stream has one call"
+        """Handles events of the call's stream."""
+        assert stream.call is self, "stream of another call"
         if stream.reset_code >= 0:
             self.cancel()
             self.lose()
@@ -353,7 +354,7 @@ class OwnCall(Unsent):
             self.requests.wake()
 
     def _watch(self) -> None:
-        """See to it that the answer leaves."""
+        """Calls `lose` later if the answer is not sent."""
         self.stream.call = self
         self._connection.unsent.add(self)
 
@@ -365,12 +366,12 @@ class OwnCall(Unsent):
             undo()
 
     def cancel(self) -> None:
-        """Cancels the handler: its client no longer waits."""
+        """Cancels the handler: its client has stopped waiting."""
         if self._future is not None:
             self._future.cancel()
 
     def give_up(self) -> None:
-        """Ends the call: it is the last of a connection that is too old."""
+        """Ends a call that is still in progress when its connection reaches its age limit."""
         self._why = OLD
         self.cancel()
 
@@ -408,7 +409,7 @@ def take_news(
     *,
     is_paused: bool,
 ) -> None:
-    """Handles streams with news: serves calls that end at once together, `begin` starts others."""
+    """Handles events of streams: serves unary calls on the fast path, `begin` starts others."""
     at, count = 0, len(news)
     while at < count:
         begun = at
@@ -420,19 +421,19 @@ def take_news(
                 begin(news[at])
             else:
                 assert isinstance(call, OwnCall | PendingReplies | PageCall), (
-                    "a stream's call is ours"
+                    "unknown type of call"
                 )
                 call.take_news(news[at])
             at += 1
 
 
 def _serve_at_once(client: ClientConnection, news: list[Stream], at: int) -> int:
-    """Serves calls from a place on that are over at once; returns where others begin."""
+    """Serves calls from news[at] on by the fast path; returns the index of the first other one."""
     quick = client.edge.quick
     try:
         at = quick.serve(client, news, at)
     except Exception as error:
-        assert quick.asked is not None, "a shortcut raised it"
+        assert quick.asked is not None, "the error is not from a shortcut"
         OwnCall(client, news[quick.place], quick.asked).refuse(error)
         return quick.place + 1
     if quick.asked is None:

@@ -1,11 +1,11 @@
 """One HTTP/2 connection: bytes to wire/, its streams to calls, answers back to the client.
 
-    data_received ─► wire.receive ─► streams with news ─► calls ─► wire.respond …
+    data_received ─► wire.receive ─► streams with events ─► calls ─► wire.respond …
                                      one write for all ◄─ wire.take ◄─┘
 
-A slow client costs a bounded amount: while it does not read, nothing more is read of it, no further
-call is begun, and a handler of many answers waits. A client is slow when the socket takes no more,
-or when its windows are shut over UNREAD_SOFT_MAX bytes of answers.
+The memory of a slow client is bounded: while it does not read, the server reads nothing from it and
+begins no further call, and handlers that stream answers wait. A client is slow if its socket's
+buffer is full, or if more than UNREAD_SOFT_MAX bytes of answers wait for its flow-control windows.
 """
 
 import asyncio
@@ -26,38 +26,39 @@ from pocketmq.wire.connection import Connection
 from pocketmq.wire.stream import Stream
 
 STREAM_UNREAD_MAX: Final = 65_536
-"""Bytes of a stream of answers that may wait before its handler does."""
+"""Unsent bytes of a stream of answers beyond which its handler waits."""
 WOKEN_AT_ONCE: Final = 16
-"""Streams of answers that go on in one turn of the loop."""
+"""Most streams of answers resumed in one iteration of the event loop."""
 UNREAD_SOFT_MAX: Final = 1024 * 1024
-"""Bytes of answers that may wait for a client before its next calls do; less where all clients
-together keep much."""
+"""Unsent bytes of a client beyond which its next calls wait; fewer if the total of all clients is
+high."""
 WRITE_HIGH: Final = 262_144
 WRITE_LOW: Final = 65_536
-"""Bytes in the socket's buffer from which on nothing is written to it, and below which again."""
+"""Bytes in the transport's write buffer at which writing pauses, and at which it resumes."""
 
 READ_SIZE: Final = 32_768
-"""A longer read is taken in parts: there may be thousands of small calls in it."""
+"""Longest read handled at once; a longer one is split, as it may contain thousands of calls."""
 SPARSE_COUNT: Final = 16
 SPARSE_SIZE: Final = 65_536
 DENSE_SIZE: Final = 8_192
-"""Size of the parts where the last one was news for so many streams at most, or for more."""
+"""A part of a split read has SPARSE_SIZE bytes if the previous one had events for at most
+SPARSE_COUNT streams, else DENSE_SIZE."""
 REST_MAX: Final = 65_536
-"""Most bytes of a connection that waits for its turn before it is read no more."""
+"""Received bytes of a queued connection beyond which reading from it pauses."""
 TURN_S: Final = 0.001
-"""How long many small calls may take before other connections have their turn."""
+"""Time for many small calls of a connection before other connections get their turn."""
 SPARSE_TURN_S: Final = 0.004
-"""The same of all else: a few calls may have thousands of fields."""
+"""Time for few, possibly large, calls before other connections get their turn."""
 
 STORING: Final = frozenset(
     {CallClass.SEND, CallClass.SETTLE, CallClass.POLL, CallClass.ADMIN, CallClass.ACCESS}
 )
-"""Classes of calls that may store something: they end by themselves."""
+"""Classes of calls that may store something; they end without being cancelled."""
 SILENT_SIZE: Final = 4_096
-"""Memory of a stream of requests, its call and task, before its client has sent one."""
+"""Memory of a request stream, its call and task, before its first request."""
 
 _GONE: Final = Connection()
-"""Replaces the protocol of a client that is gone."""
+"""Replaces the wire state of a closed connection."""
 
 
 class Http2Connection(ClientConnection, asyncio.Protocol):
@@ -80,22 +81,22 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
         self.held = self.unread = self.sent = self.silent_count = 0
         self.moved_s = self.now_s = 0.0
         self._moved_size = 0
-        """Bytes of requests that had come then."""
+        """Bytes of requests received until `moved_s`."""
         self._transport: asyncio.Transport | None = None
         self._is_paused = self._is_dirty = self.is_draining = self._is_ending = False
         self._rest = b""
-        """Bytes that arrived and wait for the loop's next turn."""
+        """Received bytes that wait for this connection's turn."""
         self.is_heard = self.is_used = True
-        """Whether any bytes, and any of calls, arrived since the last look."""
+        """Whether any bytes, and any events of calls, arrived since the last keepalive check."""
         self._waiting: dict[int, Stream] = {}
-        """Whole requests that wait until the client has read, by their streams' numbers."""
+        """Complete requests that wait until the client has read, by stream id."""
         self._rooms: dict[asyncio.Future[None], Stream] = {}
-        """Streams of answers that wait for their client."""
+        """Streams of answers whose handlers wait until the client has read."""
 
     # -- callbacks of the loop -------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begins."""
+        """Registers the connection and sends the server's settings."""
         transport = cast(asyncio.Transport, transport)  # uvloop's has no such base
         self._transport = transport
         transport.set_write_buffer_limits(WRITE_HIGH, WRITE_LOW)
@@ -106,9 +107,9 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
             self.write()
 
     def data_received(self, data: bytes) -> None:
-        """Takes the client's bytes, and answers what can be answered at once."""
+        """Handles received bytes, and answers the calls that can be answered at once."""
         self.is_heard = True
-        if self._rest:  # It waits for its turn, or for its client to read.
+        if self._rest:  # The connection waits for its turn, or for its client to read.
             self._rest += data
         elif not self.edge.has_time_for(len(data)):
             self._rest = data
@@ -123,7 +124,7 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
             self._transport.pause_reading()
 
     def _take(self, data: bytes, begin: int, upto: int) -> int:
-        """Serves the news that begin in [begin, upto); returns how many streams had news."""
+        """Handles frames that begin in [begin, upto); returns the number of streams with events."""
         self.now_s = perf_counter()
         news = self.wire.receive(data, begin, upto)
         if news:
@@ -133,7 +134,7 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
         return len(news)
 
     def go_on(self) -> None:
-        """Takes the received bytes in parts; other connections have their turn in between."""
+        """Handles queued bytes in parts, and queues the connection again when its time is over."""
         transport, wire, data, position = self._transport, self.wire, self._rest, 0
         if transport is None or transport.is_closing() or self._is_paused:
             return
@@ -145,7 +146,7 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
             if perf_counter() - begun > (SPARSE_TURN_S if is_sparse else TURN_S):
                 break
             size = SPARSE_SIZE if is_sparse else DENSE_SIZE
-        self._rest = data[position:] if self.wire is wire else b""  # Else the client is gone.
+        self._rest = data[position:] if self.wire is wire else b""  # Else it was closed meanwhile.
         if self._rest:
             transport.pause_reading()
             self.edge.line_up(self)
@@ -161,13 +162,13 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
         self.edge.changed.set()
 
     def pause_writing(self) -> None:
-        """Reads and write no more until the socket takes more."""
+        """Pauses reading and writing until the socket accepts bytes again."""
         self._is_paused = True
         if self._transport is not None:
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
-        """Resumes reading and writing: the socket takes bytes again."""
+        """Resumes reading and writing: the socket accepts bytes again."""
         self._is_paused = False
         if self._transport is not None:
             if self._rest:
@@ -177,9 +178,9 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
         self.write()
 
     def count_silent(self, more: int) -> None:
-        """Counts streams of requests of which no request has arrived yet."""
+        """Adds to the number of request streams without a request so far."""
         self.silent_count += more
-        assert self.silent_count >= 0, "each is counted once"
+        assert self.silent_count >= 0, "more silent streams removed than added"
 
     def identify(self, user: str, *, is_admin: bool) -> Holder:
         """Returns the holder of the calls that a user begins here."""
@@ -191,8 +192,8 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
     # -- calls -------------------------------------------------------------------------------------
 
     def _begin(self, stream: Stream) -> None:
-        """Serves a stream's call as soon as enough of it is here; refuses it before that."""
-        if stream.closed or not self.is_open:  # One before it may have had this one cut off.
+        """Serves a stream's call once its request is complete; refuses it as early as possible."""
+        if stream.closed or not self.is_open:  # An earlier stream's call may have closed it.
             self._waiting.pop(stream.id, None)
             return
         if stream.headers.http_status:
@@ -208,16 +209,16 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
             self._serve_in_turn(stream, served)
 
     def _read_page(self, stream: Stream) -> None:
-        """Answers a GET or HEAD; one that was cut off before gets no answer."""
+        """Answers a GET or HEAD."""
         pages, transport = self.edge.pages, self._transport
-        assert pages is not None, "else it is refused"
-        assert transport is not None, "it is open"
+        assert pages is not None, "pages are not served here"
+        assert transport is not None, "the connection is closed"
         is_private = transport.get_extra_info("sslcontext") is not None
         PageCall(self, stream, pages, is_private=is_private)
 
     def _serve(self, stream: Stream, served: ServedMethod) -> None:
-        """Serves a call whose one request is here."""
-        assert len(stream.messages) == 1, "what has not one request is refused"
+        """Serves a call whose single request is complete."""
+        assert len(stream.messages) == 1, "the call has not exactly one request"
         raw = stream.messages.pop()
         call = OwnCall(self, stream, served)
         if served.is_unary:
@@ -227,7 +228,7 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
             call.stream_from(raw)
 
     def _serve_in_turn(self, stream: Stream, served: ServedMethod) -> None:
-        """Serves a call, later if others of this client wait or none may begin."""
+        """Serves a call, or queues it if earlier calls of this client wait or none may begin."""
         if len(stream.messages) != 1:
             OwnCall(self, stream, served).refuse(_no_request(len(stream.messages)))
         elif self._waiting or self._is_held_up():
@@ -236,11 +237,11 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
             self._serve(stream, served)
 
     def _is_held_up(self) -> bool:
-        """Returns whether no call may begin: its client has to read, or the loop to come round."""
+        """Returns whether calls wait: for the client to read, or for the next loop iteration."""
         return self.edge.is_late or self._is_full()
 
     def _is_full(self) -> bool:
-        """Returns whether so much waits for this client that its next calls wait as well."""
+        """Returns whether so many answers wait for this client that its next calls wait."""
         unread = self.wire.pending
         if unread <= UNREAD_TIGHT_MAX and not self._is_paused:
             return False
@@ -250,13 +251,13 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
     # -- output ------------------------------------------------------------------------------------
 
     def write_soon(self) -> None:
-        """Writes the replies of this turn's calls in the next turn of the loop."""
+        """Schedules one write of the connection's output for the next loop iteration."""
         if not self._is_dirty:
             self._is_dirty = True
             self.edge.write_soon(self)
 
     def write(self) -> None:
-        """Writes all that may be written; continues calls that waited for that."""
+        """Writes output that may be sent; resumes calls that waited for it."""
         self._is_dirty = False
         transport, wire = self._transport, self.wire
         if transport is None or transport.is_closing():
@@ -288,14 +289,14 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
         try:
             while waiting and self.is_open and not self._is_held_up():
                 self._begin(waiting.pop(next(iter(waiting))))
-            assert not self._waiting, "each begins as its turn has come"
+            assert not self._waiting, "a call was queued again"
         finally:
             if self.is_open:
                 self._waiting = waiting
         self.edge.took(perf_counter() - self.now_s)
 
     def count_kept(self) -> None:
-        """Counts the memory kept for the client."""
+        """Updates the client's share of the memory budget."""
         transport = self._transport
         if transport is None:
             return
@@ -311,21 +312,21 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
             self.edge.memory.count(*more)
 
     def _note_progress(self, held: int) -> None:
-        """Notes when requests have gone on, as far as that is worth noting."""
+        """Updates `moved_s` if enough bytes of requests arrived since."""
         received = self.wire.received
         if not self.held or received - self._moved_size >= min(PROGRESS_SIZE, held >> 3):
             self._moved_size = received
             self.moved_s = self.edge.memory.clock()
 
     def give_up_stalled(self) -> None:
-        """Refuses calls whose requests have hardly gone on since this was last asked twice."""
+        """Refuses calls whose unfinished requests progressed too little since the last check."""
         self.wire.give_up_stalled()
         self.write()
 
     async def room(self, stream: Stream) -> None:
-        """Returns when a stream of answers may go on.
+        """Waits until a stream may send more answers.
 
-        Errors   Draining: a stop waits for no client that does not read
+        Errors   Draining: a stop does not wait for clients that do not read
         """
         while self._is_unread(stream):
             if self._is_ending:
@@ -338,7 +339,7 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
                 self._rooms.pop(future, None)
 
     def _is_unread(self, stream: Stream) -> bool:
-        """Returns whether a stream of answers has to wait for its client."""
+        """Returns whether a stream of answers has to wait until its client reads."""
         if stream.closed or not self.is_open:
             return False
         return stream.pending > STREAM_UNREAD_MAX or self._is_full()
@@ -358,32 +359,32 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether anything can still come or go."""
+        """Whether the connection is open."""
         return self._transport is not None
 
     @property
     def is_busy(self) -> bool:
-        """Whether a call is under way, or its answer."""
+        """Whether a call is in progress, or an answer not sent yet."""
         return bool(self.calls or self._waiting or self._rest or self.wire.pending)
 
     @property
     def is_storing(self) -> bool:
-        """Whether a call is under way that may store something, and that ends by itself."""
+        """Whether a call is in progress that may store something."""
         return any(map(_may_store, self.calls))
 
     def ping(self) -> None:
-        """Asks the client whether it is there."""
+        """Sends a PING frame."""
         self.wire.ping()
         self.write()
 
     def drain(self) -> None:
-        """Tells the client to begin no more calls here; the second time, that none are taken."""
+        """Sends GOAWAY: first a warning, on the second call the last stream that is accepted."""
         self.is_draining = True
         self.wire.drain()
         self.write()
 
     def end_reads(self) -> None:
-        """Ends the calls that store nothing, and all that waits for its client to read."""
+        """Ends the calls that store nothing, and all calls that wait for their client to read."""
         self._is_ending = True
         for call in [*self.calls]:
             if not _may_store(call):
@@ -398,20 +399,20 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
         self.write()
 
     def close(self) -> None:
-        """Ends the connection once all answers are sent."""
+        """Closes the connection once all answers are sent."""
         self.drain()
         if self._transport is not None:
             self._transport.close()
 
     def cut_off(self) -> None:
-        """Ends the connection now, whatever is under way."""
+        """Closes the connection at once, with all its calls."""
         transport = self._transport
         self._let_go()
         if transport is not None:
             transport.abort()
 
     def _let_go(self) -> None:
-        """Drops all bytes in both directions; references to this connection then keep little."""
+        """Frees the buffers in both directions, and unregisters the connection."""
         self._transport = None
         self._rest = b""
         self.wire = _GONE
@@ -434,7 +435,7 @@ def _may_store(call: WaitingCall) -> bool:
 
 
 def _no_request(count: int) -> MalformedRequest:
-    """Returns the error of a call that has not one request."""
+    """Returns the error of a call with no request, or with several."""
     if count:
         return MalformedRequest(why=f"the call has {count} of them, the method takes one")
     return MalformedRequest(why="the call ended without one")

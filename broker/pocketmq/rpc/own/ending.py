@@ -1,4 +1,4 @@
-"""How calls end that are not answered: by a status, or as their face shows an error."""
+"""Ends calls that failed: with a status, or with an error in the form of their API."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -28,7 +28,7 @@ def end(
     replies: Sequence[bytes] = (),
     trailers: Sequence[tuple[bytes, bytes]] = (),
 ) -> None:
-    """Ends a call by a status; None: by answers, and OK. Closed: nothing."""
+    """Ends a call with a status; None: with answers and OK. Does nothing on a closed stream."""
     if status is not None:
         wire.finish(stream, status.code, status.message, [*trailers])
         return
@@ -40,7 +40,7 @@ def end(
 
 
 def tell(wire: Connection, stream: Stream, refused: Refused) -> None:
-    """Ends a call as its face shows an error."""
+    """Ends a call with a refusal."""
     trailers = [
         (name.encode(), value.encode() if isinstance(value, str) else value)
         for name, value in refused.trailers()
@@ -51,7 +51,7 @@ def tell(wire: Connection, stream: Stream, refused: Refused) -> None:
 def refuse(
     wire: Connection, stream: Stream, served: ServedMethod, error: Exception, seconds: float
 ) -> None:
-    """Ends and counts a call that failed after a duration."""
+    """Ends and counts a call that failed after `seconds`."""
     begin_request(stream.headers.text)
     refused = served.refused(error, seconds)
     end_request()

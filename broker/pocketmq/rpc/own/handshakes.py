@@ -1,8 +1,8 @@
-"""TLS handshakes under way, and which of them gives its place to a new one.
+"""TLS handshakes in progress, and which of them is cancelled for a new one.
 
-A client that begins handshakes and does not end them takes places for seconds. Where all are taken,
-the address that has most of them gives up its oldest, so that a handshake that goes on, which takes
-a few round trips, gets a place at once while others begin 1,000 a second.
+A client that begins handshakes without completing them occupies slots for seconds. If all slots are
+taken, the oldest handshake of the address with most handshakes is cancelled. So honest clients,
+whose handshakes take a few round trips, get a slot even while others begin 1,000 a second.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from pocketmq.rpc.admission import address_name
 from pocketmq.rpc.call import host_from_peer
 
 SPARED_S: Final = 0.25
-"""Time that each handshake may take before another one gets its place."""
+"""Age below which a handshake is not cancelled for another one."""
 
 
 def address_of(peer: str) -> str:
@@ -21,7 +21,7 @@ def address_of(peer: str) -> str:
 
 
 class Handshakes:
-    """Those under way, by address, the oldest first."""
+    """Handshakes in progress, by address, the oldest first."""
 
     __slots__ = ("_running", "count")
 
@@ -30,21 +30,24 @@ class Handshakes:
         self.count = 0
 
     def begin(self, address: str, task: asyncio.Task[None], now_s: float) -> None:
-        """Notes a handshake that begins."""
+        """Adds a handshake."""
         self._running.setdefault(address, {})[task] = now_s
         self.count += 1
 
     def end(self, address: str, task: asyncio.Task[None]) -> None:
-        """Notes one that has ended, or is given up."""
+        """Removes a handshake, if it was not removed before."""
         tasks = self._running.get(address)
         if tasks is not None and tasks.pop(task, None) is not None:
             self.count -= 1
             if not tasks:
                 del self._running[address]
-        assert self.count >= 0, "a handshake ends once"
+        assert self.count >= 0, "more handshakes ended than began"
 
     def give_up_one(self, now_s: float) -> bool:
-        """Cancel the oldest of the address that has most; return whether it was there for long."""
+        """Cancels the oldest handshake of the address with most, if older than SPARED_S.
+
+        Returns  whether it was cancelled
+        """
         address = max(self._running, key=lambda one: len(self._running[one]), default="")
         tasks = self._running.get(address, {})
         task = next(iter(tasks), None)

@@ -3,10 +3,10 @@
     0x16        TLS, where there is a certificate; its ALPN selects h2 or http/1.1
     "PRI "      HTTP/2 by prior knowledge
     "GET ", …   HTTP/1.1: metrics and health
-    PROXY …     before any of these, behind a load balancer (a setting)
+    PROXY …     before any of these, if a load balancer sends it (a setting)
 
 The bytes are only peeked at (MSG_PEEK), so the protocol reads the connection from its start. Until
-then a connection is a socket and a deadline, about 2 KiB.
+then a connection consists of a socket and a deadline, about 2 KiB.
 """
 
 import asyncio
@@ -32,11 +32,11 @@ from pocketmq.store.deadlines import Deadlines
 BACKLOG: Final = 1_024
 ACCEPTED_AT_ONCE: Final = 16
 HANDSHAKE_S: Final = 5.0
-"""Time that a client may take for its first bytes, and again for its TLS handshake."""
+"""Timeout of a client's first bytes, and of its TLS handshake."""
 HANDSHAKES_MAX: Final = 256
-"""TLS handshakes at once; each holds some 100 KiB. Those beyond wait for their turn."""
+"""Most concurrent TLS handshakes, each of some 100 KiB; further connections are queued."""
 HANDSHAKE_TIGHT_S: Final = 1.0
-"""Time that a TLS handshake may take while half of all places are taken."""
+"""Timeout of a TLS handshake while half of HANDSHAKES_MAX are in progress."""
 OUT_OF_FILES_S: Final = 0.5
 READ_SIZE: Final = 65_536
 _TLS: Final = b"\x16"
@@ -44,22 +44,22 @@ _HTTP2: Final = b"PRI "
 _HTTP1: Final = (b"GET ", b"HEAD ", b"POST ", b"PUT ", b"DELETE ", b"OPTIONS ", b"PATCH ")
 
 Factory = Callable[[str], asyncio.Protocol]
-"""Makes the protocol of a client, by its name."""
+"""Creates the protocol of a connection from the client's address."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Transport:
-    """How connections are carried.
+    """Settings of connections.
 
-    http1            makes the protocol of HTTP/1.1, by the client's name; None: it is not served
+    http1            creates the HTTP/1.1 protocol of a connection; None: it is not served
     pages            answers GET and HEAD over HTTP/2; None: they are refused
-    tls              without a certificate TLS connections are closed
+    tls              the certificate; without one TLS connections are closed
     tls_only         whether connections without TLS are closed
     proxy_protocol   whether each connection begins with a PROXY header
-    connections_max  connections at once; those beyond are closed as they come
-    idle_ms, age_ms  how long a connection may be without calls, and how old it may get; 0: any
+    connections_max  most open connections; further ones are closed at once
+    idle_ms, age_ms  limits of a connection's time without calls and of its age; 0: no limit
     """
 
     http1: Factory | None = None
@@ -73,13 +73,13 @@ class Transport:
 
 
 class Speakers(NamedTuple):
-    """Protocols that take over connections; None: such connections are closed."""
+    """Factories of the protocols; None: connections of that protocol are closed."""
 
     http2: Factory
     tls: Tls
     http1: Factory | None = None
     tls_only: bool = False
-    """Whether other connections are closed."""
+    """Whether connections without TLS are closed."""
     proxy_protocol: bool = False
     """Whether each connection begins with a PROXY header."""
 
@@ -87,7 +87,7 @@ class Speakers(NamedTuple):
 def listen_on(address: str) -> list[socket.socket]:
     """Returns sockets that listen on "host:port", one for each address of the host.
 
-    Errors   AddressUnavailable: one is in use or none of this machine
+    Errors   AddressUnavailable: an address is in use or does not belong to this machine
     """
     host, _, port = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
@@ -112,9 +112,9 @@ def listen_on(address: str) -> list[socket.socket]:
 
 
 class Listener:
-    """A listening socket, and the connections without a protocol yet.
+    """A listening socket, and its connections whose protocol is not known yet.
 
-    is_full   returns whether there are connections enough, of an address or in all; "": in all
+    is_full   returns whether the connection limit of an address is reached; "": the total limit
     """
 
     __slots__ = (
@@ -137,36 +137,36 @@ class Listener:
         self.speakers = speakers
         self._starting: set[NewConnection] = set()
         self._addresses: Counter[str] = Counter()
-        """Those that start, by address."""
+        """Number of connections without a protocol, by address."""
         self._handshakes = Handshakes()
         self._strangers = Sparingly()
         self._line: dict[NewConnection, None] = {}
-        """Those that wait for a TLS handshake, in their order."""
+        """Connections that wait for a TLS handshake, or for `release`, in order of arrival."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._unbegun: dict[socket.socket, None] = {}
         """Sockets of tasks that have not begun."""
         self._is_paused = self.is_held = False
-        """Whether a client of HTTP/2, or of TLS, waits in the line."""
+        """Whether accepting is paused; whether HTTP/2 and TLS connections wait for `release`."""
 
     @property
     def is_busy(self) -> bool:
-        """Whether connections are being taken over."""
+        """Whether connections are being handed to their protocols."""
         return bool(self._tasks)
 
     @property
     def count(self) -> int:
-        """How many connections have not been taken over yet."""
+        """The number of connections not yet handed to their protocols."""
         return len(self._starting) + len(self._tasks)
 
     def start(self, hold_s: float = 0.0) -> None:
-        """Accepts connections; those of gRPC wait until `release`, or so long at most."""
+        """Accepts connections; those of gRPC wait until `release`, or for at most `hold_s`."""
         if hold_s > 0:
             self.is_held = True
             self._loop.call_later(hold_s, self.release)
         self._loop.add_reader(self._socket, self._accept)
 
     def release(self) -> None:
-        """Starts the connections that wait."""
+        """Starts the waiting connections."""
         self.is_held = False
         line, self._line = self._line, {}
         for start in line:
@@ -179,7 +179,7 @@ class Listener:
             self._loop.remove_reader(self._socket)
 
     def close(self) -> None:
-        """Stops listening, and closes connections that no protocol has taken over."""
+        """Stops listening, and closes connections not yet handed to a protocol."""
         if self._socket.fileno() < 0:
             return
         self._loop.remove_reader(self._socket)
@@ -219,30 +219,30 @@ class Listener:
 
     @property
     def is_shaking_enough_hands(self) -> bool:
-        """Whether the next TLS handshake has to wait; one that takes long gives up its place."""
+        """Whether the next TLS handshake has to wait; cancels a slow one to free a slot."""
         handshakes = self._handshakes
         if handshakes.count < HANDSHAKES_MAX:
             return False
         return not handshakes.give_up_one(self._loop.time())
 
     def is_full(self, address: str) -> bool:
-        """Returns whether one more connection of an address is too much.
+        """Returns whether the connection limit of an address is reached.
 
-        Behind a proxy all come from its address: there the number of all counts.
+        With the PROXY protocol all connections come from the balancer: only the total limit counts.
         """
         return self._is_full("" if self.speakers.proxy_protocol else address)
 
     def count_of(self, address: str) -> int:
-        """Returns how many connections of an address have not been taken over yet."""
+        """Returns how many connections of an address are not yet handed to their protocols."""
         return self._addresses.get(address, 0)
 
     def expire_at(self, call_back: Callable[[], None]) -> int:
-        """Calls back when a start takes too long."""
+        """Schedules a call for when the client's first bytes are overdue."""
         return self._deadlines.add(self._loop.time() + HANDSHAKE_S, call_back)
 
     def forget(self, start: "NewConnection", tick: int) -> None:
-        """Removes a new connection that is closed or taken over."""
-        assert start in self._starting, "a start ends once"
+        """Removes a new connection that was closed or handed to its protocol."""
+        assert start in self._starting, "unknown new connection"
         self._starting.remove(start)
         self._addresses[start.address] -= 1
         if not self._addresses[start.address]:
@@ -251,11 +251,11 @@ class Listener:
         self._deadlines.remove(tick, start.close)
 
     def line_up(self, start: "NewConnection") -> None:
-        """Queues a connection until there is room for its handshake, or until `release`."""
+        """Queues a connection until a handshake slot is free, or until `release`."""
         self._line[start] = None
 
     def tell_stranger(self, protocol: str, peer: str) -> None:
-        """Logs a client that is closed for the protocol it speaks."""
+        """Logs a client whose connection is closed for its protocol; rate-limited."""
         if self._strangers.may_tell(self._loop.time()):
             left_out = self._strangers.told()
             logger.warning(
@@ -263,7 +263,7 @@ class Listener:
             )
 
     def take_over(self, connection: socket.socket, factory: Factory | None, peer: str) -> None:
-        """Passes a connection to its protocol; None: after a TLS handshake."""
+        """Hands a connection to its protocol; None: after a TLS handshake."""
         task = asyncio.Task(self._connect(connection, factory, peer), loop=self._loop)
         self._tasks.add(task)
         self._unbegun[connection] = None
@@ -275,7 +275,7 @@ class Listener:
 
     def _end(self, connection: socket.socket, address: str, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if connection in self._unbegun:  # Given up before anybody had it.
+        if connection in self._unbegun:  # Cancelled before its task ran.
             del self._unbegun[connection]
             connection.close()
         self._handshakes.end(address, task)
@@ -299,12 +299,12 @@ class Listener:
             connection.close()
 
     async def _shake_hands(self, connection: socket.socket, peer: str, limit_s: float) -> None:
-        """Returns when a TLS handshake is over, and the client's protocol is known.
+        """Waits until a TLS handshake is complete and the client's protocol is known.
 
         Errors   ssl.SSLError, ConnectionResetError, TimeoutError
         """
         context = self.speakers.tls.context
-        assert context is not None, "there was one as the client came"
+        assert context is not None, "no certificate"
         secured = TlsConnection(context, partial(self._speaker, peer))
         try:
             async with asyncio.timeout(limit_s):
@@ -315,14 +315,14 @@ class Listener:
                 secured.end()
 
     def _speaker(self, peer: str, alpn: str | None, first: bytes) -> asyncio.Protocol | None:
-        """Returns the protocol that serves a client over TLS."""
+        """Returns the protocol for a client over TLS."""
         is_http2 = alpn == H2 or (alpn is None and first.startswith(_HTTP2))
         factory = self.speakers.http2 if is_http2 else self.speakers.http1
         return None if factory is None else factory(peer)
 
 
 class NewConnection:
-    """A connection of which nothing is known yet."""
+    """A connection whose protocol is not known yet."""
 
     __slots__ = ("_listener", "_peer", "_seen", "_socket", "_tick", "_wants_header", "address")
 
@@ -336,10 +336,10 @@ class NewConnection:
         self._wants_header = listener.speakers.proxy_protocol
         self._seen = 0  # bytes that arrived and did not decide the protocol
         self._tick = listener.expire_at(self.close)
-        assert connection.gettimeout() == 0, "the loop waits, not the socket"
+        assert connection.gettimeout() == 0, "the socket is blocking"
 
     def look(self) -> None:
-        """Peeks at the received bytes; called again when there are more."""
+        """Peeks at the received bytes; called again when more arrive."""
         loop = asyncio.get_running_loop()
         if self._socket.fileno() < 0:
             return
@@ -360,11 +360,11 @@ class NewConnection:
         except OSError:
             self.close()
             return
-        if not is_done:  # The client has closed its side and not shown what it is.
+        if not is_done:  # The client closed its side before its protocol was known.
             self.close()
 
     def _wait_for_more(self) -> None:
-        """Schedules another look for when more bytes arrive."""
+        """Calls `look` again when more bytes arrive."""
         self._expect(len(self._socket.recv(SIZE_MAX, socket.MSG_PEEK)))
         asyncio.get_running_loop().add_reader(self._socket, self.look)
 
@@ -373,7 +373,7 @@ class NewConnection:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, seen + 1)
 
     def _pass_header(self, data: bytes) -> bool:
-        """Takes the PROXY header off the connection; returns whether it is gone."""
+        """Reads the PROXY header, if one is expected; returns whether it is complete."""
         if not self._wants_header:
             return True
         header = read_proxy_header(data)
@@ -386,7 +386,7 @@ class NewConnection:
         return True
 
     def _choose(self) -> bool:
-        """Passes the connection to its protocol; returns whether that is decided."""
+        """Hands the connection to its protocol, or closes it; returns whether that was decided."""
         data = self._socket.recv(STRANGER_SIZE, socket.MSG_PEEK)
         speakers = self._listener.speakers
         if not data:
@@ -411,7 +411,7 @@ class NewConnection:
         return True
 
     def _refuse(self, protocol: str) -> None:
-        """Closes the connection of a client of another protocol, and logs it now and then."""
+        """Closes the connection of a client with another protocol, and logs it."""
         self._listener.tell_stranger(protocol, self._peer)
         self.close()
 
@@ -427,13 +427,13 @@ class NewConnection:
             asyncio.get_running_loop().remove_reader(self._socket)
             self._listener.forget(self, self._tick)
             with suppress(OSError):
-                self._socket.recv(READ_SIZE)  # Unread bytes make the end a reset.
+                self._socket.recv(READ_SIZE)  # With unread bytes close() would send a reset.
             self._socket.close()
 
 
 def peer_text(family: int, place: object) -> str:
     """Returns a client's address as gRPC writes it."""
-    assert isinstance(place, tuple), "only TCP is listened on"
+    assert isinstance(place, tuple), "not a TCP address"
     host, port = place[:2]
     if family == socket.AF_INET6:
         if host.startswith("::ffff:"):

@@ -1,12 +1,16 @@
 """Bounds the memory that clients can use, over all connections of a server.
 
-Two sums are kept. `held`: incomplete or untaken requests, their metadata, and streams without a
-call. `unread`: bytes of answers that clients have not read. Each connection has limits of its own.
-Beyond HELD_MAX in all, the most wasteful connection is cut off: it holds much and has not
-progressed for long. Requests without progress are given up.
-Room for an answer is reserved before it is made; the less is left, the less is given. Beyond
-UNREAD_MAX a client with unread answers gets nothing large more, no client anything very large, and
-one that reads too slowly is cut off. Beyond UNREAD_FACTOR times as much, the client with most is.
+Two sums are kept, besides the limits of each connection. `held`: incomplete requests and those not
+yet handled, their metadata, and streams without a call. `unread`: answers that clients have not
+read.
+
+If `held` exceeds HELD_MAX, the most wasteful connection is cut off: the one with the largest
+product of held bytes and time without progress. Requests without progress are refused.
+
+Bytes for an answer are reserved before it is made; the scarcer they are, the fewer are granted.
+Beyond UNREAD_MAX, a client with unread answers gets no large answer, no client gets a very large
+one, and clients that read too slowly are cut off. Beyond UNREAD_FACTOR * UNREAD_MAX, the client
+with most unread bytes is cut off.
 """
 
 import logging
@@ -17,42 +21,42 @@ from typing import Final
 from pocketmq.store.deadlines import Deadlines
 
 HELD_MAX: Final = 24 * 1024 * 1024
-"""Bytes of unfinished requests of all connections: one of the largest, and many small ones."""
+"""Most bytes of unfinished requests of all connections: one of the largest, and many small ones."""
 IDLE_FREE_S: Final = 1.0
-"""How long a connection may rest before its memory counts as wasted."""
+"""Time without progress before a connection's memory counts as wasted."""
 PROGRESS_SIZE: Final = 65_536
-"""Bytes by which an active connection moves on, or an eighth of its memory."""
+"""Received bytes that count as progress; an eighth of the held bytes does so as well."""
 LOOK_S: Final = 15.0
-"""Unfinished requests are looked at so often; those that did not go on from one look to the next
-are given up."""
+"""Interval of checks of unfinished requests; those without progress between two are refused."""
 UNREAD_MAX: Final = 16 * 1024 * 1024
-"""Bytes of answers kept for all clients before those that keep much of it wait."""
+"""Unread bytes of all clients beyond which those with more than UNREAD_TIGHT_MAX wait."""
 UNREAD_TIGHT_MAX: Final = 65_536
-"""Bytes kept for one client from which on it is one of these."""
+"""Unread bytes of one client beyond which its next calls wait while UNREAD_MAX is exceeded."""
 STALLED_S: Final = 10.0
-"""Time that such a client may take to read an eighth of what is kept for it."""
+"""Time within which such a client has to read an eighth of its unread bytes, or is cut off."""
 UNREAD_FACTOR: Final = 2
-"""Leaves room for the largest answer, and for others' small ones."""
+"""Multiple of UNREAD_MAX that is never exceeded: fits the largest answer and many small ones."""
 REPLY_MAX: Final = 1024 * 1024
-"""Bytes of an answer that is kept for a client who reads steadily, whatever others do."""
+"""Most bytes of an answer that a client that reads steadily gets, whatever others leave unread."""
 TIGHT_REPLY_MAX: Final = 131_072
-"""The same where UNREAD_MAX is reached: hundreds of slow readers are served, none is cut off."""
+"""Most bytes reserved for an answer once UNREAD_MAX is reached, so that hundreds of slow readers
+are served and none is cut off."""
 SMALL_REPLY_MAX: Final = 4_096
-"""Bytes of an answer that is kept in any case: to refuse it would cost as much."""
+"""Most bytes of an answer that is always buffered: a refusal would take as many."""
 QUIET_S: Final = 10.0
-"""Connections that are cut off so soon after another are counted in the log, not named."""
+"""Time after a logged cut-off in which further ones are only counted for the next log line."""
 
 logger = logging.getLogger(__name__)
 
 
 class Keeping(ABC):
-    """A connection, as far as memory goes.
+    """A connection, as the memory budget sees it.
 
-    peer     the client, as gRPC writes it
-    held     memory of its requests here, as last counted
-    unread   bytes of answers that wait here, as last counted
-    sent     bytes given to the socket so far
-    moved_s  when its requests last went on, by the clock of `BufferBudget`
+    peer     the client's address, as gRPC writes it
+    held     bytes of its unfinished requests, as last counted
+    unread   bytes of its unread answers, as last counted
+    sent     bytes written to the socket so far
+    moved_s  time of its requests' last progress, by the clock of `BufferBudget`
     """
 
     __slots__ = ()
@@ -66,22 +70,22 @@ class Keeping(ABC):
     @property
     @abstractmethod
     def is_open(self) -> bool:
-        """Whether anything can still come or go."""
+        """Whether the connection is open."""
 
     @abstractmethod
     def give_up_stalled(self) -> None:
-        """Refuses calls whose requests have hardly gone on since this was last asked twice."""
+        """Refuses calls whose unfinished requests progressed too little since the last check."""
 
     @abstractmethod
     def cut_off(self) -> None:
-        """Ends the connection now, whatever is under way."""
+        """Closes the connection at once, with all its calls."""
 
 
 class BufferBudget:
-    """Memory kept by all connections.
+    """Memory used for all connections.
 
-    connections   the open ones; one that ends calls `count` for its memory
-    clock         seconds that only grow, those of the deadlines
+    connections   the open ones; a connection that closes calls `count` to free its memory
+    clock         monotonic seconds, by the same clock as the deadlines
     """
 
     __slots__ = (
@@ -99,32 +103,32 @@ class BufferBudget:
         self._deadlines = deadlines
         self.clock = clock
         self.held = 0
-        """Memory of requests."""
+        """Bytes of unfinished requests."""
         self.unread = 0
-        """Bytes of answers that wait for their clients."""
+        """Bytes of answers that clients have not read."""
         self.reserved = 0
-        """Bytes of answers that are being made."""
+        """Bytes reserved for answers that are being made."""
         self.unread_max = UNREAD_MAX
         self._is_looking = self._is_watching = False
         self._quiet_until_s = 0.0
         self._left_out = 0
         self._last = ("", 0, 0)
-        """Of the last one that the log left out."""
+        """Peer, held and unread bytes of the last cut-off that was not logged."""
 
     def count(self, held_more: int, unread_more: int) -> None:
-        """Notes that connections keep more, or less."""
+        """Adds changes to the sums, and cuts off connections if a limit is exceeded."""
         self.held += held_more
         self.unread += unread_more
-        assert self.held >= 0, "what was not held is let go"
-        assert self.unread >= 0, "what was not kept is read"
+        assert self.held >= 0, "more held bytes freed than counted"
+        assert self.unread >= 0, "more unread bytes freed than counted"
         while self.held > HELD_MAX:
             now_s = self.clock()
             worst = max(self._connections, key=lambda one: (_waste(one, now_s), one.held))
-            assert worst.held > 0, "what is held is some connection's"
+            assert worst.held > 0, "held bytes of no connection"
             self._cut_off(worst)
         while self.unread > UNREAD_FACTOR * self.unread_max:
             worst = max(self._connections, key=lambda one: one.unread)
-            assert worst.unread > 0, "what is unread is some connection's"
+            assert worst.unread > 0, "unread bytes of no connection"
             self._cut_off(worst)
         if self.held and not self._is_looking:
             self._is_looking = True
@@ -140,7 +144,7 @@ class BufferBudget:
             self._deadlines.add(at_s, lambda: self._cut_off_stalled(slow))
 
     def _look(self) -> None:
-        """Gives up requests that do not go on."""
+        """Refuses requests without progress."""
         self._is_looking = False
         for one in [*self._connections]:
             if one.held:
@@ -148,7 +152,7 @@ class BufferBudget:
         self.count(0, 0)
 
     def _cut_off_stalled(self, slow: Mapping[Keeping, int]) -> None:
-        """Cuts off those that have read too little since."""
+        """Cuts off clients that have read too little; `slow` has the wanted `sent` of each."""
         self._is_watching = False
         for one, wanted in slow.items():
             if one.is_open and one.sent < wanted and one.unread > UNREAD_TIGHT_MAX:
@@ -156,12 +160,12 @@ class BufferBudget:
         self.count(0, 0)
 
     def reserve(self, wanted: int, reserved: int) -> int:
-        """Sets room aside for an answer, and returns how many bytes it may have.
+        """Reserves bytes for an answer; returns how many were granted.
 
-        reserved   bytes that were set aside for it before; they are given back
+        reserved   bytes reserved for it before, which are freed
         """
         self.reserved -= reserved
-        assert self.reserved >= 0, "what was not set aside is given back"
+        assert self.reserved >= 0, "more bytes freed than reserved"
         if wanted > TIGHT_REPLY_MAX:
             free = self.unread_max - self.unread - self.reserved
             wanted = min(wanted, max(free, REPLY_MAX if free > 0 else TIGHT_REPLY_MAX))
@@ -169,9 +173,9 @@ class BufferBudget:
         return wanted
 
     def has_room_for(self, reply_size: int, pending: int) -> bool:
-        """Returns whether an answer may be kept until its client reads it.
+        """Returns whether an answer may be buffered until its client reads it.
 
-        pending   bytes that are kept for this client already
+        pending   unread bytes of this client so far
         """
         if reply_size <= SMALL_REPLY_MAX or self.unread <= self.unread_max:
             return True
@@ -180,7 +184,7 @@ class BufferBudget:
     # -- clients that are cut off
 
     def _cut_off(self, one: Keeping) -> None:
-        """Cuts a connection off and logs it, or counts it where another was logged before."""
+        """Cuts a connection off and logs it, or only counts it soon after a logged one."""
         told = (one.peer, one.held, one.unread)
         if self.clock() < self._quiet_until_s:
             self._left_out += 1
@@ -205,12 +209,12 @@ class BufferBudget:
         self._deadlines.add(self._quiet_until_s, self._tell_left_out)
 
     def _tell_left_out(self) -> None:
-        """Name the last of those that were counted."""
+        """Logs the last cut-off that was only counted."""
         if self._left_out:
             self._left_out -= 1
             self._tell(self._last)
 
 
 def _waste(one: Keeping, now_s: float) -> float:
-    """Returns for how long how much has been held for nothing, in byte seconds."""
+    """Returns held bytes times the time without progress, in byte seconds."""
     return one.held * max(0.0, now_s - one.moved_s - IDLE_FREE_S)

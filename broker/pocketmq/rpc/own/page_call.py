@@ -1,6 +1,6 @@
-"""Pages over HTTP/2: a GET or HEAD is answered as HTTP/1.1 answers it on the same port.
+"""Pages over HTTP/2: a GET or HEAD gets the same answer as over HTTP/1.1 on the same port.
 
-ALPN has clients that read pages over TLS speak HTTP/2, Prometheus among them.
+Clients that read pages over TLS, such as Prometheus, select HTTP/2 by ALPN.
 """
 
 import asyncio
@@ -13,18 +13,18 @@ from pocketmq.wire.frames import CANCEL
 from pocketmq.wire.stream import Stream
 
 BUSY: Final = Answer(503, "text/plain; charset=utf-8", b"Service Unavailable\n")
-"""Answers clients that leave too much unread."""
+"""Answer to clients with too many unread bytes."""
 
 
 class PageCall:
-    """A page under way; cancelled when its client goes or resets it."""
+    """A page request in progress; cancelled if its client disconnects or resets the stream."""
 
     __slots__ = ("_connection", "_stream", "_task")
 
     def __init__(
         self, connection: ClientConnection, stream: Stream, read: ReadPage, *, is_private: bool
     ) -> None:
-        assert stream.call is None, "a stream has one call"
+        assert stream.call is None, "the stream already has a call"
         self._connection = connection
         self._stream = stream
         headers = stream.headers
@@ -60,16 +60,16 @@ class PageCall:
     # -- events of a call
 
     def take_news(self, stream: Stream) -> None:
-        """Ends where the client has reset the stream."""
-        assert stream is self._stream, "a stream has one call"
+        """Cancels the call if the client has reset the stream."""
+        assert stream is self._stream, "stream of another call"
         if stream.reset_code >= 0:
             self.cancel()
 
     def cancel(self) -> None:
-        """Asks for the page no more."""
+        """Cancels the task that makes the page."""
         self._task.cancel()
 
     give_up = cancel
 
     def end_requests(self) -> None:
-        """Nothing: its one request is here."""
+        """Does nothing: the request is complete."""

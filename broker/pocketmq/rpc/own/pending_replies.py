@@ -1,9 +1,9 @@
-"""Calls with a reply that waits for a flush; one object holds the calls of one read.
+"""Calls whose replies wait for a flush; one object for all calls of a socket read.
 
-    shortcut ─► LateReply ─► joined to the calls of the same read ─► flush ─► all answered
+    shortcut ─► PendingReply ─► joined to the calls of the same read ─► flush ─► all answered
 
-No future, task or timer for each: a waiting call adds its stream and its reply to two lists. A
-call that ends alone (its client resets it, or its time is over) leaves the others as they are.
+No call has a future, task or timer of its own: its stream and its reply are appended to two lists.
+A call that ends alone, by a reset or its deadline, does not affect the others.
 """
 
 import asyncio
@@ -26,8 +26,8 @@ NEVER: Final = float("inf")
 class PendingReplies:
     """Calls of one connection and one method that wait for the same flush.
 
-    group    their flush group
-    count    calls that still wait
+    group    the flush group
+    count    number of calls that still wait
     """
 
     __slots__ = (
@@ -48,13 +48,13 @@ class PendingReplies:
         self._streams: list[Stream] = []
         self._replies: list[bytes] = []
         self._due_s: float = NEVER
-        """When the first deadline is, by `perf_counter`."""
+        """Earliest deadline, by `perf_counter`."""
         self._tick = -1
         self.group = late.group
         self.count: i64 = 0
 
     def takes(self, late: PendingReply) -> bool:
-        """Returns whether a reply can join these calls."""
+        """Returns whether a reply of the same method, user and flush group can join these calls."""
         is_same = late.group is self.group and late.late is self._late
         return is_same and late.user == self._user
 
@@ -70,8 +70,8 @@ class PendingReplies:
         return room
 
     def add(self, stream: Stream, reply: bytes) -> None:
-        """Adds one waiting call; `begin` counts it."""
-        assert stream.call is None, "a stream has one call"
+        """Adds a waiting call; `begin` counts it."""
+        assert stream.call is None, "the stream already has a call"
         stream.call = self
         self._wire.drop_request(stream)
         self._streams.append(stream)
@@ -83,8 +83,8 @@ class PendingReplies:
                 self._due_s = due_s
 
     def begin(self) -> None:
-        """Counts the added calls and begins to wait; called once."""
-        assert self.count > 0, "somebody waits"
+        """Counts the added calls and joins the flush group; called once."""
+        assert self.count > 0, "no call was added"
         self._served.gate.enter(self._holder.weights, self.count)
         self._served.stats.begin(self.count)
         self._client.calls.add(self)
@@ -98,19 +98,19 @@ class PendingReplies:
         return NEVER if timeout_ms < 0 else self._begun_s + timeout_ms / 1000
 
     def _watch_time(self) -> None:
-        """Schedules `expire` at the first deadline."""
-        assert self._tick < 0, "one deadline stands for all"
+        """Schedules `expire` at the earliest deadline."""
+        assert self._tick < 0, "a deadline is already scheduled"
         self._tick = self._client.deadlines.after(self._due_s - perf_counter(), self.expire)
 
     # -- the flush
 
     def hear(self, flushed: asyncio.Future[bool]) -> None:
-        """Answers all, now that the flush has ended."""
+        """Handles the end of the flush: answers all calls, or waits for the next flush."""
         if self.count == 0:
             return
         error = flushed.exception()
         if error is not None:
-            assert isinstance(error, Exception), "what ends the process ends no call"
+            assert isinstance(error, Exception), "an error that ends the process"
             self._refuse(error)
         elif flushed.result():
             self._answer(self._replies)
@@ -133,7 +133,7 @@ class PendingReplies:
         self._leave(self.count)
 
     def _refuse(self, error: Exception) -> None:
-        """Ends all with the error in the form of their API."""
+        """Ends all calls with an error in the form of their API."""
         seconds = perf_counter() - self._begun_s
         for stream in self._left():
             stream.call = None
@@ -141,7 +141,7 @@ class PendingReplies:
         self._leave(self.count)
 
     def _wait_on(self) -> None:
-        """Waits for the next flush, until one makes all of these durable."""
+        """Joins the next flush group."""
         try:
             self.group = self._late.group()
         except BrokerError as error:
@@ -153,12 +153,12 @@ class PendingReplies:
 
     def take_news(self, stream: Stream) -> None:
         """Drops a call that its client has reset."""
-        assert stream.call is self, "a stream has one call"
+        assert stream.call is self, "stream of another call"
         if stream.reset_code >= 0:
             self._drop([stream], ABANDONED)
 
     def expire(self) -> None:
-        """Ends calls whose time is over."""
+        """Ends calls whose deadline has passed."""
         now_s, first_s = perf_counter(), NEVER
         over: list[Stream] = []
         for stream in self._left():
@@ -174,11 +174,11 @@ class PendingReplies:
             self._watch_time()
 
     def cancel(self) -> None:
-        """Ends all calls: their client no longer waits."""
+        """Ends all calls: their client has stopped waiting."""
         self._drop(self._left(), ABANDONED)
 
     def give_up(self) -> None:
-        """Ends all: they are the last of a connection that is too old."""
+        """Ends calls that are still in progress when their connection reaches its age limit."""
         self._drop(self._left(), OLD)
 
     def end_requests(self) -> None:
@@ -188,7 +188,7 @@ class PendingReplies:
         return [stream for stream in self._streams if stream.call is self]
 
     def _drop(self, streams: list[Stream], status: WireStatus) -> None:
-        """Ends the wait of some requests; clients that are still connected get a status."""
+        """Removes calls; sends a status if the client is still connected."""
         if not streams:
             return
         seconds, is_open = perf_counter() - self._begun_s, self._client.is_open
@@ -200,8 +200,8 @@ class PendingReplies:
         self._leave(len(streams))
 
     def _leave(self, count: i64) -> None:
-        """Counts calls that have left."""
-        assert 0 < count <= self.count, "who leaves has entered"
+        """Counts calls that have ended; after the last one, removes these calls."""
+        assert 0 < count <= self.count, "more calls ended than began"
         served, client = self._served, self._client
         served.gate.leave(self._holder.weights, count)
         served.stats.end(count)

@@ -3,7 +3,7 @@
     1   PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\\r\\n       at most 107 bytes
     2   12 bytes of signature · version and command · family · length (2) · addresses · TLVs
 
-Pure: bytes in; out come the length of the header and the client's address.
+Pure: no I/O; from bytes to the length of the header and the client's address.
 Source: The PROXY protocol, versions 1 & 2 (HAProxy, 2020).
 """
 
@@ -15,28 +15,28 @@ SIGNATURE: Final = b"\r\n\r\n\x00\r\nQUIT\n"
 HEADER_SIZE: Final = 16
 TEXT_SIZE_MAX: Final = 107
 SIZE_MAX: Final = 536
-"""Longest header taken: any family's addresses and some TLVs."""
+"""Longest header accepted: addresses of any family and some TLVs."""
 _TEXT_START: Final = b"PROXY "
 _LOCAL, _PROXY = 0x20, 0x21
 _WIDTHS: Final = {1: 4, 2: 16}
-"""Bytes of an address, by family."""
+"""Family -> bytes of an address."""
 
 
 class ProxyError(ValueError):
-    """A connection that does not begin as the protocol demands."""
+    """A connection without a valid PROXY header."""
 
 
 class ProxyHeader(NamedTuple):
-    """How long a header is, and the client it names; "" for the balancer's own connections."""
+    """Length of a header, and the client's address; "" for the balancer's own connections."""
 
     size: int
     peer: str
 
 
 def read_proxy_header(data: bytes) -> ProxyHeader | None:
-    """Returns the header at the begin of a connection, None when more bytes are needed.
+    """Returns the header at the start of a connection, None if more bytes are needed.
 
-    data     the first bytes, SIZE_MAX of them if there are so many
+    data     the first bytes of the connection, at most SIZE_MAX
     Errors   ProxyError
     """
     if data.startswith(SIGNATURE[: len(data)]):

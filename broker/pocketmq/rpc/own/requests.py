@@ -1,4 +1,4 @@
-"""The requests of one call as they come."""
+"""The stream of requests of one call."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from pocketmq.wire.stream import Stream
 
 
 class CallRequests:
-    """The requests of one call as they come, until the client has no more or the server drains."""
+    """Iterates over the requests of one call, until the client ends them or the server drains."""
 
     __slots__ = (
         "_connection", "_is_ended", "_is_silent", "_served", "_stream", "_taken", "_user",
@@ -24,9 +24,9 @@ class CallRequests:
         served: ServedMethod,
         user: Callable[[], str],
     ) -> None:
-        """Begins with none.
+        """Begins without requests.
 
-        user   returns whose turn it takes to read one
+        user   returns the user in whose turns requests are parsed
         """
         self._connection = connection
         self._stream = stream
@@ -36,7 +36,7 @@ class CallRequests:
         self._is_ended = connection.edge.is_draining
         self._is_silent = True
         self._taken = 0
-        """Bytes of the request that the handler works on: held until it asks for the next."""
+        """Bytes of the request that the handler works on, counted until it awaits the next one."""
         connection.count_silent(1)
 
     def __aiter__(self) -> Self:
@@ -45,11 +45,11 @@ class CallRequests:
     async def __anext__(self) -> Any:
         """Returns the next request.
 
-        Requests of all streams are read one in each turn of the loop.
+        Of all streams together, one request is parsed in each loop iteration.
         Errors   MalformedRequest, TooManyElements
         """
         stream, connection = self._stream, self._connection
-        assert self._waiter is None, "one handler reads the requests of a call"
+        assert self._waiter is None, "two readers of one stream of requests"
         self._let_go()
         while not self._is_ended:
             if stream.messages:
@@ -66,25 +66,25 @@ class CallRequests:
                 await self._waiter
             finally:
                 self._waiter = None
-        assert any((self._is_ended, stream.ended)), "they end with the client, or with the server"
+        assert any((self._is_ended, stream.ended)), "the stream of requests has not ended"
         raise StopAsyncIteration
 
     def _next(self) -> bytes | None:
-        """Returns the bytes of the next request, None where none is to be read."""
+        """Returns the bytes of the next request, None if there is none."""
         messages = self._stream.messages
         if messages:
             self.hear()
         return messages.pop(0) if messages and not self._is_ended else None
 
     def _let_go(self) -> None:
-        """Releases the request before, and lets its client send as much again."""
+        """Frees the previous request, and opens the stream's window by its size."""
         taken, self._taken = self._taken, 0
         if taken and self._connection.is_open:
             self._connection.wire.consume(self._stream, taken)
             self._connection.write_soon()
 
     def hear(self) -> None:
-        """Counts the call no more as one of which nothing but its begin has arrived."""
+        """Stops counting the call as one without a request so far."""
         if self._is_silent:
             self._is_silent = False
             self._connection.count_silent(-1)

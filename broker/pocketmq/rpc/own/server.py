@@ -1,6 +1,6 @@
-"""A gRPC server of our own: the services of serving.py, carried by wire/ over asyncio.
+"""Our own gRPC server: the services of serving.py, over wire/ and asyncio.
 
-One port serves gRPC, and pages over HTTP/1.1, with TLS or without (listener.py).
+One port serves gRPC and pages, with TLS or without (listener.py).
 """
 
 import asyncio
@@ -21,18 +21,19 @@ from pocketmq.rpc.serving import Serving, Turns
 
 # -- lifetime of a connection ------------------------------------------------------------------
 FIRST_LOOK_S: Final = 5.0
-"""Time that a client may take for its preface and settings."""
+"""Timeout of a client's HTTP/2 preface and settings."""
 KEEPALIVE_S: Final = 60.0
 KEEPALIVE_TIMEOUT_S: Final = 20.0
-"""A client from which nothing came for so long is pinged, and has so long to answer."""
+"""A client silent for KEEPALIVE_S is pinged, and cut off unless it answers within
+KEEPALIVE_TIMEOUT_S."""
 AGE_GRACE_S: Final = 60.0
-"""Time that calls of an old connection may take to end: the longest poll twice."""
+"""Time that calls of a draining connection may take to end: twice the longest poll."""
 
 
 class Lifetime:
-    """Looks after one connection from its begin until it is gone.
+    """Enforces the keepalive, idle and age limits of one connection from accept to close.
 
-    idle_ms, age_ms   how long it may be without calls, and how old it may get; 0: any
+    idle_ms, age_ms   limits of its time without calls and of its age; 0: no limit
     """
 
     __slots__ = (
@@ -41,14 +42,14 @@ class Lifetime:
     )  # fmt: skip
 
     def __init__(self, connection: Http2Connection, *, idle_ms: int, age_ms: int) -> None:
-        assert min(idle_ms, age_ms) >= 0, "a limit is a time"
+        assert min(idle_ms, age_ms) >= 0, "negative limit"
         self._connection = connection
         self._idle_s = idle_ms / 1000
         self._age_s = age_ms / 1000
         self._begun_s = self._used_s = connection.edge.loop.time()
         self._is_asked = self._is_over = False
         self._over_s = inf
-        """When calls that have not ended by themselves are ended, or the connection, at last."""
+        """Loop time at which the remaining calls are ended, and later the connection itself."""
         self._look_at(self._begun_s + FIRST_LOOK_S)
 
     def _look_at(self, at_s: float) -> None:
@@ -89,12 +90,16 @@ class Lifetime:
         connection = self._connection
         is_old = 0 < self._age_s <= now - self._begun_s
         is_idle = 0 < self._idle_s <= now - self._used_s
-        if is_old or is_idle:  # The second time for a client that answers no ping.
+        # A second drain sends the last GOAWAY to a client that did not answer the first one's ping.
+        if is_old or is_idle:
             connection.drain()
             self._over_s = min(self._over_s, now + AGE_GRACE_S)
 
     def _end(self, now: float) -> bool:
-        """Gives up a drained connection's calls, then cuts it off; returns whether it continues."""
+        """Ends a drained connection's calls, and on the next check the connection.
+
+        Returns  whether the connection stays open
+        """
         connection = self._connection
         if self._is_over or not connection.is_open:
             connection.cut_off()
@@ -108,19 +113,19 @@ class Lifetime:
 
 # -- the server --------------------------------------------------------------------------------
 ENDING: Final = (CallClass.SEND, CallClass.SETTLE, CallClass.POLL)
-"""Calls that a stop lets end as if there were none."""
+"""Classes of calls that `quiet` waits for, so that they end normally before a stop."""
 CONNECTIONS_WEIGHT: Final = 7
-"""How many times the connections that are free one address may hold: 7/8 of all there may be."""
+"""Most connections of one address, as a multiple of the free ones: 7/8 of all if it is alone."""
 READ_GRACE_S: Final = 2.5
-"""Time that calls which store nothing, and clients that read answers, may take during a stop."""
+"""Grace period of a stop for calls that store nothing, and for clients that still read answers."""
 FLUSH_S: Final = 1.0
-"""Time that clients may take, once a stop is over, to read the last answers."""
+"""Time for clients to read the last answers once all calls have ended."""
 
 
 class OwnServer:
-    """One gRPC server: services, health, reflection. Made and used on the event loop.
+    """One gRPC server: services, health, reflection; created and used on the event loop.
 
-    Life     add_port, start, show_ready, drain, stop; each at most once, add_port any number
+    Life     add_port (any number of times), start, show_ready, drain, stop
     """
 
     __slots__ = ("_edge", "_listeners", "_serving", "_sockets", "_transport", "stats")
@@ -141,18 +146,18 @@ class OwnServer:
         self._listeners: list[Listener] = []
 
     def serve(self, services: Sequence[Service], turns: Turns | None = None) -> None:
-        """Serves these methods from now on, in place of those of the same names.
+        """Serves these services from now on, in place of those with the same names.
 
-        turns   with whose other heavy work requests of streams share the loop
+        turns   shares the event loop between streamed requests and other heavy work, by user
         """
         self._serving.serve(services)
         self._serving.turns = turns or self._serving.turns
         self._edge.take_methods()
 
     def add_port(self, address: str) -> int:
-        """Listens on "host:port" and returns the port; port 0 takes any that is free.
+        """Listens on "host:port" and returns the port; port 0 chooses a free one.
 
-        Errors   IllegalConfig when the address is in use or none of this machine
+        Errors   IllegalConfig if the address is in use or does not belong to this machine
         """
         found = listen_on(address)
         self._sockets += found
@@ -160,7 +165,7 @@ class OwnServer:
         return port
 
     def add_socket(self, listening: socket.socket) -> None:
-        """Takes the connections of a socket that listens already; it is closed at the end."""
+        """Adds a socket that listens already; the server closes it at its end."""
         listening.setblocking(False)
         self._sockets.append(listening)
 
@@ -170,12 +175,12 @@ class OwnServer:
         return self._sockets
 
     async def start(self, refusal: BrokerError | None = None, hold_s: float = 0.0) -> None:
-        """Takes calls; health reports NOT_SERVING until `show_ready`.
+        """Accepts connections; health reports NOT_SERVING until `show_ready`.
 
-        refusal   answers every call until then
-        hold_s    so long the first calls wait for it instead
+        refusal   error of every call until then
+        hold_s    time for which the first connections wait for `show_ready` instead
         """
-        assert not self._listeners, "a server starts once"
+        assert not self._listeners, "the server was started before"
         self._serving.refusal = refusal
         transport = self._transport
         speakers = Speakers(
@@ -197,33 +202,33 @@ class OwnServer:
 
     @property
     def count(self) -> int:
-        """The number of connections, those of unknown protocol among them."""
+        """The number of connections, including those whose protocol is not known yet."""
         return len(self._edge.connections) + sum(one.count for one in self._listeners)
 
     def _is_full(self, address: str) -> bool:
-        """Returns whether there are connections enough, in all or of an address."""
+        """Returns whether the connection limit is reached, in total or for one client address."""
         free = self._transport.connections_max - self.count
         held = self._edge.addresses.get(address, 0)
         held += sum(listener.count_of(address) for listener in self._listeners)
         return free <= 0 or held >= CONNECTIONS_WEIGHT * free
 
     def show_ready(self, *, writable: bool | Callable[[], bool]) -> None:
-        """Serves, and reports that as health; `writable`, if given, is called again and again."""
+        """Serves calls and reports SERVING; a callable `writable` is asked at every check."""
         self._serving.show_ready(writable)
         for listener in self._listeners:
             listener.release()
 
     def turn_away(self) -> None:
-        """Accepts no more, and sends clients elsewhere; serves calls they begin before they know.
+        """Stops accepting connections and sends GOAWAY.
 
-        So none of them hears of a stop.
+        Calls that clients begin before they receive it are served, so clients see no error.
         """
         for listener in self._listeners:
             listener.pause()
         self._edge.turn_away()
 
     async def quiet(self, limit_s: float) -> None:
-        """Returns when all clients know, and their sends, settlements and receives are answered."""
+        """Waits until all clients were sent the last GOAWAY and all calls of ENDING have ended."""
         await self._until(self._is_quiet, limit_s)
 
     def _is_quiet(self) -> bool:
@@ -235,18 +240,19 @@ class OwnServer:
         )
 
     def drain(self) -> None:
-        """Reports NOT_SERVING, refuses sends, ends request streams; serves others until `stop`."""
+        """Reports NOT_SERVING, refuses sends, ends request streams; serves other calls until `stop`."""
         self._serving.drain()
         self._edge.drain()
 
     def cut_off(self) -> None:
-        """Breaks every connection there is, whatever is under way on it."""
+        """Closes every connection at once, with all its calls."""
         self._each(lambda one: one.cut_off())
 
     async def stop(self, grace_s: float) -> None:
-        """Takes no more calls, and returns when those under way have ended, or the grace has.
+        """Refuses new calls; returns when all calls have ended or the grace period is over.
 
-        Only calls that may store something have all of the grace; none of them waits for clients.
+        Only calls that may store something get the whole grace period: they never wait for their
+        client to read.
         """
         edge = self._edge
         for listener in self._listeners:
@@ -269,7 +275,7 @@ class OwnServer:
         await self._until(lambda: not edge.connections, flushed_s - edge.loop.time())
         self.cut_off()
         edge.deadlines.close()
-        await asyncio.sleep(0)  # Sockets are closed in the loop's next turn.
+        await asyncio.sleep(0)  # Sockets are closed in the next loop iteration.
 
     def _each(self, act: Callable[[ClientConnection], None]) -> None:
         for connection in [*self._edge.connections]:

@@ -17,21 +17,21 @@ from pocketmq.store.deadlines import Deadlines
 from pocketmq.wire.stream import Stream
 
 TURN_S: Final = 0.01
-"""Time that connections together may take of one turn of the loop; the others, HTTP/1.1 and new
-ones among them, have theirs between two."""
+"""Time that all connections together may take of one loop iteration; HTTP/1.1 and new connections
+are served between two."""
 UNTOLD_S: Final = 0.001
-"""Bytes they may take together before the loop has to report its next turn. To ask for that at
-every read would cost as much as a small read."""
+"""Time of reads that are handled before a turn begins, which needs a callback of the event loop. A
+callback for every read would cost as much as a small read."""
 STEP_S: Final = 0.0002
 """Estimated duration of the first step of a call that becomes a task."""
 LARGE_REPLY: Final = 65_536
-"""Bytes of an answer that needs room, and is counted at once, before the next one asks for some."""
+"""Size beyond which an answer is checked against the memory budget, and counted at once."""
 SMALL_READ: Final = 8_192
-"""Bytes that are taken at once while others, of which more came, wait for their turn."""
+"""Largest read that is handled at once while other connections are queued."""
 
 
 class ClientConnection(Calling):
-    """A connection, as the edge sees it."""
+    """A connection, as the server sees it."""
 
     __slots__ = ()
 
@@ -40,47 +40,47 @@ class ClientConnection(Calling):
     @property
     @abstractmethod
     def is_busy(self) -> bool:
-        """Whether a call is under way, or its answer."""
+        """Whether a call is in progress, or an answer not sent yet."""
 
     @property
     @abstractmethod
     def is_storing(self) -> bool:
-        """Whether a call is under way that may store something, and that ends by itself."""
+        """Whether a call is in progress that may store something."""
 
     @abstractmethod
     def drain(self) -> None:
-        """Tells the client to begin no more calls here; the second time, that none are taken."""
+        """Sends GOAWAY: first a warning, on the second call the last stream that is accepted."""
 
     @abstractmethod
     def end_reads(self) -> None:
-        """Ends the calls that store nothing, and all that waits for its client to read."""
+        """Ends the calls that store nothing, and all calls that wait for their client to read."""
 
     @abstractmethod
     def close(self) -> None:
-        """Ends the connection once all answers are sent."""
+        """Closes the connection once all answers are sent."""
 
     @abstractmethod
     def write(self) -> None:
-        """Writes all that may be written."""
+        """Writes output that may be sent; resumes calls that waited for it."""
 
     @abstractmethod
     def go_on(self) -> None:
-        """Takes the received bytes that had to wait."""
+        """Handles queued bytes."""
 
     @abstractmethod
     def count_kept(self) -> None:
-        """Counts the memory kept for the client."""
+        """Updates the client's share of the memory budget."""
 
     @abstractmethod
     async def room(self, stream: Stream) -> None:
-        """Returns when a stream of answers may go on.
+        """Waits until a stream may send more answers.
 
         Errors   Draining
         """
 
 
 class ServerState:
-    """The side of a server that all its connections see."""
+    """State of a server that its connections share."""
 
     __slots__ = (
         "_dirty",
@@ -115,46 +115,46 @@ class ServerState:
     ) -> None:
         """Begins with no connection.
 
-        clock   seconds that only grow, the loop's where there is none
+        clock   monotonic seconds; None: the loop's
         """
         self.loop = loop
         self.serving = serving
         self.deadlines = Deadlines(loop)
         self.methods: dict[bytes, ServedMethod] = {}
         self.sizes: dict[bytes, int] = {}
-        """Bytes of the largest request of each method; changed in place."""
+        """Method path -> most bytes of a request; changed in place."""
         self.pages: ReadPage | None = None
-        """Answers GET and HEAD; None: they are refused."""
+        """Handler of GET and HEAD; None: they are refused."""
         self.connections: set[ClientConnection] = set()
         self.addresses: Counter[str] = Counter()
-        """How many connections each address has."""
+        """Address -> number of its connections."""
         self.memory = BufferBudget(self.connections, self.deadlines, clock or loop.time)
         self.is_draining = self.is_leaving = False
-        """Whether streams of requests have ended, and whether clients are sent elsewhere."""
+        """Whether streams of requests have ended; whether new connections are sent GOAWAY."""
         self.answered: list[MethodStats] = []
-        """Methods of which calls were answered at once and not folded into their metrics yet."""
+        """Methods with answered calls that are not folded into their metrics yet."""
         self.quick = UnaryFastPath(self.answered, LARGE_REPLY)
         self._line: dict[ClientConnection, None] = {}
-        """Connections of which something came that waits for its turn, in that order."""
+        """Connections with received bytes that wait for their turn, in order."""
         self._is_turn = self.is_late = False
-        """Whether a turn has begun, and whether its time was over when a large answer was there."""
+        """Whether a turn has begun; whether its time was over at the last check."""
         self._turn_ends_s = 0.0
         self._untold_s = 0.0
-        """Bytes that connections took since the last reported turn ended."""
+        """Seconds that reads took since the last turn began or ended."""
         self.turn_s = TURN_S
         self.changed = asyncio.Event()
-        """Set when a connection that drains has written something, or is gone."""
+        """Set when a draining connection has written something, or was closed."""
         self._dirty: list[ClientConnection] = []
         self._requesting = asyncio.Lock()
         self.take_methods()
 
     def join(self, connection: ClientConnection, address: str) -> None:
-        """Notes a connection that begins."""
+        """Adds a connection."""
         self.connections.add(connection)
         self.addresses[address] += 1
 
     def leave(self, connection: ClientConnection, address: str) -> None:
-        """Notes one that is gone, if it was there."""
+        """Removes a connection, if it was not removed before."""
         if connection in self.connections:
             self.connections.remove(connection)
             self.addresses[address] -= 1
@@ -162,7 +162,7 @@ class ServerState:
                 del self.addresses[address]
 
     def take_methods(self) -> None:
-        """Serves the present methods of `serving`."""
+        """Copies the methods of `serving`."""
         self.methods = {path.encode(): served for path, served in self.serving.methods.items()}
         self.sizes.update({p: one.method.request_size_max for p, one in self.methods.items()})
         self.quick.methods = {
@@ -170,10 +170,10 @@ class ServerState:
             for path, one in self.methods.items()
             if one.shortcut is not None and one.is_unary
         }
-        assert self.sizes.keys() == self.methods.keys(), "what was served once is served"
+        assert self.sizes.keys() == self.methods.keys(), "a method is no longer served"
 
     def write_soon(self, connection: "ClientConnection") -> None:
-        """Schedules one write of a connection's output for the next turn of the loop."""
+        """Schedules one write of a connection's output for the next loop iteration."""
         if not self._dirty:
             self.loop.call_soon(self._write_all)
         self._dirty.append(connection)
@@ -186,17 +186,18 @@ class ServerState:
     # -- turns of the loop
 
     async def request_turn(self, user: str) -> None:
-        """Returns when a request of a stream may be read: one in each turn of the loop.
+        """Waits until a request of a stream may be parsed: one in each loop iteration.
 
-        The handler's work before it waits is part of that: with 4,000 streams, and a ms for each
-        request, one turn would take 4 s. Users take turns, and as much time is left to all others.
+        The handler's work up to its next await counts as well: with 4,000 streams and 1 ms a
+        request, an iteration would take 4 s otherwise. Users take turns; half of the time is left
+        to other work.
         """
-        if not await self.serving.turns.came(user):  # Last requests of streams as they end.
+        if not await self.serving.turns.came(user):  # The broker drains: the last requests.
             async with self._requesting:
                 await asyncio.sleep(0)
 
     def has_time_for(self, size: int) -> bool:
-        """Returns whether so many bytes of a connection may be taken now; else it lines up."""
+        """Returns whether `size` bytes of a connection may be handled now; else queue it."""
         if not self._is_turn:
             if self._untold_s < UNTOLD_S:
                 return True
@@ -206,7 +207,7 @@ class ServerState:
         return perf_counter() < self._turn_ends_s
 
     def took(self, seconds: float) -> None:
-        """Counts a connection's bytes, and the calls answered meanwhile; each took so long."""
+        """Counts the time of a read, and its answered calls, each with a duration of `seconds`."""
         self._untold_s += seconds
         if self.answered:
             for stats in self.answered:
@@ -220,7 +221,7 @@ class ServerState:
         self._line[one] = None
 
     def begin_turn(self) -> None:
-        """Begins the time that connections have until the loop comes round."""
+        """Begins a turn: the connections' time until the next loop iteration."""
         if not self._is_turn:
             self._is_turn = True
             self.loop.call_soon(self._end_turn)
@@ -229,9 +230,9 @@ class ServerState:
         self._turn_ends_s = perf_counter() + self.turn_s
 
     def expect_step(self) -> None:
-        """Counts a new task's first step, made in the loop's next turn, as work of this turn.
+        """Counts a new task's first step, made in the next loop iteration, as work of this turn.
 
-        Thousands of calls of one read would make all their steps in one turn otherwise.
+        Otherwise thousands of calls of one read would make their steps in a single iteration.
         """
         self._untold_s += STEP_S
         if self._is_turn or self._untold_s >= UNTOLD_S:
@@ -241,13 +242,13 @@ class ServerState:
             self.is_late = perf_counter() >= self._turn_ends_s
 
     def look_at_clock(self) -> None:
-        """Notes whether the time of this turn is over: no more large answers are begun then."""
+        """Sets `is_late` if this turn's time is over: no more large answers are begun then."""
         if not self._is_turn:
             self.begin_turn()
         self.is_late = perf_counter() >= self._turn_ends_s
 
     def _end_turn(self) -> None:
-        """Gives queued connections their turn; small ones run in between, with as much time."""
+        """Serves queued connections; then small reads get as much time."""
         self._is_turn = self.is_late = False
         if not self._line:
             return
@@ -262,13 +263,13 @@ class ServerState:
         self._turn_ends_s = perf_counter() + self.turn_s
 
     def turn_away(self) -> None:
-        """Tells all clients, and those that come, to begin their calls elsewhere."""
+        """Sends GOAWAY to all clients, including new ones."""
         self.is_leaving = True
         for connection in [*self.connections]:
             connection.drain()
 
     def drain(self) -> None:
-        """Ends the requests of all streams: their handlers see no more of them."""
+        """Ends the requests of all streams: their handlers get no more requests."""
         self.is_draining = True
         for connection in self.connections:
             for call in connection.calls:

@@ -9,9 +9,9 @@ ALPN: Final = ["h2", "http/1.1"]
 
 
 class Tls:
-    """Certificate for new handshakes; earlier connections keep theirs.
+    """Certificate for new handshakes; open connections keep the one of their handshake.
 
-    context   None until there is a certificate: TLS connections are closed
+    context   None without a certificate: TLS connections are closed
     """
 
     __slots__ = ("context",)
@@ -20,20 +20,20 @@ class Tls:
         self.context = context
 
     def take(self, cert_file: str, key_file: str) -> None:
-        """Uses the present content of the files; the old one where they are wrong.
+        """Loads the files' present content; keeps the old certificate if they are invalid.
 
-        Errors   IllegalConfig, as `tls_context`
+        Errors   IllegalConfig, see `tls_context`
         """
         self.context = tls_context(cert_file, key_file)
-        assert self.context.options & ssl.OP_NO_RENEGOTIATION, "it costs us more than them"
+        assert self.context.options & ssl.OP_NO_RENEGOTIATION, "renegotiation is possible"
 
 
 def tls_context(cert_file: str, key_file: str) -> ssl.SSLContext:
-    """Returns a context for servers: TLS 1.2 or newer, with a certificate, offering both HTTPs.
+    """Returns a server context: TLS 1.2 or newer, with a certificate, offering HTTP/2 and HTTP/1.1.
 
-    cert_file   the certificate and those it is signed by, PEM
-    key_file    its key, PEM, without a password
-    Errors      IllegalConfig when a file cannot be read or they do not belong together
+    cert_file   the certificate chain, PEM
+    key_file    its private key, PEM, without a password
+    Errors      IllegalConfig if a file cannot be read or certificate and key do not match
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -41,7 +41,7 @@ def tls_context(cert_file: str, key_file: str) -> ssl.SSLContext:
     context.set_alpn_protocols(ALPN)
     try:
         context.load_cert_chain(cert_file, key_file, password=_no_password)
-    except (OSError, ValueError) as error:  # ssl's errors are of the first
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         why = f"{cert_file} and {key_file} are no certificate and key: {error}"
         raise IllegalConfig(field="rpc.tls_cert", why=why) from error
     return context

@@ -1,10 +1,10 @@
 """TLS over a connection: decrypts the client's bytes, encrypts the server's.
 
-    transport ─► TlsConnection ─► ssl, in memory ─► the protocol that the handshake chose
+    transport ─► TlsConnection ─► ssl, in memory ─► the protocol selected by ALPN
               ◄─                                 ◄─ SecuredTransport
 
-Pieces of a record's size go through ssl, so that its buffers stay small: a connection that carried
-megabytes keeps 30 KiB, where the loop's own TLS keeps 600.
+Data passes through ssl in pieces of a record's size, so that its buffers stay small: a connection
+that transferred megabytes keeps 30 KiB, while asyncio's own TLS keeps 600 KiB.
 """
 
 import asyncio
@@ -14,18 +14,18 @@ from contextlib import suppress
 from typing import Final, cast
 
 PIECE: Final = 16_384
-"""Bytes of a TLS record at most."""
+"""Most bytes of a TLS record."""
 H2: Final = "h2"
 
 Choose = Callable[[str | None, bytes], asyncio.Protocol | None]
-"""Returns the protocol of a client, by its ALPN or else its first bytes; None: there is none."""
+"""Returns a client's protocol from its ALPN, else its first bytes; None: none is served."""
 
 
 class TlsConnection(asyncio.Protocol):
-    """The side of the network.
+    """The network side.
 
-    shaken   is done when handshake and choice of protocol are over, with ssl's error where it
-             failed
+    shaken   done once the handshake is complete and the protocol chosen; has ssl's error if the
+             handshake failed
     """
 
     __slots__ = (
@@ -51,11 +51,11 @@ class TlsConnection(asyncio.Protocol):
     # -- callbacks of the loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begins; the client speaks first."""
+        """Stores the transport; the client writes first."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's has no such base
 
     def data_received(self, data: bytes) -> None:
-        """Takes the client's bytes."""
+        """Decrypts the client's bytes, and passes them to the protocol."""
         found: list[bytes] = []
         is_over = False
         try:
@@ -72,7 +72,7 @@ class TlsConnection(asyncio.Protocol):
             self.close()
 
     def eof_received(self) -> bool | None:
-        """Tells the protocol that the client has closed its side."""
+        """Passes on that the client has closed its side."""
         return None if self._protocol is None else self._protocol.eof_received()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -112,15 +112,15 @@ class TlsConnection(asyncio.Protocol):
         return True
 
     def _begin(self) -> None:
-        """Notes that the handshake is over; the protocol chosen by ALPN writes first."""
-        assert not self.is_shaken, "a handshake ends once"
+        """Ends the handshake; a protocol selected by ALPN starts at once, as it may write first."""
+        assert not self.is_shaken, "handshake completed twice"
         self.is_shaken = True
         self._flush()
         if self._ssl.selected_alpn_protocol() is not None:
             self._give(b"")
 
     def _give(self, data: bytes) -> None:
-        """Gives the protocol the client's bytes; choose it before."""
+        """Passes decrypted bytes to the protocol, which is chosen by the first ones."""
         if self._transport is None or self._transport.is_closing():
             return
         if self._protocol is None:
@@ -139,7 +139,7 @@ class TlsConnection(asyncio.Protocol):
             self._transport.write(self._outgoing.read())
 
     def _fail(self, error: ssl.SSLError) -> None:
-        """Sends the client the alert that ssl made, and ends."""
+        """Sends ssl's alert to the client, and closes."""
         self._flush()
         if not self.shaken.done():
             self.shaken.set_exception(error)
@@ -164,7 +164,7 @@ class TlsConnection(asyncio.Protocol):
         transport.write(b"".join(out))
 
     def close(self) -> None:
-        """Closes after all is sent, with a TLS close notification."""
+        """Closes with a TLS close notification, after all output is sent."""
         if self._transport is None or self._transport.is_closing():
             return
         with suppress(ssl.SSLError):  # The client's own close notification is not awaited.
@@ -173,9 +173,9 @@ class TlsConnection(asyncio.Protocol):
         self._transport.close()
 
     def end(self) -> None:
-        """Ends a handshake that takes too long; one that has failed ends by itself.
+        """Aborts a handshake that takes too long; a failed one has closed the connection already.
 
-        It also ends a client silent after the handshake: without ALPN its protocol is unknown.
+        It also aborts a client without ALPN that sends nothing after its handshake.
         """
         self.shaken.cancel()
         if self._transport is not None and not self._transport.is_closing():
@@ -183,14 +183,14 @@ class TlsConnection(asyncio.Protocol):
 
 
 class SecuredTransport(asyncio.Transport):
-    """The side of the protocol: a transport as any other."""
+    """The protocol side: an ordinary transport."""
 
     __slots__ = ("_secured", "_transport")
 
     def __init__(self, secured: TlsConnection, transport: asyncio.Transport) -> None:
         names = {"peername": transport.get_extra_info("peername"), "sslcontext": secured.context}
         super().__init__(names)
-        assert secured.is_shaken, "nobody speaks before"
+        assert secured.is_shaken, "the handshake is not complete"
         self._secured = secured
         self._transport = transport
 
@@ -199,19 +199,19 @@ class SecuredTransport(asyncio.Transport):
         self._secured.write(data)
 
     def close(self) -> None:
-        """Ends once all is sent."""
+        """Closes once all output is sent."""
         self._secured.close()
 
     def abort(self) -> None:
-        """Ends now."""
+        """Closes at once."""
         self._transport.abort()
 
     def is_closing(self) -> bool:
-        """Whether it ends, or has."""
+        """Returns whether the connection is closing or closed."""
         return self._transport.is_closing()
 
     def pause_reading(self) -> None:
-        """Takes nothing from the network."""
+        """Pauses reading."""
         self._transport.pause_reading()
 
     def resume_reading(self) -> None:
@@ -219,7 +219,7 @@ class SecuredTransport(asyncio.Transport):
         self._transport.resume_reading()
 
     def is_reading(self) -> bool:
-        """Whether anything is taken."""
+        """Returns whether reading is not paused."""
         return self._transport.is_reading()
 
     def unsent_bytes(self) -> int:
@@ -229,5 +229,5 @@ class SecuredTransport(asyncio.Transport):
     get_write_buffer_size = unsent_bytes
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Sets at which size the protocol has to pause."""
+        """Sets the buffer sizes at which the protocol pauses and resumes writing."""
         self._transport.set_write_buffer_limits(high, low)

@@ -1,10 +1,10 @@
-"""Calls that are over at once, or wait for a flush: one loop, without an object for each.
+"""Unary calls that end at once or wait for a flush, served in one loop without a call object.
 
-    streams with news ─► one whole request, a method with a shortcut ─► its reply ─► frames
-                              │                                         └ late ► pending_replies.py
+    streams with events ─► complete request, method with shortcut ─► its reply ─► frames
+                              │                                       └ pending ► pending_replies.py
                               └ anything else: the loop stops, and connection.py serves that call
 
-Declining costs nothing twice: where the shortcut was asked, the usual path gets its result.
+If the loop stops after a shortcut was called, the usual path gets the shortcut's result.
 """
 
 from typing import final
@@ -30,19 +30,19 @@ class QuickMethod:
         self.served = served
         self.shortcut = shortcut
         self.size_max: i64 = served.method.request_size_max
-        assert self.size_max > 0, "a request has a size"
+        assert self.size_max > 0, "no request size"
 
 
 @final
 class UnaryFastPath:
-    """Serves calls of all connections of a server, those of one read at a time.
+    """Serves calls of all connections of a server; one `serve` handles the calls of one read.
 
-    reply_max  bytes of an answer that needs no room; a larger one stops it
-    methods    those with a shortcut, by their path
-    answered   counts of methods that are to be folded; of each those that were answered
-    asked      the method of the call where it stopped, None where it was not asked
-    reply      of its shortcut; None: the call goes the usual way
-    place      position of that call in the news
+    reply_max  largest answer sent without checking the memory budget; a larger one stops the loop
+    methods    methods with a shortcut, by path
+    answered   counts of methods with answered calls, to be folded into their metrics
+    asked      method of the call at which the loop stopped; None if its shortcut was not called
+    reply      result of that shortcut; None: the handler has to serve the call
+    place      index of that call in the news
     """
 
     __slots__ = ("_reply_max", "answered", "asked", "methods", "place", "reply")
@@ -56,11 +56,11 @@ class UnaryFastPath:
         self.place = 0
 
     def serve(self, client: Calling, news: list[Stream], first: int) -> int:
-        """Answers calls one after the other, or makes them wait for a flush, as far as that goes.
+        """Answers calls in order, or makes them wait for a flush, until one needs the usual path.
 
-        Returns  the place of the first stream that is not served, or how many there are
-        Errors   those of shortcuts: of the call at `place`, whose method is `asked`
-        Cost     about 0.3 µs a call beside its shortcut and its frames when compiled
+        Returns  the index of the first stream not served, or the number of streams
+        Errors   those of the shortcut of the call at `place`, whose method is `asked`
+        Cost     about 0.3 µs a call besides its shortcut and its frames, compiled
         """
         self.asked = None
         self.reply = None
@@ -116,7 +116,7 @@ class UnaryFastPath:
         return at
 
     def _method(self, stream: Stream) -> QuickMethod | None:
-        """Returns the method of a call whose one request is here, None of any other."""
+        """Returns the method of a new call with one complete request, None for any other stream."""
         if stream.call is not None or stream.closed or not stream.ended:
             return None
         if len(stream.messages) != 1:
@@ -128,7 +128,7 @@ class UnaryFastPath:
 
     def _count(self, served: ServedMethod, count: i64) -> None:
         """Counts calls that were answered."""
-        assert count >= 0, "calls are counted once"
+        assert count >= 0, "negative count of calls"
         if count:
             stats = served.stats
             if not stats.answered:

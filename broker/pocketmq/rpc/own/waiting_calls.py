@@ -1,4 +1,4 @@
-"""Calls that are waited for, and the connection they are of, as they see each other."""
+"""Interfaces between waiting calls and their connection."""
 
 from abc import ABC, abstractmethod
 from typing import Protocol
@@ -11,23 +11,23 @@ from pocketmq.wire.stream import Stream
 
 
 class WaitingCall(Protocol):
-    """A call (`OwnCall`) or many (`PendingReplies`) the connection waits for."""
+    """A waiting call (`OwnCall`, `PageCall`), or several (`PendingReplies`)."""
 
     def take_news(self, stream: Stream) -> None:
-        """Handles news of a stream whose call is under way."""
+        """Handles events of the call's stream."""
 
     def cancel(self) -> None:
-        """Cancels the handler: its client no longer waits."""
+        """Cancels the handler: its client has stopped waiting."""
 
     def give_up(self) -> None:
-        """Ends the call: it is the last of a connection that is too old."""
+        """Ends a call that is still in progress when its connection reaches its age limit."""
 
     def end_requests(self) -> None:
         """Ends the stream of requests."""
 
 
 class Unsent(ABC):
-    """A call whose answer has not left yet, where that matters."""
+    """A call with an undo function whose answer has not been sent yet."""
 
     __slots__ = ()
 
@@ -35,18 +35,18 @@ class Unsent(ABC):
 
     @abstractmethod
     def lose(self) -> None:
-        """Undoes the effects of its answer, which is not sent."""
+        """Undoes the effects of an answer that is not sent."""
 
 
 class Calling(Keeping):
     """A connection, as its calls see it.
 
-    host       its address, packed as records keep it
-    holder     whose calls it carries, as the last one showed
-    calls      in wait
-    now_s      when the present input was read, by `perf_counter`
-    unsent     calls that are to know when their answers are lost
-    deadlines  those of all connections
+    host       the client's address, packed as in records
+    holder     holder of the calls of the last identified user
+    calls      waiting calls
+    now_s      time when the current input was read, by `perf_counter`
+    unsent     calls to notify if their answers are not sent
+    deadlines  deadlines of all connections
     """
 
     __slots__ = ()
@@ -61,7 +61,7 @@ class Calling(Keeping):
 
     @abstractmethod
     def count_silent(self, more: int) -> None:
-        """Counts streams of requests of which no request has arrived yet."""
+        """Adds to the number of request streams without a request so far."""
 
     @abstractmethod
     def identify(self, user: str, *, is_admin: bool) -> Holder:
@@ -69,4 +69,4 @@ class Calling(Keeping):
 
     @abstractmethod
     def write_soon(self) -> None:
-        """Writes the replies of this turn's calls in the next turn of the loop."""
+        """Schedules one write of the connection's output for the next loop iteration."""
