@@ -1,4 +1,4 @@
-"""Runs queries in pieces: each piece, from one await to the next, waits for a turn of its user.
+"""Runs queries in pieces from await to await, each in a turn of its user.
 
     query ─► turn ─► runs up to its next await ─► result of the await ─► turn ─► …
 

@@ -420,9 +420,7 @@ def take_news(
             if call is None:
                 begin(news[at])
             else:
-                assert isinstance(call, OwnCall | PendingReplies | PageCall), (
-                    "unknown type of call"
-                )
+                assert isinstance(call, OwnCall | PendingReplies | PageCall), "unknown type of call"
                 call.take_news(news[at])
             at += 1
 

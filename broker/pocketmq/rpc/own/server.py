@@ -240,7 +240,7 @@ class OwnServer:
         )
 
     def drain(self) -> None:
-        """Reports NOT_SERVING, refuses sends, ends request streams; serves other calls until `stop`."""
+        """Reports NOT_SERVING, refuses sends, ends request streams; serves others until `stop`."""
         self._serving.drain()
         self._edge.drain()
 

@@ -1,4 +1,4 @@
-"""Unary calls that end at once or wait for a flush, served in one loop without a call object.
+"""Unary calls that end at once or wait for a flush: one loop, without call objects.
 
     streams with events ─► complete request, method with shortcut ─► its reply ─► frames
                               │                                       └ pending ► pending_replies.py
