@@ -1,1 +1,1 @@
-"""Services carried by grpc.aio."""
+"""The transport on grpc.aio."""

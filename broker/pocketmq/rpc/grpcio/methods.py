@@ -1,9 +1,9 @@
 """Handlers of a service's methods, of any kind, for grpc.aio.
 
-grpcio only moves bytes: `serving.py` admits, reads, writes and refuses calls.
+grpcio only transfers bytes: `serving.py` admits, parses, encodes and refuses calls.
 
-A refused call's request is not read. Requests of a stream are read one by one, when the handler
-requests the next. They hold no slot of receiving.py, as a peer may be silent between two.
+The request of a refused call is not read. Requests of a stream are read one by one, on the
+handler's demand. They occupy no slot of receiving.py, as a peer may pause between two.
 """
 
 import asyncio
@@ -27,13 +27,13 @@ _QUICK_ANSWER: Final = grpc.unary_unary_rpc_method_handler
 _QUICK_ANSWERS: Final = grpc.unary_stream_rpc_method_handler
 _ANSWER: Final = grpc.stream_unary_rpc_method_handler
 _ANSWERS: Final = grpc.stream_stream_rpc_method_handler
-"""Whether grpcio reads the one request before it calls, and whether one answer is returned or many
-are written."""
+"""The quick forms have grpcio read the single request before it calls the handler. ANSWER returns
+one answer, ANSWERS writes a stream of them."""
 _CODES: Final[Mapping[int, grpc.StatusCode]] = {code.value[0]: code for code in grpc.StatusCode}
 
 
 class GrpcioCall:
-    """A call on grpc.aio; its properties are looked up when they are asked for, not before."""
+    """A call on grpc.aio; its properties are computed on demand."""
 
     __slots__ = ("_context", "_gate", "_undo", "holder", "may", "user")
 
@@ -46,14 +46,14 @@ class GrpcioCall:
         self._undo: Callable[[], None] | None = None
 
     def metadata(self, name: str, /) -> str | None:
-        """Returns a metadata value, None when the client sent none; of several the first."""
+        """Returns the first metadata value of a name, None if the client sent none."""
         for key, value in self._context.invocation_metadata() or ():
             if key == name:
                 return value if isinstance(value, str) else value.decode("utf-8", "replace")
         return None
 
     def identify(self, user: str, /, *, is_admin: bool) -> None:
-        """Notes the caller of a call that was counted without a name.
+        """Sets the verified user of a call that was counted without one.
 
         Errors   ShareTaken, TooManyRequests
         """
@@ -66,20 +66,20 @@ class GrpcioCall:
             raise refusal
 
     def time_left_ms(self) -> int | None:
-        """Returns the rest of the client's deadline, None when it has none."""
+        """Returns the time until the client's deadline, None without one."""
         left_s: float | None = self._context.time_remaining()
         return None if left_s is None else int(left_s * 1000)
 
     def room(self, wanted: int, /) -> int:
-        """Returns the wanted size: gRPC's library keeps answers without reporting it."""
+        """Returns the wanted size: grpcio does not report how much it buffers."""
         return wanted
 
     def check_room(self, size: int, /) -> None:
-        """Finds room for any answer."""
+        """Accepts any size."""
 
     def if_lost(self, undo: Callable[[], None], /) -> None:
-        """Registers a function to call, once, when the answer is known not to have left."""
-        assert not self._undo, "a call has one answer"
+        """Registers a function to call, once, if the answer is known not to have been sent."""
+        assert not self._undo, "an undo function is already registered"
         self._undo = undo
 
     def lose(self) -> None:
@@ -95,7 +95,7 @@ class GrpcioCall:
 
     @property
     def peer_host(self) -> bytes:
-        """The client's address, packed as records keep it."""
+        """The client's address, packed as in records."""
         return host_from_peer(self._context.peer())
 
 
@@ -113,7 +113,7 @@ class Edge:
     def requests(
         self, context: Context, read: Callable[[bytes], Any]
     ) -> Iterator["GrpcioRequests"]:
-        """Yields the requests of a call, for its length."""
+        """Yields the stream of requests of a call, registered until the call ends."""
         requests = GrpcioRequests(context, read)
         self._streams.add(requests)
         if self.is_draining:
@@ -121,18 +121,18 @@ class Edge:
         try:
             yield requests
         finally:
-            assert requests in self._streams, "a stream ends once"
+            assert requests in self._streams, "unknown stream"
             self._streams.remove(requests)
 
     def drain(self) -> None:
-        """Ends the requests of all streams: their handlers see no more of them."""
+        """Ends the requests of all streams: their handlers get no more requests."""
         self.is_draining = True
         for requests in self._streams:
             requests.end()
 
 
 class GrpcioRequests:
-    """Incoming requests of one call, until the client has no more or the server drains."""
+    """Iterates over the requests of one call, until the client ends them or the server drains."""
 
     __slots__ = ("_context", "_end", "_read")
 
@@ -182,7 +182,7 @@ class GrpcioMethod:
         self._edge = edge
 
     def handler(self) -> grpc.RpcMethodHandler:
-        """Returns the handler of a call whose headers are here, made for this call alone."""
+        """Returns a new handler for a call whose headers have arrived."""
         kind, receiving = self._served.method.kind, self._edge.receiving
         if not kind.has_requests and not receiving.is_busy and self._served.is_free:
             make = _QUICK_ANSWERS if kind.has_answers else _QUICK_ANSWER
@@ -191,7 +191,7 @@ class GrpcioMethod:
         return _ANSWERS(serve) if kind.has_answers else _ANSWER(serve)
 
     async def read_and_serve(self, _: object, context: Context) -> bytes | None:
-        """Serves a call whose one request is read here, when it is its turn, or refused unread."""
+        """Reads the single request of a call once a slot is free, and serves it."""
         call = GrpcioCall(context, self._served.gate)
         begin_request(call.metadata)
         refusal, raw = self._served.refusal(call.holder), None
@@ -206,9 +206,9 @@ class GrpcioMethod:
         return await self._refuse(refusal, context, 0.0)
 
     async def serve(self, raw: Any, context: Context) -> bytes | None:
-        """Serves a call; `raw` is its request, or nothing of use where it has many.
+        """Serves a call; `raw` is its single request, and unused for a stream of requests.
 
-        Cost     about 2 µs beside parsing, the handler and encoding
+        Cost     about 2 µs besides parsing, the handler and encoding
         """
         begun = perf_counter()
         served = self._served
@@ -251,13 +251,13 @@ class GrpcioMethod:
             served.gate.leave(call.holder.weights)
 
     async def _reply(self, request: Any, call: GrpcioCall, context: Context) -> bytes | None:
-        """Returns the answer of a handler of streams, or sends its answers as they come."""
+        """Returns the single answer, or sends a stream of answers and returns None."""
         served = self._served
         answer = served.method.handler(request, call)
         if not served.method.kind.has_answers:
             return served.write(await answer)
         if served.method.kind.has_requests:
-            await context.send_initial_metadata(())  # Some clients wait for it before they send.
+            await context.send_initial_metadata(())  # Some clients wait for that before they send.
         async with aclosing(answer) as answers:
             async for one in answers:
                 for reply in served.method.encoded(one):
@@ -265,7 +265,7 @@ class GrpcioMethod:
         return None
 
     async def _refuse(self, error: Exception, context: Context, seconds: float) -> bytes | None:
-        """Ends a call as the face shows an error: by a status, which raises, or by an answer."""
+        """Ends a call with an error in the form of its API: a status, which raises, or answers."""
         refused = self._served.refused(error, seconds)
         status, trailers = refused.status, refused.trailers()
         if status is not None:

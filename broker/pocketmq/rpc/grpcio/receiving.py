@@ -1,14 +1,15 @@
-"""Bounds the memory of incoming requests, so that unfinished ones cannot fill it.
+"""Bounds the memory of incomplete requests.
 
     headers ─► few are incoming? ─► quick lane: grpcio reads the message, then calls the handler
                      └ many      ─► careful lane: a slot, then the handler reads the message
 
-grpcio keeps a partial message for as long as the connection lives. Only a handler that reads by
-itself can end that, which costs each call 100 µs more. The quick lane takes QUICK_MAX calls at once
-whose messages are not here, and may lose them all to peers that never finish. From then on calls
-take the careful lane. Until they have a slot, their peer may send no more than the window of a
-stream (server.py OPTIONS). While others wait, a message not here within SLOW_S ends its call, and
-its peer's other waiting calls.
+grpcio keeps a partial message while the connection lasts. Only a handler that reads the message
+itself can give up on it, which costs 100 µs a call. The quick lane has QUICK_MAX slots for calls
+with incomplete messages. Once all are taken, perhaps by peers that never finish, calls use the
+careful lane: until a call has a slot, its peer may send no more than a stream's window (server.py
+OPTIONS). While calls wait, a message incomplete after SLOW_S ends its call, and its peer's other
+waiting calls.
+
 Measured: 10,000 unfinished messages of 4 MiB, on 100 connections, cost 4.4 GB without this.
 """
 
@@ -20,23 +21,23 @@ from typing import Any, Final
 from pocketmq.model.errors import TooManyRequests
 
 QUICK_MAX: Final = 24
-"""96 MiB of messages of 4 MiB."""
+"""Slots of the quick lane: 96 MiB of messages of 4 MiB."""
 SLOTS: Final = 16
-"""64 MiB more; a request that is here already holds its slot for 100 µs."""
+"""Slots of the careful lane: 64 MiB more. A complete request occupies a slot for 100 µs."""
 SLOTS_OF_A_PEER: Final = 4
 WAITING_MAX: Final = 512
-"""Calls that wait for a slot, with 64 KiB of their message each."""
+"""Most calls that wait for a slot, each with at most 64 KiB of its message."""
 SLOW_S: Final = 0.25
 LATE_S: Final = 30.0
-"""Time limit of a message while no call waits."""
+"""Timeout of a message while no call waits."""
 SLOW_PEERS_MAX: Final = 10_000
 LOOKED_AT_MAX: Final = 64
-"""Calls at the head of the line that are skipped for one whose peer may go in."""
+"""Most waiting calls skipped, as their peers have all their slots, to find one for a free slot."""
 _FIELD: Final = "unfinished"
 
 
 class Arrival:
-    """A request in the quick lane; called with its bytes, or dropped with its call."""
+    """A request in the quick lane; grpcio calls it with the bytes, or drops it with the call."""
 
     __slots__ = ("_is_here", "_receiving")
 
@@ -46,8 +47,8 @@ class Arrival:
         receiving.quick_count += 1
 
     def __call__(self, raw: bytes) -> bytes:
-        """Takes the request: it is here."""
-        assert not self._is_here, "a request arrives once"
+        """Frees the slot: the request is complete."""
+        assert not self._is_here, "request received twice"
         self._is_here = True
         self._receiving.leave_quick()
         return raw
@@ -58,13 +59,13 @@ class Arrival:
 
 
 class Receiving:
-    """Requests being received by a server; used on its event loop."""
+    """Incoming requests of a server; used on its event loop."""
 
     __slots__ = ("_by_peer", "_reading", "_slow", "_taken", "_waiting", "quick_count")
 
     def __init__(self) -> None:
         self.quick_count = 0
-        """Requests on their way in the quick lane."""
+        """Incomplete requests in the quick lane."""
         self._reading: dict[asyncio.Future[None], float] = {}
         self._by_peer: dict[str, int] = {}
         self._taken = 0
@@ -72,13 +73,13 @@ class Receiving:
         self._waiting: deque[tuple[str, asyncio.Future[None]]] = deque()
 
     def leave_quick(self) -> None:
-        """Counts a request that is no longer on its way in the quick lane."""
-        assert self.quick_count > 0, "more requests left the lane than came"
+        """Frees a slot of the quick lane."""
+        assert self.quick_count > 0, "more slots freed than taken"
         self.quick_count -= 1
 
     @property
     def is_busy(self) -> bool:
-        """Whether the next call goes by the careful lane."""
+        """Whether the next call uses the careful lane."""
         return self.quick_count >= QUICK_MAX
 
     @property
@@ -87,9 +88,9 @@ class Receiving:
         return len(self._waiting) >= WAITING_MAX
 
     async def read(self, peer: str, read: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-        """Returns the result of `read`, once it is this peer's turn.
+        """Returns the result of `read`, awaited once a slot is free for this peer.
 
-        Errors   TooManyRequests: too many wait, or the message does not come
+        Errors   TooManyRequests: too many calls wait, or the message is not complete in time
         """
         if self._waiting or not self._has_room(peer):
             await self._wait(peer)
@@ -116,7 +117,7 @@ class Receiving:
         return self._taken < SLOTS and self._by_peer.get(peer, 0) < SLOTS_OF_A_PEER
 
     def _take(self, peer: str) -> None:
-        assert self._taken < SLOTS, "a slot is taken that is not there"
+        assert self._taken < SLOTS, "all slots are taken"
         self._taken += 1
         self._by_peer[peer] = self._by_peer.get(peer, 0) + 1
         assert self._by_peer[peer] <= SLOTS_OF_A_PEER, "a peer has more than its share"
@@ -126,11 +127,11 @@ class Receiving:
         self._by_peer[peer] -= 1
         if not self._by_peer[peer]:
             del self._by_peer[peer]
-        assert self._taken == sum(self._by_peer.values()), "each slot is some peer's"
+        assert self._taken == sum(self._by_peer.values()), "slots of no peer"
         self._let_in()
 
     async def _wait(self, peer: str) -> None:
-        """Returns when the peer has a slot."""
+        """Waits until a slot is free for the peer, and takes it."""
         if self.is_full or peer in self._slow:
             raise TooManyRequests(field=_FIELD, limit=QUICK_MAX + SLOTS)
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -143,12 +144,12 @@ class Receiving:
         try:
             await future
         except asyncio.CancelledError:
-            if future.done() and not future.cancelled():  # It had the slot already.
+            if future.done() and not future.cancelled():  # It already had a slot.
                 self._give_back(peer)
             raise
 
     def _let_in(self) -> None:
-        """Gives free slots to waiting calls, in their order."""
+        """Gives free slots to waiting calls, in order of arrival."""
         kept: list[tuple[str, asyncio.Future[None]]] = []
         while self._waiting and self._taken < SLOTS and len(kept) < LOOKED_AT_MAX:
             peer, future = self._waiting.popleft()

@@ -1,4 +1,4 @@
-"""A gRPC server on grpc.aio: the methods of serving.py, carried by methods.py."""
+"""A gRPC server on grpc.aio: the services of serving.py, through methods.py."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -14,22 +14,22 @@ from pocketmq.rpc.serving import Serving
 
 MESSAGE_SIZE_MAX: Final = 16 * 1024 * 1024
 OTHER_CALLS_MAX: Final = 256
-"""Calls beyond all classes: those about to be refused."""
+"""Calls beyond the limits of all classes, to be refused."""
 IDLE_S: Final = 1.0
-"""How long a stop waits for the replies on their way when no handler is at work."""
+"""Time that a stop waits for replies to be sent while no handler runs."""
 LOOK_S: Final = 0.1
 OPTIONS: Final = (
     ("grpc.so_reuseport", 0),  # else a second broker binds the same port without an error
     ("grpc.max_receive_message_length", MESSAGE_SIZE_MAX),
     ("grpc.max_send_message_length", MESSAGE_SIZE_MAX),
     ("grpc.max_concurrent_streams", 1_024),
-    # Bytes a peer may send of a message not yet read; else this grows to 4 MiB by itself.
+    # Bytes that a peer may send of a message not yet read; else gRPC lets it grow to 4 MiB.
     ("grpc.http2.lookahead_bytes", 65_536),
     ("grpc.http2.bdp_probe", 0),
-    # Calls the core keeps until Python asks for them; beyond 1,000 it cancels some at random.
+    # Calls that gRPC's core queues for Python; beyond 1,000 (default) it cancels some at random.
     ("grpc.server.max_pending_requests", 20_000),
     ("grpc.server.max_pending_requests_hard_limit", 30_000),
-    # C++ and Go clients ping idle connections; strikes would end those with too_many_pings.
+    # C++ and Go clients ping idle connections, which strikes would close with too_many_pings.
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
     ("grpc.http2.max_ping_strikes", 0),
     ("grpc.keepalive_permit_without_calls", 1),
@@ -42,9 +42,9 @@ OPTIONS: Final = (
 
 
 class GrpcioServer:
-    """One gRPC server: services, health, reflection. Made and used on the event loop.
+    """One gRPC server: services, health, reflection; created and used on the event loop.
 
-    Life     add_port, start, show_ready, drain, stop; each at most once, add_port any number
+    Life     add_port (any number of times), start, show_ready, drain, stop
     """
 
     __slots__ = ("_edge", "_methods", "_server", "_serving", "stats")
@@ -66,9 +66,9 @@ class GrpcioServer:
         self._take_methods()
 
     def serve(self, services: Sequence[Service], turns: object = None) -> None:
-        """Serves these methods from now on, in place of those of the same names.
+        """Serves these services from now on, in place of those with the same names.
 
-        turns   not used: gRPC's library reads the requests of streams
+        turns   unused: grpcio reads the requests of streams
         """
         self._serving.serve(services)
         self._take_methods()
@@ -78,9 +78,9 @@ class GrpcioServer:
             self._methods[path] = GrpcioMethod(served, self._edge)
 
     def add_port(self, address: str) -> int:
-        """Listens on "host:port" and returns the port; port 0 takes any that is free.
+        """Listens on "host:port" and returns the port; port 0 chooses a free one.
 
-        Errors   AddressUnavailable: the address is in use or none of this machine
+        Errors   AddressUnavailable: the address is in use or does not belong to this machine
         """
         try:
             return self._server.add_insecure_port(address)
@@ -89,23 +89,23 @@ class GrpcioServer:
             raise AddressUnavailable(field="rpc.listen", address=address, why=why) from error
 
     async def start(self, refusal: BrokerError | None = None, hold_s: float = 0.0) -> None:
-        """Takes calls; health reports NOT_SERVING until `show_ready`.
+        """Accepts connections; health reports NOT_SERVING until `show_ready`.
 
-        refusal   answers every call until then
-        hold_s    not used by this transport
+        refusal   error of every call until then
+        hold_s    unused by this transport
         """
         self._serving.refusal = refusal
         await self._server.start()
 
     def show_ready(self, *, writable: bool | Callable[[], bool]) -> None:
-        """Serves, and reports that as health; `writable`, if given, is called again and again."""
+        """Serves calls and reports SERVING; a callable `writable` is asked at every check."""
         self._serving.show_ready(writable)
 
     def turn_away(self) -> None:
-        """Does nothing: gRPC's library informs clients when it stops, and not before."""
+        """Does nothing: grpcio sends GOAWAY only in `stop`."""
 
     async def quiet(self, limit_s: float) -> None:
-        """Does nothing: this transport turns no connection away."""
+        """Does nothing: this transport sends no GOAWAY before `stop`."""
 
     def drain(self) -> None:
         """Reports NOT_SERVING, refuses sends, ends request streams; serves others until `stop`."""
@@ -113,10 +113,10 @@ class GrpcioServer:
         self._edge.drain()
 
     async def stop(self, grace_s: float) -> None:
-        """Takes no more calls; returns when those under way or the grace time have ended.
+        """Refuses new calls; returns when all calls have ended or the grace period is over.
 
-        A call that is in no handler is waited for IDLE_S at most: once in some hundred stops under
-        load, gRPC keeps a call that it never hands to a handler.
+        Calls that are in no handler have at most IDLE_S: once in some hundred stops under load,
+        gRPC keeps a call that it never passes to a handler.
         """
         async with asyncio.TaskGroup() as group:
             stopping = group.create_task(self._server.stop(grace_s))
@@ -129,7 +129,7 @@ class GrpcioServer:
 
 
 class _Handlers(grpc.GenericRpcHandler):
-    """Finds the handler of a call when its headers are here; its message is not yet asked for."""
+    """Finds the handler of a call once its headers have arrived, before its message is read."""
 
     def __init__(self, methods: Mapping[str, GrpcioMethod]) -> None:
         self._methods = methods

@@ -31,7 +31,7 @@ class AccessFace:
         self._is_checked = is_checked
 
     def service(self) -> Service:
-        """Returns the face."""
+        """Returns the service."""
         return ACCESS_TABLE.face(self)
 
     async def _save(self, what: str, call: Call) -> None:
@@ -40,7 +40,7 @@ class AccessFace:
         await self._access.save(what, by)
 
     async def create_user(self, request: pb.CreateUserRequest, call: Call) -> pb.CreateUserResponse:
-        """Takes a new user; durable when it answers.
+        """Adds a user; durable when this returns.
 
         Errors   IllegalUser, UserExists, DiskFull
         """
@@ -50,7 +50,7 @@ class AccessFace:
         return pb.CreateUserResponse(user=_user_message(user))
 
     async def update_user(self, request: pb.UpdateUserRequest, call: Call) -> pb.UpdateUserResponse:
-        """Changes the given settings of a user; durable when it answers.
+        """Changes the given settings of a user; durable when this returns.
 
         Errors   UserNotFound, IllegalUser, DiskFull
         """
@@ -65,7 +65,7 @@ class AccessFace:
         return pb.UpdateUserResponse(user=_user_message(user))
 
     async def delete_user(self, request: pb.DeleteUserRequest, call: Call) -> pb.DeleteUserResponse:
-        """Forgets a user and its grants; durable when it answers.
+        """Removes a user and its grants; durable when this returns.
 
         Errors   UserNotFound, DiskFull
         """
@@ -79,7 +79,7 @@ class AccessFace:
         return pb.ListUsersResponse(users=map(_user_message, users), checked=self._is_checked)
 
     async def add_grant(self, request: pb.AddGrantRequest, call: Call) -> pb.AddGrantResponse:
-        """Adds a grant, or actions to one; durable when it answers.
+        """Adds a grant, or actions to an existing grant; durable when this returns.
 
         Errors   IllegalGrant, UserNotFound, DiskFull
         """
@@ -99,7 +99,7 @@ class AccessFace:
     async def remove_grant(
         self, request: pb.RemoveGrantRequest, call: Call
     ) -> pb.RemoveGrantResponse:
-        """Takes actions out of grants; durable when it answers.
+        """Removes actions from grants; durable when this returns.
 
         Errors   IllegalGrant, UserNotFound, GrantNotFound, DiskFull
         """
@@ -113,7 +113,7 @@ class AccessFace:
         return pb.RemoveGrantResponse(grants=map(_grant_message, left))
 
     def list_grants(self, request: pb.ListGrantsRequest, call: Call) -> pb.ListGrantsResponse:
-        """Returns the grants of a user, or of all.
+        """Returns the grants of a user, or of all users.
 
         Errors   UserNotFound
         """
@@ -121,7 +121,7 @@ class AccessFace:
         return pb.ListGrantsResponse(grants=map(_grant_message, found))
 
     def explain(self, request: pb.ExplainRequest, call: Call) -> pb.ExplainResponse:
-        """Returns whether a user may do something, and why.
+        """Returns whether a user may perform an action on a resource, and why.
 
         Errors   UserNotFound, IllegalGrant
         """

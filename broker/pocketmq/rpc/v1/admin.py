@@ -1,6 +1,6 @@
 """pocketmq.v1.Admin: topics, groups, offsets and the store, for operators.
 
-Each method reads the request, calls services/admin, and writes its answer.
+Each method converts its request, calls services/admin, and converts the result.
 """
 
 from collections.abc import Iterable, Sequence
@@ -51,7 +51,7 @@ from pocketmq.store.message_store import MessageStore
 
 # -- ListDelayed -------------------------------------------------------------------------------
 class ListDelayed:
-    """The method."""
+    """The method ListDelayed."""
 
     __slots__ = ("_delayed",)
 
@@ -59,7 +59,7 @@ class ListDelayed:
         self._delayed = Delayed(store)
 
     async def __call__(self, request: pb.ListDelayedRequest, call: Call) -> pb.ListDelayedResponse:
-        """Returns a page of them, or those of one id.
+        """Returns a page of delayed messages, or those with a message id.
 
         Errors   those of `Delayed.page` and `Delayed.of_id`
         """
@@ -100,14 +100,14 @@ class AdminMethods:
         self.pull_message = PullMessage(store, backing.pull, check=check_operator_reads)
 
     def service(self) -> Service:
-        """Returns the face."""
+        """Returns the service."""
         return ADMIN_TABLE.face(self, around=partial(in_turns, self._store.turns))
 
     # -- topics --------------------------------------------------------------------------------
     async def create_topic(
         self, request: pb.CreateTopicRequest, call: Call
     ) -> pb.CreateTopicResponse:
-        """Makes a topic."""
+        """Creates a topic."""
         check_number("type", request.type, upper=pb.MIXED)
         kind = pb.TopicType.Name(request.type) if request.type else ""
         made = await topics.create_topic(
@@ -149,7 +149,7 @@ class AdminMethods:
         return pb.DescribeTopicResponse(topic=proto_topic(config), queues=_messages(queues))
 
     async def topic_stats(self, request: pb.TopicStatsRequest, call: Call) -> pb.TopicStatsResponse:
-        """Returns how many messages a topic holds, or a page of all of them."""
+        """Returns the message counts of a topic, or a page of those of all topics."""
         store, totals_only = self._store, request.totals_only
         if request.name:
             counts = await topics.topic_counts(store, request.name, totals_only=totals_only)
@@ -162,7 +162,7 @@ class AdminMethods:
     async def create_group(
         self, request: pb.CreateGroupRequest, call: Call
     ) -> pb.CreateGroupResponse:
-        """Makes a group."""
+        """Creates a group."""
         made = await groups.create_group(self._store, request.name, _settings(request))
         return pb.CreateGroupResponse(group=_proto_group(made))
 
@@ -191,7 +191,7 @@ class AdminMethods:
     def describe_group(
         self, request: pb.DescribeGroupRequest, call: Call
     ) -> pb.DescribeGroupResponse:
-        """Returns a group and the topics it has an offset in."""
+        """Returns a group and the topics in which it has offsets."""
         config, found = groups.describe_group(self._store, request.name)
         return pb.DescribeGroupResponse(group=_proto_group(config), topics=_seen(found, call))
 
@@ -215,7 +215,7 @@ class AdminMethods:
         return pb.ListOffsetsResponse(offsets=found)
 
     async def group_lag(self, request: pb.GroupLagRequest, call: Call) -> pb.GroupLagResponse:
-        """Returns the lag of a group, or a page of the lags of all."""
+        """Returns the lag of a group, or a page of the lags of all groups."""
         if request.group:
             lags = await lag.group_lag(
                 self._store, request.group, request.topic, self._process.read_leased
@@ -246,9 +246,9 @@ class AdminMethods:
     async def reset_offsets(
         self, request: pb.ResetOffsetsRequest, call: Call
     ) -> pb.MoveOffsetsResponse:
-        """Resets a group's offsets to a time, an end or an offset of queues.
+        """Resets a group's offsets to a time, to the min or max offset, or to a given offset.
 
-        Errors   those of `positions.reset_offsets`; MalformedRequest: it has no target
+        Errors   those of `positions.reset_offsets`; MalformedRequest: the request has no target
         """
         match request.WhichOneof("to"):
             case "time_ms":
@@ -285,7 +285,7 @@ class AdminMethods:
     async def trace_message(
         self, request: pb.TraceMessageRequest, call: Call
     ) -> pb.TraceMessageResponse:
-        """Returns where a message went."""
+        """Returns the records that a message has in the store."""
         key, found = await tracing.trace_message(self._store, request.id, request.topic)
         records = [_seen_record(one, call) for one in found if _may_see_record(one, call)]
         if not records:
@@ -296,7 +296,7 @@ class AdminMethods:
     async def list_dead_letters(
         self, request: pb.ListDeadLettersRequest, call: Call
     ) -> pb.ListDeadLettersResponse:
-        """Returns how many dead letters groups have."""
+        """Returns the dead-letter counts of a group, or a page of those of all groups."""
         page = await dead_letters.list_dead_letters(
             self._store, request.group, page_size=request.page_size, page_token=request.page_token
         )
@@ -306,7 +306,7 @@ class AdminMethods:
     async def redrive_dead_letters(
         self, request: pb.RedriveDeadLettersRequest, call: Call
     ) -> pb.RedriveDeadLettersResponse:
-        """Sends dead letters of a group again."""
+        """Sends dead letters of a group to their original topics, or to a given one."""
         group, count = request.group, request.max_messages
         check_number("max_messages", count, upper=INT32_MAX)
         done = await self._redrive.redrive(
@@ -327,7 +327,7 @@ class AdminMethods:
         return pb.StoreStatusResponse(**status.store_status(self._store, self._process)._asdict())
 
     async def flush(self, request: pb.FlushRequest, call: Call) -> pb.FlushResponse:
-        """Makes everything durable that was appended before.
+        """Flushes everything appended so far.
 
         Errors   FsyncFailed
         """
@@ -336,7 +336,7 @@ class AdminMethods:
     def effective_config(
         self, request: pb.EffectiveConfigRequest, call: Call
     ) -> pb.EffectiveConfigResponse:
-        """Returns every setting as it holds now, and where it comes from."""
+        """Returns the effective value of every setting, and its origin."""
         rows = [
             pb.ConfigRow(key=key, value=value, origin=origin)
             for key, value, origin in self._process.read_settings()
@@ -344,9 +344,9 @@ class AdminMethods:
         return pb.EffectiveConfigResponse(rows=rows)
 
     def drain(self, request: pb.DrainRequest, call: Call) -> pb.DrainResponse:
-        """Asks the broker to end in order; it takes nothing new from then on.
+        """Starts an orderly stop of the broker, which accepts no new work from then on.
 
-        Errors   UnsupportedFeature: the process cannot be asked
+        Errors   UnsupportedFeature: the process cannot be stopped by request
         """
         if self._process.drain is None:
             raise UnsupportedFeature(feature="an end by request")
@@ -355,7 +355,7 @@ class AdminMethods:
 
 
 def proto_topic(config: TopicConfig) -> pb.Topic:
-    """Returns a topic's message; without a type if the proto does not have it."""
+    """Returns a topic as a protobuf message; without a type if the proto does not define it."""
     return pb.Topic(
         name=config.name,
         read_queue_count=config.read_queue_count,
@@ -392,12 +392,12 @@ def _moved(rows: Iterable[MovedOffset]) -> pb.MoveOffsetsResponse:
 def _seen(
     topics: Iterable[str], call: Call, actions: tuple[Action, ...] = (*FIND, *LIST)
 ) -> list[str]:
-    """Returns those topics whose names a caller may learn."""
+    """Returns the topics whose names the caller may see."""
     return [name for name in topics if call.may(topic_need(name, (*SEE, *actions)))]
 
 
 def _may_see_record(record: TracedRecord, call: Call) -> bool:
-    """Returns whether a caller may see a record: its topic, or where it goes, and whose it is."""
+    """Returns whether a caller may see a record: its origin and target topic, and its group."""
     topics = {record.origin_topic or record.target_topic or record.topic}
     if not record.group:
         topics.add(record.target_topic or record.topic)
@@ -414,7 +414,7 @@ def _seen_record(record: TracedRecord, call: Call) -> TracedRecord:
 
 
 def _messages(rows: Iterable[Any]) -> list[dict[str, Any]]:
-    """Returns named tuples as fields of messages of the same names; None stays unset."""
+    """Returns named tuples as dicts for protobuf fields of the same names; None stays unset."""
     return [row._asdict() for row in rows]
 
 
@@ -423,7 +423,7 @@ def _settings(request: pb.CreateGroupRequest | pb.UpdateGroupRequest) -> GroupSe
 
 
 def _given(message: Any, names: Sequence[str]) -> dict[str, Any]:
-    """Returns the optional fields that are set."""
+    """Returns the optional fields that are set, by name."""
     return {name: getattr(message, name) for name in names if message.HasField(name)}
 
 

@@ -14,7 +14,7 @@ from pocketmq.services.sessions.questions import Command, PrintStack, Verify
 from pocketmq.store.read.cold_read import value_of
 
 WAIT_MS: Final = 5_000
-"""Time that a real proxy waits for an answer."""
+"""Default timeout of a client's answer, as in RocketMQ's proxy."""
 WAIT_MS_MAX: Final = 30_000
 RECORD_BYTES_MAX: Final = 64 * 1024 * 1024
 
@@ -22,7 +22,7 @@ _Asks = pb.PrintClientStackRequest | pb.VerifyMessageRequest
 
 
 class AskClients:
-    """The methods."""
+    """The methods PrintClientStack and VerifyMessage."""
 
     __slots__ = ("_query", "_sessions", "_store")
 
@@ -34,7 +34,7 @@ class AskClients:
     async def print_stack(
         self, request: pb.PrintClientStackRequest, call: Call
     ) -> pb.AskClientResponse:
-        """Returns the activity of each thread of a consumer, as it reports it.
+        """Returns the stack of each thread of a consumer, as the consumer reports it.
 
         Errors   GroupNotFound, ClientNotFound, ClientSilent, IllegalNumber
         """
@@ -43,10 +43,11 @@ class AskClients:
     async def verify_message(
         self, request: pb.VerifyMessageRequest, call: Call
     ) -> pb.AskClientResponse:
-        """Sends a message to a consumer once more; returns the consumer's result.
+        """Has a consumer consume a stored message directly; returns the consumer's result.
 
-        The message is under no lease, and the group's offsets do not change.
-        Errors   those of `print_stack`, of finding the topic and of `Query.place_of`
+        The message is not leased, and the group's offsets do not change.
+
+        Errors   those of `print_stack`, `find_readable` and `Query.place_of`
         """
         find_readable(self._store.tables.topics, request.topic, "", check_operator_reads)
         found = await self._query.place_of(request.topic, request.message_id)

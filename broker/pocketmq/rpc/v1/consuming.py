@@ -1,8 +1,9 @@
 """Receive, Ack, ChangeInvisible, SendBack and ForwardToDeadLetters of pocketmq.v1.Broker.
 
-Receive answers with a stream of one message, which looks to a client like one answer. So it is
-served as a unary method, without the cost of a stream. The answer is bytes: the messages as pulls
-write them, and a head with the handles. Messages of a lost answer are released soon.
+Receive's answer is a stream of one message, which has the same bytes as a single answer. So it is
+served as a unary method, without the cost of a stream. The handler encodes the answer itself: the
+messages, as pulls encode them, and a head with the handles. Leases of an answer that is not sent
+are released.
 """
 
 from collections.abc import Awaitable, Sequence
@@ -38,11 +39,11 @@ from pocketmq.services.pull import Pull
 from pocketmq.store.message_store import MessageStore
 
 INVISIBLE_MS: Final = 30_000
-"""The wait of a receive that does not state one."""
+"""Default invisible duration of a receive."""
 SETTLE_MAX: Final = 1_024
-"""Handles of one call."""
+"""Most handles of one call."""
 MOVE_MAX: Final = RECEIVE_MAX
-"""Handles of one call that puts their messages again: all are read for it."""
+"""Most handles of one call that appends their messages again, for which all are read."""
 STATUSES: Final = {
     SettleStatus.OK: pb.SETTLED,
     SettleStatus.INVALID_RECEIPT_HANDLE: pb.INVALID_RECEIPT_HANDLE,
@@ -51,7 +52,7 @@ STATUSES: Final = {
 
 
 class ConsumeMethods:
-    """The methods."""
+    """The methods of leases."""
 
     __slots__ = ("_consume", "_delivered", "_members", "_messages", "_topics", "_turns")
 
@@ -65,10 +66,10 @@ class ConsumeMethods:
 
     # -- receiving -----------------------------------------------------------------------------
     def receive(self, message: pb.ReceiveRequest, call: Call) -> bytes | Awaitable[bytes]:
-        """Returns an encoded ReceiveResponse, at once or when something arrives.
+        """Returns an encoded ReceiveResponse, at once or when a message arrives.
 
-        Errors   those of finding group and topic, IllegalNumber, IllegalFilter, MalformedRequest,
-                 errors of puts
+        Errors   those of `check_group` and `find_readable`; IllegalNumber, IllegalFilter,
+                 MalformedRequest; errors of puts
         """
         if message.filter.kind:
             work = partial(self._receive_now, message, call)
@@ -92,7 +93,7 @@ class ConsumeMethods:
         return self._handed_out(request, received, call)
 
     def _request(self, message: pb.ReceiveRequest, call: Call) -> ReceiveRequest:
-        """Returns the request to the service, checked and with its defaults filled in."""
+        """Returns the request for the service, checked and with defaults."""
         self._check_place(message)
         check_number("max_messages", message.max_messages, upper=RECEIVE_MAX)
         check_number("wait_ms", message.wait_ms)
@@ -121,7 +122,7 @@ class ConsumeMethods:
         )
 
     def _handed_out(self, request: ReceiveRequest, received: Received, call: Call) -> bytes:
-        """Returns the answer; messages that do not leave with it come back soon."""
+        """Returns the encoded answer; messages that are not sent with it are released."""
         group, topic = request.group, request.topic
         if not received.records:
             return _head(received)
@@ -135,9 +136,9 @@ class ConsumeMethods:
         return _head(received) + messages.out.getvalue()
 
     def _fitting(self, group: str, topic: str, received: Received) -> Received:
-        """Writes messages one by one; returns those that fit the answer, the others come back soon.
+        """Writes messages one by one; returns those that fit the answer, and releases the others.
 
-        A body that no answer holds once it is decompressed goes as it is stored.
+        A body that would be too large for any answer after decompression is sent as it is stored.
         """
         messages, handles, attempts = self._messages, received.handles, received.attempts
         messages.begin()
@@ -152,7 +153,7 @@ class ConsumeMethods:
         return received._replace(handles=handles, attempts=attempts)
 
     def _write(self, record: bytes, budget: BodyBudget) -> bool:
-        """Writes a message; False where it does not fit."""
+        """Writes a message, if it fits; returns whether it did."""
         messages = self._messages
         if messages.add(record, 0, REPLY_SIZE_MAX) == len(record):
             return True
@@ -179,9 +180,9 @@ class ConsumeMethods:
 
     # -- settling ------------------------------------------------------------------------------
     async def ack(self, message: pb.AckRequest, call: Call) -> bytes:
-        """Settles messages for good; returns an encoded AckResponse, of the shape of all these.
+        """Acknowledges messages; returns an encoded AckResponse, as the methods below do.
 
-        Errors   those of finding group and topic, IllegalNumber; errors of puts
+        Errors   those of `check_group` and `find_readable`; IllegalNumber; errors of puts
         """
         handles = self._handles(message, SETTLE_MAX)
         return _results(await self._consume.ack(message.group, message.topic, handles))
@@ -189,7 +190,7 @@ class ConsumeMethods:
     async def forward_to_dead_letters(
         self, message: pb.ForwardToDeadLettersRequest, call: Call
     ) -> bytes:
-        """Makes messages dead letters of their group.
+        """Moves messages to the group's dead-letter topic.
 
         Errors   as for `ack`
         """
@@ -200,7 +201,10 @@ class ConsumeMethods:
         )
 
     async def change_invisible(self, message: pb.ChangeInvisibleRequest, call: Call) -> bytes:
-        """Hides messages for another time from now on; the result has the error of a wrong time.
+        """Changes the invisible duration of messages, counted from now.
+
+        The result of an entry reports an invalid duration.
+
 
         Errors   as for `ack`
         """
@@ -232,14 +236,14 @@ class ConsumeMethods:
         check_number(field, count, lower=1, upper=upper)
 
     def _check_place(self, message: Any) -> None:
-        """Raises the error of a request's group or topic."""
+        """Checks a request's group and topic."""
         group = message.group
         check_group(group)
         find_readable(self._topics, message.topic, group, check_client_reads)
 
 
 def _head(received: Received) -> bytes:
-    """Returns the fields of an answer beside its messages."""
+    """Returns the fields of an answer except its messages, encoded."""
     return pb.ReceiveResponse(
         receipt_handles=received.handles,
         attempts=received.attempts,
@@ -249,7 +253,7 @@ def _head(received: Received) -> bytes:
 
 
 def _results(settled: Sequence[Settled], handles: Sequence[str] = ()) -> bytes:
-    """Returns the results of handles; nearly always all of them are the same."""
+    """Returns the results of handles as an encoded AckResponse; usually all of them are OK."""
     if not handles and all(entry.status is SettleStatus.OK for entry in settled):
         return _ALL_SETTLED * len(settled)
     response = pb.AckResponse()
@@ -263,4 +267,4 @@ def _results(settled: Sequence[Settled], handles: Sequence[str] = ()) -> bytes:
 _ALL_SETTLED: Final = pb.AckResponse(
     results=[pb.SettleResult(status=pb.SETTLED)]
 ).SerializeToString()
-"""One result of an answer that is made of these alone."""
+"""Encoded result of one settled handle; an answer may consist of repetitions of it."""

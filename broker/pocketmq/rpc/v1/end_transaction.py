@@ -16,7 +16,7 @@ from pocketmq.rpc.v1.end_shortcut import EndShortcut
 from pocketmq.services.transaction.transactions import Transactions
 
 DECISIONS_MAX: Final = 1_024
-"""Of one call."""
+"""Most decisions of one call."""
 RESOLUTIONS: Final = {
     pb.COMMIT: Resolution.COMMIT,
     pb.ROLLBACK: Resolution.ROLLBACK,
@@ -25,7 +25,7 @@ RESOLUTIONS: Final = {
 
 
 class EndTransaction:
-    """The method."""
+    """The method EndTransaction."""
 
     __slots__ = ("_transactions", "shortcut")
 
@@ -40,7 +40,7 @@ class EndTransaction:
     async def __call__(
         self, request: pb.EndTransactionRequest, call: Call
     ) -> pb.EndTransactionResponse:
-        """Commits transactions or roll them back; durable when this returns.
+        """Commits or rolls back transactions; durable when this returns.
 
         Errors   IllegalGroup, MalformedRequest, those of a put
         """

@@ -17,7 +17,7 @@ from pocketmq.services.transaction.transactions import Transactions, no_half
 LISTED: Final = 100
 LISTED_MAX: Final = 1_000
 LOOKED_AT_MAX: Final = 10_000
-"""Half messages of one listing that are looked at for a group or a topic."""
+"""Most half messages that one call examines to find those of a group or a topic."""
 STATES: Final = {
     HalfState.COMMITTED: "committed",
     HalfState.ROLLED_BACK: "rolled back",
@@ -27,7 +27,7 @@ STATES: Final = {
 
 
 class ListTransactions:
-    """The methods."""
+    """The methods that show and resume transactions."""
 
     __slots__ = ("_transactions",)
 
@@ -65,7 +65,7 @@ class ListTransactions:
     async def describe(
         self, request: pb.DescribeTransactionRequest, call: Call
     ) -> pb.DescribeTransactionResponse:
-        """Returns one transaction, decided or not.
+        """Returns one transaction, whether decided or not.
 
         Errors   TransactionUnknown, StorageError, DiskSlow
         """
@@ -81,7 +81,7 @@ class ListTransactions:
     async def resume(
         self, request: pb.ResumeTransactionRequest, call: Call
     ) -> pb.ResumeTransactionResponse:
-        """Reopens a given-up transaction for its decision.
+        """Reopens a transaction that expired undecided.
 
         Errors   those of `Transactions.resume`
         """
@@ -89,7 +89,7 @@ class ListTransactions:
         return pb.ResumeTransactionResponse(transaction_id=transaction_id(place))
 
     def _row(self, half: Half, call: Call, state: str = "open") -> pb.TransactionRow:
-        """Returns a row, without the fields of a group that the caller may not see."""
+        """Returns a row; without its group's fields if the caller may not see the group."""
         is_seen = call.may(group_need(half.group, (*FIND, *LIST)))
         return pb.TransactionRow(
             transaction_id=transaction_id(half.place),
@@ -104,7 +104,7 @@ class ListTransactions:
 
 
 def _place_of(text: str) -> HalfPlace:
-    """Returns the place that a transaction id names.
+    """Parses a transaction id.
 
     Errors   TransactionUnknown
     """

@@ -31,11 +31,11 @@ from pocketmq.services.transaction.transactions import Transactions
 
 # -- CheckTransactions -------------------------------------------------------------------------
 CHECKS_MAX: Final = 32
-"""Of one answer."""
+"""Most checks of one answer."""
 
 
 class CheckTransactions:
-    """The method."""
+    """The method CheckTransactions."""
 
     __slots__ = ("_transactions",)
 
@@ -45,7 +45,7 @@ class CheckTransactions:
     async def __call__(
         self, request: pb.CheckTransactionsRequest, call: Call
     ) -> pb.CheckTransactionsResponse:
-        """Waits to be asked about transactions of a producer group.
+        """Returns transaction checks for a producer group, at once or when one is due.
 
         Errors   IllegalGroup, IllegalNumber, MalformedRequest
         """
@@ -93,11 +93,11 @@ class Messaging:
         self.pull_message = PullMessage(store, pull, check=check_client_reads, members=members)
 
     def service(self) -> Service:
-        """Returns the face."""
+        """Returns the service."""
         return BROKER_TABLE.face(self, partial(in_turns, self._store.turns), {"QueryByKey"})
 
     async def recall(self, request: pb.RecallRequest, call: Call) -> pb.RecallResponse:
-        """Takes a message back that waits for its time.
+        """Recalls a delayed message before its delivery.
 
         Errors   those of `Recall.recall`
         """
@@ -108,9 +108,9 @@ class Messaging:
     async def query_by_time(
         self, request: pb.QueryByTimeRequest, call: Call
     ) -> pb.QueryByTimeResponse:
-        """Returns the offset of a queue at a time.
+        """Returns the queue offset for a store time.
 
-        Errors   those of finding topic and queue, IllegalNumber
+        Errors   those of `find_readable` and `check_queue`; IllegalNumber
         """
         self._locate(request.topic, request.queue_id)
         check_number("bound", request.bound, upper=pb.UPPER)
@@ -122,9 +122,9 @@ class Messaging:
     async def query_offsets(
         self, request: pb.QueryOffsetsRequest, call: Call
     ) -> pb.QueryOffsetsResponse:
-        """Returns where a queue begins and ends.
+        """Returns the min and max offset of a queue.
 
-        Errors   those of finding topic and queue
+        Errors   those of `find_readable` and `check_queue`
         """
         self._locate(request.topic, request.queue_id)
         fields = (await self._store.reading.span(request.topic, request.queue_id))._asdict()
@@ -136,7 +136,8 @@ class Messaging:
     ) -> pb.CommitOffsetResponse:
         """Commits an offset of a group; durable when this returns.
 
-        Errors   those of finding group, topic and queue, IllegalNumber, OffsetOutOfRange
+        Errors   those of `check_group`, `find_readable` and `check_queue`; IllegalNumber,
+                 OffsetOutOfRange
         """
         group, topic, queue_id = request.group, request.topic, request.queue_id
         self._find_for_group(group, topic, queue_id)
@@ -146,9 +147,9 @@ class Messaging:
         return pb.CommitOffsetResponse()
 
     def fetch_offset(self, request: pb.FetchOffsetRequest, call: Call) -> pb.FetchOffsetResponse:
-        """Returns a group's offset; absent before its first commit.
+        """Returns a group's committed offset; absent before the first commit.
 
-        Errors   those of finding group, topic and queue
+        Errors   those of `check_group`, `find_readable` and `check_queue`
         """
         group, topic, queue_id = request.group, request.topic, request.queue_id
         self._find_for_group(group, topic, queue_id)

@@ -25,13 +25,14 @@ from pocketmq.services.produce.drafts import Drafts
 
 _Actions = tuple[Action, ...]
 _PRODUCER_GROUP: Final = b"\x8a\x01"
-"""The tag of a message's producer group; the same bytes in a body cost a closer look."""
+"""The protobuf tag of a message's producer group; the same bytes in a body only force a parse."""
 _QUICK_LOOKS_MAX: Final = 64
-"""Bytes that begin like the tag and are looked at singly, which is faster while they are rare."""
+"""Occurrences of the tag's first byte that are tested one by one before the whole tag is searched,
+which is slower."""
 
 
 def sent(request: Drafts, call: Call) -> list[Need]:
-    """Returns the needs of a send: the topic, and the group whose producers receive checks."""
+    """Returns the permissions of a send: topics, and producer groups for transaction checks."""
     groups = {one.producer_group for one in request.deliveries} - {"", *request.topics}
     topics = [topic_need(topic, PUB) for topic in {*request.topics}]
     return [*topics, *[group_need(group, PUB) for group in groups]]
@@ -40,7 +41,7 @@ def sent(request: Drafts, call: Call) -> list[Need]:
 def _first_topic(raw: bytes, metadata: Metadata) -> str | None:
     first, at = _PRODUCER_GROUP[:1], -1
     for _ in range(_QUICK_LOOKS_MAX):
-        at = raw.find(first, at + 1)  # One byte is found faster than two.
+        at = raw.find(first, at + 1)  # A search for one byte is faster than for two.
         if at < 0 or raw.startswith(_PRODUCER_GROUP, at):
             break
     else:
@@ -54,26 +55,26 @@ def _producers(raw: bytes, metadata: Metadata) -> str | None:
 
 
 def consumed(request: Any, call: Call) -> list[Need]:
-    """Returns the needs of reading, or of settling: the topic, and the group if any."""
+    """Returns the permissions to read or settle messages: on the topic, and on a named group."""
     if not request.group:
         return [topic_need(request.topic, SUB)]
     return consumed_needs(request.group, request.topic)
 
 
 def of_topic(actions: _Actions, field: str = "topic") -> Asked:
-    """Returns the need of a call about the topic that a field names."""
+    """Returns the permissions of calls on the topic that a field names."""
     return lambda request, call: [topic_need(getattr(request, field), actions)]
 
 
 def of_group(actions: _Actions, field: str = "group") -> Asked:
-    """Returns the need of a call about the group that a field names."""
+    """Returns the permissions of calls on the group that a field names."""
     return lambda request, call: [group_need(getattr(request, field), actions)]
 
 
 def or_all(
     field: str, kind: ResourceKind, need: Callable[[str, _Actions], Need], actions: _Actions = GET
 ) -> Asked:
-    """Returns the needs of one thing, or of all where none is named."""
+    """Returns the permissions of calls on a named topic or group, or on all if none is named."""
 
     def asked(request: Any, call: Call) -> list[Need]:
         name = getattr(request, field)
@@ -83,23 +84,23 @@ def or_all(
 
 
 def _in_topic(request: Any, group: str, actions: _Actions) -> list[Need]:
-    """Returns the needs of a group's view or change, in one topic or in all."""
+    """Returns the permissions to see or change a group, in one topic or in all."""
     needs = [group_need(group, actions)]
     return [*needs, topic_need(request.topic, LOOK)] if request.topic else needs
 
 
 def group_and_topic(actions: _Actions) -> Asked:
-    """Returns the need of a call about a group in one topic, or in all."""
+    """Returns the permissions of calls on a group, in one topic or in all."""
     return lambda request, call: _in_topic(request, request.group, actions)
 
 
 def lag(request: Any, call: Call) -> list[Need]:
-    """Returns the need of a group's lag, or of all groups'."""
+    """Returns the permissions to read the lag of one group, or of all groups."""
     return _in_topic(request, request.group, LOOK) if request.group else listed(ResourceKind.GROUP)
 
 
 def pulled(request: Any, call: Call) -> list[Need]:
-    """Returns the needs of an operator's look at messages; with a group its offset moves."""
+    """Returns the permissions of an operator's pull; `commit_offset` needs UPDATE on the group."""
     needs = [topic_need(request.topic, LOOK)]
     if request.group:
         needs.append(
@@ -109,24 +110,24 @@ def pulled(request: Any, call: Call) -> list[Need]:
 
 
 def redriven(request: Any, call: Call) -> list[Need]:
-    """Returns the need of a redrive: the group, and the topic that it sends to."""
+    """Returns the permissions of a redrive: on the group, and on a named target topic."""
     needs = [group_need(request.group, UPDATE)]
     return [*needs, topic_need(request.topic, PUB)] if request.topic else needs
 
 
 def verified(request: Any, call: Call) -> list[Need]:
-    """Returns the need of having a client consume a message once more."""
+    """Returns the permissions to have a client consume a given message directly."""
     return [group_need(request.group, UPDATE), topic_need(request.topic, LOOK)]
 
 
 def cloned(request: Any, call: Call) -> list[Need]:
-    """Returns the need of a copy of offsets between groups."""
+    """Returns the permissions to clone offsets from one group to another."""
     needs = [group_need(request.source_group, GET)]
     return [*needs, *_in_topic(request, request.target_group, UPDATE)]
 
 
 def transactions(request: Any, call: Call) -> list[Need]:
-    """Returns the need of a look at transactions, of a group, a topic, or all."""
+    """Returns the permissions to list transactions of a group, of a topic, or all."""
     needs = [group_need(request.group, GET)] if request.group else []
     if request.topic:
         needs.append(topic_need(request.topic, GET))
@@ -134,12 +135,12 @@ def transactions(request: Any, call: Call) -> list[Need]:
 
 
 def all_topics(request: Any, call: Call) -> list[Need]:
-    """Returns the need of a list of topics."""
+    """Returns the permissions to list topics."""
     return listed(ResourceKind.TOPIC)
 
 
 def all_groups(request: Any, call: Call) -> list[Need]:
-    """Returns the need of a list of groups."""
+    """Returns the permissions to list groups."""
     return listed(ResourceKind.GROUP)
 
 

@@ -1,7 +1,7 @@
 """PullMessage, as both Broker and Admin serve it.
 
-The answer is bytes: its parts are encoded one by one and joined once. With shape MESSAGES as many
-are sent as fit a reply, and the response has the next offset.
+The handler encodes the answer itself. With shape MESSAGES it contains as many messages as fit, and
+the offset of the next one.
 """
 
 from collections.abc import Awaitable
@@ -32,25 +32,26 @@ MAX_MESSAGES_DEFAULT: Final = 32
 MAX_MESSAGES_MAX: Final = 1_024
 MAX_BYTES_DEFAULT: Final = 4 * 1024 * 1024
 MAX_BYTES_MAX: Final = 15 * 1024 * 1024
-"""More is lowered to this, so that records and the rest of a reply fit 16 MiB."""
+"""Upper bound of `max_bytes`: larger values are lowered to it, so that a reply fits 16 MiB."""
 REPLY_SIZE_MAX: Final = 15 * 1024 * 1024 + 512 * 1024
 WAIT_MS_MAX: Final = 30_000
-"""Longer waits are lowered: a client asks again, and proxies cut calls they take for dead."""
+"""Upper bound of `wait_ms`: longer waits are lowered to it, as proxies cut silent calls."""
 DEADLINE_RESERVE_MS: Final = 200
-"""The part of a client's deadline that is left for the answer to travel."""
+"""Part of a client's deadline reserved for sending the answer."""
 
 ID_SIZE_MAX: Final = 255
-"""Bytes of a client's id, and of an attempt's."""
+"""Most bytes of a client id or an attempt id."""
 RECORDS_TAG: Final = bytes([pb.PullMessageResponse.RECORDS_FIELD_NUMBER << 3 | 2])
-"""Bytes before the length of this field: its number and wire type."""
+"""Encoded tag of the field `records`."""
 PULL_STATUSES: Final = {status: status.name for status in PullStatus}
 
 _NO_SUCH_QUEUE: Final = PullResult(PullStatus.NO_SUCH_QUEUE, 0, 0, 0, [], 0)
 
 
 class PullMessage:
-    """The method, for callers that may read the messages `check` accepts.
+    """The method PullMessage.
 
+    check     decides which topics callers may read
     members   records the pulling clients of groups; None: not recorded
     """
 
@@ -67,7 +68,7 @@ class PullMessage:
         self._replies = [partial(encode, messages=self._messages, joined=j) for j in (False, True)]
 
     def __call__(self, message: pb.PullMessageRequest, call: Call) -> bytes | Awaitable[bytes]:
-        """Returns an encoded PullMessageResponse, at once or when something arrives.
+        """Returns an encoded PullMessageResponse, at once or when a message arrives.
 
         Errors   IllegalTopic, SystemTopic, TopicNotFound, TopicNotReadable, IllegalGroup,
                  IllegalNumber, IllegalFilter, UnsupportedFeature, OffsetOutOfRange, Corruption
@@ -98,7 +99,7 @@ class PullMessage:
         return encode(found, self._messages, joined=joined)
 
     def _owned(self, request: PullRequest, call: Call) -> Filter:
-        """Returns the filter of a request, restricted to messages of the caller's groups."""
+        """Returns the request's filter, restricted to messages of groups the caller may read."""
         topic, tables = request.range.topic, self._store.tables
         if self._check is check_client_reads:
             return owned_by(request.group, topic, request.wanted)
@@ -121,7 +122,7 @@ class PullMessage:
 
 
 def request_from_message(message: pb.PullMessageRequest, call: Call) -> PullRequest:
-    """Returns the request to the service, its numbers checked and its defaults filled in.
+    """Returns the request for the service, checked and with defaults.
 
     Errors   IllegalGroup, IllegalNumber, IllegalFilter, UnsupportedFeature
     """
@@ -155,12 +156,13 @@ def request_from_message(message: pb.PullMessageRequest, call: Call) -> PullRequ
 
 
 def encode(result: PullResult, messages: MessageWriter, *, joined: bool) -> bytes:
-    """Returns a result as an encoded PullMessageResponse; `joined` is shape RECORDS.
+    """Returns a result as an encoded PullMessageResponse.
 
-    messages  is written over
+    messages  a writer, which is overwritten
+    joined    shape RECORDS instead of MESSAGES
     Errors    UnsupportedFeature (see stored_reply.proto_message)
-    Cost      one copy of the records; with messages two, and about 1.5 µs for each, 8 where the
-              sources run
+    Cost      RECORDS: one copy of the records; MESSAGES: two copies, and about 1.5 µs a message,
+              8 µs uncompiled
     """
     if joined and result.records:
         records = result.records
@@ -177,7 +179,7 @@ def encode(result: PullResult, messages: MessageWriter, *, joined: bool) -> byte
 
 
 def _head(result: PullResult, following: int) -> bytes:
-    """Returns all fields of a response but its messages."""
+    """Returns the fields of a response except its messages, encoded."""
     head = pb.PullMessageResponse(
         status=PULL_STATUSES[result.status],
         next_begin_offset=following,
@@ -188,7 +190,7 @@ def _head(result: PullResult, following: int) -> bytes:
 
 
 def _write_messages(result: PullResult, messages: MessageWriter) -> int:
-    """Writes as many messages as fit a reply; returns the queue offset to go on at."""
+    """Writes as many messages as fit a reply; returns the queue offset of the next one."""
     budget = BodyBudget()
     for records in result.records:
         position = 0
@@ -216,7 +218,7 @@ def check_id(field: str, text: str) -> None:
 
 
 def wanted_of(wanted: pb.Filter) -> Filter:
-    """Returns the filter that a request holds.
+    """Parses a request's filter.
 
     Errors   IllegalNumber, IllegalFilter
     """
@@ -225,7 +227,7 @@ def wanted_of(wanted: pb.Filter) -> Filter:
 
 
 def effective_wait_ms(asked_ms: int, call: Call) -> int:
-    """Returns the wait of a call: as requested, but at most its deadline or WAIT_MS_MAX."""
+    """Returns the wait of a call: as requested, limited by its deadline and WAIT_MS_MAX."""
     left_ms = call.time_left_ms()
     bound_ms = WAIT_MS_MAX if left_ms is None else min(left_ms - DEADLINE_RESERVE_MS, WAIT_MS_MAX)
     return max(min(asked_ms, bound_ms), 0)

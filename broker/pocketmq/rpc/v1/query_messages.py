@@ -1,7 +1,6 @@
 """QueryByKey and QueryById, for clients and operators.
 
-Broker and Admin serve the same two methods, with different readable topics. Operators can also
-query messages by tag.
+Broker and Admin serve these two methods with different readable topics. Admin also has QueryByTag.
 """
 
 from pocketmq.model.errors import MessageNotFound
@@ -15,7 +14,7 @@ from pocketmq.store.tables.tables import Tables
 
 
 class QueryMessages:
-    """Lookups of messages; `check` decides which callers may read which topic."""
+    """Message queries; `check` decides which topics callers may read."""
 
     __slots__ = ("_check", "_query", "_tables")
 
@@ -25,23 +24,23 @@ class QueryMessages:
         self._check = check
 
     async def by_key(self, request: pb.QueryByKeyRequest, call: Call) -> pb.QueryByKeyResponse:
-        """Returns one page of the messages that carry a key.
+        """Returns a page of the messages with a key.
 
-        Errors   those of finding the topic and of `Query.by_key`
+        Errors   those of `find_readable` and `Query.by_key`
         """
         return await self._page(request, "", call)
 
     async def by_tag(self, request: pb.QueryByKeyRequest, call: Call) -> pb.QueryByKeyResponse:
-        """Returns one page of the messages whose tag is the request's key.
+        """Returns a page of the messages whose tag is the request's key.
 
-        Errors   those of finding the topic and of `Query.by_key`
+        Errors   those of `find_readable` and `Query.by_key`
         """
         return await self._page(request, "T", call)
 
     async def by_id(self, request: pb.QueryByIdRequest, call: Call) -> pb.QueryByIdResponse:
         """Returns the message with an id.
 
-        Errors   those of finding the topic and of `Query.by_id`
+        Errors   those of `find_readable` and `Query.by_id`
         """
         find_readable(self._tables.topics, request.topic, "", self._check)
         found = await self._query.by_id(request.topic, request.id)

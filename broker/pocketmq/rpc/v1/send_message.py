@@ -1,15 +1,15 @@
-"""SendMessage: parses a request to messages by column, and passes them to the service.
+"""SendMessage: parses a request into columns of messages, and passes them to the service.
 
-A plain request is read straight from its bytes, without an object for each message:
+A plain request is parsed without an object for each message:
 
     0A size │ message: 0A size topic │ 12 size body │ 1A size tag │ 22 size key … │ 2A size id
     10 wait
 
-Nearly all clients send plain requests: messages with only these fields, in this order, all but the
-body shorter than 128 bytes. The generated classes parse all others; they would parse a plain one to
-the same. On the wire an empty message, key or property has two bytes; parsing makes each 60 bytes
-and 50 ns, so 16 MiB of them would hold the event loop for half a second. So small requests are
-parsed at once; larger ones are first scanned field by field, up to the limits.
+Nearly all requests are plain: messages with only these fields, in this order, all but the body
+shorter than 128 bytes. Protobuf parses all others.
+An empty message, key or property has two bytes in a request, and takes 60 bytes and 50 ns when
+parsed: a request of 16 MiB could block the event loop for half a second. So the fields of large
+requests are counted first.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,13 +44,13 @@ from pocketmq.services.produce.drafts import ABSENT_QUEUE, AT_ONCE, PEER, Delive
 from pocketmq.services.produce.send import Send
 
 KEY_COUNT_MAX: Final = PROPERTIES_SIZE_MAX // 2
-"""Keys with a separator each that a property block can hold at most."""
+"""Most keys that fit a property block, with a separator each."""
 UNWALKED_MAX: Final = 512
-"""Bytes at the end of a message that are not checked: of 1,024 they cannot hold anything harmful,
-and in nearly all messages they are the fields behind the body."""
+"""Bytes at the end of a message whose fields are not counted: they cannot contain too many, even in
+1,024 messages, and usually are all the fields after the body."""
 PLAIN_MESSAGES_MAX: Final = 1
-"""Messages of a request that takes the shortcut where that does not run compiled: of several at
-once the usual way takes less, as it works by column."""
+"""Most messages of a request for the shortcut in an uncompiled process: for several messages the
+usual path is faster, as it works by column."""
 FIRST_CHECK_MAX_MS: Final = 3_600_000
 NO_PROPERTIES: Final[Mapping[str, str]] = {}
 _MESSAGE: Final = 0x0A
@@ -63,17 +63,17 @@ _ID: Final = 0x2A
 _MESSAGES: Final = pb.SendMessageRequest.MESSAGES_FIELD_NUMBER
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _ONE_BYTE_TAG: Final = 0x87
-"""The wire type of a tag, and the bit that marks that more of the tag follows."""
+"""Mask of a tag's wire type and continuation bit."""
 
 
 PlainColumns = tuple[list[str], list[bytes], list[str], list[Sequence[str]], list[str]]
-"""Fields of a plain message: topics, bodies, tags, keys, message ids; "" and none where absent."""
+"""Topics, bodies, tags, keys and message ids of plain messages; "" and [] if absent."""
 
 
 class SendMessage:
-    """The method.
+    """The method SendMessage.
 
-    messages_max   of a request that takes the shortcut; None: as many as are quicker there
+    messages_max   most messages of a request for the shortcut; None: as many as are faster there
     """
 
     __slots__ = ("_send", "shortcut")
@@ -90,7 +90,7 @@ class SendMessage:
         ).serve
 
     async def __call__(self, drafts: Drafts, call: Call) -> bytes:
-        """Stores every message of the request, or none; returns an encoded SendMessageResponse.
+        """Stores all messages of the request, or none; returns an encoded SendMessageResponse.
 
         Errors   those of `Send.send`
         """
@@ -98,16 +98,15 @@ class SendMessage:
 
 
 def _too_late(reply: bytes) -> bytes:
-    """Returns the same reply, but for its messages being durable in time."""
+    """Returns a reply with the status FLUSH_DISK_TIMEOUT."""
     return with_status(reply, pb.FLUSH_DISK_TIMEOUT)
 
 
 def parse_send_request(raw: bytes) -> Drafts:
-    """Returns the messages of an encoded request.
+    """Parses an encoded request; the service checks names, bodies and sizes.
 
-    Not here   rules of names, bodies and sizes: the service checks them
     Errors     TooManyMessages, MalformedRequest, those of `drafts_of`; DecodeError
-    Cost       about 1 µs a message of a plain one, about 3 µs of any other
+    Cost       a message: about 1 µs in a plain request, about 3 µs in any other
     """
     plain = walk_plain(raw)
     if plain is not None:
@@ -121,7 +120,7 @@ def parse_send_request(raw: bytes) -> Drafts:
 
 
 def walk_plain(raw: bytes) -> Drafts | None:
-    """Hot: return the messages of a plain request, None when it is not plain.
+    """Parses a plain request; returns None for any other.
 
     Cost     about 1 µs a message with one key
     """
@@ -153,14 +152,14 @@ def walk_plain(raw: bytes) -> Drafts | None:
 
 
 def _walk_message(raw: bytes, position: int, end: int, columns: PlainColumns) -> int:
-    """Takes one message into the columns; returns how many fields it has, or some more.
+    """Appends one message to the columns; returns an upper bound of its number of fields.
 
-    Errors   ValueError, IndexError: it is not plain
+    Errors   ValueError, IndexError: the message is not plain
     """
     topic = tag = message_id = ""
     body = b""
     keys: list[str] = []
-    sizes = 0  # The bits of all short lengths.
+    sizes = 0  # All lengths of short fields, combined by OR.
     if position < end and raw[position] == _TOPIC:
         begin, sizes = position + 2, raw[position + 1]
         position = begin + sizes
@@ -197,9 +196,9 @@ def _walk_message(raw: bytes, position: int, end: int, columns: PlainColumns) ->
 
 
 def _long_size(raw: bytes, position: int) -> tuple[int, int]:
-    """Returns a length of two bytes to four, and where it ends.
+    """Returns the value of a length of two to four bytes, and its end.
 
-    Errors   ValueError: it is longer
+    Errors   ValueError: the length has more bytes
     """
     size = raw[position] & 0x7F | (raw[position + 1] & 0x7F) << 7
     if raw[position + 1] < 0x80:
@@ -216,7 +215,7 @@ def _long_size(raw: bytes, position: int) -> tuple[int, int]:
 
 
 def drafts_of(request: pb.SendMessageRequest) -> Drafts:
-    """Returns the messages of a request as `services/produce/send.py` takes them.
+    """Returns the messages of a request as columns for `services/produce/send.py`.
 
     Errors     TooManyMessages, IllegalNumber, IllegalTag, IllegalMessageGroup, IllegalProperty,
                 PropertiesTooLarge, TooManyProperties
@@ -244,7 +243,7 @@ def drafts_of(request: pb.SendMessageRequest) -> Drafts:
 
 
 def _delivery(message: pb.Message) -> DeliveryRequest:
-    """Returns when a message is to be delivered."""
+    """Returns a message's delay, priority and transaction settings."""
     has_priority = message.HasField("priority")
     is_later = message.delay_level or message.deliver_at_ms or message.delay_ms
     is_half = message.transactional or message.producer_group or message.first_check_ms
@@ -270,7 +269,7 @@ def _delivery(message: pb.Message) -> DeliveryRequest:
 
 
 def _check_rare(message: pb.Message) -> None:
-    """Raises errors for unsupported fields, and for numbers that cannot be stored."""
+    """Checks the counts of keys and properties, empty names, and the range of numbers."""
     if len(message.keys) > KEY_COUNT_MAX:
         size = 2 * len(message.keys)
         raise PropertiesTooLarge(size_bytes=size, limit_bytes=PROPERTIES_SIZE_MAX)
@@ -310,7 +309,7 @@ def _check_counts(raw: bytes) -> None:
 
 
 def _fields_between(raw: bytes, position: int, end: int) -> int:
-    """Returns how many fields start there, one more than the limit for more than that."""
+    """Returns the number of fields in a range; stops counting at FIELDS_MAX + 1."""
     count = 0
     while position < end and count <= FIELDS_MAX:
         count += 1
@@ -319,14 +318,14 @@ def _fields_between(raw: bytes, position: int, end: int) -> int:
 
 
 def _next_field(raw: bytes, position: int) -> tuple[int, int, int]:
-    """Returns (field number, where its value begins, where the next field begins).
+    """Returns (field number, start of its value, start of the next field).
 
-    Bytes that are no field lead behind the end: parsing then raises the error.
+    For invalid bytes the next field starts beyond the end: parsing then raises the error.
     """
     tag = raw[position]
     if tag & _ONE_BYTE_TAG == _BYTES and position + 2 < len(raw):
         size, upper = raw[position + 1], raw[position + 2]
-        if size < 0x80:  # As nearly always: a length of one byte, or of two.
+        if size < 0x80:  # Nearly all lengths have one byte or two.
             return tag >> 3, position + 2, position + 2 + size
         if upper < 0x80:
             return tag >> 3, position + 3, position + 3 + (size & 0x7F) + (upper << 7)
@@ -344,11 +343,11 @@ def _next_field(raw: bytes, position: int) -> tuple[int, int, int]:
         return tag >> 3, position, position + 8
     if wire_type == _FIXED32:
         return tag >> 3, position, position + 4
-    return tag >> 3, position, position  # A group: its fields are walked as if they were ours.
+    return tag >> 3, position, position  # A group: its fields are counted as well.
 
 
 def _varint(raw: bytes, position: int) -> tuple[int, int]:
-    """Returns a number and where it ends; behind the end of the bytes when it is none."""
+    """Returns a varint's value and its end; the end of `raw` if the varint is invalid."""
     value = shift = 0
     for byte in raw[position : position + 10]:
         position += 1

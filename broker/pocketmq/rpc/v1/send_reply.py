@@ -1,8 +1,8 @@
-"""The reply to a send, written as bytes.
+"""Encodes the reply to a send, without protobuf objects.
 
-Within a request only id, offset id, queue offset and physical offset change from result to result;
-the rest is written once. Offsets are written as varints of one width, which any reader takes, so
-that all results of equally long ids have one length.
+The results of a request differ only in message id, offset message id, queue offset and physical
+offset; the rest is encoded once. Offsets are encoded as varints of a fixed width, which is valid
+protobuf, so that all results with ids of equal length have the same length.
 """
 
 from functools import lru_cache
@@ -22,16 +22,16 @@ SEND_STATUSES: Final = {
 PAIR_BITS: Final = 14
 _PAIR_MASK: Final = (1 << PAIR_BITS) - 1
 _PAIRS: Final = [bytes((value & 0x7F | 0x80, value >> 7 | 0x80)) for value in range(1 << PAIR_BITS)]
-"""The two bytes of 14 bits that more bytes follow."""
+"""Encodings of 14 bits as two varint bytes with continuation bits."""
 PLACE_DIGITS: Final = 16
-"""Hexadecimal digits of a physical offset at the end of an offset message id."""
+"""Hexadecimal digits of the physical offset at the end of an offset message id."""
 _HANDLE: Final = b"\x4a"
 _TRANSACTION: Final = b"\x52"
 _LAST: Final = [bytes((value,)) for value in range(0x80)]
 
 
 def varint(value: int) -> bytes:
-    """Returns a number that is not negative as protobuf writes it."""
+    """Encodes a non-negative number as a varint."""
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)
@@ -41,29 +41,29 @@ def varint(value: int) -> bytes:
 
 
 def wide_varint(value: int) -> bytes:
-    """Returns a number below 2**35 as a varint of five bytes."""
+    """Encodes a number below 2**35 as a varint of five bytes."""
     pairs, mask = _PAIRS, _PAIR_MASK
     return pairs[value & mask] + pairs[value >> PAIR_BITS & mask] + _LAST[value >> 2 * PAIR_BITS]
 
 
 def wider_varint(value: int) -> bytes:
-    """Returns a number below 2**49 as a varint of seven bytes."""
+    """Encodes a number below 2**49 as a varint of seven bytes."""
     pairs, mask, bits = _PAIRS, _PAIR_MASK, PAIR_BITS
     low = pairs[value & mask] + pairs[value >> bits & mask]
     return low + pairs[value >> 2 * bits & mask] + _LAST[value >> 3 * bits]
 
 
 def _widest_varint(value: int) -> bytes:
-    """Returns a number below 2**63 as a varint of nine bytes."""
+    """Encodes a number below 2**63 as a varint of nine bytes."""
     pairs, mask, bits = _PAIRS, _PAIR_MASK, PAIR_BITS
     low = pairs[value & mask] + pairs[value >> bits & mask] + pairs[value >> 2 * bits & mask]
     return low + pairs[value >> 3 * bits & mask] + _LAST[value >> 4 * bits]
 
 
 def encode_sent(sent: Sent) -> bytes:
-    """Hot: return the SendMessageResponse of a request.
+    """Encodes the SendMessageResponse of a request.
 
-    Cost     about 0.6 µs a message, and 2 µs
+    Cost     2 µs, and about 0.6 µs a message
     """
     (topic, queue_id, store_host, _, _), message_ids, result, queue_offsets, _, _ = sent
     places, queue_offset = result.physical_offsets, result.queue_offset
@@ -95,7 +95,7 @@ def encode_sent(sent: Sent) -> bytes:
 
 
 def _extras(sent: Sent) -> list[bytes]:
-    """Returns a field of each result: its recall handle or transaction id."""
+    """Returns, for each result, its recall handle or transaction id as an encoded field, or b""."""
     if sent.transactions:
         return [_TRANSACTION + _text(text) for text in sent.transactions]
     if any(sent.handles):
@@ -109,7 +109,7 @@ def _size(value: int) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _frame(topic: str, queue_id: int, store_host: bytes) -> tuple[bytes, bytes, bytes]:
-    """Returns the bytes before the id, between id and place, and behind the offsets."""
+    """Returns the bytes before the id, between id and physical offset, and after the offsets."""
     first = offset_message_id(store_host, 0).encode()
     return (
         b"\x0a" + _text(topic) + b"\x12",
@@ -127,4 +127,4 @@ _STATUS_FIELDS: Final = {
     status: b"\x40" + varint(number) for status, number in SEND_STATUSES.items()
 }
 _SIZES: Final = [varint(size) for size in range(1024)]
-"""The lengths that nearly all replies hold."""
+"""Encodings of the most frequent lengths."""

@@ -1,6 +1,6 @@
 """The methods of v1, one row each (rpc/method_table.py).
 
-They exist before anything can be served: while closed, every method is known, and refused.
+The closed forms of the services know every method, and refuse it, while the store recovers.
 """
 
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ BROKER: Final = broker_pb2.DESCRIPTOR.services_by_name["Broker"]
 ADMIN: Final = admin_pb2.DESCRIPTOR.services_by_name["Admin"]
 ACCESS: Final = access_pb2.DESCRIPTOR.services_by_name["Access"]
 SETTLE_SIZE_MAX: Final = 256 * 1024
-"""Bytes of a request with as many handles as it may have, of the usual length."""
+"""Most bytes of a request: fits the largest number of handles, of the usual length."""
 _Own = Mapping[str, Any]
 _ENCODED: Final[_Own] = {"serialize": bytes, "answer": bytes}
 """The method encodes its response itself."""
@@ -59,7 +59,7 @@ _SENT: Final[_Own] = {
 }  # fmt: skip
 _PARKED: Final[_Own] = {**_ENCODED, "parks": True}
 _RECEIVED: Final[_Own] = {**_ENCODED, "kind": MethodKind.UNARY}
-"""A stream of one answer is on the wire what one answer is, and costs less."""
+"""A stream of one answer has the same bytes as a single answer, which costs less."""
 _SETTLED: Final[_Own] = {**_ENCODED, "request_size_max": SETTLE_SIZE_MAX}
 _SEE_USERS: Final = AdminOnly("see users and grants")
 _CHANGE_USERS: Final = AdminOnly("change users and grants")
@@ -173,7 +173,7 @@ ADMIN_TABLE: Final = RpcTable(
         Rpc("ListTransactions", "list_transactions.page", transactions),
         Rpc(
             "DescribeTransaction", "list_transactions.describe", nothing
-        ),  # Its topic is known when it is found.
+        ),  # The handler checks the permission: only it knows the topic.
         Rpc(
             "ResumeTransaction", "list_transactions.resume", OnCluster(UPDATE),
             "resume_check_half_message"
@@ -213,10 +213,10 @@ TABLES: Final = (BROKER_TABLE, ADMIN_TABLE, ACCESS_TABLE)
 
 
 def closed_faces() -> list[Service]:
-    """Returns all faces, closed."""
+    """Returns the closed form of all services."""
     return [table.closed_face() for table in TABLES]
 
 
 def rules_of(cluster: str) -> dict[str, FaceRules]:
-    """Returns the permissions of each face of a broker of a cluster, by the face's name."""
+    """Returns service name -> its permission rules on a broker of a cluster."""
     return {table.name: table.rules(cluster) for table in TABLES}

@@ -1,6 +1,6 @@
 """Encodes errors for the wire: a gRPC status and google.rpc details.
 
-KINDS has each class of `model/errors`; a test checks. Details are one `google.rpc.Status` with
+KINDS has every class of `model/errors`, which a test checks. Details are one `google.rpc.Status`:
     ErrorInfo      reason = the class name, domain "pocketmq", metadata = the error's fields
     BadRequest     the field of the request at fault, for request errors
     RetryInfo      time before a retry, for errors that may be retried
@@ -20,12 +20,12 @@ from pocketmq.rpc.service import Internal, MalformedRequest, Method, UnknownServ
 
 DOMAIN: Final = "pocketmq"
 RETRY_DELAY_MS: Final = 100
-"""Long enough for a group commit or a burst to pass, short enough not to be felt."""
+"""Suggested delay of a retry: long enough for a group commit or a burst, and barely noticeable."""
 FIELD_SIZE_MAX: Final = 400
-"""Bytes of one field in a status, which has to fit 8 KiB of metadata: they hold the message once
-percent-encoded and, with the fields, twice in base64."""
+"""Most bytes of one field in a status, which has to fit 8 KiB of metadata: that contains the
+message percent-encoded, and message and fields twice in base64."""
 HIDDEN_FIELDS: Final = frozenset({"path"})
-"""Paths are for the operator only; the log has them."""
+"""Fields only for operators, who find them in the log."""
 
 KINDS: Final[dict[int, tuple[type[BrokerError], ...]]] = {
     code_pb2.INVALID_ARGUMENT: (
@@ -111,7 +111,7 @@ FIELDS: Final[dict[str, tuple[type[BrokerError], ...]]] = {
     "filter": (errors.IllegalFilter,),
     "page_token": (errors.IllegalPageToken,),
 }  # fmt: skip
-"""The field of a request that a class finds at fault; others name it themselves, or none."""
+"""Request field that an error class is about; other errors have it as an attribute, or none."""
 STATUSES: Final = {kind: code for code, kinds in KINDS.items() for kind in kinds}
 _FIELD_OF: Final = {kind: field for field, kinds in FIELDS.items() for kind in kinds}
 

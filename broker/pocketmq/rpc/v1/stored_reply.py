@@ -1,6 +1,6 @@
 """Encodes stored messages of a reply with protobuf classes.
 
-rpc/codec/stored_messages.py encodes plain ones without them.
+rpc/codec/stored_messages.py encodes plain messages without protobuf objects.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,9 +15,9 @@ from pocketmq.rpc.pb import broker_pb2 as pb
 
 
 def proto_message(message: StoredMessage) -> pb.StoredMessage:
-    """Returns a stored message as it is sent to clients.
+    """Returns a stored message in the form for clients.
 
-    Errors   UnsupportedFeature for a body that is stored with more bytes than a reply can hold
+    Errors   UnsupportedFeature: the stored body is too large for a reply
     """
     size_bytes = len(message.body)
     if size_bytes > BODY_SIZE_MAX:
@@ -27,9 +27,11 @@ def proto_message(message: StoredMessage) -> pb.StoredMessage:
 
 
 def proto_halves(records: Iterable[bytes]) -> Iterator[pb.StoredMessage]:
-    """Yields half messages of one reply as they will be delivered; beyond its budget as stored.
+    """Yields half messages in the form in which they would be delivered.
 
-    Errors   UnsupportedFeature, as above; BadRecord
+    Bodies are decompressed within the budget of one reply, and then sent as stored.
+
+    Errors   UnsupportedFeature: see `proto_message`; BadRecord
     """
     budget = BodyBudget()
     for record in records:

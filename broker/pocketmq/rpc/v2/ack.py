@@ -1,7 +1,7 @@
-"""AckMessage, ChangeInvisibleDuration and ForwardMessageToDeadLetterQueue: leases by their handles.
+"""AckMessage, ChangeInvisibleDuration and ForwardMessageToDeadLetterQueue.
 
-A handle of no lease gets a status of its own, at which clients stop retrying. Any other error they
-retry forever.
+A receipt handle without a lease gets INVALID_RECEIPT_HANDLE, at which clients stop retrying. Any
+other error they retry forever.
 Source: AckMessageActivity, ChangeInvisibleDurationActivity, ForwardMessageToDLQActivity.
 """
 
@@ -24,10 +24,10 @@ from pocketmq.services.sessions.sessions import Sessions
 from pocketmq.store.message_store import MessageStore
 
 HANDLES_MAX: Final = 1_024
-"""Of one ack."""
+"""Most handles of one ack."""
 AGAIN_MIN_MS: Final = 1_000
-"""When a push consumer gets a message again at the soonest that it failed to consume: some ask for
-no pause at all, and would go round as quickly as they can."""
+"""Shortest delay before a push consumer gets a failed message again: some consumers request no
+delay, and would receive the message in a loop."""
 FORWARDED_MAX: Final = 10_000
 MIXED: Final = pb.Status(code=pb.MULTIPLE_RESULTS, message="see the entries")
 
@@ -43,7 +43,7 @@ class Acks(NamedTuple):
 
 
 class AckMethods:
-    """The methods."""
+    """The methods that settle leases."""
 
     __slots__ = ("_consume", "_forwarded", "_sessions", "_topics")
 
@@ -52,12 +52,13 @@ class AckMethods:
         self._consume = consume
         self._sessions = sessions
         self._forwarded: dict[tuple[str, str, str], None] = {}
-        """Recently given-up messages: a client that missed the answer tries again."""
+        """Messages recently moved to dead letters, for clients that retry after a lost answer."""
 
     async def ack_message(self, request: Acks, call: Call) -> bytes:
-        """Settles messages for good; each entry has a status of its own.
+        """Acknowledges messages; each entry of the answer has a status.
 
-        Errors   ClientIdRequired, those of finding group and topic, IllegalNumber; errors of puts
+        Errors   ClientIdRequired, those of `group_of`, `topic_of` and `find_readable`;
+                 IllegalNumber; errors of puts
         """
         _, group, topic = self._place(request.group, request.topic, call)
         check_number("entries", len(request.handles), lower=1, upper=HANDLES_MAX)
@@ -70,9 +71,10 @@ class AckMethods:
     async def change_invisible_duration(
         self, request: pb.ChangeInvisibleDurationRequest, call: Call
     ) -> pb.ChangeInvisibleDurationResponse:
-        """Changes the end of a lease, counted from now; the old handle stays valid.
+        """Changes the invisible duration of a message, from now on; the old handle stays valid.
 
         A delivery that its consumer suspends does not count as an attempt.
+
         Errors   as for `ack_message`, and IllegalInvisibleTime, InvalidReceiptHandle
         """
         caller, group, topic = self._place(request.group, request.topic, call)
@@ -92,7 +94,7 @@ class AckMethods:
     async def forward(
         self, request: pb.ForwardMessageToDeadLetterQueueRequest, call: Call
     ) -> pb.ForwardMessageToDeadLetterQueueResponse:
-        """Makes a message a dead letter of its group; asked again, it is one already.
+        """Moves a message to the group's dead-letter topic; a repeated call succeeds as well.
 
         Errors   as for `ack_message`, and InvalidReceiptHandle
         """
@@ -119,7 +121,7 @@ class AckMethods:
 
 
 def read_acks(raw: bytes) -> Acks:
-    """Parses a request.
+    """Parses an AckMessageRequest.
 
     Errors   DecodeError
     """

@@ -1,4 +1,4 @@
-"""Identity of a client, from the headers of each call."""
+"""Identity of a client, from the headers of a call."""
 
 from typing import Final, NamedTuple
 
@@ -9,15 +9,15 @@ from pocketmq.rpc.v2.send_shortcut import CLIENT_ID_KEY, NAMESPACE_KEY
 LANGUAGE_KEY: Final = "x-mq-language"
 VERSION_KEY: Final = "x-mq-client-version"
 NODE: Final = "HTTP"
-"""The name of its language that the client for Node.js sends."""
+"""Language header of the client for Node.js."""
 GO: Final = "GO"
 PYTHON: Final = "PYTHON"
 SIZE_MAX: Final = 255
-"""Characters of a header, or of an attempt's id, that are kept."""
+"""Most characters of a header, or of an attempt id, that are kept."""
 
 
 class Caller(NamedTuple):
-    """The client of a call; all but its id may be ""."""
+    """The client of a call; all fields but the ids may be ""."""
 
     client_id: str
     session_id: str
@@ -27,17 +27,17 @@ class Caller(NamedTuple):
 
     @property
     def is_node(self) -> bool:
-        """Whether it is the client for Node.js, which reads some settings in its own way."""
+        """Whether it is the client for Node.js, which interprets some settings differently."""
         return self.language == NODE
 
     @property
     def is_go(self) -> bool:
-        """Whether it is the client for Go, which does not wait for a message it tries again."""
+        """Whether it is the client for Go, which does not wait while it retries a message."""
         return self.language == GO
 
 
 def client_id_of(call: Call) -> str:
-    """Returns the id of the client that calls.
+    """Returns the client id of a call.
 
     Errors   ClientIdRequired
     """
@@ -48,10 +48,11 @@ def client_id_of(call: Call) -> str:
 
 
 def session_id_of(call: Call) -> str:
-    """Returns the id by which the broker knows the calling client.
+    """Returns the id of a client's session.
 
-    That is its id; where access is checked each user has clients of its own, since anybody can
-    give the id of another one's.
+    That is the client id; with authentication it is prefixed by the user, as a client may send the
+    id of another user's client.
+
     Errors   ClientIdRequired
     """
     client_id = client_id_of(call)
@@ -59,7 +60,7 @@ def session_id_of(call: Call) -> str:
 
 
 def caller_of(call: Call) -> Caller:
-    """Returns the client that calls.
+    """Returns the client of a call.
 
     Errors   ClientIdRequired
     """
@@ -71,5 +72,5 @@ def caller_of(call: Call) -> Caller:
 
 
 def namespace_of(call: Call) -> str:
-    """Returns the namespace of names that carry none themselves, "" for none."""
+    """Returns the namespace for names without one, "" for none."""
     return call.metadata(NAMESPACE_KEY) or ""

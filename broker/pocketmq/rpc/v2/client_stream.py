@@ -1,7 +1,8 @@
 """Telemetry stream of one client: answers to its commands, and commands of the broker.
 
-Unread commands are bounded: while a client does not read, its commands are not read, and checks go
-to another producer. The topics that all clients together publish to are bounded as well.
+Unread commands are bounded: while a client does not read, the broker does not read its commands,
+and sends transaction checks to another producer. The number of topics that clients publish to is
+bounded as well.
 Source: GrpcClientChannel.
 """
 
@@ -24,24 +25,24 @@ from pocketmq.services.sessions.questions import Command, PrintStack, Reconnect,
 from pocketmq.services.transaction.transactions import Transactions
 
 UNREAD_MAX: Final = 16
-"""Commands and answers that wait to be read by a client."""
+"""Most unread commands and answers of a client."""
 UNREAD_BYTES_MAX: Final = 32 * 1024 * 1024
-"""Of questions that wait to be read by all clients, but for those asked at the same time."""
+"""Bytes of unread commands of all clients at which no further large command is sent."""
 LARGE: Final = ("recover_orphaned_transaction_command", "verify_message_command")
-"""Commands that carry a message."""
+"""Commands that contain a message."""
 TOPICS_MAX: Final = 1_024
-"""That one client publishes to."""
+"""Most topics that one client publishes to."""
 Make = Callable[[], pb.TelemetryCommand]
-"""Makes a command when the client comes to read it, with the values of that time."""
+"""Creates a command when it is sent, with the values of that time."""
 ALL_TOPICS_MAX: Final = 100_000
-"""The same of all clients, each counted by itself: 1 KiB of memory each."""
+"""Most topics that clients publish to, summed over all clients: 1 KiB of memory each."""
 
 
 class Together:
-    """Resources that all clients use together.
+    """Resources used by all clients.
 
-    unread_bytes   of questions that are not read yet
-    topic_count    topics that each publishes to
+    unread_bytes   bytes of unread large commands
+    topic_count    topics that clients publish to, summed over all clients
     """
 
     __slots__ = ("topic_count", "unread_bytes")
@@ -52,7 +53,7 @@ class Together:
 
 
 class Question(NamedTuple):
-    """A command about messages or threads, and the permission that its client needs."""
+    """A command about messages or threads, and the permissions that its client needs."""
 
     command: pb.TelemetryCommand
     needs: tuple[Need, ...]
@@ -62,11 +63,11 @@ _Unread = pb.TelemetryCommand | Make | Question | None
 
 
 class ClientStream:
-    """Outgoing commands of a client, and the topics it is checked about.
+    """Outgoing commands of a client, and the topics for which it receives transaction checks.
 
-    namespace   that the client is in, "" for none
-    may         returns whether its user may do something by now: called when a question is made for
-                the client, and once more when the client comes to read it
+    namespace   the client's namespace, "" for none
+    may         returns whether its user has a permission now; called when a question is queued for
+                the client, and again when it is sent
     """
 
     __slots__ = (
@@ -83,15 +84,15 @@ class ClientStream:
         self._together = together
         self._outbox: asyncio.Queue[_Unread] = asyncio.Queue(UNREAD_MAX)
         self._answer: pb.TelemetryCommand | Make | None = None
-        """The answer to the client's last settings, until it is on its way."""
+        """The answer to the client's last settings, until it is sent."""
         self._taken = asyncio.Event()
         self._owed: Make | None = None
-        """The newest of the client's commands, while there is no room for it."""
+        """The newest settings for the client, while its outbox is full."""
         self._leave: dict[str, Callable[[], None]] = {}
-        """By topic, for each that it publishes to."""
+        """Topic that the client publishes to -> unregistration from its checks."""
 
     async def following(self) -> pb.TelemetryCommand | None:
-        """Returns the next command to the client, None where its stream ends."""
+        """Returns the next command to the client, None at the end of its stream."""
         while True:
             command = await self._outbox.get()
             if command is self._answer:
@@ -106,16 +107,16 @@ class ClientStream:
                 return command.command
 
     def tell(self, make: Make) -> None:
-        """Sends a command that is made once there is room; it replaces one that waits for that."""
+        """Queues new settings; while the outbox is full, they replace those that wait for it."""
         self._owed = make
         if not self._outbox.full():
             self._outbox.put_nowait(make)
             self._owed = None
 
     async def answer(self, command: pb.TelemetryCommand | Make | None) -> None:
-        """Sends an answer, None for the end; returns when it is on its way.
+        """Queues an answer, None for the end; returns when it is sent.
 
-        Until then the client's bytes count as held: answers are the only ones kept.
+        So no further command of the client is read before its last one was answered.
         """
         self._answer = command
         self._taken.clear()
@@ -124,16 +125,19 @@ class ClientStream:
             await self._taken.wait()
 
     def say(self, command: Command) -> bool:
-        """Sends the client a command, unless it does not listen; returns whether it was sent."""
+        """Queues a command, unless the outbox is full or a permission is missing.
+
+        Returns  whether it was queued
+        """
         if isinstance(command, Verify) and not self._room():
             return False
         return self._offer(_question_of(command, self._namespace))
 
     def publish(self, topics: Mapping[str, pb.Resource]) -> None:
-        """Registers the client for checks of exactly the topics it publishes to.
+        """Registers the client for transaction checks of exactly these topics.
 
-        Shape    names -> the client's names of them
-        Errors   IllegalNumber, TooManyRequests: it publishes to the same topics as before
+        Shape    topic name -> the client's name of the topic
+        Errors   IllegalNumber, TooManyRequests; the registered topics are unchanged then
         """
         check_number("topics", len(topics), upper=TOPICS_MAX)
         together, more = self._together, len(topics) - len(self._leave)
@@ -148,13 +152,13 @@ class ClientStream:
         assert together.topic_count >= 0
 
     def _join(self, name: str, topic: pb.Resource) -> Callable[[], None]:
-        # Of the settings nothing is kept but this.
+        # The closure keeps these two texts, not the settings.
         called = topic.resource_namespace, topic.name
 
         def offer(check: Check) -> bool:
             resource = pb.Resource(resource_namespace=called[0], name=called[1])
             needs = {topic_need(topic, PUB) for topic in (name, check.topic or name)}
-            if not all(map(self._may, needs)):  # Before its message is read.
+            if not all(map(self._may, needs)):  # Checked before its message is read.
                 return False
             return self._offer(Question(question_of(check, resource), tuple(needs)))
 
@@ -176,7 +180,7 @@ class ClientStream:
         assert self._together.unread_bytes >= 0
 
     def end(self) -> None:
-        """Ends checks; wakes tasks that wait for room, and drops unread commands."""
+        """Unregisters from checks, wakes the task that waits in `answer`, drops unread commands."""
         self.publish({})
         self._answer = self._owed = None
         self._taken.set()
@@ -185,7 +189,7 @@ class ClientStream:
 
 
 def _question_of(command: Command, namespace: str) -> Question:
-    """Returns a command as it goes to a client in a namespace."""
+    """Returns a command in the form for a client in a namespace."""
     match command:
         case Reconnect():
             reconnect = pb.ReconnectEndpointsCommand(nonce=token_hex(8))
@@ -202,7 +206,7 @@ def _question_of(command: Command, namespace: str) -> Question:
 
 
 def _question_size(command: _Unread) -> int:
-    """Returns the bytes of a question, 0 for anything else: that is small."""
+    """Returns the bytes of a large command, 0 for any other."""
     if not isinstance(command, Question):
         return 0
     if not any(map(command.command.HasField, LARGE)):

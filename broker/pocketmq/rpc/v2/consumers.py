@@ -1,11 +1,11 @@
-"""Sends consumers new settings when these change on the broker.
+"""Sends consumers new settings when a change on the broker affects them.
 
     a group's attempts or order ─┐
-    a topic that becomes FIFO  ──┴─► each consumer with other settings ─► down its stream
+    a topic that becomes FIFO  ──┴─► each consumer with other settings ─► its telemetry stream
 
-A consumer's own settings are kept as bytes, 32 MiB for all consumers. A consumer without room gets
-new settings at its next request, which clients send every five minutes. So do consumers of a
-deleted group.
+Each consumer's own settings are kept encoded, within 32 MiB for all consumers. A consumer for which
+that does not suffice, or whose group was deleted, gets new settings only when it sends its own
+again, which clients do every five minutes.
 Source: GrpcClientSettingsManager, which sends no settings on its own.
 """
 
@@ -20,18 +20,17 @@ from pocketmq.rpc.v2.status import OK
 from pocketmq.store.tables.tables import Tables
 
 KEPT_BYTES_MAX: Final = 32 * 1024 * 1024
-"""Of the settings that all consumers sent, with TOPIC_SIZE for each topic."""
+"""Most bytes of the settings of all consumers, with TOPIC_SIZE for each topic."""
 TOPIC_SIZE: Final = 256
-"""Cost of finding a consumer by one of its topics: far more than a short name in its bytes.
-"""
+"""Memory of one topic of a consumer in the index by topic."""
 ATTEMPTS_MIN: Final = 1
 
 
 class Subscribed(NamedTuple):
     """A consumer's own settings.
 
-    given    its settings, encoded
-    topics   their names
+    given    the settings, encoded
+    topics   names of the subscribed topics
     """
 
     given: bytes
@@ -41,7 +40,7 @@ class Subscribed(NamedTuple):
 
 
 class Consumers:
-    """All consumers, found by the groups and topics that decide their settings."""
+    """All consumers, indexed by the groups and topics that determine their settings."""
 
     __slots__ = ("_by_group", "_by_topic", "_kept_bytes", "_tables")
 
@@ -54,7 +53,7 @@ class Consumers:
         tables.topics.follow(_check_those_of(self._by_topic))
 
     def terms_of(self, subscribed: Subscribed) -> Terms | None:
-        """Returns the broker's settings for a consumer, None where its group is gone."""
+        """Returns the broker's settings for a consumer, None if its group does not exist."""
         group = self._tables.groups.find(subscribed.group)
         if group is None:
             return None
@@ -79,7 +78,7 @@ class Consumers:
         return True
 
     def drop(self, consumer: "Consumer", subscribed: Subscribed) -> None:
-        """Tells a consumer that is kept nothing more."""
+        """Unregisters a consumer that `keep` registered."""
         self._kept_bytes -= _kept_size(subscribed)
         assert self._kept_bytes >= 0
         _remove(self._by_group, subscribed.group, consumer)
@@ -88,7 +87,7 @@ class Consumers:
 
 
 class Consumer:
-    """One stream's consumer, whose settings may change."""
+    """The consumer of one telemetry stream."""
 
     __slots__ = ("_all", "_kept", "_stream", "_terms")
 
@@ -97,10 +96,10 @@ class Consumer:
         self._stream = stream
         self._kept: Subscribed | None = None
         self._terms: Terms | None = None
-        """As last reported, None where an answer is on its way, which has the current value."""
+        """The broker's settings sent last; None while an answer is queued, which will have them."""
 
     def take(self, subscribed: Subscribed) -> Make:
-        """Replaces the settings; returns a function that makes the answer to them."""
+        """Replaces the consumer's settings; returns a function that creates the answer to them."""
         self.end()
         if self._all.keep(self, subscribed):
             self._kept = subscribed
@@ -110,15 +109,15 @@ class Consumer:
         terms = self._all.terms_of(subscribed) or self._terms or Terms(ATTEMPTS_MIN, False)
         if subscribed is self._kept:
             self._terms = terms
-        assert (self._kept is None) <= (self._terms is None), "terms are of what is kept alone"
+        assert (self._kept is None) <= (self._terms is None), "terms without kept settings"
         given = pb.Settings.FromString(subscribed.given)
         return pb.TelemetryCommand(
             status=OK, settings=settings_of_consumer(given, terms, subscribed.caller)
         )
 
     def check(self) -> None:
-        """Sends the settings again if they differ from those sent last."""
-        assert self._kept is not None, "none but those kept are found"
+        """Sends the broker's settings again if they differ from those sent last."""
+        assert self._kept is not None, "consumer is not registered"
         kept = self._kept
         if self._terms is None:
             return

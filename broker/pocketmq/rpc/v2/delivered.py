@@ -1,8 +1,8 @@
-"""Converts stored records to a client's Message.
+"""Converts stored records to the protocol's Message.
 
-Properties of the broker become fields, or are left out; the user's own are included. The body is
-sent in a form that clients decompress, with its MD5. A message of a retry topic has the topic it
-was sent to.
+System properties become fields, or are omitted; user properties are included. The body is sent in
+a codec that clients can decompress, with its MD5. A message of a retry topic names its original
+topic.
 Source: GrpcConverter.buildMessage, buildSystemProperties.
 """
 
@@ -34,36 +34,36 @@ from pocketmq.rpc.pb import messaging_pb2 as pb
 from pocketmq.rpc.v2.durations import timestamp_of
 
 TIME_MAX_MS: Final = 10**15 - 1
-"""Range that any Timestamp holds."""
+"""Largest delivery time that is read from a property."""
 PRIORITY_MAX: Final = 10**9 - 1
-"""Range that any int32 holds."""
+"""Largest priority that is read from a property."""
 ALONE_SIZE_MAX: Final = 4 * 1024 * 1024
-"""Decompressed bytes of a message that a client is asked about."""
+"""Most decompressed bytes of a message that is sent in a command to a client."""
 
 
 def message_of(
     record: bytes, topic: pb.Resource, *, attempt: int = 1, handle: str = ""
 ) -> pb.Message:
-    """Returns a record as a client gets it, alone: a body of up to `ALONE_SIZE_MAX` decompressed.
+    """Returns a record as a message; a body of up to `ALONE_SIZE_MAX` is decompressed.
 
-    topic    as the client calls it, and asked for
-    handle   of its lease, "" for none
-    Cost     about 20 µs, the MD5 of its body, and decompressing that
+    topic    the client's name of the topic
+    handle   receipt handle, "" for none
+    Cost     about 20 µs, the body's MD5 and its decompression
     """
     budget = BodyBudget(ALONE_SIZE_MAX, body_max=ALONE_SIZE_MAX)
     found = message_within(budget, record, topic, attempt=attempt, handle=handle)
-    assert found is not None, "a whole budget holds the first message"
+    assert found is not None, "the budget does not suffice for one message"
     return found
 
 
 def message_within(
     budget: BodyBudget, record: bytes, topic: pb.Resource, *, attempt: int = 1, handle: str = ""
 ) -> pb.Message | None:
-    """Returns a record as a client gets it, None where the budget of its call is spent.
+    """Returns a record as a message, None if the budget of its call is used up.
 
-    A gzip body goes as it is stored, which clients decompress. All others are decompressed here,
-    as clients of version 5 know no other codec. A body that is too large for that goes as it is
-    stored, as IDENTITY, with its codec in the property PMQ_BODY_CODEC.
+    A gzip body is sent as it is stored, as clients decompress it. Other codecs, which 5.x clients
+    do not know, are decompressed here. A body too large for that is sent as it is stored, with the
+    encoding IDENTITY and its codec in the property PMQ_BODY_CODEC.
     """
     stored = decode_record(record, decompress=False)
     encoding = pb.IDENTITY
@@ -127,7 +127,7 @@ def _system_properties(stored: StoredMessage, encoding: pb.Encoding) -> pb.Syste
 
 
 def _type_of(properties: dict[str, str]) -> pb.MessageType:
-    """Returns which kind of message it was sent as."""
+    """Returns the message type with which a message was sent."""
     if properties.get(IS_TRANSACTIONAL) == "true":
         return pb.TRANSACTION
     if DELIVER_AT in properties or DELAY in properties:

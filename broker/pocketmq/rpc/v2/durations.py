@@ -1,6 +1,6 @@
 """Converts durations and times of the protocol from and to ms.
 
-A client's value fits 64 bits in ms; a value sent is one that the protocol can represent.
+Clients' values are clamped to 64 bits of ms; times sent are clamped to the range of a Timestamp.
 """
 
 from typing import Final
@@ -11,7 +11,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from pocketmq.model.message import OFFSET_MAX
 
 TIME_MAX_MS: Final = 253_402_300_799_999
-"""The end of the year 9999, beyond which a Timestamp does not go."""
+"""The end of the year 9999, the largest Timestamp."""
 
 
 def ms_of(moment: Duration | Timestamp) -> int:
@@ -21,12 +21,12 @@ def ms_of(moment: Duration | Timestamp) -> int:
 
 
 def duration_of(value_ms: int) -> Duration:
-    """Returns so many ms."""
+    """Returns a number of ms as a Duration."""
     seconds, ms = divmod(value_ms, 1000)
     return Duration(seconds=seconds, nanos=ms * 1_000_000)
 
 
 def timestamp_of(time_ms: int) -> Timestamp:
-    """Returns a time in ms since 1970."""
+    """Returns a time, in ms since 1970, as a Timestamp."""
     seconds, ms = divmod(max(min(time_ms, TIME_MAX_MS), 0), 1000)
     return Timestamp(seconds=seconds, nanos=ms * 1_000_000)

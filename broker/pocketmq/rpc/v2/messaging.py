@@ -1,4 +1,4 @@
-"""apache.rocketmq.v2.MessagingService: its methods, built on the services."""
+"""apache.rocketmq.v2.MessagingService: its methods on the broker's services."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -17,11 +17,11 @@ from pocketmq.rpc.v2.transactions import EndTransactionV2
 
 
 class OfficialRules(NamedTuple):
-    """Settings of the operator for official clients.
+    """Broker settings for official clients.
 
-    broker              its name
+    broker              name of the broker
     advertised          "address:port" for clients that do not send the address they dialled
-    body_size_max       returns the largest body that is taken now
+    body_size_max       returns the largest body accepted now
     auto_create_groups  returns whether a client's request creates a missing group
     """
 
@@ -32,7 +32,7 @@ class OfficialRules(NamedTuple):
 
 
 class MessagingV2:
-    """The methods for clients of RocketMQ itself."""
+    """The methods of MessagingService."""
 
     __slots__ = (
         "_rules", "_store", "acks", "offsets", "receive_message", "routes", "sending", "sessions",
@@ -55,13 +55,13 @@ class MessagingV2:
         self.offsets = Offsets(store, pull, query)
 
     def service(self) -> Service:
-        """Returns the face."""
+        """Returns the service."""
         return TABLE.face(self)
 
     async def ensure_group(self, group: str) -> None:
-        """Returns when a group is there.
+        """Creates a group, if it does not exist and groups are created on demand.
 
-        Errors   GroupNotFound where groups are not made by asking for them, DiskFull
+        Errors   GroupNotFound if groups are not created on demand; DiskFull
         """
         groups = self._store.tables.groups
         if groups.find(group) is None:

@@ -1,7 +1,7 @@
-"""PullMessage, QueryOffset, GetOffset and UpdateOffset: a queue by its number, without leases.
+"""PullMessage, QueryOffset, GetOffset, UpdateOffset: access to a queue by its id, without leases.
 
-No official client calls these, and RocketMQ's proxy does not serve them. They are here for users'
-own programs. Queues are those of the topic, which other methods do not distinguish.
+No official client calls these, and RocketMQ's proxy does not serve them. They serve users' own
+programs. Queue ids are those of the topic's real queues, while the other methods show one queue.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ NOTHING: Final = pb.Status(code=pb.MESSAGE_NOT_FOUND, message="no new message")
 
 
 class Offsets:
-    """The methods."""
+    """The methods for queues by their ids."""
 
     __slots__ = ("_pull", "_query", "_store")
 
@@ -47,10 +47,9 @@ class Offsets:
     async def pull_message(
         self, request: pb.PullMessageRequest, call: Call
     ) -> AsyncIterator[pb.PullMessageResponse]:
-        """Yields a status, messages, and where to go on.
+        """Yields a status, messages, and the next offset.
 
-        Errors   ClientIdRequired, those of finding group, topic and queue, IllegalNumber,
-                 IllegalFilter, Corruption
+        Errors   ClientIdRequired, those of `_located`, IllegalNumber, IllegalFilter, Corruption
         """
         queue = request.message_queue
         config, group = self._located(queue, call, request.group)
@@ -87,9 +86,9 @@ class Offsets:
     async def query_offset(
         self, request: pb.QueryOffsetRequest, call: Call
     ) -> pb.QueryOffsetResponse:
-        """Returns the begin or the end of a queue, or its offset at a time.
+        """Returns the min or max offset of a queue, or its offset for a store time.
 
-        Errors   ClientIdRequired, those of finding topic and queue
+        Errors   ClientIdRequired, those of `_located`
         """
         config, _ = self._located(request.message_queue, call)
         queue_id = request.message_queue.id
@@ -103,9 +102,9 @@ class Offsets:
         return pb.QueryOffsetResponse(status=OK, offset=found)
 
     def standing(self, request: pb.GetOffsetRequest, call: Call) -> pb.GetOffsetResponse:
-        """Returns a group's offset in a queue.
+        """Returns a group's committed offset in a queue.
 
-        Errors   ClientIdRequired, those of finding group, topic and queue, OffsetNotFound
+        Errors   ClientIdRequired, those of `_located`, OffsetNotFound
         """
         config, group = self._located(request.message_queue, call, request.group)
         queue_id = request.message_queue.id
@@ -119,8 +118,7 @@ class Offsets:
     ) -> pb.UpdateOffsetResponse:
         """Commits a group's offset in a queue; durable when this returns.
 
-        Errors   ClientIdRequired, those of finding group, topic and queue, IllegalNumber,
-                 OffsetOutOfRange, DiskFull
+        Errors   ClientIdRequired, those of `_located`, IllegalNumber, OffsetOutOfRange, DiskFull
         """
         config, group = self._located(request.message_queue, call, request.group)
         queue_id = request.message_queue.id
@@ -132,7 +130,10 @@ class Offsets:
     def _located(
         self, queue: pb.MessageQueue, call: Call, group: pb.Resource | None = None
     ) -> tuple[TopicConfig, str]:
-        """Returns a queue's topic, and the name of the group that asks, "" for none."""
+        """Returns a queue's topic, and the name of the calling group, "" for none.
+
+        Errors   IllegalGroup, QueueOutOfRange, those of `topic_of` and `find_readable`
+        """
         client_id_of(call)
         name = "" if group is None else group_of(group, call)
         topic = topic_of(queue.topic, call)

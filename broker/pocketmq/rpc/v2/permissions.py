@@ -1,4 +1,7 @@
-"""Permissions that calls of official clients need. Source: DefaultAuthorizationContextBuilder."""
+"""Permissions that calls of v2 need.
+
+Source: DefaultAuthorizationContextBuilder.
+"""
 
 from typing import Any, Final
 
@@ -22,12 +25,12 @@ from pocketmq.rpc.v2.send_shortcut import NAMESPACE_KEY
 
 
 def of_topic(actions: tuple[Action, ...]) -> Asked:
-    """Returns the need of a call about one topic."""
+    """Returns the permissions of calls on one topic."""
     return lambda request, call: [topic_need(topic_of(request.topic, call), actions)]
 
 
 def sent(request: pb.SendMessageRequest, call: Call) -> list[Need]:
-    """Returns the need of a send: each topic."""
+    """Returns the permissions of a send: PUB on each topic."""
     names = {topic_of(message.topic, call) for message in request.messages}
     return [topic_need(name, PUB) for name in names]
 
@@ -41,12 +44,12 @@ def _first_topic(raw: bytes, metadata: Metadata) -> str | None:
 
 
 def consumed(request: Any, call: Call) -> list[Need]:
-    """Returns the need of a call of a group about a topic."""
+    """Returns the permissions of a group's call on a topic."""
     return _read(request.group, request.topic, call)
 
 
 def of_queue(request: Any, call: Call) -> list[Need]:
-    """Returns the need of a call of a group about a queue."""
+    """Returns the permissions of a group's call on a queue."""
     return _read(request.group, request.message_queue.topic, call)
 
 
@@ -55,22 +58,22 @@ def _read(group: pb.Resource, topic: pb.Resource, call: Call) -> list[Need]:
 
 
 def place(request: pb.QueryOffsetRequest, call: Call) -> list[Need]:
-    """Returns the need of a call about a queue, without a group."""
+    """Returns the permissions of a call on a queue, without a group."""
     return [topic_need(topic_of(request.message_queue.topic, call), LOOK)]
 
 
 def alive(request: pb.HeartbeatRequest, call: Call) -> list[Need]:
-    """Returns the need of a heartbeat: the group, if it names one."""
+    """Returns the permissions of a heartbeat: SUB on the group, if it names one."""
     return [group_need(group_of(request.group, call), SUB)] if request.HasField("group") else []
 
 
 def ended(request: pb.NotifyClientTerminationRequest, call: Call) -> list[Need]:
-    """Returns the same of a termination; some producers name a group that has no name."""
+    """Returns the permissions of a termination; some producers send a group with an empty name."""
     return [group_need(group_of(request.group, call), SUB)] if request.group.name else []
 
 
 def told(command: pb.TelemetryCommand, call: Call) -> list[Need]:
-    """Returns the need of a client's settings."""
+    """Returns the permissions of a client's settings: on its group and its topics."""
     settings = command.settings
     if settings.HasField("publishing"):
         published = settings.publishing.topics

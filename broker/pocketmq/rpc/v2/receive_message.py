@@ -1,7 +1,7 @@
-"""ReceiveMessage: a status, messages under leases and the time, or that there is none.
+"""ReceiveMessage: streams a status, leased messages and the delivery time, or "no new message".
 
-A poll waits until a message arrives, or the client's wait or nearly the call's deadline is over.
-Messages of a lost answer are released soon.
+A poll waits until a message arrives, the client's wait ends, or the call's deadline is near.
+Leases of an answer that is not sent are released.
 Source: ReceiveMessageActivity, ReceiveMessageResponseStreamWriter.
 """
 
@@ -43,15 +43,16 @@ from pocketmq.store.message_store import MessageStore
 FILTER_TYPES: Final = frozenset(pb.FilterType.values())
 POLL_MAX_MS: Final = 30_000
 POLL_MS: Final = 20_000
-"""The wait of a client that states neither a wait nor a deadline."""
+"""Wait of a client that sends neither a wait nor a deadline."""
 RESERVE_MS: Final = 200
-"""The part of a call's deadline that is left for the answer to travel."""
+"""Part of a call's deadline reserved for sending the answer."""
 UNSAID_RESERVE_MS: Final = 3_000
-"""The same where a client states no wait: its own extra time for any call."""
+"""Reserved part of the deadline if the client sends no wait: clients add it to every call's
+deadline."""
 TOGETHER_SIZE: Final = 65_536
-"""Bytes of records, or a little more, whose messages are made and sent together."""
+"""Approximate bytes of records whose messages are encoded and sent together."""
 DECOMPRESSED_MAX: Final = 128 * 1024 * 1024
-"""Decompressed bytes of one receive; 32 bodies of 4 MiB, the most a producer sends by default."""
+"""Most decompressed bytes of one receive: 32 bodies of 4 MiB, a producer's default limit."""
 NOTHING: Final = pb.ReceiveMessageResponse(
     status=pb.Status(code=pb.MESSAGE_NOT_FOUND, message="no new message")
 ).SerializeToString()
@@ -59,7 +60,7 @@ FOUND: Final = pb.ReceiveMessageResponse(status=OK).SerializeToString()
 
 
 class ReceiveMessage:
-    """The method."""
+    """The method ReceiveMessage."""
 
     __slots__ = (
         "_consume", "_delivered", "_ensure_group", "_members", "_messages", "_sessions", "_topics",
@@ -87,10 +88,10 @@ class ReceiveMessage:
     async def __call__(
         self, message: pb.ReceiveMessageRequest, call: Call
     ) -> AsyncIterator[list[bytes]]:
-        """Yields the encoded answers to a client, status first.
+        """Yields the encoded answers, the status first.
 
-        Errors   ClientIdRequired, those of finding group and topic, IllegalInvisibleTime,
-                 IllegalFilter; errors of puts
+        Errors   ClientIdRequired, those of `group_of`, `topic_of` and `find_readable`,
+                 IllegalInvisibleTime, IllegalFilter; errors of puts
         """
         caller = caller_of(call)
         if message.filter_expression.type == pb.SQL:
@@ -124,9 +125,9 @@ class ReceiveMessage:
     def _messages_of(
         self, records: list[bytes], received: Received, topic: pb.Resource, budget: BodyBudget
     ) -> Iterator[list[bytes]]:
-        """Yields the answers with messages, some KiB at a time: a client may read slowly.
+        """Yields lists of encoded messages, each of some KiB, as a client may read slowly.
 
-        A large body that was decompressed ends its list; a spent budget ends them all.
+        A list ends after a large body was decompressed; a used-up budget ends the generator.
         """
         handles, attempts = received.handles, received.attempts
         encoded_topic, begin = topic.SerializeToString(), 0
@@ -158,7 +159,7 @@ class ReceiveMessage:
     def _request(
         self, message: pb.ReceiveMessageRequest, caller: Caller, call: Call
     ) -> ReceiveRequest:
-        """Returns the request to the service, checked and with its defaults filled in."""
+        """Returns the request for the service, checked and with defaults."""
         topic = topic_of(message.message_queue.topic, call)
         group = group_of(message.group, call)
         find_readable(self._topics, topic, group, check_client_reads)
@@ -200,7 +201,7 @@ class ReceiveMessage:
 def _answer(
     budget: BodyBudget, record: bytes, topic: pb.Resource, attempt: int, handle: str
 ) -> bytes:
-    """Returns the answer with a record that is not plain, b"" where the budget is spent."""
+    """Encodes the answer with a record that is not plain; b"" if the budget is used up."""
     message = message_within(budget, record, topic, attempt=attempt, handle=handle)
     if message is None:
         return b""
@@ -208,9 +209,9 @@ def _answer(
 
 
 def filter_of(expression: pb.FilterExpression) -> Filter:
-    """Returns the filter of a request; without a type it is one of tags.
+    """Parses the filter of a request; without a type it is a tag expression.
 
-    Errors   IllegalFilter, also of an unknown type
+    Errors   IllegalFilter, also for an unknown type
     """
     if expression.type not in FILTER_TYPES:
         raise IllegalFilter(
@@ -221,7 +222,7 @@ def filter_of(expression: pb.FilterExpression) -> Filter:
 
 
 def poll_ms(message: pb.ReceiveMessageRequest | pb.PullMessageRequest, call: Call) -> int:
-    """Returns how long a call may wait for messages."""
+    """Returns how long a call waits for messages, in ms."""
     left_ms = call.time_left_ms()
     if message.HasField("long_polling_timeout"):
         asked_ms = ms_of(message.long_polling_timeout)

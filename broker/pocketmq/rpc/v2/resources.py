@@ -3,8 +3,10 @@
     {resource_namespace: "shop", name: "orders"}    shop%orders
     {resource_namespace: "shop", name: "%DLQ%g"}    %DLQ%shop%g
 
-A resource without a namespace is in that of the call's header, if any. Answers echo names as the
-client sent them. Source: NamespaceUtil.wrapNamespace, GrpcConverter.wrapResourceWithNamespace.
+A resource without a namespace is in the namespace of the call's header, if any. Answers contain
+names as the client sent them.
+
+Source: NamespaceUtil.wrapNamespace, GrpcConverter.wrapResourceWithNamespace.
 """
 
 from typing import Final
@@ -21,7 +23,7 @@ _PREFIXES: Final = (RETRY_PREFIX, DLQ_PREFIX)
 
 
 def wrapped(name: str, namespace: str) -> str:
-    """Returns a name with its namespace, behind the prefix of a group's own topics."""
+    """Returns a name with its namespace, inserted after a retry or dead-letter prefix."""
     if not namespace or not name:
         return name
     prefix = next((prefix for prefix in _PREFIXES if name.startswith(prefix)), "")
@@ -31,7 +33,10 @@ def wrapped(name: str, namespace: str) -> str:
 
 
 def resource_of(name: str, namespace: str) -> pb.Resource:
-    """Returns a client's name of a topic or group in its namespace, "" for none (see `wrapped`)."""
+    """Returns a client's name of a topic or group: the inverse of `wrapped`.
+
+    namespace   the client's, "" for none
+    """
     prefix = next((prefix for prefix in _PREFIXES if name.startswith(prefix)), "")
     rest = name[len(prefix) :]
     if not namespace or not rest.startswith(namespace + SEPARATOR):

@@ -1,7 +1,8 @@
-"""QueryRoute and QueryAssignment: clients see every topic on this broker, in one queue.
+"""QueryRoute and QueryAssignment: clients see every topic on this broker, with one queue.
 
-The broker chooses the queue of a message and of a receive; with more queues, clients might wait at
-an empty one. The address is the one that the client dialled, as only the client knows its route.
+The broker chooses the queue of a message and of a receive; with several queues, clients might wait
+at an empty one. The broker's address is the one that the client dialled, as the broker cannot know
+which of its addresses a client can reach.
 Source: RouteActivity; LocalTopicRouteService.
 """
 
@@ -19,9 +20,9 @@ from pocketmq.rpc.v2.status import OK
 from pocketmq.services.sessions.sessions import Sessions
 
 FindTopic = Callable[[str], Awaitable[TopicConfig]]
-"""Returns a topic, a new one where topics are made as they are asked for; TopicNotFound else."""
+"""Returns a topic, created if topics are created on demand, else TopicNotFound."""
 EnsureGroup = Callable[[str], Awaitable[None]]
-"""Returns when a group is there; GroupNotFound where groups are not made by asking."""
+"""Creates a missing group if groups are created on demand, else raises GroupNotFound."""
 
 PERMISSIONS: Final = {
     0: pb.NONE,
@@ -38,25 +39,25 @@ ACCEPTED: Final = {
     "LITE": [pb.LITE],
     "MIXED": [pb.NORMAL, pb.FIFO, pb.DELAY, pb.TRANSACTION],
 }
-"""Message types of a topic, by its type; of a type from elsewhere only NORMAL is known.
+"""Topic type -> accepted message types; topics of unknown types accept NORMAL only.
 
-Older clients end at a type they do not know, so only a topic of its own reports PRIORITY, or LITE:
-none is taken for one here, which its producers learn from their clients.
+Older clients fail at a message type that they do not know. So only topics of type PRIORITY or LITE
+report these. The broker accepts no LITE messages; LITE tells producers to refuse others.
 """
 ANY_QUEUE: Final = -1
 PYTHON_PAUSE_S: Final = 0.05
-"""Delay of the first route to a client for Python. An answer that comes before the client has set
-its callback is handled in a thread without an event loop, where the client cannot open its stream:
-its caller gets the error that there is no route."""
+"""Delay of the first route to a client for Python. If the answer arrives before the client has set
+its callback, the callback runs in a thread without an event loop, where the client cannot open its
+stream: the client then reports a missing route."""
 Pause = Callable[[float], Awaitable[None]]
-"""Returns after so many seconds."""
+"""Waits for a number of seconds."""
 
 
 class Routes:
-    """The methods.
+    """The methods QueryRoute and QueryAssignment.
 
-    name        of the broker
-    advertised  "address:port" for clients that do not state the address they dialled
+    name        name of the broker
+    advertised  "address:port" for clients that do not send the address they dialled
     """
 
     __slots__ = ("_advertised", "_ensure_group", "_find_topic", "_name", "_pause", "_sessions")
@@ -78,7 +79,7 @@ class Routes:
         self._pause = pause
 
     async def query_route(self, request: pb.QueryRouteRequest, call: Call) -> pb.QueryRouteResponse:
-        """Returns where a topic's messages go to and come from.
+        """Returns the route of a topic.
 
         Errors   ClientIdRequired, IllegalTopic, SystemTopic, TopicNotFound, UnsupportedTopic
         """
@@ -94,7 +95,7 @@ class Routes:
     async def query_assignment(
         self, request: pb.QueryAssignmentRequest, call: Call
     ) -> pb.QueryAssignmentResponse:
-        """Returns the queues that a push consumer receives from: the same for all of its group.
+        """Returns the queue that a push consumer receives from, the same for its whole group.
 
         Errors   as for `query_route`, and TopicNotReadable, IllegalGroup, GroupNotFound
         """
@@ -123,7 +124,7 @@ class Routes:
 
 
 def endpoints_of(address: str) -> pb.Endpoints:
-    """Returns "host:port" as the protocol has it."""
+    """Converts "host:port" to the protocol's Endpoints."""
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
     try:
@@ -134,5 +135,5 @@ def endpoints_of(address: str) -> pb.Endpoints:
 
 
 def _are_usable(endpoints: pb.Endpoints) -> bool:
-    """Returns whether a client that gets these can dial them: some end when they get none."""
+    """Returns whether a client can dial these endpoints; some clients fail at empty ones."""
     return bool(endpoints.scheme) and any(one.host for one in endpoints.addresses)

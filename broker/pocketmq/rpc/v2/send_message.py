@@ -1,7 +1,8 @@
-"""SendMessage and RecallMessage: messages become columns, checked as a proxy checks them.
+"""SendMessage and RecallMessage: converts messages to columns, with the checks of a proxy.
 
-The service checks messages and topics. Only the checks of this protocol are here: client-made ids,
-digests, encodings, and the total size of user properties.
+The service checks messages and topics. This module has only the checks of this protocol:
+client-generated ids, digests, encodings, and the total size of user properties.
+
 Source: SendMessageActivity, GrpcValidator.
 """
 
@@ -63,7 +64,7 @@ from pocketmq.services.produce.drafts import (
 from pocketmq.services.produce.send import Send, Sent
 
 RECOVERY_MAX_MS: Final = 3_600_000
-"""How long a producer may keep the broker from asking for its decision."""
+"""Longest time before the first transaction check that a producer may request."""
 BORN: Final = "born_timestamp"
 STATUSES: Final = {
     PutStatus.FLUSH_DISK_TIMEOUT: pb.Status(
@@ -76,11 +77,11 @@ STATUSES: Final = {
         code=pb.HA_NOT_AVAILABLE, message="stored, but there is no replica"
     ),
 }
-"""The answer to a send that is less durable than the broker promises: OK is returned for none."""
+"""Statuses of sends that are less durable than configured; these never get OK."""
 
 
 class SendMessageV2:
-    """The methods."""
+    """The methods SendMessage and RecallMessage."""
 
     __slots__ = ("_send", "shortcut")
 
@@ -93,7 +94,7 @@ class SendMessageV2:
     async def send_message(
         self, request: pb.SendMessageRequest, call: Call
     ) -> pb.SendMessageResponse:
-        """Stores every message of the request, or none.
+        """Stores all messages of the request, or none.
 
         Errors   ClientIdRequired, those of `drafts_of` and `Send.send`
         """
@@ -102,14 +103,14 @@ class SendMessageV2:
         config = await self._send.topic(drafts.topics[0])
         kind = kind_of(drafts)
         if config.type_name == DEFAULT_TYPE and kind is not MessageKind.NORMAL:
-            # A producer that declares no type declares this one, as these clients see it.
+            # These clients treat a topic without a declared type as NORMAL.
             raise KindConflict(topic=config.name, type=DEFAULT_TYPE, kind=kind.value)
         return _answer(await self._send.send(drafts, call.peer_host, envelope), kind)
 
     async def recall_message(
         self, request: pb.RecallMessageRequest, call: Call
     ) -> pb.RecallMessageResponse:
-        """Takes back a message that waits for its time; taken back again it is the same.
+        """Recalls a delayed message before its delivery; a repeated call succeeds as well.
 
         Errors   ClientIdRequired, those of `Recall.recall`
         """
@@ -121,9 +122,9 @@ class SendMessageV2:
 
 
 def _answer(sent: Sent, kind: MessageKind) -> pb.SendMessageResponse:
-    """Returns the positions of messages, with their transaction ids or recall handles.
+    """Returns the answer to a send, with transaction ids or recall handles.
 
-    A message that is no transaction has its own id in the place of one, as clients log it.
+    A message without transaction has its message id as transaction id, since clients log that.
     """
     status = STATUSES.get(sent.result.status, OK)
     first, message_ids = sent.result.queue_offset, sent.message_ids
@@ -150,7 +151,7 @@ def _answer(sent: Sent, kind: MessageKind) -> pb.SendMessageResponse:
 
 
 def _too_late(reply: bytes) -> bytes:
-    """Returns the same reply, but for its messages being durable in time."""
+    """Returns a reply with the status MASTER_PERSISTENCE_TIMEOUT."""
     response = pb.SendMessageResponse.FromString(reply)
     late = STATUSES[PutStatus.FLUSH_DISK_TIMEOUT]
     response.status.CopyFrom(late)
@@ -160,7 +161,7 @@ def _too_late(reply: bytes) -> bytes:
 
 
 def drafts_of(request: pb.SendMessageRequest, call: Call) -> tuple[Drafts, Envelope]:
-    """Returns the messages of a request as `services/produce` takes them.
+    """Returns the messages of a request as columns for `services/produce`.
 
     Errors   NoMessages, TooManyMessages, MixedQueues, IllegalTopic, SystemTopic, IllegalMessageId,
              IllegalTag, IllegalMessageGroup, IllegalProperty, PropertiesTooLarge, IllegalNumber,
@@ -196,22 +197,22 @@ def drafts_of(request: pb.SendMessageRequest, call: Call) -> tuple[Drafts, Envel
 
 
 def _keys_of(system: pb.SystemProperties) -> list[str]:
-    """Returns a message's keys; one with spaces is several, as readers of the store see it."""
+    """Returns a message's keys; a key with spaces becomes several, since spaces separate keys."""
     keys = []
     for key in system.keys:
-        # One of nothing else stays, to be refused.
+        # A key of spaces only is kept, and refused later.
         keys += [part for part in key.split(KEY_SEPARATOR) if part] or [key]
     return keys
 
 
 def _properties_of(message: pb.Message) -> dict[str, str]:
-    """Returns the user properties that have a value; readers cannot find others."""
+    """Returns the user properties with a value; the property block cannot represent others."""
     given = message.user_properties.items()
     return {name: value for name, value in given if value or name in RESERVED_PROPERTIES}
 
 
 def _check(message: pb.Message, system: pb.SystemProperties) -> None:
-    """Raises errors of a message that no later check finds."""
+    """Checks what the service does not check."""
     check_message_id(system.message_id)
     if system.HasField("tag"):
         check_tag(system.tag)
@@ -234,7 +235,7 @@ def _check(message: pb.Message, system: pb.SystemProperties) -> None:
 
 
 def _check_digest(body: bytes, system: pb.SystemProperties) -> None:
-    """Raises BodyCorrupted where a body differs from its digest; clients vary in its digits."""
+    """Raises BodyCorrupted if a body does not match its digest, whose format varies by client."""
     given, kind = system.body_digest.checksum.strip().upper(), system.body_digest.type
     if kind == pb.CRC32:
         crc = zlib.crc32(body)
@@ -242,7 +243,7 @@ def _check_digest(body: bytes, system: pb.SystemProperties) -> None:
     elif kind in _DIGESTS:
         is_same = given == _DIGESTS[kind](body, usedforsecurity=False).hexdigest().upper()
     else:
-        return  # Digests of unknown kinds are not checked.
+        return  # A digest of an unknown type is not checked.
     if not is_same:
         name = pb.DigestType.Name(kind)
         raise BodyCorrupted(message_id=system.message_id, algorithm=name)
@@ -261,7 +262,7 @@ def _delivery_of(system: pb.SystemProperties) -> DeliveryRequest:
 
 
 def _note(topic: str, system: pb.SystemProperties) -> str:
-    """Returns a real proxy's additions to each message, as the property block contains them.
+    """Returns the properties that RocketMQ's proxy adds to a message, encoded.
 
     Errors   IllegalProperty
     """
@@ -273,7 +274,7 @@ def _note(topic: str, system: pb.SystemProperties) -> str:
     pairs = {
         BORN_HOST: host,
         BORN_TIMESTAMP: str(ms_of(system.born_timestamp)) if system.HasField(BORN) else "",
-        # Of a transaction it is among the fields that define the delivery time.
+        # For a transaction, the service adds it.
         PRODUCER_GROUP: topic if system.message_type != pb.TRANSACTION else "",
         CHECK_IMMUNITY_SECONDS: str(recovery_ms // 1000) if recovery_ms else "",
         RECONSUME_TIME: "0",

@@ -1,7 +1,7 @@
 """The methods of the v2 service, one row each (rpc/method_table.py).
 
-Messages are in a package of ours, so that an official client can run in the same process. Clients
-call the service by the name below.
+The protobuf messages are in our own package, so that an official client can run in the same
+process. Clients call the service by NAME.
 """
 
 from collections.abc import Mapping
@@ -31,16 +31,16 @@ from pocketmq.rpc.v2.status import refuse
 NAME: Final = "apache.rocketmq.v2.MessagingService"
 MESSAGING: Final = pb.DESCRIPTOR.services_by_name["MessagingService"]
 ACK_SIZE_MAX: Final = 512 * 1024
-"""Bytes of an ack with as many entries as it may have, of the usual length."""
+"""Most bytes of an ack: fits the largest number of entries, of the usual length."""
 COMMAND_SIZE_MAX: Final = 4 * 1024 * 1024
-"""Bytes of a client's command: its threads' activity, or all its subscriptions."""
+"""Most bytes of a client's command: its threads' stacks, or all its subscriptions."""
 COMMAND_ELEMENTS_MAX: Final = 2_048
-"""Elements of each field of a command; with more than 1,024 topics it is answered by an error, with
-more than these the stream ends."""
+"""Most elements of a field of a command. More than 1,024 topics are answered with an error; more
+elements than this end the stream."""
 
 
 def _bytes_of(answer: bytes | Message) -> bytes:
-    """Returns an answer as bytes; refusals are messages everywhere."""
+    """Returns an answer as bytes; refusals are always messages."""
     return answer if isinstance(answer, bytes) else answer.SerializeToString()
 
 

@@ -1,8 +1,8 @@
-"""Answers to a client's settings: its own ones, and those of the broker.
+"""Answers to a client's settings: its own settings, completed by the broker's.
 
 Clients need different answers. A producer fails without an exponential backoff, a push consumer
-without a list of pauses. The client for Node.js takes no list. The client for Go keeps order only
-between different receives. All of them read sizes and times.
+without a list of delays. The client for Node.js does not support a list. The client for Go keeps
+order only between receives, not within one.
 Source: GrpcClientSettingsManager.
 """
 
@@ -23,7 +23,7 @@ PRODUCER_POLICY: Final = pb.RetryPolicy(
 PAUSES_S: Final = (
     *(1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200),
 )
-"""Before each next attempt of a consumer (CustomizedRetryPolicy)."""
+"""Delays between a consumer's attempts (CustomizedRetryPolicy)."""
 PAUSES: Final = pb.CustomizedBackoff(next=[duration_of(1000 * pause) for pause in PAUSES_S])
 NODE_PAUSES: Final = pb.ExponentialBackoff(
     initial=duration_of(5_000), max=duration_of(7_200_000), multiplier=2
@@ -35,8 +35,8 @@ LITE_TOPIC_SIZE_MAX: Final = 64
 class Terms(NamedTuple):
     """Settings that the broker decides for a consumer.
 
-    max_attempts  deliveries of a message in all
-    is_ordered    it consumes some topic in order
+    max_attempts  most deliveries of a message
+    is_ordered    whether it consumes some topic in FIFO order
     """
 
     max_attempts: int
@@ -63,7 +63,7 @@ def settings_of_consumer(given: pb.Settings, terms: Terms, caller: Caller) -> pb
     answer.backoff_policy.CopyFrom(policy)
     subscription = answer.subscription
     subscription.fifo = terms.is_ordered
-    # With more it would go on with the next one of a group while the first is tried again.
+    # With more, the Go client would consume the next message of a group while it retries the first.
     subscription.receive_batch_size = 1 if terms.is_ordered and caller.is_go else RECEIVE_MAX
     is_pushed = given.client_type != pb.SIMPLE_CONSUMER
     if is_pushed or not subscription.HasField("long_polling_timeout"):
@@ -74,7 +74,7 @@ def settings_of_consumer(given: pb.Settings, terms: Terms, caller: Caller) -> pb
 
 
 def _copied(given: pb.Settings) -> pb.Settings:
-    """Returns the same settings; where to report a client's own metrics is left out."""
+    """Returns a copy of the settings, with the client's own metrics turned off."""
     answer = pb.Settings()
     answer.CopyFrom(given)
     answer.metric.CopyFrom(pb.Metric(on=False))

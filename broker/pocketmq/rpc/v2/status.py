@@ -1,6 +1,7 @@
-"""Errors for clients of the protocol: a status inside an answer, while gRPC's own is OK.
+"""Errors of v2: a status in the answer, while the gRPC status is OK.
 
-A failed receive also has the time, like an empty one, unless the client or its user is unknown.
+A failed receive also has the delivery time, like an empty one, unless the client id is missing or
+the user is not authenticated.
 """
 
 from typing import Any, Final
@@ -13,7 +14,7 @@ from pocketmq.rpc.pb import messaging_pb2 as pb
 from pocketmq.rpc.service import Method
 
 OK: Final = pb.Status(code=pb.OK, message="OK")
-"""The status of nearly every answer."""
+"""Status of successful answers."""
 
 
 def status_of(error: BrokerError) -> pb.Status:
@@ -22,7 +23,7 @@ def status_of(error: BrokerError) -> pb.Status:
 
 
 def refuse(error: BrokerError, method: Method) -> Any:
-    """Returns the answers, of the method's type, that report an error to a client."""
+    """Returns the method's answer, or answers, that report an error to a client."""
     first = method.response(status=status_of(error))
     if method.response is not pb.ReceiveMessageResponse or isinstance(
         error, ClientIdRequired | Unauthenticated

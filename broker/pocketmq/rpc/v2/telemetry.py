@@ -1,8 +1,8 @@
 """Telemetry, Heartbeat and NotifyClientTermination: sessions of clients.
 
-    settings ─► stored, and answered with the broker's own       each time they arrive
-    a consumer's, once more ─► down the same stream              when the broker's change
-    commands of the broker ─► down the same stream
+    a client's settings ─► stored, and answered with the broker's   whenever they arrive
+    new settings for a consumer ─► the same stream                  when the broker's change
+    commands of the broker ─► the same stream
 
 A stream lasts as long as its client. Invalid settings get an error, and the stream stays open.
 Source: ClientActivity, GrpcClientChannel.
@@ -32,15 +32,15 @@ from pocketmq.store.message_store import MessageStore
 
 # -- terminations ------------------------------------------------------------------------------
 REMEMBERED_MAX: Final = 1_000
-"""Goodbyes that are remembered; of more the oldest one is forgotten."""
+"""Most terminations remembered; the oldest is forgotten first."""
 WITH_A_PORT: Final = ("ipv4:", "ipv6:")
-"""How peers begin that differ from connection to connection."""
+"""Prefixes of peers with a port, which differ from connection to connection."""
 
 
 class Terminations:
-    """Recent terminations: which client, on which connection.
+    """Recent terminations, by client and connection.
 
-    An id alone would not do: a program that is started again may have the one it had before.
+    The client id alone does not suffice: a restarted program may use the same one.
     """
 
     __slots__ = ("_said",)
@@ -49,7 +49,7 @@ class Terminations:
         self._said: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     def note(self, call: Call) -> None:
-        """Notes that the client of a call terminates.
+        """Records that the client of a call terminates.
 
         Errors   ClientIdRequired
         """
@@ -60,7 +60,7 @@ class Terminations:
         assert len(self._said) <= REMEMBERED_MAX
 
     def came_before(self, call: Call) -> bool:
-        """Returns whether the client of a call terminated before, on the same connection.
+        """Returns whether the client of a call has terminated on the same connection.
 
         Errors   ClientIdRequired
         """
@@ -72,9 +72,9 @@ LITE: Final = frozenset({pb.LITE_PUSH_CONSUMER, pb.LITE_SIMPLE_CONSUMER})
 
 
 class Telemetry:
-    """The methods.
+    """The methods of sessions.
 
-    body_size_max   returns the largest body that is taken now
+    body_size_max   returns the largest body accepted now
     """
 
     __slots__ = (
@@ -100,7 +100,7 @@ class Telemetry:
         self._goodbyes = Terminations()
 
     async def heartbeat(self, request: pb.HeartbeatRequest, call: Call) -> pb.HeartbeatResponse:
-        """Notes that a client is alive, known or not, and works for the group that it names.
+        """Records that a client is alive, and its group if it names one.
 
         Errors   ClientIdRequired, IllegalGroup, GroupNotFound
         """
@@ -114,9 +114,10 @@ class Telemetry:
     def notify_client_termination(
         self, request: pb.NotifyClientTerminationRequest, call: Call
     ) -> pb.NotifyClientTerminationResponse:
-        """Releases the leases of a terminating client for its group, and removes the client.
+        """Removes a client, and releases the leases that it holds for its group.
 
-        Producers name no group, or one without a name.
+        Producers send no group, or one with an empty name.
+
         Errors   ClientIdRequired, IllegalGroup
         """
         session_id, group = session_id_of(call), request.group
@@ -127,9 +128,10 @@ class Telemetry:
     async def telemetry(
         self, commands: AsyncIterator[pb.TelemetryCommand], call: Call
     ) -> AsyncIterator[pb.TelemetryCommand]:
-        """Yields answers to settings, and commands of the broker, until the client ends.
+        """Yields answers to settings, and commands of the broker, until the client ends the stream.
 
-        That is at once where it has terminated before, on the same connection.
+        The stream of a client that has terminated on the same connection ends at once.
+
         Errors   ClientIdRequired, MalformedRequest
         """
         if self._goodbyes.came_before(call):
@@ -172,7 +174,7 @@ class Telemetry:
             await stream.answer(None)
 
     def _note_answer(self, command: pb.TelemetryCommand, say: Say) -> None:
-        """Notes a client's answer to a command; some only answer that they cannot."""
+        """Passes on a client's answer to a command; some clients send only an error status."""
         trace, status = command.thread_stack_trace, command.status
         code = status.code or pb.OK
         name = pb.Code.Name(code) if code in pb.Code.values() else str(code)
@@ -189,7 +191,7 @@ class Telemetry:
         stream: ClientStream,
         consumer: Consumer,
     ) -> pb.TelemetryCommand | Make:
-        """Notes a client's settings, and returns them with the broker's, or the error."""
+        """Stores a client's settings; returns the answer to them, or the error."""
         try:
             if not given.HasField("publishing"):
                 return consumer.take(await self._of_consumer(given, caller, call))
@@ -202,7 +204,7 @@ class Telemetry:
     def _of_producer(
         self, given: pb.Settings, caller: Caller, call: Call, stream: ClientStream
     ) -> pb.Settings:
-        """Returns settings of a producer.
+        """Stores a producer's settings; returns them completed by the broker's.
 
         Errors   IllegalTopic, SystemTopic, IllegalNumber, TooManyRequests
         """
@@ -211,10 +213,10 @@ class Telemetry:
         return settings_of_producer(given, self._body_size_max())
 
     async def _of_consumer(self, given: pb.Settings, caller: Caller, call: Call) -> Subscribed:
-        """Returns a consumer's settings.
+        """Checks and returns a consumer's settings.
 
         Errors   IllegalSettings, IllegalNumber, IllegalTopic, SystemTopic, IllegalGroup,
-                 GroupNotFound, UnsupportedFeature: it is for lite topics, which there are none of
+                 GroupNotFound, UnsupportedFeature: the consumer is for lite topics
         """
         if given.client_type in LITE:
             raise UnsupportedFeature(feature="lite topics")

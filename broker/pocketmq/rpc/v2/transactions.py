@@ -1,7 +1,7 @@
-"""EndTransaction, and checks of producers by Telemetry: half messages and their decisions.
+"""EndTransaction, and transaction checks sent by Telemetry.
 
-Clients of this protocol name no producer group. So any client that publishes to a topic may be
-asked about its transactions, and decide them: the topic is the group, as in a real proxy.
+Clients of this protocol have no producer group. So any client that publishes to a topic may receive
+checks of its transactions, and decide them: the topic serves as the group, as in RocketMQ's proxy.
 Source: EndTransactionActivity, ProducerManager.
 """
 
@@ -20,7 +20,7 @@ RESOLUTIONS: Final = {pb.COMMIT: Resolution.COMMIT, pb.ROLLBACK: Resolution.ROLL
 
 
 class EndTransactionV2:
-    """The method."""
+    """The method EndTransaction."""
 
     __slots__ = ("_transactions",)
 
@@ -30,9 +30,10 @@ class EndTransactionV2:
     async def end_transaction(
         self, request: pb.EndTransactionRequest, call: Call
     ) -> pb.EndTransactionResponse:
-        """Ends a half message, once; a repeated decision has the result of the first.
+        """Commits or rolls back a transaction; a repeated decision has the result of the first.
 
-        Without a decision it stays as it is, and its producers are asked again.
+        An unknown decision changes nothing, and the transaction is checked again.
+
         Errors   ClientIdRequired, IllegalTopic, SystemTopic, TransactionUnknown,
                  TransactionDecided; those of puts and reads
         """
@@ -50,9 +51,9 @@ class EndTransactionV2:
 
 
 def question_of(check: Check, topic: pb.Resource) -> pb.TelemetryCommand:
-    """Returns the check of a transaction for its producer.
+    """Returns the transaction check for a producer.
 
-    topic   as the producer calls it
+    topic   the producer's name of the topic
     """
     return pb.TelemetryCommand(
         recover_orphaned_transaction_command=pb.RecoverOrphanedTransactionCommand(
