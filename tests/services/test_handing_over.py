@@ -17,7 +17,7 @@ from pocketmq.model.batch import Destination
 from pocketmq.model.step import Now
 from pocketmq.model.system_topics import TIMER_TOPIC, QueuePlace, timed
 from pocketmq.rebuild.log_files import KnownShape
-from pocketmq.services.consume import revive
+from pocketmq.services.consume.lease import revive
 from pocketmq.services.delay import handover as timer_handing_over
 from pocketmq.services.delay.enqueue import second_of
 from pocketmq.services.delay.handover import end_settled

@@ -440,7 +440,7 @@ async def test_a_receive_made_again_gets_nothing_that_is_settled_meanwhile(
         await desk.ack(got)
         return await reread(*asked)
 
-    monkeypatch.setattr("pocketmq.services.consume.receive.reread", acked_first)
+    monkeypatch.setattr("pocketmq.services.consume.lease.receive.reread", acked_first)
     again = await desk.receive(client_id="c1", attempt_id="x")
     assert len(again.records) == len(again.handles) == len(again.attempts) == 1
 

@@ -16,12 +16,13 @@ from pocketmq.model.administration import GroupSettings
 from pocketmq.model.consuming import Received
 from pocketmq.model.reading import ReadRange
 from pocketmq.model.system_topics import REVIVE_QUEUE_COUNT, TIMER_TOPIC
-from pocketmq.services.consume import leases, receive
+from pocketmq.services.consume import leases
 from pocketmq.services.consume.group_topic import GroupTopic
 from pocketmq.services.consume.handles import take_out
 from pocketmq.services.consume.journal import ConsumeSettings, Journal
+from pocketmq.services.consume.lease import receive
+from pocketmq.services.consume.lease.receive import Attempts
 from pocketmq.services.consume.leases import Lease, LeaseTable
-from pocketmq.services.consume.receive import Attempts
 from pocketmq.services.consume.wakeup import Wakeup
 from pocketmq.store.watermark import Watermark
 from tests.kit.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, bodies

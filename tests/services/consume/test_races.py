@@ -30,7 +30,7 @@ from tests.kit.store_language import turns, until
 
 OK, INVALID = SettleStatus.OK, SettleStatus.INVALID_RECEIPT_HANDLE
 TAKING, ORDERED_TAKING, REREADING = (
-    f"pocketmq.services.consume.{name}" for name in ("receive", "fifo.receive", "reread")
+    f"pocketmq.services.consume.{name}" for name in ("lease.receive", "fifo.receive", "reread")
 )
 
 

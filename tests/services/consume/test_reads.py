@@ -11,8 +11,8 @@ from pocketmq.format.java_hash import tags_code
 from pocketmq.format.record_heads import queue_offset_of
 from pocketmq.model.reading import ReadRange
 from pocketmq.model.system_topics import TIMER_TOPIC
+from pocketmq.services.consume.lease.recovery import LeaseRecovery
 from pocketmq.services.consume.leases import GroupQueue, LeaseTable
-from pocketmq.services.consume.recovery import LeaseRecovery
 from pocketmq.services.consume.reread import reread
 from tests.kit.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, bodies
 from tests.kit.store_language import turns

@@ -23,7 +23,7 @@ from pocketmq.model.system_topics import (
 )
 from pocketmq.model.topic import retry_topic
 from pocketmq.services.admin.groups import delete_group
-from pocketmq.services.consume.recovery import retry_kind
+from pocketmq.services.consume.lease.recovery import retry_kind
 from pocketmq.services.consume.reread import reread
 from tests.golden_stores import GoldenStores
 from tests.kit.consuming import (
@@ -230,7 +230,7 @@ async def test_what_is_being_settled_is_lost_by_no_kill(
         await gate.wait()
         return await reread(*asked)
 
-    monkeypatch.setattr("pocketmq.services.consume.ack.reread", slow)
+    monkeypatch.setattr("pocketmq.services.consume.lease.ack.reread", slow)
     async with consuming(tmp_path / "s", journal_max=journal_max) as desk:
         await desk.send("a", "b")
         held = await desk.receive()

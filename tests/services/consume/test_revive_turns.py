@@ -9,9 +9,9 @@ from pocketmq.model.batch import Run
 from pocketmq.model.errors import BrokerReadOnly, StoreBusy
 from pocketmq.model.step import Now
 from pocketmq.model.topic import retry_topic
+from pocketmq.services.consume.lease.revive import RETRY_PAUSE_MS, TURN_MAX, TURN_MS, Reviving
 from pocketmq.services.consume.leases import Lease
 from pocketmq.services.consume.redelivery import Redelivery
-from pocketmq.services.consume.revive import RETRY_PAUSE_MS, TURN_MAX, TURN_MS, Reviving
 from pocketmq.store.job import Job
 from tests.kit.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, bodies
 
@@ -94,7 +94,7 @@ async def test_a_stop_writes_leases_down_anew_for_a_second_at_most(
         desk.clock.advance(took_ms)
 
     with monkeypatch.context() as patch:
-        patch.setattr("pocketmq.services.consume.revive.CARRIED_MAX", 2)
+        patch.setattr("pocketmq.services.consume.lease.revive.CARRIED_MAX", 2)
         patch.setattr(Reviving, "carry", slow)
         await desk.consume._reviving.carry_partly_settled()
     assert carried == ([2, 1] if is_carried else [2])

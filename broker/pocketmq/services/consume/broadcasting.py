@@ -12,7 +12,7 @@ from pocketmq.filter.owned import owned_by
 from pocketmq.filter.turns import within_turn
 from pocketmq.model.consuming import Received, ReceiveRequest
 from pocketmq.model.reading import ReadRange
-from pocketmq.services.consume.receive import RECEIVE_BYTES_MAX
+from pocketmq.services.consume.lease.receive import RECEIVE_BYTES_MAX
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
 

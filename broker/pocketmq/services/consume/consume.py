@@ -1,10 +1,10 @@
 """Consuming under leases: receive, acknowledge, and redeliver unacknowledged messages in time.
 
-    receive ─► receive.py  leases available messages  (or long_poll.py: waits for them)
-    ack …   ─► ack.py      by handles
-    step    ─► revive.py   expired leases are redelivered with one more attempt
+    receive ─► lease/receive.py  leases available messages  (or long_poll: waits for them)
+    ack …   ─► lease/ack.py      by handles
+    step    ─► lease/revive.py   expired leases are redelivered with one more attempt
                journal.py  stores all of it as RocketMQ's own records in the log: kill -9 loses
-                           nothing that a client had acknowledged; recovery.py reads them at start
+                           nothing that a client had acknowledged (lease/recovery.py)
 
 Source: PopMessageProcessor, AckMessageProcessor, ChangeInvisibleTimeProcessor, PopReviveService.
 """
@@ -22,7 +22,6 @@ from pocketmq.model.stats import Counter, Gauge, LabelValues, Stat
 from pocketmq.model.step import Next, Now
 from pocketmq.model.system_topics import leased_topic
 from pocketmq.model.topic import TopicConfig, retry_topic
-from pocketmq.services.consume.ack import LeaseAck
 from pocketmq.services.consume.broadcasting import Broadcasting
 from pocketmq.services.consume.clients import Clients
 from pocketmq.services.consume.fifo.ack import settled_by_kind
@@ -30,13 +29,20 @@ from pocketmq.services.consume.fifo.fifo import Fifo
 from pocketmq.services.consume.fifo.fifo_exit import LeavingOrder
 from pocketmq.services.consume.group_topic import GroupTopic
 from pocketmq.services.consume.journal import ConsumeSettings, Journal
+from pocketmq.services.consume.lease.ack import LeaseAck
+from pocketmq.services.consume.lease.receive import LeaseReceive
+from pocketmq.services.consume.lease.recovery import LeaseRecovery
+from pocketmq.services.consume.lease.revive import Reviving, revive_gauges
+from pocketmq.services.consume.lease.undelivered import UndeliveredLeases
 from pocketmq.services.consume.leases import LeaseTable
-from pocketmq.services.consume.long_poll import AnyTaken, LongPolls, Taker, handed_over, nothing
-from pocketmq.services.consume.receive import LeaseReceive
-from pocketmq.services.consume.recovery import LeaseRecovery
+from pocketmq.services.consume.long_poll import (
+    AnyTaken,
+    LongPolls,
+    Taker,
+    handed_over,
+    nothing,
+)
 from pocketmq.services.consume.redelivery import Redelivery
-from pocketmq.services.consume.revive import Reviving, revive_gauges
-from pocketmq.services.consume.undelivered import UndeliveredLeases
 from pocketmq.services.consume.wakeup import Wakeup
 from pocketmq.store.job import Job
 from pocketmq.store.message_store import MessageStore

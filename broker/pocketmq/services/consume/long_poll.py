@@ -21,8 +21,8 @@ from pocketmq.model.consuming import Received, ReceiveRequest
 from pocketmq.model.errors import BrokerError, Draining
 from pocketmq.services.consume.fifo.receive import OrderedReceive, OrderedTaken
 from pocketmq.services.consume.group_topic import GroupTopic, Parked
+from pocketmq.services.consume.lease.receive import LeaseReceive, Taken
 from pocketmq.services.consume.leases import GroupQueue
-from pocketmq.services.consume.receive import LeaseReceive, Taken
 from pocketmq.store.job import Job
 from pocketmq.store.message_store import MessageStore
 

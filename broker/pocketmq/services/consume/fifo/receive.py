@@ -25,13 +25,13 @@ from pocketmq.model.reading import ReadRange
 from pocketmq.services.consume.fifo.queue import OrderedQueue
 from pocketmq.services.consume.fifo.table import OrderTable
 from pocketmq.services.consume.group_topic import GroupTopic
-from pocketmq.services.consume.leases import GroupQueue
-from pocketmq.services.consume.receive import (
+from pocketmq.services.consume.lease.receive import (
     RECEIVE_BYTES_MAX,
     SCANS_MAX,
     is_wanted,
     judged_by_code,
 )
+from pocketmq.services.consume.leases import GroupQueue
 from pocketmq.services.consume.redelivery import Redelivery
 from pocketmq.services.consume.reread import reread
 from pocketmq.store.job import Job

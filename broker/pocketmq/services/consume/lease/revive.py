@@ -19,9 +19,9 @@ from pocketmq.model.stats import Counter, Gauge, LabelValues
 from pocketmq.model.step import CLOSING_MS, Clock
 from pocketmq.model.system_topics import REVIVE_QUEUE_COUNT
 from pocketmq.model.topic import DLQ_PREFIX, is_system_topic
-from pocketmq.services.consume.ack import LeaseAck
 from pocketmq.services.consume.clients import Clients
 from pocketmq.services.consume.journal import Journal
+from pocketmq.services.consume.lease.ack import LeaseAck
 from pocketmq.services.consume.leases import Lease, LeaseTable
 from pocketmq.services.consume.redelivery import Redelivery
 from pocketmq.services.consume.reread import reread

@@ -11,11 +11,11 @@ from typing import Final
 
 from pocketmq.model.errors import BrokerError
 from pocketmq.model.step import Clock
-from pocketmq.services.consume.ack import LeaseAck
 from pocketmq.services.consume.fifo.fifo import Fifo
 from pocketmq.services.consume.fifo.receive import OrderedTaken
+from pocketmq.services.consume.lease.ack import LeaseAck
+from pocketmq.services.consume.lease.receive import Taken
 from pocketmq.services.consume.leases import Lease, LeaseTable
-from pocketmq.services.consume.receive import Taken
 from pocketmq.services.consume.wakeup import Wakeup
 
 RELEASED_MS: Final = 1_000

@@ -1,0 +1,1 @@
+"""Consuming under leases: messages are hidden until they are acknowledged, or a lease expires."""
