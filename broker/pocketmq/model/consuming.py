@@ -79,6 +79,10 @@ def unconsumed(
     return Unconsumed(upper - unread + held.behind, ready, begin, unread if ready else upper)
 
 
+Attempt = tuple[str, str, str, str]
+"""(client, group, topic, attempt id) of a receive: the same when it is repeated."""
+
+
 class ReceiveRequest(NamedTuple):
     """Parameters of one receive.
 
@@ -108,6 +112,11 @@ class ReceiveRequest(NamedTuple):
     room: Callable[[int], int] = int
     user: str = ""
     joined: bool = False
+
+    @property
+    def attempt(self) -> Attempt:
+        """Names the receive and its repetitions."""
+        return self.client_id, self.group, self.topic, self.attempt_id
 
 
 class Received(NamedTuple):

@@ -1,8 +1,6 @@
 """Of what consuming keeps for later, no more than is told, and in its turn."""
 
 import asyncio
-import gc
-import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,7 +19,6 @@ from pocketmq.services.consume.group_topic import GroupTopic
 from pocketmq.services.consume.handles import take_out
 from pocketmq.services.consume.journal import ConsumeSettings, Journal
 from pocketmq.services.consume.lease import receive
-from pocketmq.services.consume.lease.receive import Attempts
 from pocketmq.services.consume.leases import Lease, LeaseTable
 from pocketmq.services.consume.wakeup import Wakeup
 from pocketmq.store.watermark import Watermark
@@ -55,15 +52,11 @@ async def test_each_wait_that_is_made_again_ends_the_one_before(desk: ConsumeDes
 
 
 async def test_nothing_is_kept_of_a_wait_that_ended(desk: ConsumeDesk) -> None:
-    kept = Attempts()
-    wait: asyncio.Future[Received] = asyncio.get_running_loop().create_future()
-    kept.wait(desk.asked(client_id="c", attempt_id="x"), wait)
-    wait.set_result(Received([], [], [], 0, 0))
+    wait = await desk.parked(client_id="c", attempt_id="x")
+    desk.consume.drain()
+    assert (await wait).records == []
     await turns()
-    seen = weakref.ref(wait)
-    del wait
-    gc.collect()
-    assert seen() is None
+    assert not desk.consume._long_polls._attempts
 
 
 # -- turns -------------------------------------------------------------------------------------

@@ -29,8 +29,8 @@ from tests.kit.consuming import (
 from tests.kit.store_language import turns, until
 
 OK, INVALID = SettleStatus.OK, SettleStatus.INVALID_RECEIPT_HANDLE
-TAKING, ORDERED_TAKING, REREADING = (
-    f"pocketmq.services.consume.{name}" for name in ("lease.receive", "fifo.receive", "reread")
+TAKING, READING, REREADING = (
+    f"pocketmq.services.consume.{name}" for name in ("lease.receive", "receive_mode", "reread")
 )
 
 
@@ -77,7 +77,7 @@ async def test_an_offset_set_while_a_receive_reads_holds(
     await desk.send(*"abcdef")
     await desk.ack(await desk.receive(max_messages=3))
     gate = Gate(value_of)
-    monkeypatch.setattr(f"{REREADING if fifo else TAKING}.value_of", gate)
+    monkeypatch.setattr(f"{REREADING if fifo else READING}.value_of", gate)
     receive = asyncio.ensure_future(desk.receive(max_messages=1))
     await gate.met()
     await set_offset(desk, at)
@@ -91,8 +91,8 @@ async def test_an_offset_set_while_the_journal_is_written_holds(
     desk: ConsumeDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await desk.send(*"abc")
-    gate = Gate(desk.consume._journal.put)
-    monkeypatch.setattr(type(desk.consume._journal), "put", lambda _, *given: gate(*given))
+    gate = Gate(desk.consume._lease.journal.put)
+    monkeypatch.setattr(type(desk.consume._lease.journal), "put", lambda _, *given: gate(*given))
     receive = asyncio.ensure_future(desk.receive(max_messages=2))
     await gate.met()
     await set_offset(desk, 1)
@@ -117,7 +117,7 @@ async def test_an_offset_set_between_two_reads_of_a_receive_holds(
     async def read(found: Any) -> Any:
         return await (second(found) if count else first(found))
 
-    monkeypatch.setattr(f"{TAKING}.value_of", read)
+    monkeypatch.setattr(f"{READING}.value_of", read)
     monkeypatch.setattr(f"{TAKING}.read_heads", damaged)
     receive = asyncio.ensure_future(desk.receive(joined=True))
     await first.met()
@@ -137,7 +137,7 @@ async def test_who_does_not_wait_gets_what_is_left_while_another_is_served(
     waiting = await desk.parked(max_messages=1)
     gate = Gate(value_of)
     with monkeypatch.context() as patch:
-        patch.setattr(f"{TAKING}.value_of", gate)
+        patch.setattr(f"{READING}.value_of", gate)
         await desk.send("a")
         await gate.met()
     await desk.send("b", queue_id=1)
@@ -177,7 +177,7 @@ async def test_what_could_not_be_settled_as_its_lease_ended_comes_again(
 
     gate = Gate(refused)
     with monkeypatch.context() as patch:
-        patch.setattr(type(desk.consume._journal), "put", lambda _, *given: gate(*given))
+        patch.setattr(type(desk.consume._lease.journal), "put", lambda _, *given: gate(*given))
         ack = asyncio.ensure_future(desk.ack(got))
         await gate.met()
         await desk.step(INVISIBLE_MS)
@@ -230,8 +230,8 @@ async def test_what_is_leased_as_its_waiter_goes_comes_back_soon_to_others(
 ) -> None:
     await desk.store.tables.groups.update(GROUP, GroupSettings(fifo=fifo))
     gate = Gate(value_of)
-    monkeypatch.setattr(f"{ORDERED_TAKING if fifo else TAKING}.value_of", gate)
-    parking, released = desk.consume._parking, asyncio.Event()
+    monkeypatch.setattr(f"{READING}.value_of", gate)
+    parking, released = desk.consume._long_polls, asyncio.Event()
     release = parking._release
 
     def noted(*given: Any) -> None:

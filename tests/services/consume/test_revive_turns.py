@@ -69,7 +69,7 @@ async def test_leases_of_32_messages_end_together(desk: ConsumeDesk) -> None:
     await desk.send(*["a"] * 65)
     for count in (1, 30, 1, 30, 3):
         await desk.receive(max_messages=count)
-    due = desk.consume._reviving.due(desk.clock.monotonic_ms() + INVISIBLE_MS)
+    due = desk.consume._lease.revive.due(desk.clock.monotonic_ms() + INVISIBLE_MS)
     assert [lease.pending_count for lease in due] == [1, 30, 1]
 
 
@@ -96,7 +96,7 @@ async def test_a_stop_writes_leases_down_anew_for_a_second_at_most(
     with monkeypatch.context() as patch:
         patch.setattr("pocketmq.services.consume.lease.revive.CARRIED_MAX", 2)
         patch.setattr(Reviving, "carry", slow)
-        await desk.consume._reviving.carry_partly_settled()
+        await desk.consume._lease.revive.carry_partly_settled()
     assert carried == ([2, 1] if is_carried else [2])
     assert ("stop.shortened" in [one.message for one in caplog.records]) != is_carried
 
@@ -108,7 +108,7 @@ async def test_what_was_put_before_a_refusal_is_not_put_again(
     count = 2 * TURN_MAX
     await desk.send(*[f"{number}" for number in range(count)])
     await desk.receive(max_messages=count)
-    journal = desk.consume._journal
+    journal = desk.consume._lease.journal
     put, tries = journal.put, 0
 
     async def refused(_: Any, *given: Any) -> int:
@@ -129,7 +129,7 @@ async def test_what_was_put_before_a_refusal_is_not_put_again(
     assert desk.in_flight == 0
     again = bodies(await desk.receive(max_messages=count))
     assert sorted(map(int, again)) == [*range(count)]
-    assert desk.consume._reviving.expired.value == count
+    assert desk.consume._lease.revive.expired.value == count
 
 
 async def test_what_cannot_be_told_of_is_tried_once_a_second(

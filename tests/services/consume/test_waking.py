@@ -123,7 +123,7 @@ async def test_many_waits_that_were_given_up_take_no_room(desk: ConsumeDesk) -> 
         assert isinstance(found, asyncio.Future)
         found.cancel()
         await asyncio.sleep(0)
-    assert len(desk.consume._parking._deadlines) <= parking_module.DEADLINES_KEPT_MIN + 3
+    assert len(desk.consume._long_polls._deadlines) <= parking_module.DEADLINES_KEPT_MIN + 3
     assert desk.consume.waiter_count == 1
     await desk.step(29_999)
     assert not kept.done()
@@ -148,7 +148,7 @@ async def test_a_wait_that_finds_nothing_for_it_ends_with_a_drain(
 ) -> None:
     """It is being served as the drain comes: what it reads is not wanted."""
     gate, reads = asyncio.Event(), []
-    taking = type(desk.consume._taking)
+    taking = type(desk.consume._lease.receive)
     take = taking.take
 
     async def slow(*given: Any) -> Any:

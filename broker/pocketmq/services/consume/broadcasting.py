@@ -12,7 +12,8 @@ from pocketmq.filter.owned import owned_by
 from pocketmq.filter.turns import within_turn
 from pocketmq.model.consuming import Received, ReceiveRequest
 from pocketmq.model.reading import ReadRange
-from pocketmq.services.consume.lease.receive import RECEIVE_BYTES_MAX
+from pocketmq.services.consume.position import begins_at_min
+from pocketmq.services.consume.receive_mode import RECEIVE_BYTES_MAX
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
 
@@ -77,8 +78,7 @@ class Broadcasting:
         stored = self._store.tables.offsets.find(request.group, request.topic, queue_id)
         if stored is not None:
             return stored
-        group = self._store.tables.groups.find(request.group)
-        return lower if group is None or group.settings.begins_at_min else upper
+        return lower if begins_at_min(self._store, request.group) else upper
 
     async def _read(self, request: ReceiveRequest, positions: dict[int, int]) -> list[bytes]:
         wanted = owned_by(request.group, request.topic, request.wanted)

@@ -8,7 +8,7 @@ evicts none. When too many are alive, the next one is refused.
 from collections import OrderedDict
 from typing import Final
 
-from pocketmq.model.consuming import ReceiveRequest
+from pocketmq.model.consuming import RENEWED_MAX_MS, ReceiveRequest
 from pocketmq.model.errors import TooManyRequests
 
 ALIVE_MS: Final = 120_000
@@ -59,3 +59,7 @@ class Clients:
         """Returns whether a client was heard of lately in a group."""
         heard_ms = self._heard_ms.get((client_id, group))
         return heard_ms is not None and now_ms < heard_ms + ALIVE_MS
+
+    def renews(self, client_id: str, group: str, now_ms: int, held_ms: int) -> bool:
+        """Returns whether a client's leases are renewed that have lasted so long."""
+        return held_ms < RENEWED_MAX_MS and self.is_alive(client_id, group, now_ms)

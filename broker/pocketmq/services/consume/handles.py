@@ -136,3 +136,9 @@ def actual_topic(group: str, topic: str, retry: int) -> str:
         retry_topic(group),
     )  # fmt: skip
     return names[retry]
+
+
+def handles_of(place: LeasePlace, queue_offsets: Sequence[int]) -> list[str]:
+    """Returns the handles of messages of one lease."""
+    prefix = place.prefix
+    return [f"{prefix}{queue_offset}" for queue_offset in queue_offsets]

@@ -12,12 +12,19 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from pocketmq.format.journal_records import JournalRecords
-from pocketmq.format.pop_records import Ack, Entry, PopCheckpoint, ack_entry, checkpoint_entry
+from pocketmq.format.pop_records import (
+    Ack,
+    Batched,
+    Entry,
+    PopCheckpoint,
+    ack_entry,
+    checkpoint_entry,
+)
 from pocketmq.model.batch import Batch, Destination, Run
 from pocketmq.model.errors import BrokerError
 from pocketmq.model.stats import Counter
 from pocketmq.model.system_topics import REVIVE_QUEUE_COUNT, TIMER_TOPIC, revive_topic
-from pocketmq.services.consume.leases import Lease
+from pocketmq.services.consume.leases import GroupQueue, Lease
 from pocketmq.store.message_store import MessageStore
 
 
@@ -42,7 +49,7 @@ class Journal:
 
     __slots__ = (
         "_destination", "_marks", "_records", "_store", "_topic", "_topics", "_turn", "broker",
-        "revive_in",
+        "revive_in", "settings",
     )  # fmt: skip
 
     def __init__(self, store: MessageStore, settings: ConsumeSettings) -> None:
@@ -53,6 +60,7 @@ class Journal:
         self._records = JournalRecords(TIMER_TOPIC, settings.store_host, store.settings.index_style)
         self._topic = revive_topic(settings.cluster)
         self._turn = 0
+        self.settings = settings
         self.broker = settings.broker
         self.revive_in = Counter(
             "rocketmq_pop_revive_in_message_total", "Checkpoints and acks stored.",
@@ -68,6 +76,20 @@ class Journal:
         """Returns the revive topic's queue for the leases of one receive; they take turns."""
         self._turn = (self._turn + 1) % REVIVE_QUEUE_COUNT
         return self._turn
+
+    def checkpoint_of(
+        self,
+        queue: GroupQueue,
+        queue_offsets: list[int],
+        popped_at_ms: int,
+        invisible_ms: int,
+        revive_queue: int,
+        first_popped_ms: int = 0,
+    ) -> PopCheckpoint:
+        """Returns the checkpoint of messages of a queue that are leased."""
+        place = queue.group, queue.topic, queue.queue_id
+        batched = Batched(*place, queue_offsets[0], popped_at_ms, self.broker)
+        return PopCheckpoint(batched, queue_offsets, invisible_ms, revive_queue, first_popped_ms)
 
     def checkpoint(self, checkpoint: PopCheckpoint) -> Entry:
         """Returns the checkpoint of a lease."""

@@ -17,17 +17,14 @@ from functools import partial
 from heapq import heapify, heappop, heappush
 from typing import Final
 
-from pocketmq.model.consuming import Received, ReceiveRequest
+from pocketmq.model.consuming import Attempt, Received, ReceiveRequest
 from pocketmq.model.errors import BrokerError, Draining
-from pocketmq.services.consume.fifo.receive import OrderedReceive, OrderedTaken
 from pocketmq.services.consume.group_topic import GroupTopic, Parked
-from pocketmq.services.consume.lease.receive import LeaseReceive, Taken
 from pocketmq.services.consume.leases import GroupQueue
+from pocketmq.services.consume.receive_mode import ReceiveMode, Taken
 from pocketmq.store.job import Job
 from pocketmq.store.message_store import MessageStore
 
-Taker = LeaseReceive | OrderedReceive
-AnyTaken = Taken | OrderedTaken
 DEADLINES_KEPT_MIN: Final = 1_024
 """Deadlines of receives that ended are dropped when they are more than this and half of all."""
 ENDED_MAX: Final = 256
@@ -57,32 +54,44 @@ async def handed_over(
 class LongPolls:
     """All receives that wait.
 
-    taker_of   returns the function that leases to the receives of a target
+    mode_of   returns the function that leases to the receives of a target
     release    gives leases back whose caller is gone
     watched    is called with a target when its receives are to wait on
     """
 
     __slots__ = (
-        "_context", "_deadlines", "_left_one", "_order", "_reading", "_release", "_serving",
-        "_store", "_taker_of", "_watched", "is_draining", "waiter_count",
+        "_attempts",
+        "_context",
+        "_deadlines",
+        "_left_one",
+        "_mode_of",
+        "_order",
+        "_reading",
+        "_release",
+        "_serving",
+        "_store",
+        "_watched",
+        "is_draining",
+        "waiter_count",
     )  # fmt: skip
 
     def __init__(
         self,
         store: MessageStore,
-        taker_of: Callable[[GroupTopic], Taker],
-        release: Callable[[GroupTopic, AnyTaken], None],
+        mode_of: Callable[[GroupTopic], ReceiveMode],
+        release: Callable[[GroupTopic, Taken], None],
         watched: Callable[[GroupTopic], None],
     ) -> None:
         self._store = store
         self._reading = store.reading
-        self._taker_of = taker_of
+        self._mode_of = mode_of
         self._release = release
         self._watched = watched
         self._left_one = self._left
         self._context = copy_context()
         """One of each for all that wait: garbage collection looks at each object."""
         self._deadlines: list[tuple[int, int, Parked]] = []
+        self._attempts: dict[Attempt, asyncio.Future[Received]] = {}
         self._order = 0
         self._serving: set[GroupTopic] = set()
         self.waiter_count = 0
@@ -104,7 +113,21 @@ class LongPolls:
             self._deadlines = [one for one in self._deadlines if not one[2].future.done()]
             heapify(self._deadlines)
         self.watch(target)
+        if request.attempt_id:
+            self._replace(request.attempt, future)
         return future
+
+    def _replace(self, attempt: Attempt, future: "asyncio.Future[Received]") -> None:
+        """Answers an earlier receive of the same attempt empty: its caller repeats it."""
+        before = self._attempts.get(attempt)
+        if before is not None and not before.done():
+            before.set_result(nothing(0))
+        self._attempts[attempt] = future
+        future.add_done_callback(lambda _: self._forget(attempt, future))
+
+    def _forget(self, attempt: Attempt, future: "asyncio.Future[Received]") -> None:
+        if self._attempts.get(attempt) is future:
+            del self._attempts[attempt]
 
     def _left(self, _: object) -> None:
         self.waiter_count -= 1
@@ -153,7 +176,7 @@ class LongPolls:
                 self._watch_queue(target, queue)
         if not target.parked or target.serving is not None:
             return
-        if self._taker_of(target).is_ready(target):
+        if self._mode_of(target).is_ready(target):
             self.serve(target)
         else:
             self._watched(target)
@@ -175,20 +198,20 @@ class LongPolls:
             self._serving.add(target)
 
     async def _serve(self, target: GroupTopic) -> None:
-        taker = self._taker_of(target)
+        mode = self._mode_of(target)
         try:
-            while (parked := _first(target)) is not None and taker.is_ready(target):
-                await self._serve_one(target, taker, parked)
+            while (parked := _first(target)) is not None and mode.is_ready(target):
+                await self._serve_one(target, mode, parked)
         finally:
             target.serving = None
             self._serving.discard(target)
         if _first(target) is not None and not self.is_draining:
             self.watch(target)
 
-    async def _serve_one(self, target: GroupTopic, taker: Taker, parked: Parked) -> None:
+    async def _serve_one(self, target: GroupTopic, mode: ReceiveMode, parked: Parked) -> None:
         parked.is_served = True
         try:
-            taken = await taker.take(parked.request, target)
+            taken = await mode.take(parked.request, target)
         except Draining:
             if not parked.future.done():
                 parked.future.set_result(nothing(self._store.clock.wall_ms()))
@@ -205,10 +228,10 @@ class LongPolls:
             return
         if target.parked and target.parked[0] is parked:
             target.parked.popleft()
-        taker.when_durable(partial(self._hand, target, parked, taken))
+        mode.when_durable(partial(self._hand, target, parked, taken))
 
     def _hand(
-        self, target: GroupTopic, parked: Parked, taken: AnyTaken, error: BaseException | None
+        self, target: GroupTopic, parked: Parked, taken: Taken, error: BaseException | None
     ) -> None:
         if parked.future.done():
             self._release(target, taken)

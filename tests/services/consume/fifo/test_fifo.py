@@ -17,7 +17,7 @@ from pocketmq.model.errors import DiskFull
 from pocketmq.model.reading import ReadRange
 from pocketmq.services.admin.positions import reset_offsets
 from pocketmq.services.consume.fifo.receive import SCAN_COUNT
-from pocketmq.services.consume.lease.receive import SCANS_MAX
+from pocketmq.services.consume.receive_mode import SCANS_MAX
 from pocketmq.store.heavy_turns import HeavyTurns
 from tests.golden_stores import GoldenStores
 from tests.kit.consuming import (

@@ -335,7 +335,7 @@ async def test_a_queue_is_left_once_its_table_says_so_and_holds_no_lease_that_is
             await turns(50)
             assert not leaving.done()
         assert await desk.ack(await leaving) == await desk.ack(got) == [OK]
-        assert desk.consume._leases.open_count == 0
+        assert desk.consume._lease.table.open_count == 0
 
 
 async def test_what_is_settled_while_its_queue_is_left_holds_no_lease_open(tmp_path: Path) -> None:
@@ -357,7 +357,7 @@ async def test_what_is_settled_while_its_queue_is_left_holds_no_lease_open(tmp_p
             assert not leaving.done()
         assert bodies(await leaving) == []
         assert statuses(await acked) == [OK]
-        assert (desk.in_flight, desk.consume._leases.open_count) == (0, 0)
+        assert (desk.in_flight, desk.consume._lease.table.open_count) == (0, 0)
 
 
 async def test_the_table_says_that_a_queue_is_left_once_its_leases_are_durable(
@@ -379,6 +379,6 @@ async def test_the_table_says_that_a_queue_is_left_once_its_leases_are_durable(
             await until(lambda: marks.journal_end > journal_end)
             await turns(50)
             assert not leaving.done()
-            assert desk.consume._in_order.table.delivered_count == 1
+            assert desk.consume._fifo.table.delivered_count == 1
         assert bodies(await leaving) == ["b"]
-        assert desk.consume._in_order.table.delivered_count == 0
+        assert desk.consume._fifo.table.delivered_count == 0

@@ -28,8 +28,12 @@ def queue_of(*keys: str) -> OrderedQueue:
     return queue
 
 
-def nobody(_: str) -> bool:
+def nobody(_: str, __: int) -> bool:
     return False
+
+
+def is_young(_: str, held_ms: int) -> bool:
+    return held_ms < RENEWED_MAX_MS
 
 
 def received(queue: OrderedQueue, now: int, count: int = 32, claim: str = "") -> list[int]:
@@ -150,10 +154,10 @@ def test_what_was_taken_back_counts_as_delivered_once_its_handle_is_used() -> No
 def test_a_lease_renews_itself_while_its_client_lives_and_for_three_hours_at_most() -> None:
     queue = queue_of("a")
     queue.lease([0], 1, 1 + RENEWED_MS, "", "client")
-    assert queue.end_leases(1 + RENEWED_MS, lambda client: client == "client")
+    assert queue.end_leases(1 + RENEWED_MS, lambda client, _: client == "client")
     assert queue.ready(1) == []
     assert queue.next_end_ms() == 1 + 2 * RENEWED_MS
-    assert not queue.end_leases(1 + RENEWED_MAX_MS, lambda _: True)
+    assert not queue.end_leases(1 + RENEWED_MAX_MS, is_young)
     assert queue.ready(1) == [0]
 
 
@@ -161,7 +165,7 @@ def test_a_lease_renews_itself_while_its_client_lives_and_for_three_hours_at_mos
 def test_a_lease_of_three_hours_renews_itself_no_more(left_ms: int, *, is_renewed: bool) -> None:
     queue = queue_of("a")
     queue.lease([0], 1, 1 + RENEWED_MS, "", "client")
-    assert queue.end_leases(1 + 3 * 3_600_000 - left_ms, lambda _: True) == is_renewed
+    assert queue.end_leases(1 + 3 * 3_600_000 - left_ms, is_young) == is_renewed
     assert queue.ready(1) == ([] if is_renewed else [0])
 
 
@@ -169,7 +173,7 @@ def test_a_lease_that_was_given_back_does_not_renew_itself() -> None:
     queue = queue_of("a")
     queue.lease([0], 1, 1 + RENEWED_MS, "", "client")
     queue.change(0, 1, 10)
-    assert not queue.end_leases(10, lambda _: True)
+    assert not queue.end_leases(10, lambda *_: True)
     assert queue.ready(1) == [0]
 
 
@@ -338,7 +342,9 @@ class OrderedWalk(RuleBasedStateMachine):
         ]
         for one in renewed:
             one.ends_ms = self.now + RENEWED_MS
-        is_renewed = self.queue.end_leases(self.now, lambda client: client == "lives")
+        is_renewed = self.queue.end_leases(
+            self.now, lambda client, held_ms: client == "lives" and is_young(client, held_ms)
+        )
         assert is_renewed == bool(renewed)
         next_ms, ends = self.queue.next_end_ms(), self._ends_of_groups()
         if ends:

@@ -6,34 +6,24 @@ While a message is put elsewhere, the broker itself holds its lease.
 Source: AckMessageProcessor.ackOrderly, ChangeInvisibleTimeProcessor.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, NamedTuple, TypeVar
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
 
 from pocketmq.format.order_row import OrderedDelivery
 from pocketmq.format.receipt_handle import ORDERED, LeasePlace, read_handle
 from pocketmq.model.administration import GroupConfig
 from pocketmq.model.batch import Run
-from pocketmq.model.consuming import INVISIBLE_MAX_MS, Settled, SettleStatus
+from pocketmq.model.consuming import Settled
+from pocketmq.services.consume.ack_mode import INVALID, OK, AckMode, answers_of
 from pocketmq.services.consume.fifo.queue import OrderedQueue
-from pocketmq.services.consume.fifo.table import OrderTable
+from pocketmq.services.consume.fifo.table import PUT_LEASE_MS, OrderTable, Seized
 from pocketmq.services.consume.handles import actual_topic, runs_of
 from pocketmq.services.consume.leases import GroupQueue, LeaseTable
 from pocketmq.services.consume.redelivery import Redelivery
 from pocketmq.services.consume.reread import reread
 from pocketmq.store.job import Job
 from pocketmq.store.message_store import MessageStore
-
-MOVE_LEASE_MS: Final = 60_000
-"""How long the broker holds messages that it puts elsewhere."""
-OK: Final = SettleStatus.OK
-INVALID: Final = SettleStatus.INVALID_RECEIPT_HANDLE
-ILLEGAL_TIME: Final = SettleStatus.ILLEGAL_INVISIBLE_TIME
-
-_MARK: Final = f" {ORDERED} "
-Entry = TypeVar("Entry", bound=str | tuple[str, int])
-Settle = Callable[[Sequence[Entry]], Awaitable[list[Settled]]]
-MadeRun = Callable[[bytes, "Move"], Run]
-"""Returns the replacement of a record."""
 
 
 class OrderedMessage(NamedTuple):
@@ -49,20 +39,15 @@ InQueue = tuple[GroupQueue, OrderedQueue]
 """An ordered queue of a group, and its state."""
 
 
-class Move(NamedTuple):
-    """A message that is put elsewhere: its old state, its place in the call."""
+class _Move(NamedTuple):
+    """A message that is put elsewhere, its state before, and its delay level."""
 
     held: OrderedMessage
     before: OrderedDelivery
-    place: int
-
-    @property
-    def tried(self) -> int:
-        """Number of retries in the queue it is in."""
-        return self.before.number - 1
+    level: int
 
 
-class OrderedAck:
+class FifoAck(AckMode):
     """Settles messages that were received in order."""
 
     __slots__ = ("_leases", "_redelivery", "_store", "_table")
@@ -100,25 +85,18 @@ class OrderedAck:
         return queue, self._table.of(queue)
 
     async def ack(self, group: str, topic: str, handles: Sequence[str]) -> list[Settled]:
-        """Settles messages for good; durable when it returns.
-
-        Errors   DiskFull, FsyncFailed
-        Cost     that of the write, and 1 µs a handle
-        """
+        """Settles messages: those behind them in their message groups are ready then."""
         settled: list[Settled] = []
-        touched: dict[int, InQueue] = {}
+        touched: dict[OrderedQueue, GroupQueue] = {}
         for place, some, queue_offsets in runs_of(handles):
             found = None if place is None else self._queue_of(group, topic, place)
             if place is None or found is None:
                 settled += [Settled(INVALID, handle) for handle in some]
                 continue
-            touched[id(found[1])] = found
-            is_done = found[1].settle_all(queue_offsets, place.popped_at_ms)
-            settled += [
-                Settled(OK if done else INVALID, handle)
-                for done, handle in zip(is_done, some, strict=True)
-            ]
-        for queue, state in touched.values():
+            queue, state = found
+            touched[state] = queue
+            settled += answers_of(some, state.settle_all(queue_offsets, place.popped_at_ms))
+        for state, queue in touched.items():
             self._table.changed(queue, state)
         await self._table.saved()
         return settled
@@ -131,24 +109,17 @@ class OrderedAck:
         *,
         is_suspended: bool = False,
     ) -> list[Settled]:
-        """Hides messages, and those that follow them, from now on for another time.
-
-        is_suspended   their delivery does not count as an attempt
-        Old handles and new ones settle them; durable when it returns.
-        Errors   DiskFull, FsyncFailed
-        """
+        """Hides messages, and those that follow them."""
         settled: list[Settled] = []
         now_ms = self._store.clock.wall_ms()
         for handle, invisible_ms in entries:
             held = self.find(group, topic, handle)
-            if not 0 <= invisible_ms <= INVISIBLE_MAX_MS:
-                settled.append(Settled(ILLEGAL_TIME, handle))
-            elif held is None:
+            if held is None:
                 settled.append(Settled(INVALID, handle))
-            else:
-                settled.append(Settled(OK, self._changed(held, now_ms + invisible_ms)))
-                if is_suspended:
-                    held.state.suspend(held.queue_offset)
+                continue
+            settled.append(Settled(OK, self._changed(held, now_ms + invisible_ms)))
+            if is_suspended:
+                held.state.suspend(held.queue_offset)
         await self._table.saved()
         return settled
 
@@ -173,99 +144,41 @@ class OrderedAck:
     async def send_back(
         self, group: GroupConfig, topic: str, entries: Sequence[tuple[str, int]]
     ) -> list[Settled]:
-        """Puts messages again behind a delay level, 0 for the usual one; below 0: give them up.
+        """Puts messages again; later ones of their message group may be delivered before them.
 
-        Effects  they come back by the group's retry topic: later messages may go out before
-        Errors   those of a put: nothing was settled
-        """
-        levels = [level for _, level in entries]
-
-        def made(record: bytes, move: Move) -> Run:
-            source = move.held.queue.topic
-            level = levels[move.place]
-            return self._redelivery.back(record, group, source, level, tried=move.tried)
-
-        return await self._move(group, topic, [handle for handle, _ in entries], made)
-
-    async def give_up(
-        self, group: GroupConfig, topic: str, handles: Sequence[str]
-    ) -> list[Settled]:
-        """Makes messages dead letters of their group.
-
-        Errors   those of a put: nothing was settled
-        """
-
-        def made(record: bytes, move: Move) -> Run:
-            source = move.held.queue.topic
-            return self._redelivery.dead(record, group, source, tried=move.tried)
-
-        return await self._move(group, topic, handles, made)
-
-    async def _move(
-        self, group: GroupConfig, topic: str, handles: Sequence[str], made: MadeRun
-    ) -> list[Settled]:
-        """Settles messages by putting others in their place; messages gone from the log need none.
-
-        Those are durable first, in every flush mode: else a power cut might leave neither.
-        Effects  runs to its end whatever becomes of the caller
+        Effects   runs to its end whatever becomes of the caller
         """
         await self._redelivery.prepare(group)
-        settled: list[Settled] = []
-        moves: list[Move] = []
-        until_ms = self._store.clock.wall_ms() + MOVE_LEASE_MS
-        for place, handle in enumerate(handles):
+        found: list[OrderedDelivery | None] = []
+        moves: list[_Move] = []
+        until_ms = self._store.clock.wall_ms() + PUT_LEASE_MS
+        for handle, level in entries:
             held = self.find(group.name, topic, handle)
             before = held and held.state.seize(held.queue_offset, held.place.popped_at_ms, until_ms)
-            settled.append(Settled(OK if before else INVALID, handle))
+            found.append(before)
             if held is not None and before is not None:
-                moves.append(Move(held, before, place))
+                moves.append(_Move(held, before, level))
         if moves:
-            await Job(self._moved(moves, made))
-        return settled
+            seized = [
+                Seized(held.queue, held.state, held.queue_offset, before.popped_at_ms + 1)
+                for held, before, _ in moves
+            ]
+            runs, undo = partial(self._runs, group, moves), partial(_restore, moves)
+            await Job(self._table.replace(seized, runs, undo))
+        return answers_of([handle for handle, _ in entries], found)
 
-    async def _moved(self, moves: Sequence[Move], made: MadeRun) -> None:
-        try:
-            runs: list[Run] = []
-            for move in moves:
-                held = move.held
-                found = await reread(self._store.reading, held.queue, [held.queue_offset])
-                runs += [made(record, move) for record in found.values()]
-            if runs:
-                await self._store.writing.put(runs)
-                await self._store.all_durable()
-        except BaseException:
-            for held, before, _ in moves:
-                held.state.restore(held.queue_offset, before)
-            raise
-        for held, before, _ in moves:
-            held.state.settle(held.queue_offset, before.popped_at_ms + 1)
-            self._table.changed(held.queue, held.state)
-        await self._table.saved()
+    async def _runs(self, group: GroupConfig, moves: Sequence[_Move]) -> list[Run]:
+        runs: list[Run] = []
+        for held, before, level in moves:
+            records = await reread(self._store.reading, held.queue, [held.queue_offset])
+            tried = before.number - 1  # Retries in its queue, which the record does not contain.
+            runs += [
+                self._redelivery.back(record, group, held.queue.topic, level, tried=tried)
+                for record in records.values()
+            ]
+        return runs
 
 
-async def settled_by_kind(
-    entries: Sequence[Entry], leased: Settle[Entry], ordered: Settle[Entry]
-) -> list[Settled]:
-    """Settles each entry by the kind of its handle; results are in the order of the entries.
-
-    A message delivered in order may have been leased without order since (fifo_exit.py).
-    Shape    entries are handles, or begin with one
-    """
-    handles = [entry if isinstance(entry, str) else entry[0] for entry in entries]
-    places: list[int] = []
-    count = 0
-    for place, some, _ in runs_of(handles) if any(_MARK in one for one in handles) else ():
-        if place is not None and place.revive_queue == ORDERED:
-            places += range(count, count + len(some))
-        count += len(some)
-    if not places:
-        return await leased(entries)
-    told = await ordered([entries[i] for i in places])
-    if len(told) == len(entries) and not any(one.status is INVALID for one in told):
-        return told
-    answers = dict(zip(places, told, strict=True))
-    others = [i for i in range(len(entries)) if i not in answers or answers[i].status is INVALID]
-    if others:
-        told = await leased([entries[i] for i in others])
-        answers |= zip(others, told, strict=True)
-    return [answers[i] for i in range(len(entries))]
+def _restore(moves: Sequence[_Move]) -> None:
+    for held, before, _ in moves:
+        held.state.restore(held.queue_offset, before)

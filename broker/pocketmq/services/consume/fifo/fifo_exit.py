@@ -5,9 +5,9 @@
     delivered, and taken back ─► not delivered
 
 The leases are written to the journal. Once they are durable, in every flush mode, the order table
-records both kinds as settled. After a crash in between, the start does so (`has_left`): a message
-is redelivered by its lease, and is not leased a second time. Only the order table had the attempts
-of in-order deliveries, so attempts count again from those in the record.
+records both kinds as settled. After a crash in between, the start does so (lease/recovery.py): a
+message is redelivered by its lease, and is not leased a second time. Only the order table had the
+attempts of in-order deliveries, so attempts count again from those in the record.
 Source: none; a real broker redelivers everything behind the group's offset.
 """
 
@@ -15,15 +15,14 @@ from collections.abc import Iterator, Mapping
 from itertools import chain, count
 
 from pocketmq.format.order_row import OrderedDelivery, QueueOrder
-from pocketmq.format.pop_records import CHECKPOINT_COUNT_MAX, Batched, Entry, PopCheckpoint
+from pocketmq.format.pop_records import CHECKPOINT_COUNT_MAX, Entry, PopCheckpoint
 from pocketmq.services.consume.fifo.table import OrderTable
 from pocketmq.services.consume.journal import Journal
 from pocketmq.services.consume.leases import GroupQueue, Lease, LeaseTable
 from pocketmq.store.message_store import MessageStore
-from pocketmq.store.tables.tables import Tables
 
 
-class LeavingOrder:
+class FifoExit:
     """Takes queues over from ordered consumers."""
 
     __slots__ = ("_journal", "_leases", "_store", "_table")
@@ -64,7 +63,7 @@ class LeavingOrder:
         """
         leases: list[Lease] = []
         try:
-            order, settled = await self._all_told(queue, leases)
+            order, settled = await self._journalled(queue, leases)
         except BaseException:
             for lease in leases:
                 self._leases.forget(lease)
@@ -78,7 +77,7 @@ class LeavingOrder:
             self._leases.close(lease, 1)
         return leases, order
 
-    async def _all_told(
+    async def _journalled(
         self, queue: GroupQueue, leases: list[Lease]
     ) -> tuple[QueueOrder, set[int]]:
         """Journals all deliveries; returns the state, and the offsets settled meanwhile."""
@@ -141,31 +140,9 @@ class LeavingOrder:
             hidden_ms = max(visible_at_ms - popped_at_ms, 0)
             for begin in range(0, len(offsets), CHECKPOINT_COUNT_MAX):
                 some = offsets[begin : begin + CHECKPOINT_COUNT_MAX]
-                batched = Batched(
-                    queue.group, queue.topic, queue.queue_id, some[0], popped_at_ms,
-                    self._journal.broker,
-                )  # fmt: skip
-                yield PopCheckpoint(batched, some, hidden_ms, revive_queue, first_ms)
-
-
-def has_left(tables: Tables, checkpoint: PopCheckpoint) -> None:
-    """Notes that messages are leased without order, where a crash came before the table had it."""
-    group, topic, queue_id, _, popped_at_ms, _ = checkpoint.batched
-    committed = tables.offsets.find(group, topic, queue_id) or 0
-    order = tables.orders.find(group, topic, queue_id, committed)
-    delivered = order.delivered
-    gone = {
-        at
-        for at in checkpoint.queue_offsets
-        if at in delivered and delivered[at].popped_at_ms == popped_at_ms
-    }
-    if gone:
-        left = order._replace(
-            settled=order.settled | gone,
-            delivered={at: one for at, one in delivered.items() if at not in gone},
-        )
-        tables.orders.change(group, topic, queue_id, lambda: left)
-        tables.orders.save_soon()
+                yield self._journal.checkpoint_of(
+                    queue, some, popped_at_ms, hidden_ms, revive_queue, first_ms
+                )
 
 
 def _changed(order: QueueOrder, known: Mapping[int, OrderedDelivery]) -> dict[int, OrderedDelivery]:

@@ -20,7 +20,7 @@ from typing import Final
 
 from pocketmq.format.order_changes import OrderChange, whole_change
 from pocketmq.format.order_row import OrderedDelivery, QueueOrder
-from pocketmq.model.consuming import INVISIBLE_MAX_MS, RENEWED_MAX_MS, RENEWED_MS
+from pocketmq.model.consuming import INVISIBLE_MAX_MS, RENEWED_MS
 from pocketmq.services.consume.fifo.message_groups import IdleGroups, MessageGroup
 
 WINDOW_MAX: Final = 4_096
@@ -123,10 +123,10 @@ class OrderedQueue:
             self._settle(queue_offset)
 
     # -- giving out ----------------------------------------------------------------------------
-    def end_leases(self, now_ms: int, is_alive: Callable[[str], bool]) -> bool:
+    def end_leases(self, now_ms: int, renews: Callable[[str, int], bool]) -> bool:
         """Frees message groups whose leases have ended; returns whether some were renewed.
 
-        is_alive   whether a client with auto-renewed leases is alive
+        renews   whether leases of a client are renewed that have lasted so many ms
         """
         is_renewed = False
         while self._ends and self._ends[0][0] <= now_ms:
@@ -135,7 +135,7 @@ class OrderedQueue:
             if group is None or not group.held:
                 continue
             for queue_offset in group.held:
-                is_renewed |= self._renew(queue_offset, now_ms, is_alive)
+                is_renewed |= self._renew(queue_offset, now_ms, renews)
             until_ms = self._ends_at(key)
             if until_ms > now_ms:
                 heappush(self._ends, (until_ms, key))
@@ -144,12 +144,12 @@ class OrderedQueue:
                 self._idle.add(key, group)
         return is_renewed
 
-    def _renew(self, queue_offset: int, now_ms: int, is_alive: Callable[[str], bool]) -> bool:
+    def _renew(self, queue_offset: int, now_ms: int, renews: Callable[[str, int], bool]) -> bool:
         delivery = self._delivered[queue_offset]
         client = self._renewed.get(queue_offset, "")
-        if delivery.visible_at_ms > now_ms or not client or not is_alive(client):
+        if delivery.visible_at_ms > now_ms or not client:
             return False
-        if now_ms - delivery.popped_at_ms >= RENEWED_MAX_MS:
+        if not renews(client, now_ms - delivery.popped_at_ms):
             return False
         self._deliver(queue_offset, delivery._replace(visible_at_ms=now_ms + RENEWED_MS))
         return True

@@ -9,16 +9,29 @@ The lease journal does not contain ordered leases: the table of orders
 Source: QueueLevelConsumerManager, ConsumerOffsetManager.
 """
 
-from collections.abc import Callable
-from typing import final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, NamedTuple, final
 
 from pocketmq.format.order_row import QueueOrder
+from pocketmq.model.batch import Run
 from pocketmq.model.consuming import NOTHING_HELD, Held
 from pocketmq.model.due_time import JUMP_MS
 from pocketmq.services.consume.fifo.queue import OrderedQueue
 from pocketmq.services.consume.leases import GroupQueue, GroupQueueKey
-from pocketmq.store.clamping import clamp_offset
+from pocketmq.services.consume.position import first_offset
 from pocketmq.store.message_store import MessageStore
+
+PUT_LEASE_MS: Final = 60_000
+"""How long the broker holds messages in whose place it puts others."""
+
+
+class Seized(NamedTuple):
+    """A message that the broker itself holds, by a handle that no client has."""
+
+    queue: GroupQueue
+    state: OrderedQueue
+    queue_offset: int
+    popped_at_ms: int
 
 
 @final
@@ -37,7 +50,7 @@ class OrderTable:
     """All ordered queues that were asked for since the start."""
 
     __slots__ = (
-        "_begun_ms", "_clock", "_groups", "_offsets", "_orders", "_queues", "_reading", "_skew_ms",
+        "_begun_ms", "_clock", "_offsets", "_orders", "_queues", "_reading", "_skew_ms",
         "_store",
     )  # fmt: skip
 
@@ -47,7 +60,6 @@ class OrderTable:
         self._clock = store.clock
         self._skew_ms = self._skew()
         self._begun_ms = store.clock.monotonic_ms()
-        self._groups = store.tables.groups
         self._offsets = store.tables.offsets
         self._orders = store.tables.orders
         self._queues: dict[GroupQueueKey, Ordered] = {}
@@ -67,12 +79,8 @@ class OrderTable:
             if forgotten_count == held.forgotten_count:
                 return held.state
         lower, upper = self._reading.queue_range(topic, queue_id)
-        if committed is None:
-            committed = lower if self._begins_at_min(queue) else upper
-            self._offsets.begin(group, topic, queue_id, committed)
-        elif committed > upper:
-            committed = min(committed, self._store.queue_end(topic, queue_id))
-            clamp_offset(self._store.tables, group, topic, queue_id, committed)
+        if committed is None or committed > upper:
+            committed = first_offset(self._store, queue, lower, upper)
         begin = max(committed, lower)
         # An offset set by an operator or client voids the state before.
         order = QueueOrder(begin) if held else self._orders.find(group, topic, queue_id, begin)
@@ -115,10 +123,6 @@ class OrderTable:
                 if state.move_ends(jump_ms):
                     self._orders.change(group, topic, queue_id, state.order, state.since)
 
-    def _begins_at_min(self, queue: GroupQueue) -> bool:
-        group = self._groups.find(queue.group)
-        return bool(queue.retry) or group is None or bool(group.settings.begins_at_min)
-
     def changed(self, queue: GroupQueue, state: OrderedQueue) -> None:
         """Notes that a state changed; ignores one that a set offset or `leave` made void."""
         group, topic, queue_id = queue.group, queue.topic, queue.queue_id
@@ -145,6 +149,33 @@ class OrderTable:
     def save_soon(self) -> None:
         """Begins to write the changes."""
         self._orders.save_soon()
+
+    async def replace(
+        self,
+        seized: Sequence[Seized],
+        runs: Callable[[], Awaitable[Sequence[Run]]],
+        undo: Callable[[], object],
+    ) -> None:
+        """Settles messages by putting others in their place.
+
+        Those are durable first, in every flush mode: else a power cut might leave neither.
+        runs     returns them; fewer for messages that are gone from the log
+        undo     is called after an error
+        Errors   those of a put: nothing was settled
+        """
+        try:
+            made = await runs()
+            if made:
+                await self._store.writing.put(made)
+                await self._store.all_durable()
+        except BaseException:
+            undo()
+            raise
+        for _, state, queue_offset, popped_at_ms in seized:
+            state.settle(queue_offset, popped_at_ms)
+        for state, queue in {one.state: one.queue for one in seized}.items():
+            self.changed(queue, state)
+        await self.saved()
 
     def add_held(self, found: dict[tuple[str, str], dict[int, Held]]) -> None:
         """Adds unsettled deliveries of each queue, by (group, topic) and queue id."""

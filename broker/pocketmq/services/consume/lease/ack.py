@@ -8,29 +8,22 @@ its message is put again.
 Source: AckMessageProcessor, ChangeInvisibleTimeProcessor, SendMessageProcessor.consumerSendMsgBack.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from collections.abc import Iterable, Sequence
 
-from pocketmq.format.pop_records import Entry, PopCheckpoint
+from pocketmq.format.pop_records import Entry
 from pocketmq.model.administration import GroupConfig
 from pocketmq.model.batch import Run
-from pocketmq.model.consuming import INVISIBLE_MAX_MS, Settled, SettleStatus
-from pocketmq.services.consume.handles import HandledMessage, TakenOut, find, take_out
+from pocketmq.model.consuming import Settled
+from pocketmq.services.consume.ack_mode import OK, AckMode, answers_of
+from pocketmq.services.consume.handles import take_out
 from pocketmq.services.consume.journal import Journal
 from pocketmq.services.consume.leases import Lease, LeaseTable
 from pocketmq.services.consume.redelivery import Redelivery
 from pocketmq.services.consume.reread import reread
 from pocketmq.store.message_store import MessageStore
 
-OK: Final = SettleStatus.OK
-INVALID: Final = SettleStatus.INVALID_RECEIPT_HANDLE
-ILLEGAL_TIME: Final = SettleStatus.ILLEGAL_INVISIBLE_TIME
 
-Moved = Callable[[bytes, Lease, int], Run]
-"""(record, its lease, place in the call) -> the replacement of the record."""
-
-
-class LeaseAck:
+class LeaseAck(AckMode):
     """Settles leases."""
 
     __slots__ = ("_journal", "_leases", "_redelivery", "_store")
@@ -43,21 +36,14 @@ class LeaseAck:
         self._journal = journal
         self._redelivery = redelivery
 
-    def find(self, group: str, topic: str, handle: str) -> HandledMessage | None:
-        """Returns the message of a handle, None where no lease it belongs to has it."""
-        return find(self._leases, group, topic, handle)
-
     # -- acknowledged --------------------------------------------------------------------------
     async def ack(self, group: str, topic: str, handles: Sequence[str]) -> list[Settled]:
-        """Settles messages for good.
-
-        Errors   those of a put: nothing was settled
-        """
+        """Settles messages by acks in the journal."""
         taken = take_out(self._leases, group, topic, handles)
         if taken.by_lease:
             acks = [self._journal.ack(lease, at) for lease, at in taken.by_lease.items()]
             await self._put(acks, [], taken.by_lease)
-        return _told(handles, taken)
+        return answers_of(handles, taken.leases)
 
     async def _put(
         self, entries: list[Entry], runs: Sequence[Run], by_lease: dict[Lease, list[int]]
@@ -86,23 +72,15 @@ class LeaseAck:
         *,
         is_suspended: bool = False,
     ) -> list[Settled]:
-        """Hides messages from now on for another time; old handles and new ones settle them.
-
-        is_suspended   the delivery does not count as an attempt
-        Errors   those of a put: nothing was changed
-        """
-        legal = [ms if 0 <= ms <= INVISIBLE_MAX_MS else -1 for _, ms in entries]
+        """Hides messages by new leases."""
         handles = [handle for handle, _ in entries]
-        asked = [handle if ms >= 0 else "" for handle, ms in zip(handles, legal, strict=True)]
-        taken = take_out(self._leases, group, topic, asked)
-        settled = _told(handles, taken)
+        taken = take_out(self._leases, group, topic, handles)
+        settled = answers_of(handles, taken.leases)
         changes: list[tuple[Lease, list[int], int]] = []
         places: list[int] = []
         for place, lease in enumerate(taken.leases):
-            if legal[place] < 0:
-                settled[place] = Settled(ILLEGAL_TIME, handles[place])
-            elif lease is not None:
-                changes.append((lease, [taken.queue_offsets[place]], legal[place]))
+            if lease is not None:
+                changes.append((lease, [taken.queue_offsets[place]], entries[place][1]))
                 places.append(place)
         if changes:
             made = await self._extended(changes, taken.by_lease)
@@ -138,23 +116,20 @@ class LeaseAck:
         """
         now_ms = self._store.clock.wall_ms()
         checkpoints = [
-            PopCheckpoint(
-                lease.batched._replace(
-                    start_offset=at[0],
-                    popped_at_ms=max(now_ms, lease.popped_at_ms + 1),
-                    broker=self._journal.broker,
-                ),
+            self._journal.checkpoint_of(
+                lease.queue,
                 at,
+                max(now_ms, lease.popped_at_ms + 1),
                 invisible_ms,
                 lease.revive_queue,
                 lease.first_popped_ms,
             )
             for lease, at, invisible_ms in changes
         ]
-        told = [self._journal.checkpoint(checkpoint) for checkpoint in checkpoints]
+        entries = [self._journal.checkpoint(checkpoint) for checkpoint in checkpoints]
         acks = [self._journal.ack(lease, at) for lease, at in by_lease.items()]
         try:
-            first = await self._journal.put([*told, *acks])
+            first = await self._journal.put([*entries, *acks])
         except BaseException:
             self._give_back(by_lease)
             raise
@@ -175,59 +150,31 @@ class LeaseAck:
     async def send_back(
         self, group: GroupConfig, topic: str, entries: Sequence[tuple[str, int]]
     ) -> list[Settled]:
-        """Puts messages again behind a delay level, 0 for the usual one; below 0: give them up.
-
-        Errors   those of a put: nothing was settled
-        """
+        """Puts the new records and the acks of the old ones in one put."""
         await self._redelivery.prepare(group)
-        levels = [level for _, level in entries]
-
-        def moved(record: bytes, lease: Lease, place: int) -> Run:
-            return self._redelivery.back(record, group, lease.queue.topic, levels[place])
-
-        return await self._move(group.name, topic, [handle for handle, _ in entries], moved)
-
-    async def give_up(
-        self, group: GroupConfig, topic: str, handles: Sequence[str]
-    ) -> list[Settled]:
-        """Makes messages dead letters of their group.
-
-        Errors   those of a put: nothing was settled
-        """
-        await self._redelivery.prepare(group)
-
-        def moved(record: bytes, lease: Lease, _: int) -> Run:
-            return self._redelivery.dead(record, group, lease.queue.topic)
-
-        return await self._move(group.name, topic, handles, moved)
-
-    async def _move(
-        self, group: str, topic: str, handles: Sequence[str], moved: Moved
-    ) -> list[Settled]:
-        """Settles messages by putting others in their stead, as far as they are still there."""
-        taken = take_out(self._leases, group, topic, handles)
+        handles = [handle for handle, _ in entries]
+        taken = take_out(self._leases, group.name, topic, handles)
         by_lease = taken.by_lease
-        if not by_lease:
-            return _told(handles, taken)
-        pairs = zip(taken.leases, taken.queue_offsets, strict=True)
-        places = {pair: place for place, pair in enumerate(pairs)}
+        levels = {
+            (lease, queue_offset): level
+            for lease, queue_offset, (_, level) in zip(
+                taken.leases, taken.queue_offsets, entries, strict=True
+            )
+        }
         runs: list[Run] = []
         acks: list[Entry] = []
         try:
             for lease, queue_offsets in by_lease.items():
+                name = lease.queue.topic
                 records = await reread(self._store.reading, lease.queue, queue_offsets)
-                runs += [moved(record, lease, places[lease, at]) for at, record in records.items()]
+                runs += [
+                    self._redelivery.back(record, group, name, levels[lease, queue_offset])
+                    for queue_offset, record in records.items()
+                ]
                 acks.append(self._journal.ack(lease, queue_offsets))
         except BaseException:
             self._give_back(by_lease)
             raise
-        await self._put(acks, runs, by_lease)
-        return _told(handles, taken)
-
-
-def _told(handles: Sequence[str], taken: TakenOut) -> list[Settled]:
-    """Returns the answer of each handle."""
-    return [
-        Settled(INVALID if lease is None else OK, handle)
-        for handle, lease in zip(handles, taken.leases, strict=True)
-    ]
+        if acks:
+            await self._put(acks, runs, by_lease)
+        return answers_of(handles, taken.leases)

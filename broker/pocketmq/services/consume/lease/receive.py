@@ -8,56 +8,45 @@ filter rejects are skipped for the group. A cancelled read or put has changed no
 Source: PopMessageProcessor.popMsgFromQueue, appendCheckPoint.
 """
 
-import asyncio
-import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final, NamedTuple
 
-from pocketmq.filter.turns import within_turn
-from pocketmq.format.pop_records import Batched, PopCheckpoint
-from pocketmq.format.receipt_handle import GROUP_RETRY
 from pocketmq.format.record_heads import queue_offset_of, read_heads
-from pocketmq.format.rewrite import facts_of
-from pocketmq.model.consuming import Received, ReceiveRequest
-from pocketmq.model.errors import MessageDamaged
-from pocketmq.model.message import RETRY_TOPIC
+from pocketmq.model.consuming import Attempt, Received, ReceiveRequest
 from pocketmq.model.reading import ReadRange
-from pocketmq.model.system_topics import is_of_group
-from pocketmq.model.topic import retry_topic
 from pocketmq.services.consume.group_topic import GroupTopic
+from pocketmq.services.consume.handles import handles_of
 from pocketmq.services.consume.journal import Journal
 from pocketmq.services.consume.leases import GroupQueue, Lease, LeaseTable
+from pocketmq.services.consume.matching import is_wanted, judged_by_code
+from pocketmq.services.consume.position import first_offset
+from pocketmq.services.consume.receive_mode import (
+    SCANS_MAX,
+    ReceiveMode,
+    Taken,
+)
 from pocketmq.services.consume.reread import reread
-from pocketmq.store.clamping import clamp_offset
 from pocketmq.store.message_store import MessageStore
-from pocketmq.store.read.cold_read import value_of
 
 # -- retries of a receive whose answer was lost ------------------------------------------------
 ATTEMPTS_KEPT_MAX: Final = 10_000
 """The oldest are forgotten beyond this: their messages come back when their leases run out."""
-AttemptKey = tuple[str, str, str, str]
-"""(client, group, topic, attempt id)."""
-
-
-def key_of(request: ReceiveRequest) -> AttemptKey:
-    """Returns the key of a receive, the same when it is repeated."""
-    return request.client_id, request.group, request.topic, request.attempt_id
 
 
 class Attempts:
-    """Leases of receives by attempt id, and the receives that still wait."""
+    """Leases of receives by attempt id."""
 
-    __slots__ = ("_leased", "_waiting")
+    __slots__ = ("_leased",)
 
     def __init__(self) -> None:
-        self._leased: dict[AttemptKey, list[Lease]] = {}
-        self._waiting: dict[AttemptKey, asyncio.Future[Received]] = {}
+        self._leased: dict[Attempt, list[Lease]] = {}
 
     def note(self, request: ReceiveRequest, leases: list[Lease]) -> None:
         """Keeps the leases of a receive, for when it is repeated."""
         if not request.attempt_id:
             return
-        key = key_of(request)
+        key = request.attempt
         self._leased.pop(key, None)
         self._leased[key] = leases
         if len(self._leased) > ATTEMPTS_KEPT_MAX:
@@ -68,32 +57,11 @@ class Attempts:
         """Returns the leases of the same receive that it did not settle."""
         if not request.attempt_id:
             return []
-        return [lease for lease in self._leased.get(key_of(request), ()) if lease.pending_count]
-
-    def wait(self, request: ReceiveRequest, future: "asyncio.Future[Received]") -> None:
-        """Registers a waiting receive; an earlier one of the same attempt is answered empty."""
-        if not request.attempt_id:
-            return
-        key = key_of(request)
-        before = self._waiting.get(key)
-        if before is not None and not before.done():
-            before.set_result(Received([], [], [], 0, 0))
-        self._waiting[key] = future
-        future.add_done_callback(lambda _: self._left(key, future))
-
-    def _left(self, key: AttemptKey, future: "asyncio.Future[Received]") -> None:
-        if self._waiting.get(key) is future:
-            del self._waiting[key]
+        found = self._leased.get(request.attempt, ())
+        return [lease for lease in found if lease.pending_count]
 
 
 # -- receiving ---------------------------------------------------------------------------------
-RECEIVE_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Bytes of records in one receive, except the first record."""
-SCANS_MAX: Final = 8
-"""Reads of one queue in which nothing matches, before other queues and callers have their turn."""
-logger = logging.getLogger(__name__)
-
-
 class ReadMessages(NamedTuple):
     """Result of a read: the matching records, and the offset to read from next.
 
@@ -110,46 +78,15 @@ class ReadMessages(NamedTuple):
     stored: int | None
 
 
-class Taken(NamedTuple):
-    """Messages that one receive leased."""
+class LeaseReceive(ReceiveMode):
+    """Leases messages to groups.
 
-    received: Received
-    leases: list[Lease]
-
-
-def judged_by_code(request: ReceiveRequest, queue: GroupQueue) -> Callable[[int], bool] | None:
-    """Returns the filter of a queue by tags codes, None without one."""
-    wanted = request.wanted
-    is_judged = not wanted.is_everything and queue.retry != GROUP_RETRY
-    return wanted.matches_code if is_judged else None
-
-
-def is_wanted(request: ReceiveRequest, queue: GroupQueue, record: bytes) -> bool:
-    """Returns whether a receive takes a message, or skips it for its group.
-
-    In a retry topic that all topics of the group share, a filter does not judge those of others: no
-    consumer would get messages skipped here. Messages of other groups are skipped: those groups get
-    them in their own receives.
+    release       releases leases soon whose receiver is gone
+    leave_order   takes a queue over from FIFO order, before it is read first
     """
-    if queue.is_shared:
-        _, properties, _ = facts_of(record)
-        is_sent_back = queue.topic == retry_topic(queue.group)
-        if not is_of_group(queue.group, properties, is_sent_back=is_sent_back):
-            return False
-    if request.wanted.matches(record):
-        return True
-    if queue.retry != GROUP_RETRY:
-        return False
-    _, properties, _ = facts_of(record)
-    return properties.get(RETRY_TOPIC, request.topic) != request.topic
-
-
-class LeaseReceive:
-    """Leases messages to groups."""
 
     __slots__ = (
-        "_in_flight_max", "_journal", "_leases", "_leave_order", "_offsets", "_reading", "_store",
-        "attempts",
+        "_in_flight_max", "_journal", "_leases", "_leave_order", "_offsets", "_release", "attempts",
     )  # fmt: skip
 
     def __init__(
@@ -158,14 +95,15 @@ class LeaseReceive:
         leases: LeaseTable,
         journal: Journal,
         in_flight_max: int,
+        release: Callable[[list[Lease]], bool],
         leave_order: Callable[[GroupQueue], Awaitable[None]],
     ) -> None:
-        self._store = store
-        self._reading = store.reading
+        super().__init__(store)
         self._offsets = store.tables.offsets
         self._leases = leases
         self._journal = journal
         self._in_flight_max = in_flight_max
+        self._release = release
         self._leave_order = leave_order
         self.attempts = Attempts()
         """Leases of clients that repeat receives by attempt."""
@@ -174,57 +112,34 @@ class LeaseReceive:
         """Returns a group's next offset in a queue, and the queue's end."""
         lower, upper = self._reading.queue_range(queue.topic, queue.queue_id)
         found = self._offsets.find(queue.group, queue.topic, queue.queue_id)
-        if found is None:
-            if queue.retry and not upper:
-                return 0, 0
-            found = lower if self._begins_at_min(queue) else upper
-            self._offsets.begin(queue.group, queue.topic, queue.queue_id, found)
-        elif found > upper:
-            end = self._store.queue_end(queue.topic, queue.queue_id)
-            clamp_offset(self._store.tables, queue.group, queue.topic, queue.queue_id, end)
+        if found is None and queue.retry and not upper:
+            return 0, 0
+        if found is None or found > upper:
+            found = first_offset(self._store, queue, lower, upper)
         return min(max(found, lower), upper), upper
 
-    def _begins_at_min(self, queue: GroupQueue) -> bool:
-        group = self._store.tables.groups.find(queue.group)
-        return bool(queue.retry) or group is None or bool(group.settings.begins_at_min)
-
-    def is_ready(self, target: GroupTopic) -> bool:
-        """Returns whether a receive may find messages now; False for a deleted group."""
-        if self._store.tables.groups.find(target.group) is None:
-            return False
-        for queue in target.all_queues():
-            if self._is_open(target, queue):
-                position, upper = self.position(queue)
-                if position < upper:
-                    return True
-        return False
-
-    def _is_open(self, target: GroupTopic, queue: GroupQueue) -> bool:
+    def _has_some(self, target: GroupTopic, queue: GroupQueue) -> bool:
         if len(queue.leased) >= self._in_flight_max:
             target.is_capped = True
             return False
-        return not queue.is_busy
+        position, upper = self.position(queue)
+        return position < upper
 
     def when_durable(self, then: Callable[[BaseException | None], None]) -> None:
-        """Calls `then` with None or an error once the leases are durable."""
+        """Calls `then` once the journal is durable."""
         self._journal.when_durable(then)
 
     async def durable(self) -> None:
-        """Returns when the leases are as durable as the flush mode promises.
-
-        Errors   FsyncFailed
-        """
+        """Returns when the journal is durable."""
         await self._journal.durable()
 
     async def take(self, request: ReceiveRequest, target: GroupTopic) -> Taken | None:
-        """Leases available messages, None without any; they become durable only later.
-
-        Errors   GroupNotFound; those of a put; nothing was leased
-        """
+        """Leases messages by checkpoints in the journal."""
         self._store.tables.groups.existing(target.group)
         busy: list[GroupQueue] = []
+        found: list[ReadMessages] = []
         try:
-            found = await self._read(request, target, busy)
+            await self._fill(request, target, busy, partial(self._read, request, found))
             if not any(one.records for one in found):
                 self._skip(found)
                 return None
@@ -234,34 +149,23 @@ class LeaseReceive:
                 queue.is_busy = False
 
     async def _read(
-        self, request: ReceiveRequest, target: GroupTopic, busy: list[GroupQueue]
-    ) -> list[ReadMessages]:
-        found: list[ReadMessages] = []
-        count, size_bytes = request.max_messages, request.room(RECEIVE_BYTES_MAX)
-        for queue in target.in_turn():
-            if not self._is_open(target, queue):
-                continue
-            position, upper = self.position(queue)
-            if position >= upper:
-                continue
-            queue.is_busy = True
-            busy.append(queue)
-            if queue.may_be_in_order:
-                await self._leave_order(queue)
-                position, _ = self.position(queue)
-            queue.pass_from(position)
-            room = min(count, self._in_flight_max - len(queue.leased))
-            stored = self._offsets.find(queue.group, queue.topic, queue.queue_id)
-            one = await self._read_queue(request, queue, position, room, size_bytes)
-            # The offset from before all reads: a later one may have been set meanwhile.
-            one = one._replace(stored=stored)
-            found.append(one)
-            count -= len(one.queue_offsets)
-            size_bytes -= sum(map(len, one.records))
-            if count <= 0 or size_bytes <= 0:
-                break
-        request.room(sum(len(record) for one in found for record in one.records))
-        return found
+        self,
+        request: ReceiveRequest,
+        found: list[ReadMessages],
+        queue: GroupQueue,
+        count: int,
+        size_bytes: int,
+    ) -> tuple[int, int]:
+        if queue.may_be_in_order:
+            await self._leave_order(queue)
+        position, _ = self.position(queue)
+        queue.pass_from(position)
+        room = min(count, self._in_flight_max - len(queue.leased))
+        stored = self._offsets.find(queue.group, queue.topic, queue.queue_id)
+        one = await self._read_queue(request, queue, position, room, size_bytes)
+        # The offset from before all reads: a later one may have been set meanwhile.
+        found.append(one._replace(stored=stored))
+        return len(one.queue_offsets), sum(map(len, one.records))
 
     async def _read_queue(
         self, request: ReceiveRequest, queue: GroupQueue, position: int, count: int, size_bytes: int
@@ -274,15 +178,7 @@ class LeaseReceive:
         begin, record_count = position, 0
         for _ in range(SCANS_MAX):
             asked = ReadRange(queue.topic, queue.queue_id, position, count, size_bytes)
-            try:
-                result = await value_of(self._reading.pull(asked, accept, joined=is_joined))
-            except MessageDamaged as error:
-                logger.warning("message.damaged", extra={"reason": str(error)})
-                position = error.next_begin_offset
-                continue
-            if request.wanted.reads_records:
-                await self._store.turns.turn(request.user)
-            result = within_turn(request.wanted, result, position)
+            result = await self._pull(request, asked, accept, joined=is_joined)
             records, record_count = result.records, result.record_count
             if is_judged:
                 records = [one for one in records if queue_offset_of(one) not in queue.passed]
@@ -305,75 +201,80 @@ class LeaseReceive:
                 self._offsets.lease(*place, one.next_offset)
                 one.queue.pass_from(one.next_offset)
 
-    async def _lease(self, request: ReceiveRequest, found: list[ReadMessages]) -> Taken:
+    async def _lease(self, request: ReceiveRequest, read: list[ReadMessages]) -> Taken:
+        found = [one for one in read if one.queue_offsets]
         assert sum(len(one.queue_offsets) for one in found) <= request.max_messages
         now_ms = self._store.clock.wall_ms()
         revive_queue = self._journal.revive_queue()
-        made: list[tuple[GroupQueue, PopCheckpoint]] = []
-        attempts: list[int] = []
-        for queue, _, at, its_attempts, _, _ in found:
-            if at:
-                attempts += its_attempts
-                popped_at_ms = queue.popped_at_ms(at[0], now_ms)
-                batched = Batched(
-                    queue.group, queue.topic, queue.queue_id, at[0], popped_at_ms,
-                    self._journal.broker,
-                )  # fmt: skip
-                made.append((queue, PopCheckpoint(batched, at, request.invisible_ms, revive_queue)))
-        overtaken = [self._overtaken(queue, checkpoint) for queue, checkpoint in made]
+        made = [
+            self._journal.checkpoint_of(
+                one.queue,
+                one.queue_offsets,
+                one.queue.popped_at_ms(one.queue_offsets[0], now_ms),
+                request.invisible_ms,
+                revive_queue,
+            )
+            for one in found
+        ]
+        overtaken = [_overtaken(one) for one in found]
         acks = [self._journal.ack(lease, at) for pairs in overtaken for lease, at in pairs]
-        entries = [self._journal.checkpoint(checkpoint) for _, checkpoint in made]
+        entries = [self._journal.checkpoint(checkpoint) for checkpoint in made]
         first = await self._journal.put([*acks, *entries]) + len(acks)
         for pairs in overtaken:
             for lease, at in pairs:  # Some may have been settled while the put waited.
                 left = [i for i in at if lease.queue.leased.get(i) is lease]
                 self._leases.take(lease, left)
                 self._leases.close(lease, len(left))
-        self._skip(found)
+        self._skip(read)
         client_id = request.client_id if request.auto_renew else ""
         leases: list[Lease] = []
-        for i, (queue, checkpoint) in enumerate(made):
+        for i, (one, checkpoint) in enumerate(zip(found, made, strict=True)):
+            first_ms = checkpoint.batched.popped_at_ms
             lease = Lease(
-                queue, checkpoint, first + i,
-                first_popped_ms=checkpoint.batched.popped_at_ms, client_id=client_id,
-            )  # fmt: skip
+                one.queue, checkpoint, first + i, first_popped_ms=first_ms, client_id=client_id
+            )
             self._leases.add(lease, self._store.clock.monotonic_ms() + request.invisible_ms)
             leases.append(lease)
         records = [record for one in found for record in one.records]
-        prefixes = [(lease.place.prefix, lease.queue_offsets) for lease in leases]
-        handles = [f"{prefix}{at}" for prefix, offsets in prefixes for at in offsets]
+        attempts = [number for one in found for number in one.attempts]
+        handles: list[str] = []
+        for lease in leases:
+            handles += handles_of(lease.place, lease.queue_offsets)
         received = Received(records, handles, attempts, leases[0].end_ms, now_ms)
         assert len(handles) == len(attempts)
         self.attempts.note(request, leases)
-        return Taken(received, leases)
+        return Taken(received, partial(self._release, leases))
 
-    async def again(self, request: ReceiveRequest, leases: list[Lease]) -> Received:
-        """Returns the unsettled messages of leases again, for the remaining time of the leases.
+    def was_given(self, request: ReceiveRequest, target: GroupTopic) -> bool:
+        """Returns whether leases of the attempt are open."""
+        return bool(self.attempts.leased(request))
 
-        Errors   Corruption, DiskSlow
-        """
+    async def again(self, request: ReceiveRequest, target: GroupTopic) -> Taken | None:
+        """Returns the messages of an earlier receive, for the remaining time of their leases."""
         records: list[bytes] = []
         handles: list[str] = []
+        leases = self.attempts.leased(request)
+        if not leases:
+            return None
         for lease in leases:
             pending = lease.pending()  # Some may have been settled during the reads before.
             found = await reread(self._reading, lease.queue, pending) if pending else {}
-            prefix = lease.place.prefix
             records += found.values()
-            handles += [f"{prefix}{at}" for at in found]
+            handles += handles_of(lease.place, list(found))
             lease.client_id = request.client_id if request.auto_renew else ""
             self._leases.end_at(lease, lease.granted_ms)
         _, attempts = read_heads(records)
         first_ms = min(lease.first_popped_ms for lease in leases)
-        return Received(records, handles, attempts, min(one.end_ms for one in leases), first_ms)
+        until_ms = min(lease.end_ms for lease in leases)
+        received = Received(records, handles, attempts, until_ms, first_ms)
+        return Taken(received, partial(self._release, leases))
 
-    def _overtaken(
-        self, queue: GroupQueue, checkpoint: PopCheckpoint
-    ) -> list[tuple[Lease, list[int]]]:
-        """Returns leases of messages that are leased once more, as their offset was set back."""
-        by_lease: dict[Lease, list[int]] = {}
-        if queue.leased:
-            for at in checkpoint.queue_offsets:
-                lease = queue.leased.get(at)
-                if lease is not None:
-                    by_lease.setdefault(lease, []).append(at)
-        return list(by_lease.items())
+
+def _overtaken(read: ReadMessages) -> list[tuple[Lease, list[int]]]:
+    """Returns leases of messages that are leased once more, as their offset was set back."""
+    leased, by_lease = read.queue.leased, dict[Lease, list[int]]()
+    for queue_offset in read.queue_offsets if leased else ():
+        lease = leased.get(queue_offset)
+        if lease is not None:
+            by_lease.setdefault(lease, []).append(queue_offset)
+    return list(by_lease.items())

@@ -6,7 +6,7 @@
 
 Checkpoints advance group offsets that were saved before them, so that a delivered message is not
 delivered as new. Acks without a checkpoint belong to leases settled long before. A message leased
-without order by a checkpoint is no longer delivered in order (fifo_exit.py).
+without order by a checkpoint is no longer delivered in order (fifo/fifo_exit.py).
 Source: PopReviveService, TimerMessageStore.recover.
 """
 
@@ -39,10 +39,10 @@ from pocketmq.model.system_topics import (
     lease_retry_topic_v2,
 )
 from pocketmq.model.topic import retry_topic
-from pocketmq.services.consume.fifo.fifo_exit import has_left
 from pocketmq.services.consume.leases import GroupQueueKey, Lease, LeaseTable
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
+from pocketmq.store.tables.tables import Tables
 
 _READ_MAX: Final = 512
 _TAGS_CODES: Final = frozenset(map(tags_code, (CHECKPOINT_TAG, ACK_TAG, BATCH_ACK_TAG)))
@@ -167,7 +167,7 @@ class LeaseRecovery:
         if not checkpoint.first_popped_ms:  # Else of one before, maybe behind a reset.
             self._push(key, checkpoint, journal_offset)
         elif checkpoint.first_popped_ms == batched.popped_at_ms:
-            has_left(self._store.tables, checkpoint)
+            _leave_order(self._store.tables, checkpoint)
         before = self._holders.get((key, checkpoint.queue_offsets[0]))
         is_change = before is not None and checkpoint.queue_offsets[0] in before.pending
         first_ms = checkpoint.first_popped_ms
@@ -228,6 +228,26 @@ class LeaseRecovery:
         self._told.clear()
         self._early.clear()
         self._holders.clear()
+
+
+def _leave_order(tables: Tables, checkpoint: PopCheckpoint) -> None:
+    """Notes that messages are leased without order, where a crash came before the table had it."""
+    group, topic, queue_id, _, popped_at_ms, _ = checkpoint.batched
+    committed = tables.offsets.find(group, topic, queue_id) or 0
+    order = tables.orders.find(group, topic, queue_id, committed)
+    delivered = order.delivered
+    gone = {
+        at
+        for at in checkpoint.queue_offsets
+        if at in delivered and delivered[at].popped_at_ms == popped_at_ms
+    }
+    if gone:
+        left = order._replace(
+            settled=order.settled | gone,
+            delivered={at: one for at, one in delivered.items() if at not in gone},
+        )
+        tables.orders.change(group, topic, queue_id, lambda: left)
+        tables.orders.save_soon()
 
 
 def retry_kind(group: str, topic: str) -> int:

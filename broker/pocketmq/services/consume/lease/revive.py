@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from pocketmq.format.pop_records import PopCheckpoint
 from pocketmq.model.batch import Run
-from pocketmq.model.consuming import RENEWED_MAX_MS, RENEWED_MS
+from pocketmq.model.consuming import RENEWED_MS
 from pocketmq.model.errors import BrokerError
 from pocketmq.model.stats import Counter, Gauge, LabelValues
 from pocketmq.model.step import CLOSING_MS, Clock
@@ -103,8 +103,15 @@ class Reviving:
     """Ends leases that run out."""
 
     __slots__ = (
-        "_clients", "_journal", "_leases", "_redelivery", "_settling", "_store", "dead_letters",
-        "expired", "retried",
+        "_ack",
+        "_clients",
+        "_journal",
+        "_leases",
+        "_redelivery",
+        "_store",
+        "dead_letters",
+        "expired",
+        "retried",
     )  # fmt: skip
 
     def __init__(
@@ -113,14 +120,14 @@ class Reviving:
         leases: LeaseTable,
         journal: Journal,
         redelivery: Redelivery,
-        settling: LeaseAck,
+        ack: LeaseAck,
         clients: Clients,
     ) -> None:
         self._store = store
         self._leases = leases
         self._journal = journal
         self._redelivery = redelivery
-        self._settling = settling
+        self._ack = ack
         self._clients = clients
         self.expired = Counter(
             "pocketmq_lease_expired_total",
@@ -152,7 +159,7 @@ class Reviving:
         renewed = [lease for lease in leases if self._is_renewed(lease, monotonic_ms)]
         ended = [lease for lease in leases if lease not in renewed] if renewed else leases
         try:
-            await _was_put(self._settling.renew(renewed, RENEWED_MS))
+            await _was_put(self._ack.renew(renewed, RENEWED_MS))
             await self._revive_all(ended)
         finally:
             again_ms = self._store.clock.monotonic_ms() + RETRY_PAUSE_MS
@@ -207,10 +214,9 @@ class Reviving:
             await self.carry(leases[begin : begin + CARRIED_MAX])
 
     def _is_renewed(self, lease: Lease, monotonic_ms: int) -> bool:
+        held_ms = lease.end_ms - lease.first_popped_ms
         client_id, group = lease.client_id, lease.queue.group
-        if not client_id or not self._clients.is_alive(client_id, group, monotonic_ms):
-            return False
-        return lease.end_ms - lease.first_popped_ms < RENEWED_MAX_MS
+        return bool(client_id) and self._clients.renews(client_id, group, monotonic_ms, held_ms)
 
     async def _revive_all(self, leases: list[Lease]) -> None:
         """Puts leases again; where that fails each message that is left by itself: one may be why.

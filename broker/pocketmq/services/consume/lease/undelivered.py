@@ -1,8 +1,8 @@
 """Releases leases whose reply was never delivered.
 
-leased, not handed out yet    its leases end in a second; in order: as if never delivered
+leased, not handed out yet    its leases end in a second
 handed out, reply lost        the same by handles; if only a part of a lease was lost, that part's
-                              time is changed, which is journalled (`let_come`)
+                              time is changed, which is journalled (`change_parts`)
 """
 
 from collections.abc import Sequence
@@ -11,10 +11,8 @@ from typing import Final
 
 from pocketmq.model.errors import BrokerError
 from pocketmq.model.step import Clock
-from pocketmq.services.consume.fifo.fifo import Fifo
-from pocketmq.services.consume.fifo.receive import OrderedTaken
+from pocketmq.services.consume.handles import find
 from pocketmq.services.consume.lease.ack import LeaseAck
-from pocketmq.services.consume.lease.receive import Taken
 from pocketmq.services.consume.leases import Lease, LeaseTable
 from pocketmq.services.consume.wakeup import Wakeup
 
@@ -25,38 +23,32 @@ RELEASED_MS: Final = 1_000
 class UndeliveredLeases:
     """Releases leases that no client got."""
 
-    __slots__ = ("_alarm", "_clock", "_in_order", "_leases", "_settling", "_waiting")
+    __slots__ = ("_ack", "_clock", "_leases", "_waiting", "_wakeup")
 
     def __init__(
         self,
         clock: Clock,
         leases: LeaseTable,
-        settling: LeaseAck,
-        in_order: Fifo,
-        alarm: Wakeup,
+        ack: LeaseAck,
+        wakeup: Wakeup,
     ) -> None:
         self._clock = clock
         self._leases = leases
-        self._settling = settling
-        self._in_order = in_order
-        self._alarm = alarm
+        self._ack = ack
+        self._wakeup = wakeup
         self._waiting: list[tuple[str, str, list[tuple[str, int]]]] = []
 
-    def release(self, group: str, topic: str, handles: Sequence[str]) -> bool:
-        """Makes messages visible soon whose receiver never got them.
-
-        Returns  whether some of them may be received at once
-        """
-        is_free = self._in_order.settling.release(group, topic, handles)
+    def release(self, group: str, topic: str, handles: Sequence[str]) -> None:
+        """Makes messages visible soon whose receiver never got them."""
         by_lease: dict[Lease, list[str]] = {}
         for handle in handles:
-            held = self._settling.find(group, topic, handle)
+            held = find(self._leases, group, topic, handle)
             if held is not None:
                 by_lease.setdefault(held.lease, []).append(handle)
         parts: list[tuple[str, int]] = []
         for lease, its in by_lease.items():
             if len(set(its)) == lease.pending_count:
-                self._release([lease])
+                self.release_leases([lease])
             else:
                 # A changed lease begins a millisecond after the one it takes the place of. It ends
                 # no later than that one: the others of it are still held.
@@ -64,15 +56,7 @@ class UndeliveredLeases:
                 parts += [(handle, min(RELEASED_MS - 1, left_ms)) for handle in its]
         if parts:
             self._waiting.append((group, topic, parts))
-            self._alarm.by(self._clock.monotonic_ms())
-        return is_free
-
-    def release_taken(self, taken: Taken | OrderedTaken) -> None:
-        """Releases soon the messages of a receive whose caller is gone."""
-        if isinstance(taken, OrderedTaken):
-            self._in_order.taking.release(taken)
-        else:
-            self._release(taken.leases)
+            self._wakeup.by(self._clock.monotonic_ms())
 
     def leave(self, client_id: str, group: str) -> None:
         """Releases soon the leases that a terminating client kept alive for a group.
@@ -81,22 +65,23 @@ class UndeliveredLeases:
         """
         queues = [queue for queue in self._leases.queues.values() if queue.group == group]
         held = {lease for queue in queues for lease in queue.leased.values()}
-        self._release([lease for lease in held if lease.client_id == client_id])
+        self.release_leases([lease for lease in held if lease.client_id == client_id])
 
-    def _release(self, leases: Sequence[Lease]) -> None:
+    def release_leases(self, leases: Sequence[Lease]) -> None:
+        """Releases leases soon."""
         ends_ms = self._clock.monotonic_ms() + RELEASED_MS
         for lease in leases:
             self._leases.release(lease, ends_ms)
-        self._alarm.by(ends_ms)
+        self._wakeup.by(ends_ms)
 
     @property
     def has_some(self) -> bool:
-        """Whether `let_come` has something to do."""
+        """Whether `change_parts` has something to do."""
         return bool(self._waiting)
 
-    async def let_come(self) -> None:
+    async def change_parts(self) -> None:
         """Changes the time of an undelivered answer's leases; failed ones come at their end."""
         group, topic, parts = self._waiting.pop()
         assert parts, "nothing is changed for nothing"
         with suppress(BrokerError):
-            await self._settling.change_invisible(group, topic, parts)
+            await self._ack.change_invisible(group, topic, parts)

@@ -8,11 +8,13 @@ Parked receives are served again after an acknowledgement, and when leases end (
 Source: PopMessageProcessor (isOrder), QueueLevelConsumerManager.
 """
 
-from collections.abc import Callable
+from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 
-from pocketmq.services.consume.fifo.ack import OrderedAck
-from pocketmq.services.consume.fifo.receive import OrderedReceive
+from pocketmq.services.consume.clients import Clients
+from pocketmq.services.consume.delivery import DeliveryMode, HeldByQueue
+from pocketmq.services.consume.fifo.ack import FifoAck
+from pocketmq.services.consume.fifo.receive import FifoReceive
 from pocketmq.services.consume.fifo.table import OrderTable
 from pocketmq.services.consume.group_topic import GroupTopic
 from pocketmq.services.consume.leases import LeaseTable
@@ -20,13 +22,13 @@ from pocketmq.services.consume.redelivery import Redelivery
 from pocketmq.store.message_store import MessageStore
 
 
-class Fifo:
-    """Everything that is consumed in order.
+class FifoDelivery(DeliveryMode):
+    """Delivers in the order of message groups."""
 
-    is_alive   whether a client of a group lives, whose leases renew themselves then
-    """
+    __slots__ = ("_clock", "_ends", "_order", "table")
 
-    __slots__ = ("_clock", "_ends", "_order", "settling", "table", "taking")
+    ack: FifoAck
+    receive: FifoReceive
 
     def __init__(
         self,
@@ -34,17 +36,24 @@ class Fifo:
         leases: LeaseTable,
         redelivery: Redelivery,
         broker: str,
-        is_alive: Callable[[str, str], bool],
+        clients: Clients,
     ) -> None:
         self._clock = store.clock
         self.table = OrderTable(store)
-        self.taking = OrderedReceive(store, self.table, redelivery, broker, is_alive)
-        self.settling = OrderedAck(store, self.table, leases, redelivery)
+        self.receive = FifoReceive(store, self.table, redelivery, broker, clients)
+        self.ack = FifoAck(store, self.table, leases, redelivery)
         self._ends: list[tuple[int, int, GroupTopic]] = []
         self._order = 0
 
-    def leave(self, target: GroupTopic, client_id: str) -> bool:
-        """Ends the leases that a client kept alive; returns whether there were some."""
+    def release(self, group: str, topic: str, handles: Sequence[str]) -> bool:
+        """Takes messages back as if never delivered."""
+        return self.ack.release(group, topic, handles)
+
+    def leave(self, client_id: str, group: str, targets: Iterable[GroupTopic]) -> list[GroupTopic]:
+        """Ends leases that a client kept alive."""
+        return [target for target in targets if self._leave(client_id, target)]
+
+    def _leave(self, client_id: str, target: GroupTopic) -> bool:
         is_left = False
         for queue in target.all_queues():
             state = self.table.of(queue)
@@ -54,10 +63,23 @@ class Fifo:
                 is_left = True
         return is_left
 
+    def frees(self, target: GroupTopic) -> bool:
+        """Returns True: the next messages of a message group are ready."""
+        return True
+
+    @property
+    def count(self) -> int:
+        """Messages that are delivered and not settled."""
+        return self.table.delivered_count
+
+    def add_held(self, found: HeldByQueue) -> None:
+        """Adds the messages that each queue has delivered."""
+        self.table.add_held(found)
+
     # -- leases that end while receives wait -------------------------------------------------
-    def watch_ends(self, target: GroupTopic) -> None:
+    def watch_ends(self, target: GroupTopic) -> int | None:
         """Puts a target with parked receives among `ended` when its next lease ends."""
-        end_ms = self.taking.next_end_ms(target)
+        end_ms = self.receive.next_end_ms(target)
         if end_ms is not None:
             end_ms += self._clock.monotonic_ms() - self._clock.wall_ms()
         if target.parked and end_ms is not None and not self._is_watched(target, end_ms):
@@ -65,6 +87,7 @@ class Fifo:
             self._order += 1
             target.ends_at_ms = end_ms
             heappush(self._ends, (end_ms, self._order, target))
+        return self.next_end_ms
 
     def _is_watched(self, target: GroupTopic, end_ms: int) -> bool:
         return target.ends_at_ms is not None and target.ends_at_ms <= end_ms

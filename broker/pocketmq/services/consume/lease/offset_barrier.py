@@ -1,0 +1,36 @@
+"""Persists offsets only up to a durable journal, so that a start finds every lease behind them."""
+
+from pocketmq.services.consume.journal import Journal
+from pocketmq.services.consume.leases import LeaseTable
+from pocketmq.store.message_store import MessageStore
+
+
+class OffsetBarrier:
+    """Lets offsets go to disk (store/tables/lease_marks.py), with the deliveries in order."""
+
+    __slots__ = ("_end", "_journal", "_leases", "_store")
+
+    def __init__(self, store: MessageStore, leases: LeaseTable, journal: Journal) -> None:
+        self._store = store
+        self._leases = leases
+        self._journal = journal
+        self._end: int | None = None
+        """Physical offset behind the journal at the last fence."""
+
+    def write_down(self) -> None:
+        """Passes a durable fence, and sets the next one."""
+        self._store.tables.orders.save_soon()
+        if not self._is_passed() or self._leases.has_foreign:
+            return
+        end = self._journal.end
+        self._store.tables.offsets.fence(self._leases.journal_begin(end), end)
+        self._end = self._store.marks.appended.value
+        self._is_passed()
+
+    def _is_passed(self) -> bool:
+        """Passes the last fence where it is durable; returns whether none is left."""
+        if self._end is not None and self._store.marks.flushed.value >= self._end:
+            self._store.tables.offsets.pass_fence()
+            self._end = None
+        assert self._store.marks.flushed.value <= self._store.marks.appended.value
+        return self._end is None

@@ -1,0 +1,139 @@
+"""Receives of both delivery modes: queues read in turn until a receive is full.
+
+    queues in turn ─► read, filtered ─► leased (lease/receive.py, fifo/receive.py) ─► `Taken`
+                      one reader each
+
+Source: PopMessageProcessor.popMsgFromQueue.
+"""
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple
+
+from pocketmq.filter.turns import within_turn
+from pocketmq.model.consuming import Received, ReceiveRequest
+from pocketmq.model.errors import BrokerError, MessageDamaged
+from pocketmq.model.reading import PullResult, PullStatus, ReadRange
+from pocketmq.services.consume.group_topic import GroupTopic
+from pocketmq.services.consume.leases import GroupQueue
+from pocketmq.store.message_store import MessageStore
+from pocketmq.store.read.cold_read import value_of
+
+RECEIVE_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Bytes of records in one receive, except the first record."""
+SCANS_MAX: Final = 8
+"""Reads of one queue in which nothing matches, before other queues and callers have their turn."""
+logger = logging.getLogger(__name__)
+
+Read = Callable[[GroupQueue, int, int], Awaitable[tuple[int, int]]]
+"""(queue, most messages, most bytes) -> messages and bytes that a receive got of the queue."""
+
+
+class Taken(NamedTuple):
+    """Messages that one receive took.
+
+    release   takes them back, as their receiver is gone; returns whether others may have them now
+    """
+
+    received: Received
+    release: Callable[[], bool]
+
+
+class ReceiveMode(ABC):
+    """Takes messages for receives."""
+
+    __slots__ = ("_reading", "_store")
+
+    def __init__(self, store: MessageStore) -> None:
+        self._store = store
+        self._reading = store.reading
+
+    @abstractmethod
+    def was_given(self, request: ReceiveRequest, target: GroupTopic) -> bool:
+        """Returns whether an earlier receive of this attempt has messages still."""
+
+    @abstractmethod
+    async def again(self, request: ReceiveRequest, target: GroupTopic) -> Taken | None:
+        """Returns those messages again, None where they are gone meanwhile.
+
+        Errors   Corruption, DiskSlow
+        """
+
+    @abstractmethod
+    async def take(self, request: ReceiveRequest, target: GroupTopic) -> Taken | None:
+        """Leases available messages, None without any; they outlast a crash after `durable`.
+
+        Errors   GroupNotFound; those of a put: nothing was leased
+        """
+
+    @abstractmethod
+    def when_durable(self, then: Callable[[BaseException | None], None]) -> None:
+        """Calls `then` with None or an error once all leases so far are durable."""
+
+    @abstractmethod
+    async def durable(self) -> None:
+        """Returns when all leases so far are as durable as their mode promises.
+
+        Errors   DiskFull, FsyncFailed
+        """
+
+    @abstractmethod
+    def _has_some(self, target: GroupTopic, queue: GroupQueue) -> bool:
+        """Returns whether a receive may find messages in a queue."""
+
+    def is_ready(self, target: GroupTopic) -> bool:
+        """Returns whether a receive may find messages now; False for a deleted group."""
+        if self._store.tables.groups.find(target.group) is None:
+            return False
+        for queue in target.all_queues():
+            if not queue.is_busy and self._has_some(target, queue):
+                return True
+        return False
+
+    async def _fill(
+        self, request: ReceiveRequest, target: GroupTopic, busy: list[GroupQueue], read: Read
+    ) -> None:
+        """Reads queues in turn until a receive is full; they are busy until its caller frees them.
+
+        Errors   those of a read, until one has found messages: the receive gets these then
+        """
+        count, size_bytes = request.max_messages, request.room(RECEIVE_BYTES_MAX)
+        left_count, left_bytes = count, size_bytes
+        for queue in target.in_turn():
+            if queue.is_busy or not self._has_some(target, queue):
+                continue
+            queue.is_busy = True
+            busy.append(queue)
+            try:
+                read_count, read_bytes = await read(queue, left_count, left_bytes)
+            except BrokerError as error:
+                if left_count == count:
+                    raise
+                logger.warning("receive.cut_short", extra={"reason": str(error)})
+                break
+            left_count -= read_count
+            left_bytes -= read_bytes
+            if left_count <= 0 or left_bytes <= 0:
+                break
+        request.room(size_bytes - left_bytes)
+
+    async def _pull(
+        self,
+        request: ReceiveRequest,
+        asked: ReadRange,
+        accept: Callable[[int], bool] | None,
+        *,
+        joined: bool = False,
+    ) -> PullResult:
+        """Reads as much as a filter looks at in one turn; nothing where a record is damaged."""
+        try:
+            result = await value_of(self._reading.pull(asked, accept, joined=joined))
+        except MessageDamaged as error:
+            logger.warning("message.damaged", extra={"reason": str(error)})
+            behind = error.next_begin_offset
+            return PullResult(PullStatus.NO_MATCHED_MESSAGE, behind, 0, behind, [], 0)
+        if not request.wanted.reads_records:
+            return result
+        await self._store.turns.turn(request.user)
+        return within_turn(request.wanted, result, asked.queue_offset)
