@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from pocketmq.format.addresses import UniqueKeyMaker
-from pocketmq.format.timer_layout import SLOT_COUNT, Units
+from pocketmq.format.timer_layout import SLOT_COUNT, ClockShift, Units
 from pocketmq.model.batch import Destination
 from pocketmq.model.step import Now
 from pocketmq.services.delay import dequeue, enqueue
@@ -17,7 +17,6 @@ from pocketmq.services.produce.drafts import DeliveryRequest
 from pocketmq.services.produce.rules import SendRules
 from pocketmq.services.produce.send import Send
 from pocketmq.store.message_store import open_store
-from pocketmq.store.tables.timer_check import ClockShift
 from tests.kit.drafts import draft, drafts_of
 from tests.kit.rows import batch
 from tests.kit.store_language import BORN_HOST, STORE_HOST, put_row

@@ -9,7 +9,7 @@ import pytest
 
 from pocketmq.format.java_hash import java_hash
 from pocketmq.format.table_json import decode_table
-from pocketmq.format.timer_layout import LOG_UNIT_TYPE, MAGIC_DEFAULT, MAGIC_DELETE
+from pocketmq.format.timer_layout import LOG_UNIT_TYPE, MAGIC_DEFAULT, MAGIC_DELETE, TimerProgress
 from pocketmq.log.timer_log import TimerLog
 from pocketmq.model.errors import DiskFull, DiskSlow, FsyncFailed
 from pocketmq.model.reading import ReadRange
@@ -20,7 +20,6 @@ from pocketmq.services.delay import dequeue
 from pocketmq.services.delay.enqueue import TimerEnqueue
 from pocketmq.services.delay.timer_counts import WaitingCounts
 from pocketmq.store.read.reading import Reading
-from pocketmq.store.tables.timer_check import TimerProgress
 from pocketmq.store.timer.timer_files import TimerFiles
 from pocketmq.store.watermark import Watermark
 from pocketmq.store.write.writing import Writing

@@ -110,6 +110,11 @@ class TimedFacts:
     def __len__(self) -> int:
         return len(self.due_ms)
 
+    @property
+    def size_sum(self) -> int:
+        """Bytes of the records."""
+        return sum(self.sizes)
+
     def add(self, content: bytes) -> None:
         """Adds the columns of valid records that are contiguous in `content`.
 

@@ -8,12 +8,12 @@ ours: a unit's time is TIMER_OUT_MS plus shift_ms, as clocks may be set; RocketM
 A unit leaves 16 bytes in its file. Where it would not, a blank closes the file: bytes left (i32), 0
 (i64), BLANK_MAGIC at the place of a unit's magic. The first i32 of a blank may be 52.
 
-`config/timercheck` has 4,096 bytes: read_ms, log_flushed, queue_offset, queue_limit (store/tables/
-timer_check.py), then the version of the counts in `config/timermetrics`.
+`config/timercheck` has 4,096 bytes: `CHECK`, and ours from byte 2,048 on, which others keep.
 Source: TimerWheel, Slot, TimerLog, TimerMessageStore, TimerCheckpoint.
 """
 
-from typing import Any, Final
+from struct import Struct
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,3 +121,169 @@ def due_times(units: Units) -> NDArray[np.int64]:
     """Returns the times of the slots that units are in, in ms."""
     times: NDArray[np.int64] = units["write_time"].astype(np.int64) + units["delay"]
     return times
+
+
+def counts_of(units: Units) -> NDArray[np.int64]:
+    """Returns the effect of each unit on its slot's count: 1, or -1 for a delete marker."""
+    counts: NDArray[np.int64] = np.where(units["magic"] & MAGIC_DELETE, -1, 1).astype(np.int64)
+    return counts
+
+
+# -- slots and their chains ------------------------------------------------------------------------
+def previous_units(
+    slots: NDArray[Any], numbers: NDArray[np.int64], places: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Returns the `previous` of units to be added to a wheel; nothing is changed.
+
+    slots     of the wheel
+    numbers   times of the units, divided by the precision
+    places    of the units in the timer log, rising
+    """
+    previous = np.full(len(places), NO_UNIT, np.int64)
+    if not len(places):
+        return previous
+    order, begins, is_first = _runs(numbers, len(slots))
+    linked = np.full(len(places), NO_UNIT, np.int64)
+    linked[1:] = places[order][:-1]
+    found = slots[numbers[order][begins] % len(slots)]
+    is_same = is_first & (found["time"] == numbers[order][begins]) & (found["time"] > 0)
+    linked[begins] = np.where(is_same, found["last"], NO_UNIT)
+    previous[order] = linked
+    return previous
+
+
+def link_slots(
+    slots: NDArray[Any], numbers: NDArray[np.int64], places: NDArray[np.int64],
+    counts: NDArray[np.int64], begin: int = NO_UNIT,
+) -> None:  # fmt: skip
+    """Links slots of a wheel to units, which are in the order of the timer log.
+
+    A slot of another time is lost. One of the same time may have some of the units already: it
+    links to the newest, and counts the others.
+    numbers, places   as in `previous_units`; counts: 1, or -1 of each
+    begin             slots whose first unit is at or behind this place are made anew; NO_UNIT: none
+    """
+    if not len(places):
+        return
+    order, begins, is_first = _runs(numbers, len(slots))
+    ordered, ordered_places = numbers[order], places[order]
+    ends = np.append(begins[1:], len(ordered)) - 1
+    at = ordered[begins] % len(slots)
+    found = slots[at]
+    firsts, lasts = ordered_places[begins], ordered_places[ends]
+    is_same = is_first & (found["time"] == ordered[begins]) & (found["time"] > 0)
+    is_same &= found["last"] >= 0
+    is_same &= (found["first"] < begin) | (begin == NO_UNIT)
+    known = np.where(is_same, found["last"], NO_UNIT).astype(np.int64)
+    is_new = ordered_places > np.repeat(known, ends - begins + 1)
+    added = np.add.reduceat(np.where(is_new, counts[order], 0), begins)
+    found["count"] = np.where(is_same, found["count"], 0) + added
+    found["first"] = np.where(is_same, found["first"], firsts)
+    found["last"] = np.maximum(lasts, known)
+    found["time"] = ordered[begins]
+    found["magic"] = 0
+    slots[at] = found  # Of two times of one slot the later one stays.
+
+
+def _runs(
+    numbers: NDArray[np.int64], slot_count: int
+) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.bool_]]:
+    """Returns the order of units by slot, where each time begins, and which is its slot's first."""
+    of_slot = numbers % slot_count
+    order = np.argsort(of_slot, kind="stable")
+    slot, time = of_slot[order], numbers[order]
+    is_other = np.append(True, slot[1:] != slot[:-1])
+    begins = np.flatnonzero(is_other | np.append(True, time[1:] != time[:-1]))
+    return order, begins, is_other[begins]
+
+
+# -- the progress of a timer -----------------------------------------------------------------------
+# 2048   8  "pocketmT": mark of PocketMQ's fields, which RocketMQ does not change
+# 2056   8  read_ms           a copy: if it differs, RocketMQ wrote, and these fields are void
+# 2064   8  delivered_before  messages delivered by then are stored below this physical offset
+# 2072   8  wheel_ms          time of the wheel's clock at the write
+# 2080   8  shift_count       number of rows that follow, at least 1: jumps of the wall clock
+# 2088  16  per row: first_place, ahead_ms; see `ClockShift`
+# 4088   8  resume_below_ms   slots before this may have been delivered above delivered_before
+_OWN: Final = Struct(">8sqqqq")
+_OWN_PLACE: Final = 2_048
+_OWN_MARK: Final = b"pocketmT"
+_SHIFT: Final = Struct(">qq")
+_RESUME: Final = Struct(">q")
+_RESUME_PLACE: Final = CHECK_SIZE - _RESUME.size
+SHIFTS_MAX: Final = (_RESUME_PLACE - _OWN_PLACE - _OWN.size) // _SHIFT.size
+"""Most shifts, for which the file has room."""
+
+
+class ClockShift(NamedTuple):
+    """The lead of the wheel's clock over the wall clock, from a queue offset of its topic on.
+
+    first_place  queue offset of the first message after the wall clock changed
+    ahead_ms     lead over the wall clock from then on
+    """
+
+    first_place: int = 0
+    ahead_ms: int = 0
+
+
+class TimerProgress(NamedTuple):
+    """Contents of the file; times in ms, `log_flushed` in bytes of the timer log."""
+
+    read_ms: int = 0
+    log_flushed: int = 0
+    queue_offset: int = 0
+    queue_limit: int = 0
+    state_version: int = 0
+    version_timestamp: int = 0
+    version_counter: int = 0
+    delivered_before: int = 0
+    wheel_ms: int = 0
+    resume_below_ms: int = 0
+    shifts: tuple[ClockShift, ...] = (ClockShift(),)
+
+    def check(self) -> None:
+        """Asserts that no value is out of range."""
+        assert min(self[:-1]) >= 0
+        assert 0 < len(self.shifts) <= SHIFTS_MAX
+        assert all(one.first_place >= 0 for one in self.shifts)
+
+    def usable(self) -> "TimerProgress":
+        """Returns it with zeros for numbers that no broker writes."""
+        numbers: list[Any] = [max(number, 0) for number in self[:10]]
+        return TimerProgress(*numbers)._replace(shifts=self.shifts)
+
+
+def encode_numbers(progress: TimerProgress, rest: bytes = b"") -> bytes:
+    """Returns the file with RocketMQ's numbers alone, and the bytes that follow them."""
+    return (CHECK.struct.pack(*progress[:7]) + rest)[:CHECK_SIZE].ljust(CHECK_SIZE, b"\0")
+
+
+def encode_progress(progress: TimerProgress) -> bytes:
+    """Returns the file with RocketMQ's numbers and ours."""
+    shifts = progress.shifts
+    own = _OWN.pack(_OWN_MARK, progress.read_ms, *progress[7:9], len(shifts))
+    content = CHECK.struct.pack(*progress[:7]).ljust(_OWN_PLACE, b"\0") + own
+    content += b"".join(_SHIFT.pack(*one) for one in shifts)
+    return content.ljust(_RESUME_PLACE, b"\0") + _RESUME.pack(progress.resume_below_ms)
+
+
+def decode_progress(content: bytes) -> TimerProgress | None:
+    """Returns the contents of the file, RocketMQ's numbers as they are; None: it is too short.
+
+    Numbers of ours count only if all are sound, and no other broker wrote since.
+    """
+    if len(content) < CHECK.size:
+        return None
+    progress = TimerProgress(*CHECK.struct.unpack_from(content))
+    if len(content) != CHECK_SIZE:
+        return progress
+    mark, read_ms, *own, count = _OWN.unpack_from(content, _OWN_PLACE)
+    if mark != _OWN_MARK or read_ms != progress.read_ms or not 0 < count <= SHIFTS_MAX:
+        return progress
+    begin = _OWN_PLACE + _OWN.size
+    rows = _SHIFT.iter_unpack(content[begin : begin + count * _SHIFT.size])
+    shifts = tuple(ClockShift(*row) for row in rows)
+    own += _RESUME.unpack_from(content, _RESUME_PLACE)
+    if min(own) < 0 or any(one.first_place < 0 for one in shifts):
+        return progress
+    return TimerProgress(*progress[:7], *own)._replace(shifts=shifts)

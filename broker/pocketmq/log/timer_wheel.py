@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 
 from pocketmq.files.disk import Disk
 from pocketmq.files.mapped_file import MappedFile
-from pocketmq.format.timer_layout import NO_UNIT, SLOT_COUNT, SLOT_SIZE, SLOT_TYPE
+from pocketmq.format.timer_layout import (
+    NO_UNIT,
+    SLOT_COUNT,
+    SLOT_SIZE,
+    SLOT_TYPE,
+    link_slots,
+    previous_units,
+)
 
 DRAFT_NAME: Final = "timerwheel.draft"
 KEY_NAMES: Final = "it has 32 bytes for each second of two weeks"
@@ -166,51 +173,18 @@ class TimerWheel:
 
         Shape    positions are ascending
         """
-        numbers = times_ms // self._precision_ms
-        order = np.argsort(numbers, kind="stable")
-        ordered = numbers[order]
-        begins = _begins(ordered)
-        previous = np.empty(len(places), np.int64)
-        linked = np.empty(len(places), np.int64)
-        linked[1:] = places[order][:-1]
-        slots = self._slots[ordered[begins] % self.slot_count]
-        linked[begins] = np.where(slots["time"] == ordered[begins], slots["last"], NO_UNIT)
-        previous[order] = linked
-        return previous
+        return previous_units(self._slots, times_ms // self._precision_ms, places)
 
     def add(self, times_ms: Numbers, places: Numbers, counts: Numbers) -> None:
         """Links slots to units appended after all others; each count is 1 or -1."""
-        self._join(times_ms, places, counts, NO_UNIT)
+        link_slots(self._slots, times_ms // self._precision_ms, places, counts)
 
     def revise(self, times_ms: Numbers, places: Numbers, counts: Numbers, begin: int) -> None:
         """Links slots to units that a start found in the log, from position `begin` on.
 
         A slot may have some of the units: it links to the newest, and counts only the others.
         """
-        self._join(times_ms, places, counts, begin)
-
-    def _join(self, times_ms: Numbers, places: Numbers, counts: Numbers, begin: int) -> None:
-        if not len(times_ms):
-            return
-        numbers = times_ms // self._precision_ms
-        order = np.argsort(numbers, kind="stable")
-        ordered, ordered_places = numbers[order], places[order]
-        begins = _begins(ordered)
-        ends = np.append(begins[1:], len(ordered)) - 1
-        at = ordered[begins] % self.slot_count
-        slots = self._slots[at]
-        firsts, lasts = ordered_places[begins], ordered_places[ends]
-        is_same = (slots["time"] == ordered[begins]) & (slots["last"] >= 0)
-        is_same &= (slots["first"] < begin) | (begin == NO_UNIT)
-        known = np.where(is_same, slots["last"], NO_UNIT).astype(np.int64)
-        is_new = ordered_places > np.repeat(known, ends - begins + 1)
-        added = np.add.reduceat(np.where(is_new, counts[order], 0), begins)
-        slots["count"] = np.where(is_same, slots["count"], 0) + added
-        slots["first"] = np.where(is_same, slots["first"], firsts)
-        slots["last"] = np.maximum(lasts, known)
-        slots["time"] = ordered[begins]
-        slots["magic"] = 0
-        self._slots[at] = slots
+        link_slots(self._slots, times_ms // self._precision_ms, places, counts, begin)
 
     def replace(self, slot: Slot) -> None:
         """Replaces the slot of a time; `last` NO_UNIT empties it."""
@@ -224,10 +198,3 @@ class TimerWheel:
     def clear(self) -> None:
         """Empties all slots."""
         self._slots[:] = np.zeros(self.slot_count, SLOT_TYPE)
-
-
-def _begins(ordered: Numbers) -> Numbers:
-    """Returns the index of the first of each run of equal numbers."""
-    changes = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
-    begins: Numbers = np.concatenate((np.zeros(1, np.int64), changes))
-    return begins

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from pocketmq.format.pop_records import Batched, Entry, PopCheckpoint, checkpoint_entry
+from pocketmq.format.timer_layout import TimerProgress
 from pocketmq.model.batch import Destination
 from pocketmq.model.consuming import SettleStatus
 from pocketmq.model.system_topics import REVIVE_GROUP, TIMER_TOPIC, revive_topic
-from pocketmq.store.tables.timer_check import TimerProgress
 from tests.kit.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, bodies, consuming
 from tests.kit.rows import Row, batch
 from tests.kit.store_language import BORN_HOST, BORN_MS, STORE_HOST

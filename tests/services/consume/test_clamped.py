@@ -15,13 +15,13 @@ from pocketmq.format.names import (
 )
 from pocketmq.format.pop_records import Batched, PopCheckpoint
 from pocketmq.format.table_json import decode_table
+from pocketmq.format.timer_layout import TimerProgress
 from pocketmq.model.administration import GroupSettings
 from pocketmq.model.consuming import SettleStatus
 from pocketmq.model.system_topics import REVIVE_GROUP, REVIVE_TOPIC_PREFIX
 from pocketmq.model.topic import HALF_TOPIC, SCHEDULE_TOPIC
 from pocketmq.services.admin.lag import group_lag
 from pocketmq.services.consume.journal import ConsumeSettings, Journal
-from pocketmq.store.tables.timer_check import TimerProgress
 from tests.kit.consuming import (
     GROUP,
     INVISIBLE_MS,

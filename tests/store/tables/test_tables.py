@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from pocketmq.format.order_row import OrderedDelivery, QueueOrder
+from pocketmq.format.timer_layout import TimerProgress
 from pocketmq.model.errors import IllegalGroup, TableUnreadable
 from pocketmq.store.tables.tables import Tables
-from pocketmq.store.tables.timer_check import TimerProgress
 from tests.sim.clock import START_MS, FakeClock
 from tests.sim.quick_disk import QuickDisk, open_files
 

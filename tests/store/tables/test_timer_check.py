@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from pocketmq.files.disk import Disk
-from pocketmq.store.tables.timer_check import SHIFTS_MAX, ClockShift, TimerCheck, TimerProgress
+from pocketmq.format.timer_layout import SHIFTS_MAX, ClockShift, TimerProgress
+from pocketmq.store.tables.timer_check import TimerCheck
 from tests.golden_stores import GoldenStores
 
 NAME = "config/timercheck"

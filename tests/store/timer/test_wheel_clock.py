@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pocketmq.format.timer_layout import SHIFTS_MAX, ClockShift
 from pocketmq.model.due_time import JUMP_MS
 from pocketmq.model.step import Now
-from pocketmq.store.tables.timer_check import SHIFTS_MAX, ClockShift
 from pocketmq.store.timer.wheel_clock import WheelClock
 
 HOUR_MS = 3_600_000

@@ -17,7 +17,7 @@ from collections.abc import Coroutine, Iterator
 from contextlib import suppress
 from typing import Any, Final
 
-from pocketmq.format.timer_layout import PRECISION_MS
+from pocketmq.format.timer_layout import PRECISION_MS, TimerProgress
 from pocketmq.model.due_time import LEAD_MAX_MS
 from pocketmq.model.errors import BrokerError, StoreFailed
 from pocketmq.model.message import OFFSET_MAX
@@ -32,7 +32,6 @@ from pocketmq.services.delay.timer_counts import WaitingCounts
 from pocketmq.services.delay.timer_resume import TimerResumption
 from pocketmq.store.job import Job, Rounds, until_done
 from pocketmq.store.message_store import MessageStore
-from pocketmq.store.tables.timer_check import TimerProgress
 from pocketmq.store.timer.wheel_clock import WheelClock
 
 SAVE_INTERVAL_MS: Final = 1_000

@@ -11,9 +11,8 @@ from typing import Any, Final
 import numpy as np
 
 from pocketmq.format.java_hash import java_hash
-from pocketmq.format.timer_layout import Units
+from pocketmq.format.timer_layout import Units, counts_of
 from pocketmq.model.stats import Counter, LabelValues
-from pocketmq.store.timer.recovery import counts_of
 
 NAMES_MAX: Final = 65_536
 """Topics that are remembered."""

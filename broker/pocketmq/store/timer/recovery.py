@@ -22,13 +22,12 @@ import numpy as np
 
 from pocketmq.format.timer_layout import (
     LOG_UNIT_SIZE,
-    MAGIC_DELETE,
-    Units,
+    TimerProgress,
+    counts_of,
     due_times,
 )
 from pocketmq.log.timer_log import TimerLog
 from pocketmq.log.timer_wheel import Numbers, TimerWheel
-from pocketmq.store.tables.timer_check import TimerProgress
 
 
 class Kept(NamedTuple):
@@ -86,12 +85,6 @@ class _Units(NamedTuple):
     waiting: _Scanned
     durable: int
     behind: Numbers
-
-
-def counts_of(units: Units) -> Numbers:
-    """Returns the effect of each unit on its slot's count: 1, or -1 for a delete marker."""
-    counts: Numbers = np.where(units["magic"] & MAGIC_DELETE, -1, 1).astype(np.int64)
-    return counts
 
 
 def recover_files(

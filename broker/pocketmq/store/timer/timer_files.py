@@ -26,7 +26,9 @@ from pocketmq.format.timer_layout import (
     LOG_UNIT_TYPE,
     NO_UNIT,
     PRECISION_MS,
+    TimerProgress,
     Units,
+    counts_of,
     due_times,
 )
 from pocketmq.log.commit_log import CommitLog
@@ -37,8 +39,8 @@ from pocketmq.model.message import QueueKey
 from pocketmq.model.step import Now
 from pocketmq.model.system_topics import TIMER_TOPIC
 from pocketmq.store.recovery.components import StoreComponents
-from pocketmq.store.tables.timer_check import TimerCheck, TimerProgress
-from pocketmq.store.timer.recovery import FoundTimer, Kept, counts_of, recover_files
+from pocketmq.store.tables.timer_check import TimerCheck
+from pocketmq.store.timer.recovery import FoundTimer, Kept, recover_files
 from pocketmq.store.timer.wheel_clock import WheelClock
 
 # -- ending units early ------------------------------------------------------------------------

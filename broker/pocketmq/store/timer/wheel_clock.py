@@ -17,9 +17,9 @@ clock catches up. ARCHITECTURE.md ("Clocks that are set") has an example.
 import numpy as np
 from numpy.typing import NDArray
 
+from pocketmq.format.timer_layout import SHIFTS_MAX, ClockShift
 from pocketmq.model.due_time import JUMP_MS, LEAD_MAX_MS
 from pocketmq.model.step import Now
-from pocketmq.store.tables.timer_check import SHIFTS_MAX, ClockShift
 
 Numbers = NDArray[np.int64]
 

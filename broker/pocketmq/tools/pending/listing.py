@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from pocketmq.files.disk import Disk
 from pocketmq.format.named_properties import (
@@ -11,15 +11,17 @@ from pocketmq.format.named_properties import (
     property_number,
     property_text,
 )
-from pocketmq.format.timer_layout import due_times
+from pocketmq.format.timed_records import TimedFacts, is_taken_back, taken_back
+from pocketmq.format.timer_layout import PRECISION_MS, due_times
 from pocketmq.model.message import INT32_MAX, REAL_QUEUE, REAL_TOPIC, UNIQUE_KEY
+from pocketmq.model.system_topics import REVIVE_TOPIC_PREFIX
 from pocketmq.model.topic import SCHEDULE_TOPIC
 from pocketmq.rebuild.log_files import KnownShape, LogFile, find_readable_files
 from pocketmq.tools.dump import Unit, queue_ids, queue_units
 from pocketmq.tools.lag import delivered_levels
 from pocketmq.tools.pending.records import records_of
 from pocketmq.tools.pending.timer_files import TimerSnapshot, read_timer_files
-from pocketmq.tools.pending.timers import TimerRecord, timer_records
+from pocketmq.tools.pending.timers import timer_facts
 
 # -- delay levels ------------------------------------------------------------------------------
 _TOPIC, _QUEUE, _KEY = map(property_key, (REAL_TOPIC, REAL_QUEUE, UNIQUE_KEY))
@@ -68,7 +70,6 @@ def _message(level: int, unit: Unit, record: bytes) -> LevelMessage:
 
 
 # -- the list ----------------------------------------------------------------------------------
-LEASE_TOPIC_PREFIX: Final = "rmq_sys_REVIVE_LOG_"
 TIMER, LEVEL, LEASE = "timer", "delay level", "lease"
 
 
@@ -95,15 +96,16 @@ def pending_messages(disk: Disk, directory: Path, sizes: KnownShape) -> Iterator
     """
     files, _ = find_readable_files(directory, sizes.commit_log_file_size_bytes)
     timers = read_timer_files(disk, directory)
-    recalled = _recalled(disk, directory, sizes, files, timers)
-    for found in _in_timer(disk, directory, sizes, files, timers):
-        if found.recalls or any((key, found.due_ms) in recalled for key in found.recall_keys):
-            continue
-        is_lease = found.topic.startswith(LEASE_TOPIC_PREFIX)
-        yield PendingMessage(
-            found.due_ms, LEASE if is_lease else TIMER, found.topic, found.queue_id,
-            found.message_id, found.queue_offset, found.physical_offset,
-        )  # fmt: skip
+    gone: dict[int, set[bytes]] = {}
+    for slot, facts, number in _in_timer(disk, directory, sizes, files, timers):
+        if facts.markers[number]:
+            gone.setdefault(slot, set()).add(taken_back(facts.record(number)))
+    for slot, facts, number in _in_timer(disk, directory, sizes, files, timers):
+        found = _timed(facts, number)
+        ids = frozenset(gone.get(slot, ()))
+        is_gone = is_taken_back(found.topic.encode(), found.message_id.encode(), ids)
+        if not facts.markers[number] and not is_gone:
+            yield found
     for level in waiting_levels(disk, directory, sizes, files):
         yield PendingMessage(
             level.due_ms, LEVEL, level.topic, level.queue_id, level.message_id,
@@ -111,24 +113,28 @@ def pending_messages(disk: Disk, directory: Path, sizes: KnownShape) -> Iterator
         )  # fmt: skip
 
 
+def _timed(facts: TimedFacts, number: int) -> PendingMessage:
+    block = property_block(facts.record(number))
+    topic = property_text(block, _TOPIC) or ""
+    return PendingMessage(
+        due_timestamp_ms=facts.due_ms[number],
+        kind=LEASE if topic.startswith(REVIVE_TOPIC_PREFIX) else TIMER,
+        topic=topic,
+        queue_id=max(property_number(block, _QUEUE, INT32_MAX), 0),
+        message_id=property_text(block, _KEY) or "",
+        queue_offset=facts.queue_offsets[number],
+        physical_offset=facts.physical_offsets[number],
+    )
+
+
 def _in_timer(
     disk: Disk, directory: Path, sizes: KnownShape, files: Sequence[LogFile], timers: TimerSnapshot
-) -> Iterator[TimerRecord]:
-    """Yields the records of the timer's topic that are still in the timer, or ahead of it."""
+) -> Iterator[tuple[int, TimedFacts, int]]:
+    """Yields (slot, facts, number in them) of records in the timer, or ahead of it."""
     ahead = timers.check.queue_offset if timers.check is not None else 0
     to_come = due_times(timers.units) >= timers.read_ms
     waiting = set(timers.units["physical_offset"][to_come].tolist()) if to_come.any() else ()
-    for found in timer_records(disk, directory, sizes, files):
-        if found.queue_offset >= ahead or found.physical_offset in waiting:
-            yield found
-
-
-def _recalled(
-    disk: Disk, directory: Path, sizes: KnownShape, files: Sequence[LogFile], timers: TimerSnapshot
-) -> set[tuple[str, int]]:
-    """Returns the messages that recalls in the timer are of, with the slots they look in."""
-    return {
-        (found.recalls, found.due_ms)
-        for found in _in_timer(disk, directory, sizes, files, timers)
-        if found.recalls
-    }
+    for facts in timer_facts(disk, directory, sizes, files):
+        for number, place in enumerate(facts.physical_offsets):
+            if facts.queue_offsets[number] >= ahead or place in waiting:
+                yield -(-facts.due_ms[number] // PRECISION_MS), facts, number

@@ -28,19 +28,19 @@ from pocketmq.format.names import (
 )
 from pocketmq.format.timer_layout import (
     CHECK,
-    CHECK_SIZE,
     LOG_UNIT_SIZE,
     LOG_UNIT_TYPE,
     MAGIC_DEFAULT,
     MAGIC_DELETE,
     MAGIC_ROLL,
+    TimerProgress,
     Units,
     encode_log_blank,
+    encode_numbers,
     units_per_file,
 )
 from pocketmq.tools.pending.timer_files import (
     CHECK_PATH,
-    CheckNumbers,
     TimerSnapshot,
     link_units,
     precision_of,
@@ -65,7 +65,7 @@ class TimerPlan:
     end: int
     file_bytes: int
     slots: NDArray[Any]
-    check: CheckNumbers
+    check: TimerProgress
     dropped: int
     added: int
 
@@ -92,7 +92,7 @@ def plan_timers(
     topic_end  queue offset behind the topic's last record
     """
     precision_ms = precision_of(files)
-    check = files.check or CheckNumbers(queue_offset=topic_end, queue_limit=topic_end)
+    check = files.check or TimerProgress(queue_offset=topic_end, queue_limit=topic_end)
     fresh = _units_of(lost, check.read_ms, precision_ms)
     units = np.concatenate((files.units[~unfit], fresh))
     is_kept = not unfit.any() and not len(fresh) and not _is_log_flawed(files)
@@ -127,7 +127,9 @@ def install_timers(disk: Disk, directory: Path, plan: TimerPlan) -> None:
         for base, content in plan.log_files():
             disk.write_file(staged / offset_file_name(base), content)
         disk.sync_directory(staged)
-        disk.replace_file(directory / CHECK_PATH, _encoded(plan.check._replace(log_flushed=0)))
+        disk.replace_file(
+            directory / CHECK_PATH, encode_numbers(plan.check._replace(log_flushed=0))
+        )
         disk.make_directory(directory / TIMER_LOG_DIRECTORY)
         disk.exchange(staged, directory / TIMER_LOG_DIRECTORY)
         disk.sync_directory(directory)
@@ -136,7 +138,8 @@ def install_timers(disk: Disk, directory: Path, plan: TimerPlan) -> None:
     path = directory / CHECK_PATH
     is_kept = plan.units is None and disk.exists(path)
     rest = disk.read_file(path)[CHECK.size :] if is_kept else b""
-    disk.replace_file(path, _encoded(plan.check, rest))
+    # Our own numbers are of the timer log as it was.
+    disk.replace_file(path, encode_numbers(plan.check, rest))
 
 
 def write_wheel(disk: Disk, directory: Path, out: Path) -> bool:
@@ -153,11 +156,6 @@ def write_wheel(disk: Disk, directory: Path, out: Path) -> bool:
     if not disk.exists(path) or disk.read_file(path) != content:
         disk.replace_file(path, content)
     return True
-
-
-def _encoded(check: CheckNumbers, rest: bytes = b"") -> bytes:
-    """Returns the file; our own numbers follow, of the timer log as it is."""
-    return (CHECK.struct.pack(*check) + rest)[:CHECK_SIZE].ljust(CHECK_SIZE, b"\0")
 
 
 def _is_log_flawed(files: TimerSnapshot) -> bool:
@@ -189,10 +187,11 @@ def _units_of(rows: Sequence[NDArray[Any]], read_ms: int, precision_ms: int) -> 
     step = np.where(waits - window < window // 3, window // 2, window)
     units["size"] = LOG_UNIT_SIZE
     units["magic"] = MAGIC_DEFAULT | np.where(rolls, MAGIC_ROLL, 0)
-    units["magic"] |= np.where(lost["is_recall"], MAGIC_DELETE, 0).astype(np.int32)
+    units["magic"] |= np.where(lost["is_marker"], MAGIC_DELETE, 0).astype(np.int32)
     units["write_time"] = written
     units["delay"] = np.where(rolls, step, waits)
     units["physical_offset"] = lost["physical_offset"]
     units["record_size"] = lost["size"]
     units["topic_hash"] = lost["topic_hash"]
+    units["shift_ms"] = lost["due_ms"] - lost["out_ms"]
     return units

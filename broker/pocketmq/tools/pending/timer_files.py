@@ -25,36 +25,26 @@ from pocketmq.format.names import (
 )
 from pocketmq.format.timer_layout import (
     BLANK_MAGIC,
-    CHECK,
     LOG_BLANK,
     LOG_END_SIZE,
     LOG_UNIT_SIZE,
     LOG_UNIT_TYPE,
-    MAGIC_DELETE,
-    NO_UNIT,
     PRECISION_MS,
     SLOT_COUNT,
     SLOT_TYPE,
+    TimerProgress,
     Units,
+    counts_of,
+    decode_progress,
     due_times,
+    link_slots,
+    previous_units,
     sound_units,
 )
 
 CHECK_PATH: Final = f"{CONFIG_DIRECTORY}/{TIMER_CHECK_FILE}"
 LOG_FILE_BYTES: Final = 100 * 1024 * 1024
 """File size of the timer log unless the files show another (mappedFileSizeTimerLog)."""
-
-
-class CheckNumbers(NamedTuple):
-    """The values of `config/timercheck`; see format/timer_layout.py."""
-
-    read_ms: int = 0
-    log_flushed: int = 0
-    queue_offset: int = 0
-    queue_limit: int = 0
-    state_version: int = 0
-    version_timestamp: int = 0
-    version_counter: int = 0
 
 
 class Flaw(NamedTuple):
@@ -83,7 +73,7 @@ class TimerSnapshot:
     end: int = 0
     file_bytes: int = LOG_FILE_BYTES
     slots: NDArray[Any] | None = None
-    check: CheckNumbers | None = None
+    check: TimerProgress | None = None
     flaws: list[Flaw] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -116,11 +106,10 @@ def read_timer_files(disk: Disk, directory: Path) -> TimerSnapshot:
             files.flaws.append(Flaw("file_size", TIMER_WHEEL_FILE, 0, expected, f"{size} bytes"))
     if disk.exists(check):
         content = disk.read_file(check)
-        if len(content) < CHECK.size:
+        files.check = decode_progress(content)
+        if files.check is None:
             flaw = Flaw("timer_check", CHECK_PATH, 0, "4096 bytes", f"{len(content)} bytes")
             files.flaws.append(flaw)
-        else:
-            files.check = CheckNumbers(*CHECK.struct.unpack_from(content))
     return files
 
 
@@ -202,26 +191,7 @@ def link_units(units: Units, places: NDArray[np.int64], precision_ms: int = PREC
     places   positions in the timer log, rising
     Cost     some 0.3 µs a unit, and the wheel
     """
-    slots = np.zeros(SLOT_COUNT, SLOT_TYPE)
-    previous = np.full(len(units), NO_UNIT, np.int64)
-    if not len(units):
-        return Links(previous, slots)
-    time = due_times(units) // precision_ms
-    slot = time % SLOT_COUNT
-    order = np.argsort(slot, kind="stable")
-    slot, time, place = slot[order], time[order], places[order]
-    is_new = np.ones(len(units), np.bool_)
-    is_new[1:] = (slot[1:] != slot[:-1]) | (time[1:] != time[:-1])
-    begins = np.flatnonzero(is_new)
-    follows = np.flatnonzero(~is_new)
-    previous[order[follows]] = place[follows - 1]
-    weight = np.where(units["magic"][order] & MAGIC_DELETE, -1, 1)
-    counts = np.add.reduceat(weight, begins)
-    ends = np.append(begins[1:], len(units)) - 1
-    is_newest = np.append(slot[begins[1:]] != slot[begins[:-1]], True)
-    begins, ends, counts = begins[is_newest], ends[is_newest], counts[is_newest]
-    slots["time"][slot[begins]] = time[begins]
-    slots["first"][slot[begins]] = place[begins]
-    slots["last"][slot[begins]] = place[ends]
-    slots["count"][slot[begins]] = counts
+    slots, numbers = np.zeros(SLOT_COUNT, SLOT_TYPE), due_times(units) // precision_ms
+    previous = previous_units(slots, numbers, places)
+    link_slots(slots, numbers, places, counts_of(units))
     return Links(previous, slots)

@@ -18,12 +18,17 @@ from numpy.typing import NDArray
 
 from pocketmq.files.disk import Disk
 from pocketmq.format.names import TIMER_LOG_DIRECTORY, TIMER_WHEEL_FILE, offset_file_name
-from pocketmq.format.timer_layout import MAGIC_DELETE, MAGIC_ROLL, SLOT_SIZE, due_times
+from pocketmq.format.timer_layout import (
+    MAGIC_DELETE,
+    MAGIC_ROLL,
+    SLOT_SIZE,
+    TimerProgress,
+    due_times,
+)
 from pocketmq.model.finding import Finding
 from pocketmq.rebuild.log_files import KnownShape, LogFile
 from pocketmq.tools.pending.timer_files import (
     CHECK_PATH,
-    CheckNumbers,
     TimerSnapshot,
     link_units,
     precision_of,
@@ -154,7 +159,7 @@ class TimerVerification:
         unit = self._files.units[at]
         slot_ms = int(due_times(self._files.units[at : at + 1])[0])
         # By the wheel's own clock, which a change of the system clock does not affect.
-        due = -(-(int(row["due_ms"]) + int(unit["shift_ms"])) // self._precision_ms)
+        due = -(-(int(row["out_ms"]) + int(unit["shift_ms"])) // self._precision_ms)
         is_rolled, is_recall = unit["magic"] & MAGIC_ROLL, unit["magic"] & MAGIC_DELETE
         slot = slot_ms // self._precision_ms
         is_due = slot <= due if is_rolled else slot == due
@@ -162,7 +167,7 @@ class TimerVerification:
         # delay may only mark how far the topic was read. Leases wait on, or end before their time.
         is_due |= bool(row["is_journal"]) or not unit["delay"]
         due *= self._precision_ms
-        wanted = (int(row["size"]), int(row["topic_hash"]), bool(row["is_recall"]))
+        wanted = (int(row["size"]), int(row["topic_hash"]), bool(row["is_marker"]))
         found = (int(unit["record_size"]), int(unit["topic_hash"]), bool(is_recall))
         if wanted != found or not is_due:
             names = "size {}, topic hash {}, recall {}, due {}"
@@ -177,12 +182,12 @@ class TimerVerification:
                 expected=f"a unit of the timer log, due {int(row['due_ms'])}", found="none",
             )  # fmt: skip
 
-    def _look_at_check(self, check: CheckNumbers) -> None:
+    def _look_at_check(self, check: TimerProgress) -> None:
         limits = {"log_flushed": self._files.end, "queue_offset": self.topic_end}
         for name, limit in limits.items():
             value = getattr(check, name)
             if not 0 <= value <= limit:
-                number = CheckNumbers._fields.index(name)
+                number = TimerProgress._fields.index(name)
                 self._collector.add(
                     "timer_check", CHECK_PATH, 8 * number,
                     expected=f"{name} at most {limit}", found=str(value),
