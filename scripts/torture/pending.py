@@ -38,7 +38,8 @@ from pocketmq.services.produce.drafts import ABSENT_QUEUE, AT_ONCE, PEER, Delive
 from pocketmq.services.produce.send import Sent
 from pocketmq.store.message_store import MessageStore, open_store
 from pocketmq.store.runner import Runner
-from pocketmq.tools.pending.listing import LEASE, pending_messages
+from pocketmq.tools.pending.listing import pending_messages
+from pocketmq.tools.pending.timers import LEASE
 from pocketmq.tools.selection import LogSearch
 from pocketmq.tools.verify.verification import VerifyOptions, verify
 from torture.budget import Budget

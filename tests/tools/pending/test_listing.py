@@ -17,8 +17,8 @@ from pocketmq.model.message import (
 )
 from pocketmq.model.system_topics import TIMER_TOPIC
 from pocketmq.rebuild.log_files import KnownShape, find_readable_files
-from pocketmq.tools.pending.listing import LEASE, LEVEL, TIMER, pending_messages
-from pocketmq.tools.pending.timers import timer_rows
+from pocketmq.tools.pending.listing import pending_messages
+from pocketmq.tools.pending.timers import LEASE, LEVEL, TIMER, timer_rows
 from tests.golden_stores import GoldenStores
 from tests.kit.rows import batch
 from tests.kit.store_language import STORE_HOST, put_row, small_settings, store_at

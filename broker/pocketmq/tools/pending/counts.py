@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pocketmq.tools.pending.halves import OpenHalf
-from pocketmq.tools.pending.listing import PendingMessage
+from pocketmq.tools.pending.timers import PendingMessage
 
 HOUR_MS = 3_600_000
 Document = dict[str, Any]

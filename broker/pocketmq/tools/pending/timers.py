@@ -11,17 +11,31 @@ Source: TimerMessageStore.
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pocketmq.files.disk import Disk
-from pocketmq.format.timed_records import TimedFacts, is_journal_record
-from pocketmq.model.system_topics import TIMER_TOPIC
+from pocketmq.format.named_properties import (
+    property_block,
+    property_key,
+    property_number,
+    property_text,
+)
+from pocketmq.format.timed_records import (
+    TimedFacts,
+    is_journal_record,
+    is_taken_back,
+    taken_back,
+)
+from pocketmq.format.timer_layout import PRECISION_MS, due_times
+from pocketmq.model.message import INT32_MAX, REAL_QUEUE, REAL_TOPIC, UNIQUE_KEY
+from pocketmq.model.system_topics import REVIVE_TOPIC_PREFIX, TIMER_TOPIC
 from pocketmq.rebuild.log_files import KnownShape, LogFile
 from pocketmq.tools.dump import queue_units
 from pocketmq.tools.pending.records import records_of
+from pocketmq.tools.pending.timer_files import TimerSnapshot, read_timer_files
 
 ROWS_AT_ONCE: Final = 4_096
 BYTES_AT_ONCE: Final = 8 * 1024 * 1024
@@ -31,6 +45,9 @@ ROW_TYPE: Final = np.dtype(
         ("due_ms", "<i8"), ("topic_hash", "<i4"), ("is_marker", "?"), ("is_journal", "?"),
     ]
 )  # fmt: skip
+
+
+_TOPIC, _QUEUE, _KEY = map(property_key, (REAL_TOPIC, REAL_QUEUE, UNIQUE_KEY))
 
 
 def timer_facts(
@@ -65,3 +82,67 @@ def timer_rows(
         rows["is_marker"] = facts.markers
         rows["is_journal"] = [is_journal_record(facts.record(n)) for n in range(len(facts))]
         yield rows
+
+
+# -- the pending ones ------------------------------------------------------------------------------
+TIMER, LEVEL, LEASE = "timer", "delay level", "lease"
+
+
+class PendingMessage(NamedTuple):
+    """A message that waits; `topic` and `queue_id` are where it goes.
+
+    kind   TIMER, LEVEL, or LEASE: a checkpoint or an ack of a lease
+    """
+
+    due_timestamp_ms: int
+    kind: str
+    topic: str
+    queue_id: int
+    message_id: str
+    queue_offset: int
+    physical_offset: int
+
+
+def pending_timers(
+    disk: Disk, directory: Path, sizes: KnownShape, files: Sequence[LogFile]
+) -> Iterator[PendingMessage]:
+    """Yields the pending messages of a store's timer in put order.
+
+    files    of the log
+    Errors   WrongFileSize, StoreGap
+    """
+    timers = read_timer_files(disk, directory)
+    gone: dict[int, set[bytes]] = {}
+    for slot, facts, number in _in_timer(disk, directory, sizes, files, timers):
+        if facts.markers[number]:
+            gone.setdefault(slot, set()).add(taken_back(facts.record(number)))
+    for slot, facts, number in _in_timer(disk, directory, sizes, files, timers):
+        place = facts.queue_offsets[number], facts.physical_offsets[number]
+        found = shown_record(facts.record(number), TIMER, facts.due_ms[number], place)
+        ids = frozenset(gone.get(slot, ()))
+        is_gone = is_taken_back(found.topic.encode(), found.message_id.encode(), ids)
+        if not facts.markers[number] and not is_gone:
+            yield found
+
+
+def shown_record(record: bytes, kind: str, due_ms: int, place: tuple[int, int]) -> PendingMessage:
+    """Returns a record that waits; `place` is its queue offset and its physical offset."""
+    block = property_block(record)
+    topic = property_text(block, _TOPIC) or ""
+    if kind == TIMER and topic.startswith(REVIVE_TOPIC_PREFIX):
+        kind = LEASE
+    queue_id = max(property_number(block, _QUEUE, INT32_MAX), 0)
+    return PendingMessage(due_ms, kind, topic, queue_id, property_text(block, _KEY) or "", *place)
+
+
+def _in_timer(
+    disk: Disk, directory: Path, sizes: KnownShape, files: Sequence[LogFile], timers: TimerSnapshot
+) -> Iterator[tuple[int, TimedFacts, int]]:
+    """Yields (slot, facts, number in them) of records in the timer, or ahead of it."""
+    ahead = timers.check.queue_offset if timers.check is not None else 0
+    to_come = due_times(timers.units) >= timers.read_ms
+    waiting = set(timers.units["physical_offset"][to_come].tolist()) if to_come.any() else ()
+    for facts in timer_facts(disk, directory, sizes, files):
+        for number, place in enumerate(facts.physical_offsets):
+            if facts.queue_offsets[number] >= ahead or place in waiting:
+                yield -(-facts.due_ms[number] // PRECISION_MS), facts, number
