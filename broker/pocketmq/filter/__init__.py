@@ -1,1 +1,1 @@
-"""Predicates over messages: which of a queue's messages a consumer wants. Pure."""
+"""Message filters of consumers, by tags or SQL92; pure functions."""

@@ -1,4 +1,4 @@
-"""Of a retry topic that several groups may have by its name, only the messages of one's own."""
+"""Filter for retry topics whose name several groups may use: only one group's messages match."""
 
 from collections.abc import Callable, Mapping
 from typing import Final, final
@@ -11,15 +11,15 @@ from pocketmq.model.system_topics import is_of_group
 from pocketmq.model.topic import retry_topic
 
 DECODED_NS: Final = 50
-"""Of each byte of properties that are decoded."""
+"""Cost of decoding one byte of properties."""
 
 
 @final
 class Owned:
-    """A filter that skips messages of other groups; tags codes do not show the group.
+    """A filter that skips messages of other groups, which tags codes do not show.
 
-    wanted     the filter for one's own messages
-    is_owned   judges a record by its properties
+    wanted     filter for the group's own messages
+    is_owned   decides by a record's properties whether it belongs to the group
     """
 
     __slots__ = ("_is_owned", "_wanted")
@@ -28,26 +28,26 @@ class Owned:
     reads_records = True
 
     def __init__(self, wanted: Filter, is_owned: Callable[[Mapping[str, str]], bool]) -> None:
-        assert not isinstance(wanted, Owned), "who owns a message is asked once"
+        assert not isinstance(wanted, Owned), "the filter is wrapped already"
         self._wanted = wanted
         self._is_owned = is_owned
 
     def matches_code(self, code: int, /) -> bool:
-        """Returns that any message may match."""
+        """Returns True: tags codes do not decide."""
         return True
 
     def cost_ns(self, record: bytes, /) -> int:
-        """Returns how long `matches` takes for a record, at most: all properties are decoded."""
+        """Returns the estimated cost of `matches`, which decodes all properties."""
         return DECODED_NS * properties_size(record) + self._wanted.cost_ns(record)
 
     def matches(self, record: bytes, /) -> bool:
-        """Returns whether a message is one's own, and wanted."""
+        """Returns whether a message belongs to the group and matches its filter."""
         _, properties, _ = facts_of(record)
         return self._is_owned(properties) and self._wanted.matches(record)
 
 
 def owned_by(group: str, topic: str, wanted: Filter) -> Filter:
-    """Returns the filter of a group that reads a topic by its name."""
+    """Returns the filter of a group for a topic; wraps it if the topic is ambiguous."""
     if not group or not is_ambiguous(topic):
         return wanted
     is_sent_back = topic == retry_topic(group)
@@ -57,5 +57,5 @@ def owned_by(group: str, topic: str, wanted: Filter) -> Filter:
 def owned_where(
     topic: str, wanted: Filter, is_owned: Callable[[Mapping[str, str]], bool]
 ) -> Filter:
-    """Returns a filter that keeps the owned messages if the topic may belong to several groups."""
+    """Returns a filter for owned messages if the topic may belong to several groups."""
     return Owned(wanted, is_owned) if is_ambiguous(topic) else wanted

@@ -1,4 +1,4 @@
-"""From an expression to its filter, in whichever language it is."""
+"""Parses filter expressions of both languages."""
 
 from functools import lru_cache
 from typing import Final
@@ -8,11 +8,11 @@ from pocketmq.format.java_hash import tags_code
 from pocketmq.model.filter import Filter
 
 LENGTH_KEPT_MAX: Final = 1_024
-"""Most characters of an expression that is kept parsed, so that equal filters share it."""
+"""Longest expression whose filter is cached, so that equal expressions share it."""
 
 
 def parse_filter(expression: str, *, is_sql: bool = False) -> Filter:
-    """Returns the filter of an expression, of tags or of SQL; "" and "*" are everything in both.
+    """Returns the filter of a tag or SQL expression; "" and "*" match everything in both.
 
     Errors   IllegalFilter
     Cost     the first SQL expression of a process loads the parser, about 0.1 s

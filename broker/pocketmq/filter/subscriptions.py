@@ -1,10 +1,10 @@
-"""Which consumers may want a message, as bits beside its consume unit.
+"""Bloom-filter bitmaps of the groups whose filters match a message, for extension units.
 
     config/consumerFilter.json     for each topic and group: an expression, and three bits of 112
-    bitmap of a message            the bits of all groups whose expression is true of it
+    bitmap of a message            the bits of all groups whose expression matches it
 
-Several groups may share bits, so a bitmap can accept a message that the filter refuses, never the
-other way round. Removed groups count on, as the file keeps them.
+Groups may share bits, so a bitmap may accept a message that a filter refuses, but never the
+reverse. Removed groups count as well, as they stay in the file.
 Source: ConsumerFilterManager, CommitLogDispatcherCalcBitMap, BloomFilter, BitsArray.
 """
 
@@ -20,14 +20,14 @@ BIT_COUNT_MAX: Final = 8 * 1024
 
 
 class Subscription(NamedTuple):
-    """One group's filter on a topic, and its bits as a number; None: an unparsable expression."""
+    """Filter of one group on a topic, None if the expression is invalid, and its bits."""
 
     wanted: Filter | None
     bits: int
 
 
 class FilterBits:
-    """The subscriptions of all topics that have some. Immutable."""
+    """The subscriptions by topic. Immutable."""
 
     __slots__ = ("_topics",)
 
@@ -41,7 +41,7 @@ class FilterBits:
     def bitmap(self, topic: str, record: bytes) -> bytes:
         """Returns the bitmap of a stored record, lowest bit of the first byte first; b"" for none.
 
-        An expression that cannot be understood may be true of every message.
+        An invalid expression counts as matching every message.
         """
         if topic not in self._topics:
             return b""
@@ -57,9 +57,9 @@ NO_BITS: Final = FilterBits({})
 
 
 def read_subscriptions(content: bytes) -> FilterBits:
-    """Parses config/consumerFilter.json; skips entries that are no subscription.
+    """Parses config/consumerFilter.json; skips invalid entries.
 
-    Errors   ValueError: it is no JSON object
+    Errors   ValueError: the text is no JSON object
     """
     topics: dict[str, tuple[int, list[Subscription]]] = {}
     for topic, row in _items(decode_table(content), "filterDataByTopic"):
@@ -85,7 +85,7 @@ def _items(table: dict[str, Any], name: str) -> list[tuple[str, dict[str, Any]]]
 
 
 def _count_and_bits(count: Any, places: Any) -> tuple[int, int]:
-    """Returns a bitmap's length in bits, 0 for an invalid one, and its bits as a number."""
+    """Returns the length of a bitmap in bits, 0 if invalid, and its bits as a number."""
     if not isinstance(count, int) or not 0 < count <= BIT_COUNT_MAX or count % 8:
         return 0, 0
     if not isinstance(places, list) or not all(place in range(count) for place in places):

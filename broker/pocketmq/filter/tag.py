@@ -1,10 +1,10 @@
-"""Tag filters: "TagA || TagB" picks messages that carry one of these tags.
+"""Tag filters: "TagA || TagB" matches messages with one of these tags.
 
-A consume unit holds a hash of its message's tag, so a filter decides twice: by the hash, which
-needs no record and may be wrong about a match, and by the tag, which is exact.
+A consume unit contains a hash of its message's tag. A filter first checks the hash, without reading
+the record and with false positives, and then the tag of the record.
 
-    "", "*"         everything, messages without a tag included
-    "a || b"        tag a or tag b; blanks around tags and empty pieces are dropped
+    "", "*"         all messages, including those without a tag
+    "a || b"        tag a or tag b; blanks around tags and empty parts are ignored
 Source: FilterAPI.buildSubscriptionData, DefaultMessageFilter.
 """
 
@@ -19,8 +19,8 @@ from pocketmq.model.message import TAGS
 ALL: Final = "*"
 SEPARATOR: Final = "||"
 EXTENSION_ADDRESS_MAX: Final = -2_147_483_649
-"""A code at or below this is no hash but an address into the queue's extension
-(ConsumeQueueExt), which is not read here: such a message passes and its tag decides."""
+"""Largest address in the queue's extension (ConsumeQueueExt); such a code is no hash, so it
+matches, and the tag of the record decides."""
 
 _TAGS_KEY: Final = property_key(TAGS)
 _LOW_32_BITS: Final = 0xFFFF_FFFF
@@ -28,7 +28,7 @@ _UNUSABLE = re.compile(r"[|\x00-\x1f\x7f]")
 
 
 class TagFilter:
-    """A parsed expression; `tags` is empty where everything passes."""
+    """A parsed expression; `tags` is empty if everything matches."""
 
     __slots__ = ("_codes", "is_everything", "tags")
 
@@ -46,15 +46,15 @@ class TagFilter:
         return code & _LOW_32_BITS in self._codes
 
     def cost_ns(self, record: bytes) -> int:
-        """Returns 0: a tag is found at once."""
+        """Returns 0: finding the tag is cheap."""
         return 0
 
     def matches(self, record: bytes) -> bool:
-        """Returns whether a stored record carries one of the tags."""
+        """Returns whether a stored record has one of the tags."""
         return self.is_everything or property_text(property_block(record), _TAGS_KEY) in self.tags
 
     def matches_tag(self, tag: str | None) -> bool:
-        """Returns whether a message with this tag matches; None: it has no tag."""
+        """Returns whether a message with a tag, or None for no tag, matches."""
         return self.is_everything or tag in self.tags
 
 
@@ -62,10 +62,9 @@ EVERYTHING: Final = TagFilter(frozenset(), frozenset())
 
 
 def parse(expression: str, code_of: Callable[[str], int]) -> TagFilter:
-    """Returns the filter of an expression; `code_of` is the hash that consume units hold.
+    """Returns the filter of an expression; `code_of` is the hash of consume units.
 
-    Errors   IllegalFilter: no tag between the separators, "*" beside tags, or a piece that no
-             message can carry as its tag
+    Errors   IllegalFilter: no tag between the separators, "*" with tags, or an illegal tag
     """
     text = expression.strip()
     if text in ("", ALL):

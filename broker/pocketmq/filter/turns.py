@@ -1,6 +1,6 @@
-"""How many records a filter looks at before others get their turn of the event loop.
+"""Limits the records that a filter reads in one turn of the event loop.
 
-Work is counted, not measured: a filter's work on a record takes so long at most.
+The limit uses estimated costs (`Filter.cost_ns`), not measured times.
 """
 
 from collections.abc import Iterable
@@ -11,11 +11,11 @@ from pocketmq.model.filter import Filter
 from pocketmq.model.reading import PullResult
 
 TURN_NS: Final = 10_000_000
-"""How long a filter looks at records in one turn, as `Filter.cost_ns` counts it."""
+"""Estimated cost of the records that a filter reads in one turn."""
 
 
 def turn_count(wanted: Filter, records: Iterable[bytes]) -> int:
-    """Returns how many of the records a filter looks at in one turn; one in any case."""
+    """Returns the number of records that a filter reads in one turn, at least one."""
     count, left_ns = 0, TURN_NS
     for record in records:
         left_ns -= wanted.cost_ns(record)
@@ -26,9 +26,9 @@ def turn_count(wanted: Filter, records: Iterable[bytes]) -> int:
 
 
 def within_turn(wanted: Filter, result: PullResult, begin: int) -> PullResult:
-    """Returns as much of a result as a filter looks at in one turn.
+    """Returns the part of a result that a filter reads in one turn.
 
-    The other records are left to the next turn, which begins at `next_begin_offset`.
+    The next turn begins at `next_begin_offset`.
     begin   queue offset of the read
     """
     if not wanted.reads_records:
@@ -38,6 +38,6 @@ def within_turn(wanted: Filter, result: PullResult, begin: int) -> PullResult:
         return result
     following = queue_offset_of(result.records[count])
     if not begin < following < result.next_begin_offset:
-        return result  # Its records count otherwise, as a store of RocketMQ 5.0.0 may have them.
+        return result  # Queue offsets of records may differ in a store of RocketMQ 5.0.0.
     records = result.records[:count]
     return result._replace(records=records, record_count=count, next_begin_offset=following)

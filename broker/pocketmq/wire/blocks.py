@@ -1,7 +1,7 @@
 """Assembles header blocks from their frames, and caches decoded ones where that is safe.
 
-A block that neither reads nor changes the table always has the same meaning. One that only reads it
-has the same meaning until the table changes. So a decoded block is cached until then.
+The fields of a block depend on the dynamic table. A block that does not change the table is cached
+until the table changes.
 """
 
 from typing import Final, final
@@ -14,15 +14,15 @@ from pocketmq.wire.headers import Headers, check_trailers, request_headers
 from pocketmq.wire.hpack import Decoder
 
 CACHE_SIZE_MAX: Final[i64] = 65_536
-"""Bytes of blocks and fields remembered for one connection."""
+"""Most bytes of blocks and fields cached for one connection."""
 
 
 @final
 class HeaderBlocks:
-    """The blocks of one connection, in the order they came.
+    """Header blocks of one connection, in order of arrival.
 
-    stream_id   of the block that CONTINUATION frames go on with, 0 for none
-    flags       of the HEADERS that began it
+    stream_id   stream of the unfinished block, 0 for none
+    flags       flags of the HEADERS frame that began the unfinished block
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -36,8 +36,8 @@ class HeaderBlocks:
         self._known_size: i64 = 0
 
     def begin(self, stream_id: i64, flags: i64, part: bytes) -> None:
-        """Keeps the first part of a block that has more."""
-        assert self.stream_id == 0, "one block is over before the next begins"
+        """Begins a block that CONTINUATION frames continue."""
+        assert self.stream_id == 0, "another block is unfinished"
         self.stream_id = stream_id
         self.flags = flags
         self._count = 0
@@ -55,7 +55,7 @@ class HeaderBlocks:
         self._unfinished.write(part)
 
     def whole(self) -> bytes:
-        """Returns the block that is over now."""
+        """Returns the finished block."""
         block = self._unfinished.getvalue()
         self._unfinished = BytesWriter()
         self.stream_id = 0
@@ -64,7 +64,7 @@ class HeaderBlocks:
     def request(self, block: bytes) -> Headers:
         """Decodes the block that opens a stream.
 
-        Errors   ConnectionFault: cannot be decoded; StreamFault: no request
+        Errors   ConnectionFault: the block cannot be decoded; StreamFault: malformed request
         """
         headers = self._known.get(block)
         if headers is not None:
@@ -81,16 +81,16 @@ class HeaderBlocks:
         return headers
 
     def trailers(self, block: bytes) -> None:
-        """Reads a block that ends a request.
+        """Checks the trailers of a request.
 
-        Errors   ConnectionFault: cannot be decoded; StreamFault: no trailers
+        Errors   ConnectionFault: the block cannot be decoded; StreamFault: malformed trailers
         """
         check_trailers(self._decode(block))
 
     def skip(self, block: bytes) -> None:
-        """Decodes an unneeded block, to keep the table in step.
+        """Decodes an unneeded block, to keep the dynamic table consistent with the peer's.
 
-        Errors   ConnectionFault: cannot be decoded
+        Errors   ConnectionFault: the block cannot be decoded
         """
         self._decode(block)
 

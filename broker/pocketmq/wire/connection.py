@@ -1,13 +1,13 @@
-"""Server side of one HTTP/2 connection: bytes in, streams with news out; and back.
+"""Server side of one HTTP/2 connection: received bytes to streams, responses to bytes.
 
     connection = Connection()
-    for stream in connection.receive(data):         incoming: see headers, messages, ended
+    for stream in connection.receive(data):         read headers, messages, ended
         connection.respond(stream, answer)
-    while data := connection.take():                outgoing
+    while data := connection.take():                send
         transport.write(data)
 
-Raises nothing for faults of a peer. A fault breaks its stream, or the connection. A broken one is
-`closing`: the output that `take` still returns is sent, and then the transport is closed.
+No function raises for a fault of the peer. A fault resets its stream or breaks the connection. A
+broken connection is `closing`: send the output that `take` still returns, then close the transport.
 """
 
 from collections.abc import Callable
@@ -48,17 +48,17 @@ from pocketmq.wire.streams import Streams
 
 _OWN_PING: Final = b"are you?"
 WHOLE: Final[i64] = 1 << 62
-"""No data is as long."""
+"""Longer than any data."""
 CONTROL_SIZE_MAX: Final[i64] = 1_048_576
-"""Bytes of output beyond those of answers; a peer that lets more wait reads nothing."""
+"""Most unsent bytes above `output_max`; a peer with more does not read its answers."""
 
 
 @final
 class Connection:
-    """One HTTP/2 connection with gRPC on it. Cost: memory within `Limits`, whatever the peer does.
+    """One HTTP/2 connection for gRPC. Memory stays within `Limits`, whatever the peer does.
 
     closing    the connection is broken: send what `take` returns, then close
-    taken      how far the last `receive` came in its bytes
+    taken      position in its data at which the last `receive` stopped
     """
 
     def __init__(
@@ -68,12 +68,12 @@ class Connection:
         sizes: dict[bytes, int] | None = None,
         has_pages: bool = False,
     ) -> None:
-        """Begins a connection: its SETTINGS are the first that `take` returns.
+        """Begins a connection; `take` first returns its SETTINGS.
 
-        clock   seconds that only grow; asked at the beginning and where a peer does much of little
-        sizes   by the path of each method that is served the bytes of its largest message, looked
-                at for each call; None: all are served, and `Limits.message_max` holds
-        has_pages   a GET or HEAD of no method's path is a stream with news, for `send_page`
+        clock      monotonic seconds, for rate limits
+        sizes      largest message in bytes by path of each served method, read for each call; None:
+                   all paths are served, up to `Limits.message_max`
+        has_pages  GET and HEAD requests for other paths are returned as streams, for `send_page`
         """
         self.limits = limits or Limits()
         self.closing = False
@@ -96,17 +96,15 @@ class Connection:
         )
         self._requests.open_connection()
 
-    # -- what comes
+    # -- receiving
 
     def receive(self, data: bytes, begin: i64 = 0, upto: i64 = WHOLE) -> list[Stream]:
-        """Takes the transport's bytes from `begin` on; returns the streams with news, each once.
+        """Processes received bytes from `begin` on; returns the streams with news, each once.
 
-        Frames that begin before `upto` are taken; `taken` is where the next one begins, the end
-        of `data` where no frame does.
-
-        News are a new stream, messages, the end of a request, or a stream that was cut off. No news
-        is a request that cannot be served, which is answered here: no gRPC, no such method, an
-        unknown compression, metadata or a message over its limit.
+        Processes frames that begin before `upto`. `taken` is the begin of the next frame, or the
+        end of `data`. News are a new stream, messages, the end of a request, or a reset stream. A
+        request that cannot be served is answered here and is no news: no gRPC, an unknown method or
+        compression, metadata or a message above its limit.
         """
         requests = self._requests
         requests.begin_turn()
@@ -129,7 +127,7 @@ class Connection:
         return requests.news
 
     def _resume(self, data: bytes, p: i64) -> i64:
-        """Finish the preface or a frame that was cut short; return where the next frame begins."""
+        """Completes a partial preface or frame; returns the begin of the next frame."""
         if not self._is_begun:
             missing: i64 = len(PREFACE) - len(self._rest)
             begun = self._rest + data[p : p + missing]
@@ -156,7 +154,7 @@ class Connection:
         return p + missing
 
     def _frames(self, data: bytes, p: i64, upto: i64) -> i64:
-        """Takes all whole frames from `p` on that begin before `upto`; returns their end."""
+        """Processes all complete frames from `p` on that begin before `upto`; returns their end."""
         end: i64 = len(data)
         while p < upto and end - p >= FRAME_HEAD_SIZE:
             head = read_i64_be(data, p)  # all but the last byte of the stream's number
@@ -176,8 +174,8 @@ class Connection:
         return p
 
     def _frame(self, kind: i64, flags: i64, stream_id: i64, data: bytes, p: i64, end: i64) -> None:
-        """Takes one frame with its payload at [p, end)."""
-        assert p <= end <= len(data), "a frame lies within what came"
+        """Processes one frame with its payload at [p, end)."""
+        assert p <= end <= len(data), "the frame exceeds the data"
         requests = self._requests
         unfinished = requests.blocks.stream_id
         if unfinished:
@@ -197,73 +195,73 @@ class Connection:
             self._peer.frame(kind, flags, stream_id, data[p:end])
 
     def _break(self, code: i64, why: str) -> None:
-        """Ends the connection: all its streams are cut off."""
+        """Breaks the connection, and resets all its streams."""
         self.closing = True
         self._rest = b""
         write_goaway(self._outbound.out, self._streams.last_id, code, why)
         self._requests.cut_all(code)
 
-    # -- what goes
+    # -- sending
 
     def take(self) -> bytes:
-        """Returns the bytes to send now; empty when there are none.
+        """Returns the next bytes to send, b"" without any.
 
-        Answers that wait are made ready here, about 64 KiB at a time: call it
-        again until it is empty, or until the transport takes no more.
+        Each call encodes about 64 KiB of pending answers. Call it until it returns b"", or until
+        the transport's buffer is full.
         """
         if not self.closing:
             self._requests.open_connection()
         return self._outbound.take()
 
     def respond(self, stream: Stream, message: bytes) -> None:
-        """Answers with one message and OK, cheapest if it can be sent at once; closed: nothing."""
+        """Answers with one message and OK; has no effect on a closed stream."""
         self._outbound.respond(stream, message)
 
     def send_headers(self, stream: Stream, metadata: list[tuple[bytes, bytes]]) -> None:
-        """Begins an answer with the call's own fields; values of `-bin` names as they are."""
+        """Begins an answer with metadata; values of `-bin` names are raw bytes."""
         self._outbound.send_headers(stream, metadata)
 
     def send_message(self, stream: Stream, message: bytes) -> None:
-        """Sends one message of an answer; `stream.pending` bytes wait for the client."""
+        """Sends one message of an answer, or adds it to `stream.pending`."""
         self._outbound.send_message(stream, message)
 
     def finish(
         self, stream: Stream, status: i64, text: str, metadata: list[tuple[bytes, bytes]]
     ) -> None:
-        """Ends an answer: gRPC's status, its text, and the call's own trailers."""
+        """Ends an answer with gRPC's status, its text, and trailers."""
         self._outbound.finish(stream, status, text, metadata)
 
     def send_page(
         self, stream: Stream, status: i64, fields: list[tuple[bytes, bytes]], body: bytes
     ) -> None:
-        """Answers a GET or HEAD; the names of fields are in lower case."""
+        """Answers a GET or HEAD; field names must be in lower case."""
         self._outbound.send_page(stream, status, fields, body)
 
     def reset(self, stream: Stream, code: i64 = CANCEL) -> None:
-        """Cuts a stream off; nothing more of it comes or goes."""
+        """Resets a stream."""
         self._outbound.reset(stream, code)
 
     def consume(self, stream: Stream, size: i64) -> None:
-        """Tells that messages of `size` bytes were taken: the client may send as many again.
+        """Releases `size` bytes of consumed messages to the client's window.
 
-        Needless for calls that are answered whole at once: their end gives all back.
+        Not needed for calls that are answered at once: the end of a call releases all its bytes.
         """
         self._requests.consume(stream, size)
 
     def drop_request(self, stream: Stream) -> None:
-        """Keeps a call's whole request no longer; its client may send as much again at its end."""
+        """Drops a call's complete request; its end releases the bytes to the client's window."""
         self._streams.drop_request(stream)
 
     # -- the connection
 
     @property
     def begun(self) -> bool:
-        """Whether the peer's preface and SETTINGS have come."""
+        """Whether the peer's preface and SETTINGS were received."""
         return self._is_settled
 
     @property
     def open_count(self) -> int:
-        """Calls that are under way, or whose answers have not all gone."""
+        """Number of calls that are running, or whose answers are not fully sent."""
         return len(self._streams.open)
 
     @property
@@ -273,18 +271,18 @@ class Connection:
 
     @property
     def held(self) -> int:
-        """Bytes of requests that are here and not consumed."""
+        """Received bytes of requests that are not consumed."""
         return self._streams.held
 
     @property
     def received(self) -> int:
-        """Bytes of requests that have come so far."""
+        """Bytes of requests received so far."""
         return self._requests.received
 
     def weight(self, calls: i64) -> int:
-        """Returns the approximate memory of its open streams: requests, metadata, and themselves.
+        """Returns the approximate memory of the open streams with their requests and metadata.
 
-        calls   streams that are counted elsewhere
+        calls   streams whose overhead is counted elsewhere
         """
         streams = self._streams
         others: i64 = len(streams.open) - calls
@@ -294,34 +292,34 @@ class Connection:
         return kept + streams.listed + STREAM_OVERHEAD * others
 
     def give_up_stalled(self) -> None:
-        """Refuses calls whose requests have hardly gone on since this was last asked twice."""
+        """Refuses calls whose unfinished requests made no progress since the previous call."""
         if not self.closing:
             self._requests.give_up_stalled()
 
     @property
     def refuses(self) -> bool:
-        """Whether the peer got the number of the last call: `drain` has got so far."""
+        """Whether the last GOAWAY of `drain` was written, so that new calls are refused."""
         return self._requests.last_served >= 0
 
     @property
     def drained(self) -> bool:
-        """Whether no call is open and none will be: `drain` is over."""
+        """Whether `drain` is complete: no call is open, and none will be."""
         return self._requests.last_served >= 0 and not self._streams.open
 
     @property
     def pongs(self) -> int:
-        """How many pings of ours were answered."""
+        """Number of answers to `ping`."""
         return self._peer.pongs
 
     def ping(self) -> None:
-        """Asks whether the peer is there; `pongs` rises when it is."""
+        """Sends a PING; the peer's answer increments `pongs`."""
         write_ping(self._outbound.out, 0, _OWN_PING)
 
     def drain(self) -> None:
-        """Takes no new calls; those that the peer sent before it knows are served still.
+        """Refuses new calls, except those the peer sent before it received the GOAWAY.
 
-        The first GOAWAY names no stream; the last one follows when the peer has answered a ping,
-        or at a second `drain`.
+        The first GOAWAY contains the highest stream id. The last one follows after the answer to a
+        ping, or at a second `drain`.
         """
         if self.closing or self._requests.last_served >= 0:
             return
@@ -334,7 +332,7 @@ class Connection:
 
 
 def payload_size(head: i64) -> i64:
-    """Returns the size of a frame's payload from the first eight bytes of its head."""
+    """Returns the payload size from the first eight bytes of a frame header."""
     size = head >> 40 & 0xFFFFFF
     if size > FRAME_SIZE_MIN:
         raise ConnectionFault(FRAME_SIZE_ERROR, "a frame larger than was agreed")

@@ -1,6 +1,6 @@
 """Fields of a header block: a name, a value, and the kind of field.
 
-A field is examined once, when it is made; fields in the header tables are never examined again.
+A field is validated once, when it is created; fields in the header tables are not validated again.
 """
 
 from typing import Final, final
@@ -10,7 +10,7 @@ from pocketmq.native.machine import i64, mypyc_attr, read_i64_be
 ENTRY_OVERHEAD: Final[i64] = 32
 """Overhead of a field in a table or a list (RFC 7541, section 4.1)."""
 
-METADATA: Final[i64] = 0  # the caller's own, and fields that only a handler may read
+METADATA: Final[i64] = 0  # custom metadata, and fields for handlers only
 METHOD: Final[i64] = 1
 SCHEME: Final[i64] = 2
 PATH: Final[i64] = 3
@@ -19,8 +19,8 @@ CONTENT_TYPE: Final[i64] = 5
 TIMEOUT: Final[i64] = 6
 ENCODING: Final[i64] = 7
 CONTENT_LENGTH: Final[i64] = 8
-TRANSPORT: Final[i64] = 9  # of no use to anybody: te, grpc-accept-encoding
-ILLEGAL: Final[i64] = 10  # in requests of HTTP/2; from here on up
+TRANSPORT: Final[i64] = 9  # ignored: te, grpc-accept-encoding
+ILLEGAL: Final[i64] = 10  # kinds from here on are illegal in HTTP/2 requests
 PSEUDO_MAX: Final[i64] = AUTHORITY
 
 _LOW_HALVES: Final[i64] = 0x0F0F0F0F0F0F0F0F
@@ -48,7 +48,7 @@ _KINDS: Final[dict[bytes, int]] = {
 @mypyc_attr(acyclic=True)
 @final
 class HeaderField:
-    """One field of a header block; never changed, and shared by all blocks that name it."""
+    """One field of a header block; immutable, shared by all blocks that refer to it."""
 
     def __init__(self, name: bytes, value: bytes, name_kind: i64) -> None:
         """Classifies a field.
@@ -65,7 +65,7 @@ class HeaderField:
 
 
 def kind_of(name: bytes) -> i64:
-    """Returns the kind of the fields of a name; ILLEGAL for one that no request may have."""
+    """Returns the kind of the fields with a name, ILLEGAL for a name forbidden in requests."""
     kind = _KINDS.get(name)
     if kind is not None:
         return kind
@@ -73,12 +73,12 @@ def kind_of(name: bytes) -> i64:
 
 
 def _is_transport(name: bytes, value: bytes) -> bool:
-    """Returns whether HTTP/2 has such a field: `te` may only be `trailers`."""
+    """Returns whether a transport field is legal: `te` may only be `trailers`."""
     return name != b"te" or value == b"trailers"
 
 
 def _is_name(name: bytes) -> bool:
-    """Returns whether this names a field that is no pseudo-header (RFC 9113, section 8.2.1)."""
+    """Returns whether a name is legal for a regular field (RFC 9113, section 8.2.1)."""
     end: i64 = len(name)
     p: i64 = 0
     while p < end:
@@ -100,7 +100,7 @@ def _is_value(value: bytes) -> bool:
         return False
     p: i64 = 0
     while end - p >= 8:
-        # Eight bytes at once: none is below 16 where all upper halves are at least 1.
+        # Eight bytes at once: all are at least 16 if no upper half is 0.
         halves = (read_i64_be(value, p) >> 4 & _LOW_HALVES) + _LOW_HALVES
         if halves & _CARRIES != _CARRIES:
             break

@@ -1,8 +1,8 @@
-"""Flow control of a peer: by reserved memory, and by rates for costly frames.
+"""Flow control of a peer, by memory and by rates of costly frames.
 
-Memory of requests, finished or not, is `held`. The connection's window is opened again only as far
-as held bytes leave its budget free. One message may be larger than the budget: the oldest
-unfinished one has its own room on top, so that one can always be finished.
+Received bytes of requests are `held`. The connection's window is opened only as far as held bytes
+leave room in its budget. A message may be larger than the budget: the oldest unfinished message
+gets extra room, so that it can be completed.
 """
 
 from collections.abc import Callable
@@ -13,30 +13,30 @@ from pocketmq.wire.frames import ENHANCE_YOUR_CALM, ConnectionFault
 from pocketmq.wire.stream import MESSAGE_OVERHEAD, Stream
 
 LOW_WINDOW: Final[i64] = 65_536
-"""Where a connection's window is this small the peer may be stuck, and a closer look is taken."""
+"""Connection window below which the peer may be stuck, and unfinished messages are checked."""
 PERIOD_S: Final = 1.0
 RESETS_MAX: Final[i64] = 1_000
-"""Streams cut off in a second, by the peer or for its faults: each cost a call's beginning."""
+"""Most streams reset in a second, by the peer or for its faults: each started a call."""
 PINGS_MAX: Final[i64] = 1_000
 SETTINGS_MAX: Final[i64] = 100
 EMPTY_MAX: Final[i64] = 10_000
-"""Frames that carry nothing: empty DATA, PRIORITY, unknown kinds."""
+"""Most frames without effect in a second: empty DATA, PRIORITY, unknown types."""
 CONTINUATIONS_MAX: Final[i64] = 32
-"""CONTINUATION frames of one header block; peers fill them."""
+"""Most CONTINUATION frames of one header block; ordinary peers fill each frame."""
 
 
 @final
 class Limits:
-    """Limits of one connection, and settings for its peer; never changed.
+    """Limits of one connection, and settings for its peer; immutable.
 
-    message_max     bytes of a message, decompressed
+    message_max     bytes of a decompressed message
     budget          bytes of requests held before the window closes
-    stream_window   bytes a client may send on a stream before anything is taken
-    streams_max     calls at once
-    list_max        bytes of a call's metadata, each field with 32 more
-    lists_max       bytes of the metadata of all open calls that no header table has
-    block_max       bytes of a header block as it is sent
-    output_max      bytes of answers written ahead of `take`; the rest waits unencoded
+    stream_window   receive window of a stream
+    streams_max     concurrent calls
+    list_max        bytes of a call's metadata, with an overhead of 32 per field
+    lists_max       bytes of the metadata of all open calls outside header tables
+    block_max       bytes of an encoded header block
+    output_max      bytes of answers encoded ahead of `take`; further answers wait unencoded
     """
 
     def __init__(
@@ -59,25 +59,25 @@ class Limits:
         self.lists_max: i64 = lists_max
         self.block_max: i64 = block_max
         self.output_max: i64 = output_max
-        assert self.budget >= 65_535, "a connection's window cannot begin smaller than it does"
-        assert self.stream_window >= 65_535, "a client may send so much before it knows the limit"
+        assert self.budget >= 65_535, "the budget is below HTTP/2's initial window"
+        assert self.stream_window >= 65_535, "the stream window is below HTTP/2's initial one"
 
 
 @final
 class Intake:
-    """The connection's receive window: `window` bytes may come now."""
+    """The connection's receive window of `window` bytes."""
 
     def __init__(self, budget: i64, window: i64) -> None:
         self.budget: i64 = budget
         self.window: i64 = window
 
     def grant(self, held: i64, extra: i64) -> i64:
-        """Returns by how many bytes to open the window, 0 while it is wide enough; counts them.
+        """Opens the window if it is small; returns the bytes added, else 0.
 
-        held    bytes of requests that are here
-        extra   bytes that may be held beyond the budget
+        held    received bytes of requests
+        extra   bytes that may be held above the budget
         """
-        assert held >= 0, "no more is given back than was held"
+        assert held >= 0, "held bytes are negative"
         size = self.budget + extra - held - self.window
         if size < self.budget >> 1 and (extra == 0 or size < LOW_WINDOW):
             return 0
@@ -86,9 +86,9 @@ class Intake:
 
 
 def stream_grant(stream: Stream, limit: i64) -> i64:
-    """Returns by how many bytes to open a stream's window, 0 if it is wide enough; counts them.
+    """Opens a stream's window if it is small; returns the bytes added, else 0.
 
-    The unfinished message does not count: it is the connection's budget that bounds it.
+    The unfinished message does not count, as the connection's budget limits it.
     """
     size = limit - stream.waiting - MESSAGE_OVERHEAD * len(stream.messages) - stream.receive_window
     if stream.ended or size < limit >> 1:
@@ -99,9 +99,9 @@ def stream_grant(stream: Stream, limit: i64) -> i64:
 
 @final
 class Allowance:
-    """At most so many in a period; the clock is only asked when so many have been.
+    """Rate limit of `count_max` events per period; reads the clock once per `count_max` events.
 
-    clock   returns seconds that only grow
+    clock   returns monotonic seconds
     """
 
     def __init__(self, name: str, count_max: i64, clock: Callable[[], float]) -> None:
@@ -112,11 +112,11 @@ class Allowance:
         self.since: float = clock()
 
     def spend(self) -> None:
-        """Counts one.
+        """Counts one event.
 
-        Errors   ConnectionFault ENHANCE_YOUR_CALM: more than the allowance in its period
+        Errors   ConnectionFault ENHANCE_YOUR_CALM: too many events in a period
         """
-        assert self.count <= self.count_max, "the count starts again at the allowance"
+        assert self.count <= self.count_max, "the count exceeds the limit"
         self.count += 1
         if self.count <= self.count_max:
             return

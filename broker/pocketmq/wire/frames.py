@@ -1,4 +1,4 @@
-"""The numbers of HTTP/2 (RFC 9113, sections 4, 6 and 7) and the writing of frames."""
+"""Constants of HTTP/2 (RFC 9113, sections 4, 6 and 7), and functions that write frames."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ from pocketmq.native.machine import (
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 FRAME_HEAD_SIZE: Final[i64] = 9
 FRAME_SIZE_MIN: Final[i64] = 16_384
-"""The largest frame that every peer takes, and the largest that is taken or sent here."""
+"""Largest payload that every peer accepts; also the largest one accepted or sent here."""
 FRAME_SIZE_MAX: Final[i64] = 16_777_215
 WINDOW_MAX: Final[i64] = 0x7FFFFFFF
 WINDOW_DEFAULT: Final[i64] = 65_535
@@ -63,8 +63,8 @@ COMPRESSION_ERROR: Final[i64] = 9
 ENHANCE_YOUR_CALM: Final[i64] = 11
 
 
-class ConnectionFault(Exception):  # never leaves the package: it becomes a GOAWAY
-    """The peer broke the connection: `code` and `why` go into the GOAWAY that ends it."""
+class ConnectionFault(Exception):  # never leaves the package: `Connection` sends a GOAWAY
+    """Connection error by the peer; the GOAWAY contains `code` and `why`."""
 
     def __init__(self, code: i64, why: str) -> None:
         super().__init__(why)
@@ -73,7 +73,7 @@ class ConnectionFault(Exception):  # never leaves the package: it becomes a GOAW
 
 
 class StreamFault(Exception):
-    """The peer broke one stream: `code` goes into the RST_STREAM that ends it."""
+    """Stream error by the peer; the RST_STREAM contains `code`."""
 
     def __init__(self, code: i64, why: str) -> None:
         super().__init__(why)
@@ -82,13 +82,13 @@ class StreamFault(Exception):
 
 
 def write_frame_head(out: BytesWriter, size: i64, kind: i64, flags: i64, stream_id: i64) -> None:
-    """Writes the nine bytes before a frame's payload of `size` bytes."""
+    """Writes a frame header of nine bytes for a payload of `size` bytes."""
     write_i64_be(out, size << 40 | kind << 32 | flags << 24 | stream_id >> 8)
     out.append(u8(stream_id & 255))
 
 
 def write_settings(out: BytesWriter, settings: list[tuple[int, int]]) -> None:
-    """Writes SETTINGS with these (identifier, value)."""
+    """Writes SETTINGS of (identifier, value) pairs."""
     write_frame_head(out, 6 * len(settings), SETTINGS, 0, 0)
     for identifier, value in settings:
         write_i16_be(out, i16(identifier))
@@ -96,7 +96,7 @@ def write_settings(out: BytesWriter, settings: list[tuple[int, int]]) -> None:
 
 
 def write_window_update(out: BytesWriter, stream_id: i64, size: i64) -> None:
-    """Allows the peer `size` bytes more; stream 0 is the connection."""
+    """Writes WINDOW_UPDATE; stream 0 is the connection."""
     write_frame_head(out, 4, WINDOW_UPDATE, 0, stream_id)
     write_i32_be(out, i32(size))
 
@@ -108,7 +108,7 @@ def write_reset(out: BytesWriter, stream_id: i64, code: i64) -> None:
 
 
 def write_goaway(out: BytesWriter, last_id: i64, code: i64, why: str) -> None:
-    """Writes GOAWAY: no stream after `last_id` was or will be looked at."""
+    """Writes GOAWAY: streams after `last_id` were and will be ignored."""
     debug = why.encode()
     write_frame_head(out, 8 + len(debug), GOAWAY, 0, 0)
     write_i32_be(out, i32(last_id))
@@ -117,14 +117,14 @@ def write_goaway(out: BytesWriter, last_id: i64, code: i64, why: str) -> None:
 
 
 def write_ping(out: BytesWriter, flags: i64, payload: bytes) -> None:
-    """Writes PING, or with ACK the answer to one; the payload has 8 bytes."""
-    assert len(payload) == 8, "a ping carries 8 bytes"
+    """Writes PING, or its answer with ACK; the payload has 8 bytes."""
+    assert len(payload) == 8, "the payload of a ping has not 8 bytes"
     write_frame_head(out, 8, PING, flags, 0)
     out.write(payload)
 
 
 def write_block(out: BytesWriter, stream_id: i64, block: bytes, flags: i64) -> None:
-    """Writes a header block as HEADERS and as many CONTINUATION frames as it needs.
+    """Writes a header block as HEADERS and CONTINUATION frames.
 
     flags   END_STREAM or 0
     """

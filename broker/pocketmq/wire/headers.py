@@ -1,7 +1,7 @@
 """Headers of a call, checked and parsed once.
 
-A malformed request (RFC 9113, section 8.1.1) is a StreamFault. A request that is not gRPC is
-answered by an HTTP status, `http_status`; a gRPC request that cannot be served by `status`.
+A malformed request (RFC 9113, section 8.1.1) is a StreamFault. A request that is not gRPC gets an
+HTTP status, `http_status`. A gRPC request that cannot be served gets a gRPC status, `status`.
 """
 
 from typing import Final, final
@@ -39,19 +39,19 @@ CONTENT_LENGTH_DIGITS_MAX: Final[i64] = 15
 
 @final
 class Headers:
-    """The fields that begin a call; may be shared by calls of one connection, so never changed.
+    """The header fields of a call; shared by calls of one connection, so immutable.
 
     path            b"/package.Service/Method"
     timeout_ms      deadline of the call, -1 without one
-    encoding        b"identity" or b"gzip": how the request's messages may be compressed
-    own_size        bytes of its fields that no table had: its memory
-    content_length  bytes of the request's body, -1 where unknown
-    status          gRPC's code by which the call is refused, 0 for none; then why_refused
-    http_status     HTTP's code by which it is refused, 0 for none
+    encoding        b"identity" or b"gzip": compression of the request's messages
+    own_size        bytes of the fields that are in no header table
+    content_length  bytes of the request's body, -1 if unknown
+    status          gRPC status that refuses the call, 0 for none; why_refused is its text
+    http_status     HTTP status that refuses the call, 0 for none
     """
 
     def __init__(self, fields: list[HeaderField]) -> None:
-        """Takes the fields as they came; `request_headers` reads them."""
+        """Stores the fields; `request_headers` parses them."""
         self.fields = fields
         self.own_size: i64 = 0
         self.method: bytes = b""
@@ -69,20 +69,20 @@ class Headers:
 
     @property
     def metadata(self) -> list[tuple[bytes, bytes]]:
-        """The caller's own fields as they came; `-bin` values decoded, bad ones left out."""
+        """Custom metadata in order; `-bin` values are decoded, invalid ones are omitted."""
         if self._metadata is None:
             self._metadata = _metadata(self.fields)
         return self._metadata
 
     def value(self, name: bytes) -> bytes | None:
-        """Returns the first value of a field as it came, None when there is none. Cost: a scan."""
+        """Returns the first raw value of a field, None without one. Cost: a scan."""
         for field in self.fields:
             if field.name == name:
                 return field.value
         return None
 
     def text(self, name: str) -> str | None:
-        """Returns the first of the caller's own values of a name, None when there is none."""
+        """Returns the first custom-metadata value of a name as text, None without one."""
         wanted = name.encode()
         if wanted.endswith(BINARY_SUFFIX):
             for key, value in self.metadata:
@@ -95,8 +95,8 @@ class Headers:
         return None
 
     def refuse(self, status: i64, why: str) -> None:
-        """Notes that the call cannot be served; the first reason stays."""
-        assert status != OK, "a refusal has a reason"
+        """Sets the status that refuses the call; the first one stays."""
+        assert status != OK, "a refusal needs an error status"
         if self.status == OK:
             self.status = status
             self.why_refused = why
@@ -119,7 +119,7 @@ def _metadata(fields: list[HeaderField]) -> list[tuple[bytes, bytes]]:
 def request_headers(fields: list[HeaderField], is_over: bool) -> Headers:
     """Decodes the fields of a request.
 
-    is_over   they are not all: there were more than the limit
+    is_over   the fields exceeded the limit, and the rest is missing
     Errors    StreamFault PROTOCOL_ERROR: malformed
     """
     headers = Headers(fields)
@@ -154,9 +154,9 @@ def request_headers(fields: list[HeaderField], is_over: bool) -> Headers:
 
 
 def check_trailers(fields: list[HeaderField]) -> None:
-    """Checks the fields that end a request; they contain nothing.
+    """Checks the trailers of a request, which are ignored.
 
-    Errors   StreamFault PROTOCOL_ERROR: one that no trailers may have
+    Errors   StreamFault PROTOCOL_ERROR: a field that is illegal in trailers
     """
     for field in fields:
         kind = field.kind
@@ -172,7 +172,7 @@ def _take_pseudo(headers: Headers, kind: i64, value: bytes) -> None:
     elif kind == SCHEME:
         headers.scheme = value
     else:
-        assert kind == AUTHORITY, "there are four pseudo-headers in a request"
+        assert kind == AUTHORITY, "unknown pseudo-header"
         headers.authority = value
 
 
@@ -202,7 +202,7 @@ def _content_length(headers: Headers, value: bytes) -> i64:
 
 
 def _is_grpc(content_type: bytes) -> bool:
-    """Returns whether this is application/grpc, maybe with +proto or parameters after it."""
+    """Returns whether a content type is application/grpc, with any +suffix or parameters."""
     if not content_type.startswith(GRPC):
         return False
     return len(content_type) == len(GRPC) or content_type[len(GRPC)] in b"+;"

@@ -1,4 +1,4 @@
-"""Decodes header blocks of a peer into fields (RFC 7541), with their dynamic table."""
+"""HPACK decoder (RFC 7541): header blocks to fields, with the dynamic table."""
 
 from typing import Final, final
 
@@ -8,10 +8,10 @@ from pocketmq.wire.frames import COMPRESSION_ERROR, TABLE_SIZE_DEFAULT, Connecti
 from pocketmq.wire.huffman import decode as huffman_decode
 
 INTEGER_BITS_MAX: Final[i64] = 28
-"""A number may have five bytes, which fit any 64-bit arithmetic."""
+"""Largest shift of an integer's last byte: at most five bytes, which fit 64 bits."""
 STATIC_COUNT: Final[i64] = 61
 EVICTED_COUNT_MAX: Final[i64] = 64
-"""Places of evicted entries that may wait to be cut off the table's front."""
+"""Evicted entries that may remain at the front of the table's list."""
 
 _STATIC: Final = (
     ":authority|:method=GET|:method=POST|:path=/|:path=/index.html|:scheme=http|:scheme=https|"
@@ -27,13 +27,13 @@ _STATIC: Final = (
 
 
 def _static_table() -> list[HeaderField]:
-    """Returns the static table (RFC 7541, appendix A); the first is at 1."""
+    """Returns the static table (RFC 7541, appendix A), whose first index is 1."""
     nothing = HeaderField(b"", b"", kind_of(b""))
     table = [nothing]
     for entry in _STATIC.encode().split(b"|"):
         name, _, value = entry.partition(b"=")
         table.append(HeaderField(name, value, kind_of(name)))
-    assert len(table) == STATIC_COUNT + 1, "the static table has 61 entries"
+    assert len(table) == STATIC_COUNT + 1, "the static table has not 61 entries"
     return table
 
 
@@ -41,10 +41,10 @@ STATIC_TABLE: Final = _static_table()
 
 
 def integer(block: bytes, p: i64, mask: i64) -> tuple[i64, i64]:
-    """Returns the number whose first byte is at `p`, and where it ends (section 5.1).
+    """Returns the integer at `p`, and its end (section 5.1).
 
-    mask     of the bits of the first byte that belong to the number
-    Errors   ConnectionFault: the block ends before the number does, or it has over five bytes
+    mask     bits of the first byte that belong to the integer
+    Errors   ConnectionFault: the integer is incomplete, or has more than five bytes
     """
     end: i64 = len(block)
     if p >= end:
@@ -69,19 +69,19 @@ def integer(block: bytes, p: i64, mask: i64) -> tuple[i64, i64]:
 
 @final
 class Decoder:
-    """The dynamic table of one direction of a connection, and the reading of blocks with it.
+    """Decoder of header blocks, with the dynamic table of a connection.
 
-    generation   rises whenever a block changes the table
-    made_size    bytes of the last block's fields that no table had
-    is_over      whether the last block's fields were more than `list_max` bytes; those beyond
-                 are looked at, for the table's sake, but not returned
+    generation   rises with each change of the table
+    made_size    bytes of the last block's fields that were in no table
+    is_over      whether the last block's fields exceeded `list_max` bytes; further fields are
+                 decoded for the table, but not returned
     """
 
     def __init__(self, list_max: i64, table_max: i64 = TABLE_SIZE_DEFAULT) -> None:
         """Begins with an empty table.
 
-        list_max    bytes of the fields of a block, each with ENTRY_OVERHEAD
-        table_max   bytes the table may have
+        list_max    most bytes of a block's fields, each with ENTRY_OVERHEAD
+        table_max   most bytes of the table
         """
         self.list_max: i64 = list_max
         self.table_max: i64 = table_max
@@ -95,9 +95,9 @@ class Decoder:
         self._text = BytesWriter()
 
     def decode(self, block: bytes) -> list[HeaderField]:
-        """Returns the fields of a whole block.
+        """Returns the fields of a complete block.
 
-        Errors   ConnectionFault: the table may differ from the peer's from now on
+        Errors   ConnectionFault: the table may then differ from the peer's
         """
         fields: list[HeaderField] = []
         self.is_over = False
@@ -127,7 +127,7 @@ class Decoder:
                 fields.append(field)
             else:
                 self.is_over = True
-        assert self.size <= self.limit, "the table holds no more than it may"
+        assert self.size <= self.limit, "the table exceeds its limit"
         return fields
 
     def entry(self, index: i64) -> HeaderField:
@@ -140,7 +140,7 @@ class Decoder:
         return self._entries[place]
 
     def _literal(self, block: bytes, p: i64, first: i64) -> tuple[HeaderField, i64]:
-        """Returns the literal field at `p`, and where it ends; an indexed one joins the table."""
+        """Returns the literal field at `p`, and its end; adds it to the table if indexed."""
         mask: i64 = 63 if first >= 64 else 15
         index = first & mask
         if index == mask:
@@ -162,7 +162,7 @@ class Decoder:
         return field, p
 
     def _string(self, block: bytes, p: i64) -> tuple[bytes, i64]:
-        """Returns the string at `p`, and where it ends."""
+        """Returns the string at `p`, and its end."""
         if p >= len(block):
             raise ConnectionFault(COMPRESSION_ERROR, "a header block ends within a field")
         first: i64 = block[p]
@@ -178,7 +178,7 @@ class Decoder:
         return block[begin:end], end
 
     def _insert(self, field: HeaderField) -> None:
-        """Adds a field to the table; one larger than the table empties it."""
+        """Adds a field to the table; a field larger than the table empties it."""
         self.generation += 1
         self._entries.append(field)
         self.size += field.size
@@ -186,7 +186,7 @@ class Decoder:
             self._evict()
 
     def _resize(self, limit: i64) -> None:
-        """Follows a size update."""
+        """Applies a size update of the table."""
         if limit > self.table_max:
             raise ConnectionFault(COMPRESSION_ERROR, "a table larger than was agreed")
         self.generation += 1

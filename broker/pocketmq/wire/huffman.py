@@ -1,9 +1,9 @@
 """Huffman-coded strings of HPACK (RFC 7541, section 5.2 and appendix B), eight bits at a time.
 
-The code is canonical, so its lengths define it: shorter codes first, then by symbol. A state is an
-inner node of the code's tree; the root is 0. For each next byte, a row holds the next state and the
-decoded symbols: at most two, as the shortest code has five bits. Rows are built on first use; few
-of the 256 ever are.
+The code is canonical, so that code lengths define it: shorter codes first, then by symbol. A state
+is an inner node of the code's tree; the root is 0. For each next byte, a state's row contains the
+next state and the decoded symbols: at most two, as the shortest code has five bits. Rows are built
+at first use; few of the 256 are used.
 """
 
 from typing import Final
@@ -22,16 +22,16 @@ LENGTHS: Final = bytes.fromhex(
     "14181415161515171616191918181a171a1b1a1a1b1b1b1b1b1c1b1b1b1b1b1a"
     "1e"
 )
-"""Bits of the code of each byte, and at last of EOS, which no string may hold."""
+"""Code length of each byte, and of EOS, which is illegal in strings."""
 EOS: Final = 256
 
-# An entry of a row: bits 0-7 the next state, 8-9 how many symbols, 10-17 and 18-25 these,
-# 26 that the walk met EOS.
+# Entry of a row: bits 0-7 next state, 8-9 number of symbols, 10-17 and 18-25 the symbols,
+# 26 set if EOS was met.
 MET_EOS: Final[i64] = 1 << 26
 
 
 def _tree() -> list[int]:
-    """Returns the code's tree: at 2 * node + bit the next node, or -1 - symbol."""
+    """Returns the code's tree: the next node, or -1 - symbol, at 2 * node + bit."""
     tree = [0, 0]
     code = 0
     last = 0
@@ -47,12 +47,12 @@ def _tree() -> list[int]:
             node = tree[branch]
         tree[2 * node + (code & 1)] = -1 - symbol
         code += 1
-    assert len(tree) == 2 * EOS, "a code of 257 symbols has 256 inner nodes"
+    assert len(tree) == 2 * EOS, "the tree has not 256 inner nodes"
     return tree
 
 
 def _padding_states(tree: list[int]) -> bytes:
-    """Returns for each state whether a string may end there: after at most 7 bits, all ones."""
+    """Returns whether a string may end in each state: after at most 7 bits, all ones."""
     padding = bytearray(256)
     node = 0
     for _ in range(8):
@@ -87,8 +87,8 @@ def _row(state: i64) -> bytes:
 def decode(block: bytes, p: i64, end: i64, out: BytesWriter) -> bytes:
     """Decodes the string at [p, end).
 
-    out      any writer; what it holds is lost
-    Errors   ConnectionFault COMPRESSION_ERROR: EOS, or an end that is no padding
+    out      scratch writer, whose content is overwritten
+    Errors   ConnectionFault COMPRESSION_ERROR: EOS, or invalid padding
     """
     out.truncate(0)
     rows = _ROWS

@@ -1,6 +1,6 @@
-"""gRPC's framing: a flag, a length of four bytes, a message; decompresses compressed ones.
+"""gRPC's message framing (a flag, a length of four bytes, a message) and decompression.
 
-Uses zlib-ng (extra `speed`) if installed: a decompression bomb takes a twentieth of zlib's time.
+Uses zlib-ng (extra `speed`) if installed, which inflates a decompression bomb 20 times faster.
 """
 
 import zlib
@@ -16,7 +16,7 @@ except ImportError:
     _inflate = zlib
 
 
-# Of gRPC's status codes those that the transport gives by itself.
+# gRPC's status codes that the transport itself sends.
 OK: Final[i64] = 0
 DEADLINE_EXCEEDED: Final[i64] = 4
 RESOURCE_EXHAUSTED: Final[i64] = 8
@@ -27,12 +27,12 @@ GRPC: Final = b"application/grpc"
 IDENTITY: Final = b"identity"
 GZIP: Final = b"gzip"
 PREFIX_SIZE: Final[i64] = 5
-_GZIP_BITS: Final = 31  # zlib's word for "with gzip's header, any window"
+_GZIP_BITS: Final = 31  # zlib's window bits for a gzip header and any window
 _NO_GZIP: Final[tuple[type[Exception], ...]] = (zlib.error, _inflate.error)
 
 
 class MessageFault(Exception):
-    """A message that cannot be taken; the call ends with this gRPC status and text."""
+    """A message that is refused; the call ends with this gRPC status and text."""
 
     def __init__(self, status: i64, why: str) -> None:
         super().__init__(why)
@@ -41,9 +41,9 @@ class MessageFault(Exception):
 
 
 def check_prefix(flag: i64, length: i64, encoding: bytes, size_max: i64) -> None:
-    """Checks the prefix of a message, before any of it is stored.
+    """Checks the prefix of a message, before the message is stored.
 
-    Errors   MessageFault: over the limit, or compressed in a call that named no compression
+    Errors   MessageFault: above the limit, or compressed in a call without gzip encoding
     """
     if length > size_max:
         why = f"a message of {length} bytes, the limit is {size_max}"
@@ -55,7 +55,7 @@ def check_prefix(flag: i64, length: i64, encoding: bytes, size_max: i64) -> None
 def opened(packed: bytes, size_max: i64) -> bytes:
     """Decompresses a gzip-compressed message.
 
-    Errors   MessageFault: no gzip, or more than `size_max` bytes; no more than these are made
+    Errors   MessageFault: invalid gzip, or more than `size_max` bytes, which are not inflated
     """
     stream = _inflate.decompressobj(_GZIP_BITS)
     try:

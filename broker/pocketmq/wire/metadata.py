@@ -1,4 +1,4 @@
-"""Encodings of gRPC fields: times, texts, binary values; and fields of our responses."""
+"""Encodings of gRPC fields: times, texts, binary values, and fields of responses."""
 
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
@@ -11,7 +11,7 @@ from pocketmq.native.machine import BytesWriter, i64, u8
 BINARY_SUFFIX: Final = b"-bin"
 TIMEOUT_DIGITS_MAX: Final[i64] = 8
 TEXT_SIZE_MAX: Final[i64] = 4_096
-"""Bytes of a status's text that are sent; clients limit a response's fields."""
+"""Most bytes of a status text, as clients limit the fields of a response."""
 
 _UNITS: Final[dict[int, tuple[int, int]]] = {
     ord("n"): (1, 1_000_000),
@@ -21,13 +21,13 @@ _UNITS: Final[dict[int, tuple[int, int]]] = {
     ord("M"): (60_000, 1),
     ord("H"): (3_600_000, 1),
 }
-"""Each unit in ms as a fraction; eight digits of any fit 64 bits so, which in ns they do not."""
-# All that is printable but the escape itself; quote() never escapes letters, digits and _.-~
+"""Each unit in ms as (numerator, denominator): eight digits of any unit fit 64 bits in ms."""
+# Printable characters except "%"; quote() never escapes letters, digits and _.-~
 _PLAIN: Final = " !\"#$&'()*+,/:;<=>?@[\\]^`{|}"
 
 
 def timeout_ms(value: bytes) -> i64:
-    """Returns a `grpc-timeout` in ms, rounded up; -2 when it is malformed."""
+    """Returns a `grpc-timeout` in ms, rounded up; -2 if malformed."""
     digits: i64 = len(value) - 1
     if digits < 1 or digits > TIMEOUT_DIGITS_MAX:
         return -2
@@ -41,7 +41,7 @@ def timeout_ms(value: bytes) -> i64:
 
 
 def escaped(text: str) -> bytes:
-    """Returns a status's text as `grpc-message` holds it, percent-encoded, at most 4 KiB of it."""
+    """Returns at most 4 KiB of a status text, percent-encoded for `grpc-message`."""
     raw = text.encode(errors="replace")
     if len(raw) > TEXT_SIZE_MAX:
         raw = raw[:TEXT_SIZE_MAX].decode(errors="ignore").encode()
@@ -49,7 +49,7 @@ def escaped(text: str) -> bytes:
 
 
 def binary_values(value: bytes) -> list[bytes] | None:
-    """Returns the values of a `-bin` field, several after commas; None when it is not base64."""
+    """Returns the comma-separated values of a `-bin` field, decoded; None if one is not base64."""
     values: list[bytes] = []
     for part in value.split(b","):
         bare = part.strip(b" =")
@@ -61,7 +61,7 @@ def binary_values(value: bytes) -> list[bytes] | None:
 
 
 def write_literal(out: BytesWriter, name: bytes, value: bytes) -> None:
-    """Writes a field as a literal that enters no table and is not Huffman-coded."""
+    """Writes a field as an HPACK literal without indexing and without Huffman coding."""
     out.append(0)
     write_string(out, name)
     write_string(out, value)
@@ -83,7 +83,7 @@ def write_string(out: BytesWriter, text: bytes) -> None:
 
 
 def write_metadata(out: BytesWriter, metadata: list[tuple[bytes, bytes]]) -> None:
-    """Writes a call's own fields; values of names that end in `-bin` become base64, unpadded."""
+    """Writes custom metadata; values of `-bin` names as base64 without padding."""
     for name, value in metadata:
         if name.endswith(BINARY_SUFFIX):
             value = b64encode(value).rstrip(b"=")

@@ -1,4 +1,4 @@
-"""Frames to the peer: one buffer for all, filled as far as its windows and `take` allow."""
+"""Frames to the peer: one output buffer, filled within the peer's windows."""
 
 from typing import Final, final
 
@@ -22,35 +22,35 @@ from pocketmq.wire.stream import Stream
 from pocketmq.wire.streams import CUT_HERE, DONE, Streams
 
 _HEAD: Final = b"\x88\x0f\x10\x10application/grpc"
-"""":status: 200" of the static table, "content-type" as a literal that enters no table."""
+"""":status: 200" as static index, "content-type" as literal without indexing."""
 _HEAD_SIZE: Final[i64] = 20
 _OK: Final = b"\x00\x0bgrpc-status\x010"
 _OK_SIZE: Final[i64] = 15
 _ACCEPTED: Final = (b"grpc-accept-encoding", b"identity,gzip")
 _EMPTY_TABLE: Final = b"\x20"
-"""A size update to 0: due once when the peer wants a smaller table than all begin with."""
+"""Size update to 0, due once if the peer's table is smaller than the default."""
 _HTTP_TEXT: Final = b"this port speaks gRPC: POST with content-type application/grpc\n"
 _HTTP_HEAD: Final = {
     405: b"\x08\x03405\x0f\x10\x0atext/plain\x0f\x07\x04POST",
     415: b"\x08\x03415\x0f\x10\x0atext/plain",
 }
 _PAGE_END: Final = b"\x00"
-"""Marks streams without trailers: no block of fields is like this."""
+"""Value of `trailers` for a page, whose stream ends without trailers; no field block equals it."""
 KEPT_SIZE_MAX: Final[i64] = 65_536
-"""A buffer that grew beyond this is given back."""
+"""Size above which the output buffer is replaced by a new one."""
 PIECE_SIZE: Final[i64] = 65_536
-"""Approximate size of a piece of waiting output; larger pieces cost fresh pages each."""
+"""Approximate size of a piece of pending output; larger pieces need fresh memory pages."""
 SEEN_SIZE_MIN: Final[i64] = 1_024
-"""From this size on, bytes taken out of a part are copied only once, with their piece."""
+"""Size from which on a slice of a part is a memoryview, which saves a copy."""
 
 
 @final
 class Outbound:
-    """Frames to send: answers, and frames that others write into `out`.
+    """Frames to send: answers, and frames that other modules write into `out`.
 
-    window    bytes that the peer's connection window still takes
-    initial   the window that the peer gives each stream
-    answered  DATA frames so far
+    window    send window of the connection
+    initial   initial send window of each stream
+    answered  number of DATA frames so far
     """
 
     def __init__(self, limits: Limits, streams: Streams) -> None:
@@ -61,7 +61,7 @@ class Outbound:
         self.initial: i64 = WINDOW_DEFAULT
         self.answered: i64 = 0
         self.is_size_update_due = False
-        self.is_table_empty = False  # our encoder's; it enters nothing anyway
+        self.is_table_empty = False  # the encoder's table, which is never used
 
     # -- answers
 
@@ -84,7 +84,7 @@ class Outbound:
         self._end(stream)
 
     def send_headers(self, stream: Stream, metadata: list[tuple[bytes, bytes]]) -> None:
-        """Begins an answer, as the first message would, without metadata."""
+        """Begins an answer with metadata; the first message would begin it without."""
         if stream.closed or stream.is_head_sent:
             return
         stream.is_head_sent = True
@@ -94,7 +94,7 @@ class Outbound:
         self._write_head(stream, block.getvalue(), 0)
 
     def send_message(self, stream: Stream, message: bytes) -> None:
-        """Sends a message, or keeps it until the peer takes it."""
+        """Sends a message, or queues it until the peer's windows allow it."""
         if stream.closed or stream.trailers:
             return
         if not stream.is_head_sent:
@@ -113,7 +113,7 @@ class Outbound:
     def finish(
         self, stream: Stream, status: i64, text: str, metadata: list[tuple[bytes, bytes]]
     ) -> None:
-        """Ends an answer once its messages have gone; a stream without any ends at once."""
+        """Ends an answer after its pending messages, or at once without any."""
         if stream.closed or stream.trailers:
             return
         block = BytesWriter()
@@ -134,7 +134,7 @@ class Outbound:
             self._finish(stream)
 
     def refuse(self, stream: Stream, status: i64, why: str) -> None:
-        """Ends an answer at once, whatever of it waits."""
+        """Ends an answer at once, and drops its pending messages."""
         self.streams.pending -= stream.pending
         stream.pending = 0
         stream.parts.clear()
@@ -142,7 +142,7 @@ class Outbound:
         self.finish(stream, status, why, [])
 
     def refuse_request(self, stream: Stream) -> None:
-        """Answers in HTTP's words a request that is no gRPC call."""
+        """Answers a request that is no gRPC call with an HTTP status."""
         stream.is_head_sent = True
         head = _HTTP_HEAD[stream.headers.http_status]
         if stream.headers.method == b"HEAD":
@@ -156,9 +156,9 @@ class Outbound:
     def send_page(
         self, stream: Stream, status: i64, fields: list[tuple[bytes, bytes]], body: bytes
     ) -> None:
-        """Answers a GET or HEAD with a page; the body of one that is too large waits.
+        """Answers a GET or HEAD with a page; the body is sent as the windows allow.
 
-        fields   its header fields, names in lower case
+        fields   header fields, with names in lower case
         """
         if stream.closed or stream.is_head_sent:
             return
@@ -176,7 +176,7 @@ class Outbound:
         stream.trailers = _PAGE_END
 
     def reset(self, stream: Stream, code: i64) -> None:
-        """Cuts a stream off."""
+        """Resets a stream."""
         if stream.closed:
             return
         stream.reset_code = code
@@ -186,12 +186,12 @@ class Outbound:
     # -- windows
 
     def wake(self, stream: Stream) -> None:
-        """Lets a stream send its pending bytes, when its window may have opened."""
+        """Queues a stream with pending bytes for sending, as its window may have opened."""
         if stream.pending and not stream.is_ready:
             self.streams.turns.join(stream)
 
     def take(self) -> bytes:
-        """Returns the bytes to send now, and drops them."""
+        """Removes and returns the bytes to send now."""
         if self.streams.turns.count and self.window > 0:
             return self._piece()
         return self._written()
@@ -209,9 +209,9 @@ class Outbound:
         return data
 
     def _piece(self) -> bytes:
-        """Returns the bytes to send, with as much waiting output as fills a piece.
+        """Returns the bytes to send, with pending output up to PIECE_SIZE.
 
-        Cost     one copy of it
+        Cost     one copy of the bytes
         """
         pieces: list[bytes | memoryview] = []
         turns = self.streams.turns
@@ -222,7 +222,7 @@ class Outbound:
         return b"".join(pieces)
 
     def _send_some(self, stream: Stream, pieces: list[bytes | memoryview]) -> i64:
-        """Sends a frame of waiting output; `wake` brings back a stream whose own window is shut."""
+        """Sends one DATA frame of a stream; a stream with a closed window waits for `wake`."""
         size = stream.pending
         room = self.initial + stream.credit
         if size > FRAME_SIZE_MIN:
@@ -233,7 +233,7 @@ class Outbound:
             return 0
         if size > self.window:
             size = self.window
-        assert size > 0, "who has a turn can send"
+        assert size > 0, "the connection window is closed"
         write_frame_head(self.out, size, DATA, 0, stream.id)
         pieces.append(self._written())
         _take_parts(stream, size, pieces)
@@ -249,7 +249,7 @@ class Outbound:
     # -- steps
 
     def _is_free(self, stream: Stream, size: i64) -> bool:
-        """Returns whether DATA of this size may go now, as one frame and before all that waits."""
+        """Returns whether DATA of this size can be written at once, as one frame."""
         return (
             size <= FRAME_SIZE_MIN
             and size <= self.window
@@ -269,11 +269,11 @@ class Outbound:
         self._count(stream, size)
 
     def _count(self, stream: Stream, size: i64) -> None:
-        """Takes DATA out of the windows."""
+        """Subtracts DATA from the windows."""
         self.answered += 1
         self.window -= size
         stream.credit -= size
-        assert self.window >= 0, "no more is sent than the peer takes"
+        assert self.window >= 0, "more DATA than the peer's window"
 
     def _keep(self, stream: Stream, part: bytes) -> None:
         stream.parts.append(part)
@@ -282,7 +282,7 @@ class Outbound:
         self.wake(stream)
 
     def _write_head(self, stream: Stream, block: bytes, flags: i64) -> None:
-        """Writes a header block; the first one after a smaller table size announces that."""
+        """Writes a header block, with a size update of the table if one is due."""
         if self.is_size_update_due:
             self.is_size_update_due = False
             block = _EMPTY_TABLE + block
@@ -296,7 +296,7 @@ class Outbound:
         self._end(stream)
 
     def _end(self, stream: Stream) -> None:
-        """Closes a stream that is answered; a client that still sends is asked to stop."""
+        """Closes an answered stream; RST_STREAM stops a client that still sends."""
         if stream.ended:
             self.streams.close(stream, DONE)
         else:
@@ -305,7 +305,7 @@ class Outbound:
 
 
 def _take_parts(stream: Stream, size: i64, pieces: list[bytes | memoryview]) -> None:
-    """Takes so many bytes out of a stream's waiting parts."""
+    """Moves `size` bytes from a stream's pending parts to `pieces`."""
     parts = stream.parts
     gone: i64 = 0
     start = stream.part_start

@@ -1,4 +1,4 @@
-"""Control frames of a peer: SETTINGS, PING, GOAWAY, windows."""
+"""Control frames of a peer: SETTINGS, PING, GOAWAY, WINDOW_UPDATE."""
 
 from collections.abc import Callable
 from typing import Final, final
@@ -38,8 +38,8 @@ from pocketmq.wire.streams import Streams
 
 DRAIN_PING: Final = b"draining"
 
-# By the kind of frame, from DATA to CONTINUATION: the size its payload must have, -1 for any, and
-# whether it belongs to the connection, 0, to a stream, 1, or to either, 2 (RFC 9113, section 6).
+# By frame type, from DATA to CONTINUATION: required payload size, -1 for any; and whether the frame
+# belongs to the connection (0), a stream (1), or either (2); RFC 9113, section 6.
 _SIZES: Final = (-1, -1, 5, 4, -1, -1, 8, -1, 4, -1)
 _PLACES: Final = b"\1\1\1\1\0\1\0\0\2\1"
 _SETTING_SIZE: Final[i64] = 6
@@ -47,10 +47,10 @@ _SETTING_SIZE: Final[i64] = 6
 
 @final
 class Peer:
-    """The peer of a connection: its settings, and the notices it got.
+    """The peer of a connection: its settings, pings and the drain.
 
-    is_draining   it was asked to open no more streams
-    pongs         pings of ours that it answered, except the one of the drain
+    is_draining   the peer got the first GOAWAY of a drain
+    pongs         number of answered pings, except the drain's
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Peer:
         self._settings = Allowance("settings", SETTINGS_MAX, clock)
 
     def frame(self, kind: i64, flags: i64, stream_id: i64, payload: bytes) -> None:
-        """Takes a frame of any kind but HEADERS and DATA."""
+        """Handles a frame of any type except HEADERS and DATA."""
         if kind > CONTINUATION:
             self._requests.empty.spend()
             return
@@ -94,8 +94,8 @@ class Peer:
             raise ConnectionFault(PROTOCOL_ERROR, "a frame that no client may send here")
 
     def _check(self, kind: i64, stream_id: i64, size: i64) -> None:
-        """Checks that a frame has the size and the place that its kind asks for."""
-        assert kind <= CONTINUATION, "the tables know ten kinds"
+        """Checks a frame's size and stream id by its type."""
+        assert kind <= CONTINUATION, "unknown frame type"
         place: i64 = _PLACES[kind]
         if (place == 0 and stream_id) or (place == 1 and not stream_id):
             raise ConnectionFault(PROTOCOL_ERROR, "a frame of a stream that its kind cannot have")
@@ -128,7 +128,7 @@ class Peer:
         outbound.wake(stream)
 
     def _ping(self, flags: i64, payload: bytes) -> None:
-        """Answers a ping; one between two answers is free: so clients of gRPC measure the way."""
+        """Answers a ping; one after each DATA frame is free, as gRPC clients measure bandwidth."""
         if self._outbound.answered == self._answered:
             self._pings.spend()
         self._answered = self._outbound.answered
@@ -140,8 +140,8 @@ class Peer:
             self.end_drain()
 
     def end_drain(self) -> None:
-        """Tells the peer which call was the last to be served."""
-        assert self.is_draining, "a drain ends that began"
+        """Sends the last GOAWAY, with the id of the last served stream."""
+        assert self.is_draining, "no drain has begun"
         if self._requests.last_served < 0:
             self._requests.last_served = self._streams.last_id
             write_goaway(self._outbound.out, self._streams.last_id, NO_ERROR, "")

@@ -53,20 +53,20 @@ from pocketmq.wire.streams import (
 )
 
 DISCARDED_SIZE_MAX: Final[i64] = 65_536
-"""Bytes of a request that is none of gRPC's; after these it is answered before its end."""
+"""Most bytes of a non-gRPC request that are received before it is answered."""
 PROGRESS_SIZE: Final[i64] = 4_096
-"""Bytes by which an unfinished request has to go on from one look to the next."""
+"""Least progress of an unfinished request between two calls of `give_up_stalled`."""
 
 
 @final
 class Requests:
-    """The calls of one connection from their clients' side.
+    """The requests of one connection.
 
-    news         streams with something new since `begin_turn`, each once
-    last_served  streams with higher numbers are dropped, -1 while all are served
+    news         streams with news since `begin_turn`, each once
+    last_served  streams with higher ids are ignored, -1 while all are served
     received     bytes of DATA so far
-    sizes        by the path of each method the bytes of its largest message; None: any path
-    has_pages    a GET or HEAD of no method's path is news, else it is refused
+    sizes        largest message in bytes by path of each method; None: any path is served
+    has_pages    GET and HEAD requests for other paths are news, else they are refused
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Requests:
     # -- HEADERS and CONTINUATION
 
     def headers(self, flags: i64, stream_id: i64, data: bytes, p: i64, end: i64) -> None:
-        """Takes a HEADERS frame with its payload at [p, end)."""
+        """Handles a HEADERS frame with its payload at [p, end)."""
         if not stream_id & 1:
             raise ConnectionFault(PROTOCOL_ERROR, "HEADERS of a stream that no client can open")
         parent: i64 = -1
@@ -118,14 +118,14 @@ class Requests:
             raise StreamFault(PROTOCOL_ERROR, "a stream that depends on itself")
 
     def continuation(self, flags: i64, part: bytes) -> None:
-        """Takes a CONTINUATION frame of the block that is unfinished."""
+        """Handles a CONTINUATION frame of the unfinished block."""
         self.blocks.extend(part)
         if flags & END_HEADERS:
             stream_id = self.blocks.stream_id
             self.block(self.blocks.flags, stream_id, self.blocks.whole())
 
     def block(self, flags: i64, stream_id: i64, block: bytes) -> None:
-        """Takes a whole header block: it opens a stream, or ends a request."""
+        """Handles a complete header block, which opens a stream or ends a request."""
         if stream_id > self.streams.last_id:
             self._open(flags, stream_id, block)
             return
@@ -143,7 +143,7 @@ class Requests:
         self._end(stream)
 
     def _open(self, flags: i64, stream_id: i64, block: bytes) -> None:
-        """Opens a stream, or cuts it off when it is one too many or malformed."""
+        """Opens a stream, or refuses it if there are too many or it is malformed."""
         streams = self.streams
         streams.last_id = stream_id
         if self.last_served >= 0:
@@ -171,7 +171,7 @@ class Requests:
             self._tell(stream)
 
     def _message_max(self, path: bytes) -> i64:
-        """Returns the limit on a message of a method, -1 where none is served."""
+        """Returns the message limit of a method, -1 for an unknown method."""
         limit: i64 = self.limits.message_max
         sizes = self.sizes
         if sizes is not None:
@@ -184,7 +184,7 @@ class Requests:
     # -- DATA
 
     def data(self, flags: i64, stream_id: i64, data: bytes, p: i64, end: i64) -> None:
-        """Takes a DATA frame with its payload at [p, end)."""
+        """Handles a DATA frame with its payload at [p, end)."""
         intake = self.intake
         size = end - p
         self.received += size
@@ -223,7 +223,7 @@ class Requests:
                 self._tell(stream)
 
     def _take(self, stream: Stream, data: bytes, p: i64, end: i64) -> bool:
-        """Passes DATA to its stream; returns whether the call goes on."""
+        """Adds DATA to its stream; returns False if the call was refused."""
         held = stream.held
         try:
             stream.accept(data, p, end)
@@ -237,10 +237,10 @@ class Requests:
         return True
 
     def _end(self, stream: Stream) -> None:
-        """Ends a request; an incomplete one ends the call."""
+        """Ends a request; refuses the call if the request is incomplete."""
         if 0 <= stream.headers.content_length != stream.body_size:
             raise StreamFault(PROTOCOL_ERROR, "a request shorter than its content-length")
-        assert not stream.ended, "a request ends once"
+        assert not stream.ended, "the request has ended already"
         stream.ended = True
         if stream.headers.http_status and not self._is_page(stream):
             self.outbound.refuse_request(stream)
@@ -250,7 +250,7 @@ class Requests:
             self._tell(stream)
 
     def _is_page(self, stream: Stream) -> bool:
-        """Returns whether a page is asked for: a GET or HEAD of no method's path."""
+        """Returns whether a page is requested: GET or HEAD for a path of no method."""
         if not self.has_pages or stream.message_max >= 0:
             return False
         return stream.headers.method in (b"GET", b"HEAD")
@@ -258,7 +258,7 @@ class Requests:
     # -- windows
 
     def consume(self, stream: Stream, size: i64) -> None:
-        """Counts bytes of messages as taken, and lets as many come."""
+        """Counts `size` bytes of messages as consumed, and may open the stream's window."""
         if size > stream.waiting:
             size = stream.waiting
         stream.waiting -= size
@@ -270,13 +270,13 @@ class Requests:
         self.open_window(stream)
 
     def open_window(self, stream: Stream) -> None:
-        """Opens a stream's window again when enough of it is used."""
+        """Opens a stream's window after enough of it is used."""
         size = stream_grant(stream, self.limits.stream_window)
         if size:
             write_window_update(self.outbound.out, stream.id, size)
 
     def open_connection(self) -> None:
-        """Opens the connection's window again when enough of it is used."""
+        """Opens the connection's window after enough of it is used."""
         size = self.intake.grant(self.streams.held, 0)
         if size:
             write_window_update(self.outbound.out, 0, size)
@@ -284,7 +284,7 @@ class Requests:
             self._relieve()
 
     def _relieve(self) -> None:
-        """Where unfinished messages fill the budget: finish the oldest, give up the youngest."""
+        """If unfinished messages fill the budget, refuses the youngest and completes the oldest."""
         unfinished = [s for s in self.streams.open.values() if s.partial is not None]
         if not unfinished:
             return
@@ -292,7 +292,7 @@ class Requests:
         for stream in self.streams.open.values():
             waiting += stream.waiting
         half = self.limits.budget >> 1
-        if waiting <= half:  # else what is taken of it opens the window
+        if waiting <= half:  # else consuming the complete messages opens the window
             oldest = unfinished[0]
             while len(unfinished) > 1 and self.streams.held - oldest.held > half:
                 self._refuse(
@@ -304,9 +304,9 @@ class Requests:
             write_window_update(self.outbound.out, 0, size)
 
     def give_up_stalled(self) -> None:
-        """Refuses calls whose unfinished requests have hardly gone on since this was last asked.
+        """Refuses calls whose unfinished requests made no progress since the previous call.
 
-        A stream of requests may pause between two.
+        A streaming request may pause between two messages.
         """
         for stream in [*self.streams.open.values()]:
             if stream.ended or stream.trailers:
@@ -325,7 +325,7 @@ class Requests:
     # -- ends
 
     def reset(self, stream_id: i64, code: i64) -> None:
-        """Takes a RST_STREAM."""
+        """Handles a RST_STREAM."""
         stream = self.streams.open.get(stream_id)
         if stream is None:
             self.absent(RST_STREAM, stream_id)
@@ -336,7 +336,7 @@ class Requests:
         self._tell(stream)
 
     def cut(self, stream_id: i64, code: i64) -> None:
-        """Ends a stream, open or not, for a fault of the peer."""
+        """Resets a stream, open or not, for a fault of the peer."""
         self._resets.spend()
         write_reset(self.outbound.out, stream_id, code)
         stream = self.streams.open.get(stream_id)
@@ -348,7 +348,7 @@ class Requests:
         self._tell(stream)
 
     def cut_all(self, code: i64) -> None:
-        """Cuts off all streams, with the connection."""
+        """Closes all streams with the connection."""
         for stream in [*self.streams.open.values()]:
             stream.reset_code = code
             self.streams.close(stream, CUT_HERE)
@@ -368,7 +368,7 @@ class Requests:
         raise StreamFault(STREAM_CLOSED, "a frame of a stream that is over")
 
     def _refuse(self, stream: Stream, status: i64, why: str) -> None:
-        """Answers a call that cannot go on; a handler that is at work is notified."""
+        """Ends a call with an error status; a running handler is notified."""
         self.outbound.refuse(stream, status, why)
         stream.reset_code = 0
         if stream.call is not None:
@@ -381,7 +381,7 @@ class Requests:
 
 
 def unpadded(data: bytes, p: i64, end: i64) -> tuple[i64, i64]:
-    """Returns where a padded payload begins and ends without its padding."""
+    """Returns the range of a payload without its padding."""
     if p == end:
         raise ConnectionFault(FRAME_SIZE_ERROR, "a padded frame without its padding's length")
     pad: i64 = data[p]
@@ -392,7 +392,7 @@ def unpadded(data: bytes, p: i64, end: i64) -> tuple[i64, i64]:
 
 
 def priority_parent(data: bytes, p: i64) -> i64:
-    """Returns the stream that the priority fields at `p` name."""
+    """Returns the parent stream of the priority fields at `p`."""
     first: i64 = data[p] & 127
     second: i64 = data[p + 1]
     third: i64 = data[p + 2]

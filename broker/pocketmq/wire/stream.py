@@ -7,37 +7,38 @@ from pocketmq.wire.headers import Headers
 from pocketmq.wire.messages import PREFIX_SIZE, check_prefix, opened
 
 PIECE_SIZE_MIN: Final[i64] = 4_096
-"""Pieces of an unfinished message are kept separately from this size on; smaller ones would each
-take more memory than they hold."""
+"""Size from which on a piece of an unfinished message is kept as an object; smaller pieces are
+copied together, as their overhead would exceed their content."""
 MESSAGE_OVERHEAD: Final[i64] = 64
-"""Memory counted for a message beside its bytes; else empty ones would cost nothing."""
+"""Memory charged for a message in addition to its bytes, which limits empty messages."""
 STREAM_OVERHEAD: Final[i64] = 1_024
-"""Memory counted for an open stream beside its content."""
+"""Memory charged for an open stream in addition to its content."""
 
 
 @final
 class Stream:
-    """One stream of a connection, as its server sees it.
+    """One stream of a connection.
 
-    id          the client's number, odd
-    headers     of the call
-    messages    whole requests, decompressed; the shell empties the list and calls `consume`
-    ended       the client sends no more
-    reset_code  HTTP/2's code by which the stream was cut off, by either side; -1 for none
-    call        the shell's own, None at first
+    id          stream id, odd
+    headers     headers of the call
+    messages    complete request messages, decompressed; the server clears the list and calls
+                `consume`
+    ended       the request is complete
+    reset_code  HTTP/2 error code of a reset by either side; -1 for none
+    call        object of the server, None at first
     pending     bytes of answers that wait for the client's window
-    closed      nothing can be sent any more: answered whole, or cut off
-    held        bytes of the request here: messages the shell has, and the unfinished one
-    dropped     bytes of `held` that were dropped, while the windows still count them
+    closed      nothing can be sent: the answer is complete, or the stream was reset
+    held        bytes of unconsumed request messages and of the unfinished message
+    dropped     bytes of `held` that were dropped, but are still counted in the windows
     """
 
     def __init__(
         self, stream_id: i64, headers: Headers, receive_window: i64, message_max: i64
     ) -> None:
-        """Begins where HEADERS opened the stream.
+        """Begins a stream that HEADERS opened.
 
-        receive_window   bytes the client may send
-        message_max      bytes of a message, decompressed
+        receive_window   bytes that the client may send
+        message_max      most bytes of a decompressed message
         """
         self.id: i64 = stream_id
         self.headers = headers
@@ -46,33 +47,33 @@ class Stream:
         self.reset_code: i64 = -1
         self.call: object = None
         self.closed = False
-        self.turn: i64 = 0  # the `receive` that last named it
-        self.body_size: i64 = 0  # of all DATA so far
-        self.seen_size: i64 = -1  # the same when it was last looked at
+        self.turn: i64 = 0  # number of the `receive` that last returned the stream
+        self.body_size: i64 = 0  # bytes of all DATA so far
+        self.seen_size: i64 = -1  # `body_size` at the last check for progress
         self.message_max: i64 = message_max
         # -- the request
         self.receive_window: i64 = receive_window
         self.held: i64 = 0
         self.dropped: i64 = 0
-        self.waiting: i64 = 0  # of held: bytes of whole messages
-        self.partial: BytesWriter | None = None  # the unfinished message's end, or its prefix's
-        self.pieces: list[bytes] = []  # its earlier pieces
-        self.came: i64 = 0  # bytes of the unfinished message
-        self.wanted: i64 = -1  # bytes of the unfinished message, -1 until its prefix is whole
-        self.flag: i64 = 0  # of its prefix
+        self.waiting: i64 = 0  # bytes of complete messages in `held`
+        self.partial: BytesWriter | None = None  # last bytes of the unfinished message or prefix
+        self.pieces: list[bytes] = []  # earlier pieces of the unfinished message
+        self.came: i64 = 0  # received bytes of the unfinished message
+        self.wanted: i64 = -1  # length of the unfinished message, -1 until its prefix is complete
+        self.flag: i64 = 0  # flag of the unfinished message
         # -- the answer
         self.pending: i64 = 0
         self.is_head_sent = False
-        self.parts: list[bytes] = []  # framed messages that wait
-        self.part_start: i64 = 0  # of the first, bytes already sent
-        self.trailers: bytes = b""  # the block that ends the stream once all parts have gone
-        self.credit: i64 = 0  # its send window less the initial one
-        self.is_ready = False  # has a turn to send
+        self.parts: list[bytes] = []  # pending framed messages
+        self.part_start: i64 = 0  # bytes of the first part that are sent
+        self.trailers: bytes = b""  # field block that ends the stream after all parts
+        self.credit: i64 = 0  # send window minus the initial window
+        self.is_ready = False  # queued for sending
 
     def accept(self, data: bytes, p: i64, end: i64) -> None:
-        """Takes the part of the request's body at [p, end).
+        """Adds the part of the request's body at [p, end).
 
-        Errors   MessageFault: the call cannot go on
+        Errors   MessageFault: the call must be refused
         """
         partial = self.partial
         while p < end:
@@ -88,17 +89,17 @@ class Stream:
         self.weigh()
 
     def weigh(self) -> None:
-        """Recomputes `held`; the shell empties `messages` by itself."""
-        assert self.waiting >= 0, "no more is taken than came"
+        """Recomputes `held` after the server has cleared `messages`."""
+        assert self.waiting >= 0, "more bytes consumed than received"
         self.held = self.waiting + MESSAGE_OVERHEAD * len(self.messages)
         if self.partial is not None:
             self.held += PREFIX_SIZE + self.came if self.wanted >= 0 else len(self.partial)
 
     def _whole(self, data: bytes, p: i64, end: i64) -> i64:
-        """Takes the message that begins at `p` if it is all there; returns its length, else -1."""
+        """Adds the message at `p` if it is complete; returns its length, else -1."""
         if end - p < PREFIX_SIZE:
             return -1
-        prefix = read_i64_be(data, p - 3)  # frames' heads precede all DATA
+        prefix = read_i64_be(data, p - 3)  # a frame header precedes all DATA
         length = prefix & 0xFFFFFFFF
         flag = prefix >> 32 & 255
         if length > self.message_max or flag:
@@ -110,9 +111,9 @@ class Stream:
         return length
 
     def _grow(self, partial: BytesWriter, data: bytes, p: i64, end: i64) -> i64:
-        """Adds bytes to the unfinished message; returns where its part of them ends.
+        """Adds bytes to the unfinished message; returns the end of its bytes.
 
-        Cost     two copies of a large message, whatever its frames
+        Cost     two copies of a large message, whatever its frame sizes
         """
         if self.wanted < 0:
             size: i64 = len(partial)
@@ -148,14 +149,14 @@ class Stream:
                 self.pieces.append(message)
             message = b"".join(self.pieces)
             self.pieces = []
-        assert len(message) == self.came, "nothing of a message is lost"
+        assert len(message) == self.came, "pieces of the message are missing"
         self.partial = None
         self.wanted = -1
         self.came = 0
         self._finish(message, self.flag)
 
     def _begin(self, prefix: bytes) -> None:
-        """Notes size and flag from the prefix of the unfinished message."""
+        """Parses the prefix of the unfinished message."""
         length: i64 = i64(read_i32_be(prefix, 1))
         length &= 0xFFFFFFFF
         self.flag = i64(prefix[0])
@@ -163,7 +164,7 @@ class Stream:
         self.wanted = length
 
     def _finish(self, message: bytes, flag: i64) -> None:
-        """Appends a whole message to `messages`, decompressed."""
+        """Appends a complete message to `messages`, decompressed."""
         if flag:
             message = opened(message, self.message_max)
         self.waiting += len(message)

@@ -1,4 +1,4 @@
-"""Streams of a connection, and the verdict on frames of streams that are closed."""
+"""Streams of a connection, and the handling of frames for closed streams."""
 
 from typing import Final, final
 
@@ -6,12 +6,12 @@ from pocketmq.native.machine import i64
 from pocketmq.wire.frames import HEADERS
 from pocketmq.wire.stream import Stream
 
-# How a stream ended, or why there is none.
+# State of a stream that is not open.
 IDLE: Final[i64] = 0  # not opened yet
 DONE: Final[i64] = 1  # both sides ended
 CUT_BY_PEER: Final[i64] = 2
-CUT_HERE: Final[i64] = 3  # the peer may not know yet
-FORGOTTEN: Final[i64] = 4  # long ago
+CUT_HERE: Final[i64] = 3  # reset here, and the peer may not know yet
+FORGOTTEN: Final[i64] = 4  # ended before the last RECENT_COUNT streams
 
 # Outcomes of a frame for such a stream.
 IGNORED: Final[i64] = 0
@@ -19,7 +19,7 @@ STREAM_ERROR: Final[i64] = 1  # RST_STREAM with STREAM_CLOSED
 CLOSED_ERROR: Final[i64] = 2  # GOAWAY with STREAM_CLOSED
 PROTOCOL_BREACH: Final[i64] = 3  # GOAWAY with PROTOCOL_ERROR
 
-# By how the stream ended; in it by the kind of frame, DATA to WINDOW_UPDATE (RFC 9113, 5.1).
+# By state, then by frame type from DATA to WINDOW_UPDATE (RFC 9113, section 5.1).
 _VERDICTS: Final = (
     b"\3\0\0\3\0\0\0\0\3",  # IDLE: HEADERS open it
     b"\1\2\0\0\0\0\0\0\0",  # DONE
@@ -28,33 +28,33 @@ _VERDICTS: Final = (
     b"\1\3\0\0\0\0\0\0\0",  # FORGOTTEN
 )
 RECENT_COUNT: Final[i64] = 256
-"""Ended streams whose end is remembered."""
+"""Number of closed streams whose state is remembered."""
 LINE_SPARE: Final[i64] = 32
-"""Entries of a line that may be of no stream."""
+"""Entries of streams that have left a `Turns`, above which its list is compacted."""
 
 
 @final
 class Turns:
-    """Streams in the order in which they may send, each once.
+    """Round-robin queue of the streams that may send, each once.
 
-    count   how many there are
+    count   number of streams
     """
 
     def __init__(self) -> None:
         self.count: i64 = 0
         self._line: list[Stream] = []
-        self._first: i64 = 0  # of the line; those before have had their turn
+        self._first: i64 = 0  # index of the first entry; earlier ones were served
 
     def join(self, stream: Stream) -> None:
         """Queues a stream for its turn."""
-        assert not stream.is_ready, "a stream has one turn at a time"
+        assert not stream.is_ready, "the stream is queued already"
         stream.is_ready = True
         self.count += 1
         self._line.append(stream)
 
     def leave(self, stream: Stream) -> None:
-        """Takes a stream out. Cost: of all, where it is one of many that have left."""
-        assert stream.is_ready, "only those leave that are here"
+        """Removes a stream. Cost: amortized constant time."""
+        assert stream.is_ready, "the stream is not queued"
         stream.is_ready = False
         self.count -= 1
         if len(self._line) > 2 * self.count + LINE_SPARE:
@@ -62,8 +62,8 @@ class Turns:
             self._first = 0
 
     def next(self) -> Stream:
-        """Takes out the stream whose turn it is; there is one."""
-        assert self.count > 0, "somebody waits"
+        """Removes and returns the first stream; there must be one."""
+        assert self.count > 0, "no stream is queued"
         while True:
             stream = self._line[self._first]
             self._first += 1
@@ -75,14 +75,14 @@ class Turns:
 
 @final
 class Streams:
-    """The open streams by their number, the ends of the last others, and sums over the open.
+    """The open streams by id, sums over them, and states of recently closed streams.
 
-    last_id   the highest number the client has used
-    held      bytes of requests of all open streams that are here
-    dropped   of these, what is kept no longer
-    listed    bytes of the metadata of all open streams, as far as it is theirs alone
+    last_id   highest stream id that the client has used
+    held      received bytes of requests of all open streams
+    dropped   bytes of `held` that were dropped
+    listed    bytes of the metadata of all open streams outside header tables
     pending   bytes of answers of all open streams that wait for windows
-    turns     those of which something waits that may go, as far as their own windows are known
+    turns     streams with pending bytes whose own window may be open
     """
 
     def __init__(self) -> None:
@@ -97,21 +97,21 @@ class Streams:
         self._closed: i64 = 0
 
     def add(self, stream: Stream) -> None:
-        """Takes a stream that its client has opened."""
-        assert stream.id == self.last_id, "streams open in the order of their numbers"
+        """Adds a stream that its client has opened."""
+        assert stream.id == self.last_id, "the stream's id is not the last one"
         self.open[stream.id] = stream
         self.listed += stream.headers.own_size
 
     def drop_request(self, stream: Stream) -> None:
-        """Keeps a whole request no longer."""
-        assert stream.ended, "all of it has come"
+        """Drops a complete request."""
+        assert stream.ended, "the request is incomplete"
         stream.messages.clear()
         self.dropped += stream.held - stream.dropped
         stream.dropped = stream.held
 
     def close(self, stream: Stream, how: i64) -> None:
         """Removes an open stream; drops its unsent answer and its unfinished request."""
-        assert not stream.closed, "a stream closes once"
+        assert not stream.closed, "the stream is closed already"
         del self.open[stream.id]
         stream.closed = True
         self.held -= stream.held
@@ -130,14 +130,14 @@ class Streams:
         self.remember(stream.id, how)
 
     def remember(self, stream_id: i64, how: i64) -> None:
-        """Notes how a stream ended, for frames that still come for it."""
+        """Stores the state of a closed stream, for later frames of it."""
         self._recent[self._closed % RECENT_COUNT] = stream_id << 3 | how
         self._closed += 1
 
     def verdict(self, stream_id: i64, kind: i64) -> i64:
-        """Returns the outcome of a frame for a stream which is not open.
+        """Returns the handling of a frame for a stream that is not open.
 
-        Cost: a look at all recent ends for DATA and HEADERS; the other kinds need none
+        Cost: for DATA and HEADERS a scan of the recent states, else constant time
         """
         how: i64 = DONE
         if stream_id > self.last_id or not stream_id & 1:
@@ -147,7 +147,7 @@ class Streams:
         return _VERDICTS[how][kind]
 
     def _end(self, stream_id: i64) -> i64:
-        """Returns how a stream ended."""
+        """Returns the state of a closed stream."""
         for entry in self._recent:
             known: i64 = entry
             if known >> 3 == stream_id:

@@ -1,4 +1,4 @@
-"""From the grammar's rules to nodes, and the combinations that RocketMQ refuses.
+"""Builds nodes from the grammar's rules, and refuses combinations that RocketMQ refuses.
 
 Source: SelectorParser, ComparisonExpression.checkLessThanOperand, checkEqualOperand, createBetween.
 """
@@ -15,20 +15,20 @@ from pocketmq.filter.sql.like import matcher, weight_of
 from pocketmq.filter.sql.nodes import Evaluate, Truth
 
 DEPTH_MAX: Final = 64
-"""Nodes within each other: each is a call within a call."""
+"""Deepest nesting of nodes, each of which is a nested call."""
 TERMS_MAX: Final = 256
-"""Comparisons of an expression, each of which may look through all properties of a message."""
+"""Most comparisons of an expression, each of which may scan all properties of a message."""
 TERM_WEIGHT: Final = 2
-"""Of a comparison: it looks through the properties, and at the value of one."""
+"""Weight of a comparison, which scans the properties and reads one value."""
 WEIGHT_MAX: Final = 2_000
-"""Of an expression: 65 ms for a message whose properties take the most they can, 32 KiB."""
+"""Largest weight of an expression: 65 ms for a message with the most properties, 32 KiB."""
 TEXT_TESTS: Final[dict[str, Callable[[str, str], bool]]] = {
     "CONTAINS": str.__contains__, "STARTSWITH": str.startswith, "ENDSWITH": str.endswith,
 }  # fmt: skip
 
 
 class NotAllowed(Exception):
-    """An expression that is grammatical but breaks a rule; `place` is its character, from 0."""
+    """Error of a grammatical expression that breaks a rule; `place` is the character, from 0."""
 
     def __init__(self, place: int, why: str) -> None:
         super().__init__(why)
@@ -37,7 +37,7 @@ class NotAllowed(Exception):
 
 
 class NodeKind(Enum):
-    """The kind of a node, as far as the rules distinguish it."""
+    """Kinds of nodes that the rules distinguish."""
 
     PROPERTY = "a property"
     LITERAL = "a literal"
@@ -48,10 +48,12 @@ class NodeKind(Enum):
 class Node(NamedTuple):
     """A part of an expression.
 
-    value     of a literal, and of a negated one
-    name      of a property
-    terms     comparisons in it
-    weight    nanoseconds that it takes for each byte of a message's properties, at most
+    place     position of the part in the expression, from 0
+    value     value of a literal or negated literal
+    name      name of a property
+    depth     depth of nested nodes
+    terms     number of comparisons
+    weight    estimated nanoseconds per byte of a message's properties
     """
 
     kind: NodeKind
@@ -65,26 +67,26 @@ class Node(NamedTuple):
 
     @property
     def is_number(self) -> bool:
-        """Whether it is a literal number."""
+        """Whether the node is a literal number."""
         return type(self.value) in (int, Long, float)
 
 
 @v_args(inline=True)
 class Builder(Transformer[Token, Node]):
-    """Makes a node of each rule that the parser has read."""
+    """Builds a node for each rule that the parser reduces."""
 
     def start(self, whole: Node) -> Node:
         """The whole expression, which must be a condition."""
         return whole._replace(evaluate=_truth(whole))
 
     def any_of(self, *sides: Node) -> Node:
-        """One or more sides between ORs."""
+        """One or more sides joined by OR."""
         if len(sides) == 1:
             return sides[0]
         return _condition(nodes.any_of([_truth(side) for side in sides]), *sides)
 
     def all_of(self, *sides: Node) -> Node:
-        """One or more sides between ANDs."""
+        """One or more sides joined by AND."""
         if len(sides) == 1:
             return sides[0]
         return _condition(nodes.all_of([_truth(side) for side in sides]), *sides)
@@ -94,7 +96,7 @@ class Builder(Transformer[Token, Node]):
         return _condition(nodes.inverted(_truth(side)), side)
 
     def equal(self, left: Node, right: Node) -> Node:
-        """Two values, beside =."""
+        """Equality of two values."""
         for side in (left, right):
             if side.kind is NodeKind.LITERAL and side.value is None:
                 raise NotAllowed(side.place, "NULL is equal to nothing; write IS NULL")
@@ -104,7 +106,7 @@ class Builder(Transformer[Token, Node]):
         return _condition(_equal(left, right), left, right, terms=1)
 
     def unequal(self, left: Node, right: Node) -> Node:
-        """Two values, beside <>."""
+        """Inequality of two values."""
         return self.inverted(self.equal(left, right))
 
     def is_null(self, side: Node, null: Token) -> Node:
@@ -117,7 +119,7 @@ class Builder(Transformer[Token, Node]):
         return self.inverted(self.is_null(side, null))
 
     def ordered(self, left: Node, symbol: Token, right: Node) -> Node:
-        """Two values, beside <, <=, > or >=."""
+        """Order of two values by <, <=, > or >=."""
         return _ordered(left, str(symbol), right)
 
     def between(self, side: Node, low: Node, high: Node) -> Node:
@@ -132,7 +134,7 @@ class Builder(Transformer[Token, Node]):
         return self.any_of(_ordered(side, "<", low), _ordered(side, ">", high))
 
     def text_test(self, side: Node, test: Token, part: Token, found: bool = True) -> Node:
-        """CONTAINS, STARTSWITH, ENDSWITH; false whatever the value where the text is empty."""
+        """CONTAINS, STARTSWITH, ENDSWITH; always false for an empty text."""
         text, holds = _unquoted(part), TEXT_TESTS[test.upper()]
         if not text:
             return _condition(lambda block: False, side)
@@ -140,7 +142,7 @@ class Builder(Transformer[Token, Node]):
         return _condition(truth, side, terms=1)
 
     def not_text_test(self, side: Node, test: Token, part: Token) -> Node:
-        """The same behind NOT."""
+        """NOT CONTAINS, NOT STARTSWITH, NOT ENDSWITH."""
         return self.text_test(side, test, part, False)
 
     def like(self, side: Node, pattern: Token, escape: Token | None = None) -> Node:
@@ -160,7 +162,7 @@ class Builder(Transformer[Token, Node]):
         return _in(side, texts, False)
 
     def negated(self, side: Node) -> Node:
-        """Minus a value."""
+        """A value with a minus sign."""
         if side.is_number:
             value = -side.value  # type: ignore[operator]
             value = Long(value) if type(side.value) is Long else value
@@ -180,7 +182,7 @@ class Builder(Transformer[Token, Node]):
         return _literal(token, _unquoted(token))
 
     def whole(self, token: Token) -> Node:
-        """An Integer, or a Long where its size needs one."""
+        """An Integer, or a Long if it is too large for an Integer."""
         digits = token.rstrip("lL")
         value = int(digits) if len(digits) <= 19 else LONG_MAX + 1
         if value > LONG_MAX:
@@ -207,7 +209,7 @@ class Builder(Transformer[Token, Node]):
         return _literal(token, None)
 
     def property(self, token: Token) -> Node:
-        """A property's name, in double quotes where it has other characters than an identifier."""
+        """The name of a property, in double quotes if it is no identifier."""
         name = token[1:-1].replace('""', '"') if token.type == "QUOTED" else str(token)
         return Node(NodeKind.PROPERTY, nodes.text_of(name), _place(token), name=name)
 

@@ -9,24 +9,24 @@ from pocketmq.filter.sql.nodes import Evaluate
 from pocketmq.format.named_properties import properties_size, property_block
 
 KEPT_MAX: Final = 256
-"""Filters that are found by their expressions; a consumer sends its own with every pull."""
+"""Most filters cached by expression; a consumer sends its expression with every pull."""
 WEIGHT_KEPT_MAX: Final = 24_000
-"""Of expressions that are kept in their parsed form, by all filters together.
+"""Largest total weight of cached parsed expressions.
 
-Long expressions consist of many objects, which each full garbage collection looks at: 256
+Long expressions consist of many objects, which each full garbage collection visits: 256
 expressions of 60 LIKEs made it take 200 ms.
 """
 BASE_WEIGHT: Final = 8
-"""Of each expression beside its comparisons."""
+"""Weight of each expression in addition to its comparisons."""
 RECORD_NS: Final = 2_000
-"""Cost of a record apart from its properties."""
+"""Cost of a record in addition to its properties."""
 
 
 @final
 class Parsed:
-    """Expressions in their parsed form: those used last, as far as there is room.
+    """Cache of parsed expressions; evicts the least recently used.
 
-    weight   that they have together, with something for each
+    weight   total weight of the cached expressions
     """
 
     __slots__ = ("_evaluate", "_found", "_last", "_weight_max", "weight")
@@ -39,7 +39,7 @@ class Parsed:
         self.weight = 0
 
     def weight_of(self, expression: str) -> int:
-        """Parses an expression and returns how long it takes for a byte, in ns.
+        """Parses an expression; returns its weight: estimated ns per byte of properties.
 
         Errors   IllegalFilter
         """
@@ -50,7 +50,7 @@ class Parsed:
     def evaluate(self, expression: str) -> Evaluate:
         """Returns the evaluator of an expression that was parsed before.
 
-        Cost     0.1 µs for the one asked for last; parsing it again where there was no room
+        Cost     0.1 µs for the expression used last; parsing it again after an eviction
         """
         if expression is self._last:
             return self._evaluate
@@ -68,21 +68,18 @@ class Parsed:
         self._found[expression] = (evaluate, weight)
         while self.weight > self._weight_max and len(self._found) > 1:
             self.weight -= self._found.pop(next(iter(self._found)))[1]
-        assert self.weight >= weight, "the newest is kept"
+        assert self.weight >= weight, "the newest expression was evicted"
 
 
 def _nothing(_: bytes) -> None:
-    """Returns null: nothing was asked for."""
+    """Returns null; the evaluator before any use."""
 
 
 _PARSED: Final = Parsed(WEIGHT_KEPT_MAX)
 
 
 class SqlFilter:
-    """An expression over the properties of a message; its parsed form is kept apart.
-
-    Filters of the same expression are equal.
-    """
+    """A SQL92 filter; filters with one expression are equal and share its cached parsed form."""
 
     __slots__ = ("_weight", "expression")
 
@@ -92,7 +89,7 @@ class SqlFilter:
     def __init__(self, expression: str, weight: int = 0) -> None:
         self.expression = expression
         self._weight = weight
-        assert weight >= 0, "an evaluation takes time"
+        assert weight >= 0, "the weight is negative"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SqlFilter) and other.expression == self.expression
@@ -101,7 +98,7 @@ class SqlFilter:
         return hash(self.expression)
 
     def cost_ns(self, record: bytes) -> int:
-        """Returns how long `matches` takes for a record at most, as counted, not as measured."""
+        """Returns the estimated cost of `matches` for a record."""
         return RECORD_NS + self._weight * properties_size(record)
 
     def matches_code(self, code: int) -> bool:
@@ -113,9 +110,9 @@ class SqlFilter:
         return self.matches_block(property_block(record))
 
     def matches_block(self, block: bytes) -> bool:
-        """Returns whether the expression is true of these properties: neither false nor null.
+        """Returns whether the expression is true, neither false nor null, for these properties.
 
-        Values that cannot be compared make no match, whatever surrounds them.
+        A comparison of incomparable values ends the evaluation without a match.
         """
         try:
             return _PARSED.evaluate(self.expression)(block) is True

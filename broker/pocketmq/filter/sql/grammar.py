@@ -1,8 +1,8 @@
 """The grammar of SQL filters, and the errors of expressions that break it.
 
-NOT binds closer than a comparison, as in RocketMQ: NOT a = 5 compares NOT a with 5.
-Beyond RocketMQ: LIKE, and names in double quotes as in ActiveMQ. RocketMQ stops at the first token
-that does not fit and uses the part before it as the expression; here that is an error.
+NOT binds tighter than a comparison, as in RocketMQ: NOT a = 5 compares NOT a with 5.
+Extensions to RocketMQ: LIKE, and names in double quotes as in ActiveMQ. RocketMQ stops at the first
+unexpected token and uses the part before it as the expression; here that is an error.
 Source: SelectorParser.jj.
 """
 
@@ -74,7 +74,7 @@ COMMENT: /--[^\r\n]*/ | /\/\*(?:[^*]|\*(?!\/))*\*\//
 """.replace("RESERVED", RESERVED)
 
 LENGTH_MAX: Final = 4_096
-"""Characters of an expression. RocketMQ sets no bound; a list of a hundred ids fits."""
+"""Longest expression in characters; a list of a hundred ids fits. RocketMQ has no limit."""
 NESTING_MAX: Final = 32
 """Depth of nested parentheses, checked before parsing."""
 
@@ -84,11 +84,11 @@ _SHOWN: Final = {
     "UNEQUAL": "<>", "LPAR": "(", "RPAR": ")", "COMMA": ",", "$END": "the end",
 }  # fmt: skip
 _UNSAID: Final = frozenset({"DOUBLE", "FALSE", "MINUS", "PLUS", "QUOTED", "TRUE", "_ESCAPE"})
-"""Tokens that are allowed beside named ones, and would make their list long."""
+"""Tokens that error texts omit from the list of expected ones."""
 _TEXT: Final = re.compile(r"'[^']*'|\"[^\"]*\"")
 
 _PARSER: Final = Lark(GRAMMAR, parser="lalr", transformer=Builder(), maybe_placeholders=False)
-# Made once, for the first expression; it builds nodes while parsing, without a tree.
+# Created once, with the first expression; builds nodes while parsing, without a tree.
 
 
 def tree_of(expression: str) -> Node:

@@ -1,4 +1,4 @@
-"""Values of expressions, which compare as Java's do.
+"""Values of expressions, compared as in Java.
 
     str    String      of properties and literals
     int    Integer     literals up to 2**31 - 1
@@ -7,10 +7,10 @@
     bool   Boolean
     None   null
 
-Where a text meets a number, the text is read as a number of the other side's type; a text that is
-none, or leaves the type's range, cannot be compared, which ends the evaluation of the whole
-expression: the message does not match. A double is ordered as Double.compareTo orders it: NaN is
-equal to itself and above everything, -0.0 is below 0.0.
+A text that is compared with a number is parsed as a number of that type. A text that is no number,
+or is out of the type's range, is incomparable. That ends the evaluation of the whole expression,
+and the message does not match. Doubles are ordered as by Double.compareTo: NaN equals itself and is
+above everything, -0.0 is below 0.0.
 Source: ComparisonExpression, Integer.valueOf, Double.valueOf.
 """
 
@@ -28,13 +28,13 @@ _DOUBLE = re.compile(
 _HEX_DOUBLE = re.compile(
     r"([+-]?0[xX](?:[0-9a-fA-F]++\.?+[0-9a-fA-F]*+|\.[0-9a-fA-F]++)[pP][+-]?[0-9]++)[fFdD]?"
 )
-# Nothing that was read is read again: backtracking over 31,000 digits took minutes.
+# Possessive quantifiers: backtracking over 31,000 digits took minutes.
 _JAVA_BLANKS: Final = "".join(map(chr, range(33)))
 _BASIC_PLANE_MAX: Final = "\uffff"
 
 
 class Long(int):
-    """An integer that reads texts as Long does."""
+    """An integer of Java's type Long, against which texts are parsed as Long."""
 
     __slots__ = ()
 
@@ -43,7 +43,7 @@ Value = str | int | float | None
 
 
 class Incomparable(Exception):
-    """Two values that have no order; the message does not match."""
+    """Two values without an order; the message does not match."""
 
 
 def integer_of(text: str) -> int:
@@ -91,7 +91,7 @@ def boolean_of(text: str) -> bool:
 
 
 def _whole(text: str) -> int:
-    # Digits of any script count, as for Character.digit, which sees no pair of surrogates.
+    # Digits of any script count, as in Character.digit, except those outside the basic plane.
     if len(text) > 64:
         text = _short(text)
     if text.isdecimal() or _WHOLE.fullmatch(text):
@@ -101,7 +101,10 @@ def _whole(text: str) -> int:
 
 
 def _short(text: str) -> str:
-    """Returns a long text without its leading zeros: int() takes squares of time for the rest."""
+    """Returns a long text without leading zeros, as int() takes quadratic time.
+
+    Errors   Incomparable: more than 64 digits remain
+    """
     sign = text[0] if text[0] in "+-" else ""
     digits = text[len(sign) :].lstrip("0") or "0"
     if len(digits) > 64:
@@ -115,11 +118,11 @@ READERS: Final[dict[type, Callable[[str], int | float]]] = {
     float: double_of,
     bool: boolean_of,
 }
-"""Parser of a type."""
+"""Parsers by type."""
 
 
 def order(left: Value, right: Value) -> int:
-    """Returns the sign of left - right; -1 also where a boolean meets a number.
+    """Returns the sign of left - right; also -1 for a boolean and a number.
 
     Errors   Incomparable
     """
@@ -141,7 +144,7 @@ def order(left: Value, right: Value) -> int:
 
 
 def double_order(left: float, right: float) -> int:
-    """Returns the sign of left - right as Double.compareTo sees it."""
+    """Returns the sign of left - right by the rules of Double.compareTo."""
     if left < right:
         return -1
     if left > right:

@@ -1,10 +1,11 @@
-"""LIKE: "%" matches any characters, "_" one; time is linear in the text.
+"""LIKE in linear time: "%" matches any characters, "_" one character.
 
-"%" splits a pattern into parts. The first part begins the text and the last part ends it. Each part
-between them is searched behind the one before: the first place where it fits is the best one.
-A long part with "_" makes the pattern an automaton, whose states are the bits of one number. Bit i
-means that the first i characters of the pattern, "%" not counted, fit the text so far. A state that
-"%" follows stays.
+"%" splits a pattern into parts. The text must begin with the first part and end with the last. Each
+part between is searched after the match of the one before; the first match suffices.
+
+A pattern with a long part that contains "_" is matched by an automaton, whose states are the bits
+of one number. Bit i means that the first i characters of the pattern, without "%", match the text
+so far. A state before "%" stays set.
 """
 
 import re
@@ -14,17 +15,17 @@ from typing import Final
 MANY: Final = "%"
 ONE: Final = "_"
 PART_SIZE_MAX: Final = 16
-"""Characters of a part with "_" that is searched; each place may cost as many steps."""
+"""Longest part with "_" that is searched; each position may cost as many steps."""
 AUTOMATON_WEIGHT: Final = 300
-"""Nanoseconds a character of the text, at most; so in `weight_of`."""
+"""Estimated nanoseconds per character of the text; the unit of `weight_of`."""
 STEP_WEIGHT: Final = 4
 PLAIN_WEIGHT: Final = 2
 
 
 def matcher(pattern: str, escape: str = "") -> Callable[[str], bool]:
-    """Returns a predicate of whether a text fits a pattern.
+    """Returns a predicate for texts that match a pattern.
 
-    escape   a character that takes the meaning from the one behind it, "" for none
+    escape   character that makes the next one literal, "" for none
     Errors   ValueError: the pattern ends with the escape character
     """
     steps = _steps(pattern, escape)
@@ -43,7 +44,7 @@ def matcher(pattern: str, escape: str = "") -> Callable[[str], bool]:
 
 
 def weight_of(pattern: str, escape: str = "") -> int:
-    """Returns the cost of a pattern: nanoseconds for each character of a text, at most.
+    """Returns the estimated cost of a pattern in nanoseconds per character of a text.
 
     Errors   ValueError, as for `matcher`
     """
@@ -58,7 +59,7 @@ _Part = list[tuple[str, bool]]
 
 
 def _parts(steps: _Part) -> list[_Part]:
-    """Returns the pieces before, between and behind the "%" of a pattern."""
+    """Splits the steps of a pattern at each "%"."""
     parts: list[_Part] = [[]]
     for step in steps:
         if step == (MANY, False):
@@ -76,7 +77,7 @@ Find = Callable[[str, int], int]
 
 
 def _finder(part: _Part) -> Find:
-    """Returns a function that finds a part from a position on, -1 where there is none."""
+    """Returns a function that finds a part from a position on, -1 if there is none."""
     plain = "".join(step for step, _ in part)
     if all(is_literal for _, is_literal in part):
         return lambda text, begin: text.find(plain, begin)
@@ -113,7 +114,7 @@ def _searched(parts: list[_Part]) -> Callable[[str], bool]:
 
 
 def _steps(pattern: str, escape: str) -> list[tuple[str, bool]]:
-    """Returns the characters of a pattern, each with whether it is literal."""
+    """Returns (character, whether it is literal) for each character of a pattern."""
     steps: list[tuple[str, bool]] = []
     characters = iter(pattern)
     for character in characters:

@@ -2,9 +2,9 @@
 
     evaluate(block) -> value     block as format/named_properties.property_block returns it
 
-Logic is three-valued: null is "not known". AND is false as soon as one side is, OR true as soon as
-one side is, and either is null where a null could still have changed it; NOT null is null. Sides
-are evaluated from the left and only as far as needed; an incomparable side may stay unnoticed.
+Logic is three-valued. AND is false if a side is false, OR is true if a side is true; otherwise both
+are null if a side is null. NOT null is null. Sides are evaluated from the left until the result is
+known, so an incomparable side may remain unevaluated.
 Source: LogicExpression, ComparisonExpression, UnaryExpression.
 """
 
@@ -24,7 +24,7 @@ MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def constant(value: Value) -> Evaluate:
-    """Returns an evaluator with always this value."""
+    """Returns an evaluator of a constant."""
     return lambda block: value
 
 
@@ -39,7 +39,7 @@ def text_of(name: str) -> Callable[[bytes], str | None]:
 
 
 def property_ordered(read: Callable[[bytes], str | None], symbol: str, limit: float) -> Truth:
-    """Returns property < number and its like, which read the property as the number's type."""
+    """Returns an order of property and number; the property is parsed as the number's type."""
     holds, number_of = ORDERS[symbol], READERS[type(limit)]
     if type(limit) is float:
 
@@ -57,7 +57,7 @@ def property_ordered(read: Callable[[bytes], str | None], symbol: str, limit: fl
 
 
 def values_ordered(left: Evaluate, symbol: str, right: Evaluate) -> Truth:
-    """Returns value < value and its like; two texts are both read as doubles."""
+    """Returns an order of two values; two texts are both parsed as doubles."""
     holds = ORDERS[symbol]
 
     def ordered(block: bytes) -> bool | None:
@@ -83,7 +83,7 @@ def property_is(read: Callable[[bytes], str | None], wanted: str) -> Truth:
 
 
 def property_equals(read: Callable[[bytes], str | None], wanted: int) -> Truth:
-    """Returns property = whole number."""
+    """Returns property = integer."""
     number_of = READERS[type(wanted)]
 
     def is_equal(block: bytes) -> bool | None:
@@ -109,7 +109,7 @@ def property_in(read: Callable[[bytes], str | None], texts: frozenset[str], foun
 
 
 def text_tested(value: Evaluate, test: Callable[[str], bool], found: bool) -> Truth:
-    """Returns CONTAINS and its like: false for anything but text, even when negated."""
+    """Returns CONTAINS, STARTSWITH or ENDSWITH: false for values other than text, even negated."""
 
     def is_so(block: bytes) -> bool | None:
         text = value(block)
@@ -119,7 +119,7 @@ def text_tested(value: Evaluate, test: Callable[[str], bool], found: bool) -> Tr
 
 
 def fits(value: Evaluate, test: Callable[[str], bool], found: bool) -> Truth:
-    """Returns LIKE: null for null, false for anything but text."""
+    """Returns LIKE: null for null, false for other values that are no text."""
 
     def is_fit(block: bytes) -> bool | None:
         text = value(block)
@@ -131,7 +131,7 @@ def fits(value: Evaluate, test: Callable[[str], bool], found: bool) -> Truth:
 
 
 def truth_of(value: Evaluate) -> Truth:
-    """Returns a property as a condition: no text is true, and a missing one is null."""
+    """Returns a property as a condition: null if it is missing, else false."""
     return lambda block: None if value(block) is None else False
 
 
@@ -146,7 +146,7 @@ def inverted(truth: Truth) -> Truth:
 
 
 def nothing_after(truth: Evaluate) -> Evaluate:
-    """Returns the negation of a value that is no number: null, after its evaluation."""
+    """Returns the negation of a value that is no literal number: always null."""
 
     def nothing(block: bytes) -> None:
         truth(block)
