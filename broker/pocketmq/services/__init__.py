@@ -1,1 +1,1 @@
-"""Broker services: sending, pulling, querying. They import neither each other nor the wire."""
+"""The broker's services; they do not depend on wire protocols."""

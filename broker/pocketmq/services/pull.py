@@ -1,16 +1,17 @@
-"""Pulls messages of one queue from an offset on, and waits if there are none yet.
+"""Pulls messages of one queue from an offset on, with long polling.
 
-    pull ──found, or nothing to wait for──────────────────────────────────► answer
+    pull ──found, or not to be held───────────────────────────────────────► answer
        ▲  │
        │  └─at the end─► parked (store/read/append_notifier.py) ──deadline, drain──► empty answer
-       └──arrived, or a scan without a match continues behind it──┘
+       └──arrived, or a scan without a match continues after it───┘
 
 Invariants
-    1. A parked pull is one future; however it ends, it is removed everywhere.
+    1. A parked pull is one future; however it ends, it is unregistered.
     2. A timeout is an answer, never an error.
-    3. A scan without a match yields to the loop before it continues; one that reads records
-       continues when it is its user's turn (store/heavy_turns.py).
-Not here: which topics a client may read (rpc/topic_access.py), limits of numbers.
+    3. A scan without a match yields to the event loop before it continues; a scan of records waits
+       for its user's turn (store/heavy_turns.py).
+
+Not here: which topics a client may read (rpc/topic_access.py), and range checks of numbers.
 Source: PullMessageProcessor, PullRequestHoldService.
 """
 
@@ -29,42 +30,43 @@ from pocketmq.store.read.append_notifier import AppendNotifier, GroupKey, Waiter
 
 LOOKED_AT_MAX: Final = 256
 LOOKED_AT_BYTES_MAX: Final = 256 * 1024
-"""Least records that one turn of a pull with a SQL filter reads: a filter that accepts few would
-otherwise cost a call for every few messages. RocketMQ looks at 800 units a call."""
+"""Records, and their bytes, that one turn of a pull with a SQL filter reads even if the client
+requests fewer: a selective filter would otherwise need many calls. RocketMQ scans 800 units a
+call."""
 
 
 class PullRequest(NamedTuple):
-    """One pull request; wait_ms is the rest of the caller's deadline, 0 for no wait."""
+    """One pull request; `wait_ms` is how long it may be held, 0 for not at all."""
 
     range: ReadRange
     wanted: Filter
     wait_ms: int
     group: str = ""
     room: Callable[[int], int] = int
-    """Takes the wanted number of bytes before each read and returns how many may be read; is then
-    given how many were. `int` grants all."""
+    """Reserves bytes for the answer: called before a read with the wanted bytes, it returns those
+    granted; called after the read with the bytes read. `int` grants all."""
     check_room: Callable[[int], None] = lambda _: None
-    """Called before a first record that is larger than the free room; raises the call's error if so
-    many bytes may not be read."""
+    """Called with the size of a first record that exceeds the granted bytes; raises an error if the
+    record may not be read."""
     user: str = ""
-    """Whose turn it takes to look at records, where that is heavy work."""
+    """The user in whose turns a SQL filter reads records."""
 
     def from_offset(self, queue_offset: int) -> "PullRequest":
-        """Returns the same from another offset on."""
+        """Returns the same request from another offset on."""
         return self._replace(range=self.range._replace(queue_offset=queue_offset))
 
 
 Finish = Callable[[PullResult], Any]
-"""Makes an answer of a result.
+"""Converts a result to an answer.
 
 Errors   BrokerError
 """
 
 
 class ParkedPull(Waiter):
-    """A pull that waits.
+    """A pull that is held until messages arrive.
 
-    place   where it looks on; nothing before it is for this pull
+    place   queue offset at which its scan continues; no message before it matches
     """
 
     __slots__ = ("finish", "joined", "request")
@@ -80,7 +82,7 @@ class ParkedPull(Waiter):
 
     @property
     def has_moved(self) -> bool:
-        """Whether messages were passed over that did not match."""
+        """Whether messages were skipped that do not match."""
         return self.place > self.request.range.queue_offset
 
 
@@ -104,15 +106,15 @@ class Pull:
 
     @property
     def waiter_count(self) -> int:
-        """Pulls that are parked now."""
+        """The number of parked pulls."""
         return 0 if self._waiting is None else self._waiting.count
 
     def pull(
         self, request: PullRequest, *, joined: bool = False
     ) -> PullResult | Awaitable[PullResult]:
-        """Returns available messages, at once or after reads from disk, without waiting for more.
+        """Returns available messages, at once or after disk reads, without waiting for more.
 
-        joined   adjacent records come as one element, where nothing is filtered
+        joined   contiguous records are one element of the result, unless a filter is set
         Errors   Corruption, those of `check_room`
         """
         found = self._read(request, joined=joined)
@@ -136,14 +138,14 @@ class Pull:
     def _read(
         self, request: PullRequest, *, joined: bool = False
     ) -> PullResult | Awaitable[PullResult]:
-        """Returns the wanted messages: codes have chosen, the records decide."""
+        """Returns the matching messages: the store preselects by tags code, the records decide."""
         wanted, range_ = request.wanted, request.range
         room = request.room(range_.max_bytes)
         if room < range_.max_bytes:
             range_ = range_._replace(max_bytes=room)
             self._check_first(request, range_)
             request = request._replace(range=range_)
-        is_joined = joined and wanted.is_everything  # A filter looks at each record by itself.
+        is_joined = joined and wanted.is_everything  # A filter examines each record.
         accept = None if wanted.is_everything else wanted.matches_code
         if wanted.reads_records:
             range_, accept = _to_look_at(range_), None
@@ -155,7 +157,7 @@ class Pull:
         return self._matching_later(request, found)
 
     def _check_first(self, request: PullRequest, range_: ReadRange) -> None:
-        """Checks that there is room for the first record, which comes whatever its size."""
+        """Checks that the first record may be read, which is returned whatever its size."""
         size = self._store.reading.size_of(range_.topic, range_.queue_id, range_.queue_offset)
         if size > range_.max_bytes:
             request.check_room(size)
@@ -169,7 +171,7 @@ class Pull:
         return _matching(request, result)
 
     def should_wait(self, request: PullRequest, result: PullResult) -> bool:
-        """Returns whether this result is worth waiting beyond."""
+        """Returns whether a pull with this result is held until messages arrive."""
         if request.wait_ms <= 0 or self._is_draining or result.records:
             return False
         return _is_at_end(request, result) or _scanned_on(request, result)
@@ -177,9 +179,11 @@ class Pull:
     async def wait(
         self, request: PullRequest, result: PullResult, *, joined: bool = False
     ) -> PullResult:
-        """Returns messages that arrive behind a result in `wait_ms`, or how far nothing matched.
+        """Returns messages that arrive after a result within `wait_ms`.
 
-        Effects  leaves nothing behind when cancelled
+        Without any, it returns the offset up to which no message matches.
+
+        Effects  a cancellation unregisters the pull
         Errors   Corruption
         """
         if not self.should_wait(request, result):
@@ -195,12 +199,12 @@ class Pull:
         *,
         joined: bool = False,
     ) -> "asyncio.Future[Any]":
-        """Returns the value of `finish` for messages behind a result worth waiting beyond.
+        """Parks a pull; returns a future of `finish` applied to the messages that arrive.
 
-        Effects  as of `wait`; no task unless a scan goes on or the disk is read
-        Errors   of the future: Corruption, and those of `finish`
+        Effects  as for `wait`; starts a task only if a scan continues or the disk is read
+        Errors   raised by the future: Corruption, and those of `finish`
         """
-        assert self.should_wait(request, result), "it is worth waiting"
+        assert self.should_wait(request, result), "the result can be answered"
         waiting = self._waiting
         if waiting is None:
             arrivals = self._store.reading.arrivals
@@ -216,7 +220,7 @@ class Pull:
         return pull
 
     def drain(self) -> None:
-        """Answers every parked pull at once and park none any more."""
+        """Answers every parked pull at once, and parks no more pulls."""
         self._is_draining = True
         if self._waiting is not None:
             self._waiting.end_all()
@@ -226,13 +230,13 @@ class Pull:
     def _look(
         self, key: tuple[str, int], group: GroupKey, queue_offset: int
     ) -> PullResult | Awaitable[PullResult]:
-        """Returns whether there is anything for a filter, without counting it."""
+        """Reads one message for the filter of parked pulls; metrics do not count it."""
         wanted, user = group
         asked = ReadRange(*key, queue_offset, 1, 1)
         return self._read(PullRequest(asked, wanted, 0, user=user))
 
     def _serve(self, pull: "ParkedPull") -> None:
-        """Answers a pull for which something seems to have arrived."""
+        """Answers a parked pull, if one of the arrived messages matches."""
         request = pull.request.from_offset(pull.place)
         try:
             found = self.pull(request, joined=pull.joined)
@@ -248,7 +252,7 @@ class Pull:
     async def _serve_later(
         self, pull: "ParkedPull", found: PullResult | Awaitable[PullResult]
     ) -> None:
-        """Serves the same from the disk, and as long as nothing matches."""
+        """Answers a parked pull after disk reads; continues its scan while nothing matches."""
         try:
             request = pull.request.from_offset(pull.place)
             result = found if isinstance(found, PullResult) else await found
@@ -269,7 +273,7 @@ class Pull:
             self._settle(pull, result)
 
     def _settle(self, pull: "ParkedPull", result: PullResult) -> None:
-        """Answers with a result, or waits on where it has nothing yet."""
+        """Answers a parked pull with a result, or parks it again at the end of the queue."""
         if pull.done():
             return
         is_at_end = not result.records and pull.place == result.max_offset
@@ -285,7 +289,7 @@ class Pull:
             pull.fail(error)
 
     def _give_up(self, pull: "ParkedPull") -> None:
-        """Answers a pull whose wait is over, without messages."""
+        """Answers a pull without messages at the end of its wait."""
         topic, queue_id, _, _, _ = pull.request.range
         lower, upper = self._store.reading.queue_range(topic, queue_id)
         status = PullStatus.NO_MATCHED_MESSAGE
@@ -299,7 +303,7 @@ def _as_it_is(result: PullResult) -> PullResult:
 
 
 def _to_look_at(asked: ReadRange) -> ReadRange:
-    """Returns the range that is read for a filter which has nothing but the records to go by."""
+    """Returns the range to read for a filter that has to examine the records themselves."""
     max_messages = max(asked.max_messages, LOOKED_AT_MAX)
     return asked._replace(
         max_messages=max_messages, max_bytes=max(asked.max_bytes, LOOKED_AT_BYTES_MAX)
@@ -323,7 +327,7 @@ def _matching(request: PullRequest, result: PullResult) -> PullResult:
 
 
 def _count_asked_for(asked: ReadRange, records: list[bytes]) -> int:
-    """Returns how many of some records fit the request, one in any case."""
+    """Returns how many of the records fit the request, at least one."""
     size = 0
     for number, record in enumerate(records):
         size += len(record)

@@ -1,8 +1,8 @@
 """Queries messages by key, by id and by time.
 
-An id is first searched in the index, as the unique key of its producer. An id that is not there may
-be an offset id. Its record is returned only if one starts at that offset, which this broker stored
-under that host, for that topic: unique keys may look like offset ids.
+An id is first searched in the index, as a unique key. An id that the index does not contain may be
+an offset message id. Then its record is returned only if topic and store host match, as unique keys
+may look like offset message ids.
 Source: QueryMessageProcessor, AdminBrokerProcessor.searchOffsetByTimestamp.
 """
 
@@ -28,16 +28,16 @@ from pocketmq.store.read.cold_read import value_of
 MESSAGE_COUNT_DEFAULT: Final = 64
 MESSAGE_COUNT_MAX: Final = 1_024
 PAGE_SIZE_MAX: Final = 14 * 1024 * 1024
-"""Bytes of a page as `size_in_reply` counts them: it fits a reply of 16 MiB."""
+"""Most bytes of a page, as `size_in_reply` counts them, so that it fits a reply of 16 MiB."""
 FIXED_SIZE_MAX: Final = 512
-"""Bytes of a message in a reply beside body and properties: numbers, hosts, ids, topic."""
+"""Most bytes of a message in a reply except body and properties: numbers, hosts, ids, topic."""
 PROPERTY_FACTOR: Final = 8
-"""Bytes in a reply for each character of properties, at most: four in UTF-8, and a tag, key or id
-is also in a field of its own."""
+"""Most bytes in a reply for each character of properties: four in UTF-8, twice, as a tag, key or id
+also has its own field."""
 
 
 class Query:
-    """All lookups of a broker."""
+    """All message queries of a broker."""
 
     __slots__ = ("_store",)
 
@@ -45,9 +45,9 @@ class Query:
         self._store = store
 
     async def by_key(self, wanted: KeyRange) -> QueryResult:
-        """Returns one page of the messages that carry a key, newest first.
+        """Returns a page of the messages with a key, newest first.
 
-        Units    count_max 0 is 64, end_ms 0 is no bound
+        Units    count_max 0: 64; end_ms 0: no bound
         Errors   IllegalKey, IllegalNumber, IllegalPageToken, Corruption, DiskSlow
         """
         key = wanted.key
@@ -67,7 +67,7 @@ class Query:
         fitting = await _shown_count(page.messages, budget)
         if fitting == len(page.messages):
             return page
-        # Bodies are larger than stored. For fewer messages the store returns where to continue.
+        # Decompressed bodies do not fit. The store returns the cursor for fewer messages.
         shown = {message.physical_offset: message for message in page.messages[:fitting]}
         page = await self._store.reading.query(wanted._replace(count_max=fitting))
         for number, message in enumerate(page.messages):
@@ -79,7 +79,7 @@ class Query:
     async def by_id(self, topic: str, message_id: str) -> StoredMessage:
         """Returns the message of a topic with this unique key or offset id.
 
-        Shape    a body larger than SHOWN_SIZE_MAX is as it is stored
+        Shape    a body larger than SHOWN_SIZE_MAX stays compressed
         Errors   those of `place_of`
         """
         message = await self.place_of(topic, message_id)
@@ -87,7 +87,7 @@ class Query:
         return message
 
     async def place_of(self, topic: str, message_id: str) -> StoredMessage:
-        """Returns the same with its body as it is stored.
+        """Returns the message of a topic with this id, its body as it is stored.
 
         Errors   IllegalMessageId, MessageNotFound, Corruption, DiskSlow
         """
@@ -105,7 +105,7 @@ class Query:
         raise MessageNotFound(topic=topic, message_id=message_id)
 
     async def offset_by_time(self, topic: str, queue_id: int, time_ms: int, bound: Bound) -> int:
-        """Returns the offset of a queue at a time in ms since 1970.
+        """Returns the queue offset for a store time in ms since 1970.
 
         Errors   IllegalNumber, DiskSlow
         """
@@ -115,7 +115,7 @@ class Query:
 
 
 def size_in_reply(message: StoredMessage) -> int:
-    """Returns the most bytes a message can take in a reply."""
+    """Returns an upper bound of a message's bytes in a reply."""
     characters = sum(len(name) + len(value) + 1 for name, value in message.properties.items())
     return len(message.body) + PROPERTY_FACTOR * characters + FIXED_SIZE_MAX
 
@@ -123,7 +123,7 @@ def size_in_reply(message: StoredMessage) -> int:
 async def _shown_count(messages: list[StoredMessage], budget: BodyBudget) -> int:
     """Decompresses as many bodies as fit one reply; returns how many messages fit, at least one.
 
-    Others get their turn of the event loop between two bodies.
+    Yields to the event loop between two bodies.
     """
     size_bytes = 0
     for number, message in enumerate(messages):

@@ -6,10 +6,10 @@ size     the log is longer than size_bytes                        oldest first, 
 time     the hour is one of `hours`, or more than                 those whose last message was
          disk_expire_percent of the disk is used                  stored age_ms ago
 
-The file being written and files not yet dispatched stay. A round deletes at most file_batch_max
-files, with pauses. Above disk_refuse_percent sends are refused until space returns. A file's age is
-that of its last message, so copied files keep theirs. After the wall clock was set forward by more
-than an hour, nothing expires for an hour, in which the operator can correct it.
+The file being written and files not yet dispatched are kept. A round deletes at most file_batch_max
+files, with pauses. Above disk_refuse_percent sends are refused until space is freed. The age of a
+file is that of its last message, so copying a file does not change it. After the wall clock was set
+forward by more than an hour, no file expires by age for an hour, so that operators can correct it.
 Source: CleanCommitLogService, CleanConsumeQueueService; MessageStoreConfig.
 """
 
@@ -33,9 +33,9 @@ TIME: Final = "time"
 REFUSED_INTERVAL_MS: Final = 1_000
 """Interval between disk checks while sends are refused, so that they resume soon."""
 CLOCK_AHEAD_MS: Final = 3_600_000
-"""By how much the wall clock may be set forward, and be believed at once."""
+"""Largest step forward of the wall clock that is accepted at once."""
 CLOCK_GRACE_MS: Final = 3_600_000
-"""How long one that was set further has to stay so."""
+"""Time after which a larger step forward is accepted."""
 MODE_AUTO: Final = "auto"
 MODE_ON: Final = "on"
 MODE_OFF: Final = "off"
@@ -45,9 +45,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class RetentionSettings:
-    """How long messages stay; RocketMQ's defaults.
+    """Settings of retention; defaults as in RocketMQ.
 
-    hours   local hours, "04" or "4;16", in which messages expire by age; empty: any
+    hours   local hours, "04" or "4;16", in which files expire by age; empty: any hour
     """
 
     mode: str = MODE_AUTO
@@ -73,7 +73,7 @@ class RetentionSettings:
 
 
 class RetentionState(NamedTuple):
-    """Input of a decision; times in ms, `oldest_time` of the oldest file's last message."""
+    """Input of a decision; times in ms. `oldest_time` is that of the oldest file's last message."""
 
     now_ms: int
     local_hour: int
@@ -92,14 +92,14 @@ def percent_used(used_bytes: int, usable_bytes: int) -> int:
 
 
 def is_wanted(settings: RetentionSettings, *, made_here: bool, is_configured: bool) -> bool:
-    """Returns whether messages expire: in a store of another broker only if configured."""
+    """Returns whether retention is on; in a store of another broker only if configured."""
     if settings.mode == MODE_AUTO:
         return made_here or is_configured
     return settings.mode == MODE_ON
 
 
 def decide(settings: RetentionSettings, hours: frozenset[int], seen: RetentionState) -> str:
-    """Returns why the oldest file goes, "" when it stays; pure."""
+    """Returns why the oldest file is deleted, "" if it is kept; pure."""
     if seen.used_percent > settings.disk_force_percent:
         return DISK
     if 0 < settings.size_bytes < seen.log_size_bytes:
@@ -112,7 +112,7 @@ def decide(settings: RetentionSettings, hours: frozenset[int], seen: RetentionSt
 
 
 class BelievedClock:
-    """The wall clock, without recent steps forward."""
+    """The wall clock without steps forward that are not accepted yet."""
 
     __slots__ = ("_ahead_since_ms", "_skew_ms")
 
@@ -121,9 +121,9 @@ class BelievedClock:
         self._ahead_since_ms: int | None = None
 
     def wall_ms(self, now: Now) -> int:
-        """Returns the wall time that ages are measured by; called now and then.
+        """Returns the wall time by which ages are measured; called periodically.
 
-        Effects  a clock that is not believed is logged, once
+        Effects  logs a step forward that is not accepted, once
         """
         skew_ms, since_ms = now.wall_ms - now.monotonic_ms, self._ahead_since_ms
         if self._skew_ms is None or skew_ms <= self._skew_ms + CLOCK_AHEAD_MS:
@@ -136,16 +136,16 @@ class BelievedClock:
             )
         elif now.monotonic_ms - since_ms >= CLOCK_GRACE_MS:
             self._skew_ms, self._ahead_since_ms = skew_ms, None
-        assert self._skew_ms <= skew_ms, "a clock that was set back is believed"
+        assert self._skew_ms <= skew_ms, "a step backward was not accepted"
         return now.monotonic_ms + self._skew_ms
 
 
 class Retention:
-    """Lets the oldest files of a store go, a round at a time.
+    """Deletes the oldest files of a store, in rounds.
 
-    floors    physical offsets; nothing at or above the lowest of them goes
-    refuse    is called with the reason why sends are refused, None while they are not
-    find_holder  returns the message that waits at such an offset
+    floors       return physical offsets; no file that reaches beyond the lowest is deleted
+    refuse       called with the error for sends, None if they are accepted
+    find_holder  returns the pending message at a floor
     """
 
     __slots__ = (
@@ -177,7 +177,7 @@ class Retention:
         self._hour_of = hour_of
         self._find_holder = find_holder
         self.holder: RetentionHolder | None = None
-        """The holder that keeps the oldest file, which should go, from being removed."""
+        """The pending message that prevents the deletion of the expired oldest file."""
         self._clock = BelievedClock()
         self._now = Now(0, 0)
         self._rounds = Rounds(self._endless_rounds)
@@ -200,13 +200,13 @@ class Retention:
         self.stats: list[Counter | Gauge] = [self.expired_files, alert, held]
 
     def take(self, settings: RetentionSettings, *, is_on: bool) -> None:
-        """Follows other settings from the next look on; a round under way goes on by them."""
+        """Replaces the settings, also for a round in progress."""
         self._settings, self._hours, self._is_on = settings, settings.hour_set(), is_on
         assert self._settings is settings
 
     @property
     def status(self) -> str:
-        """Status for operators: on, off, or that sends are refused."""
+        """Status for operators: "on", "off" or "refusing sends", and the holder of old files."""
         state = "on" if self._is_on else "off"
         if self._alert() == 2:
             state = "refusing sends"
@@ -216,7 +216,7 @@ class Retention:
 
     @property
     def held(self) -> str:
-        """Public text about the holder of old files, "" without one."""
+        """Text about the holder of old files without names, "" if there is none."""
         return "" if self.holder is None else self.holder.text(with_names=False)
 
     def _held(self) -> dict[LabelValues, float]:
@@ -231,9 +231,9 @@ class Retention:
         return float(self._is_on and self._used_percent > self._settings.disk_force_percent)
 
     def step(self, now: Now) -> Next:
-        """Deletes at most one file; starts long work, and later collects its result.
+        """Deletes at most one file; starts long jobs, and collects their results in later steps.
 
-        Effects  above disk_refuse_percent sends are refused, below it they resume
+        Effects  refuses sends above disk_refuse_percent, and accepts them below
         """
         self._now = now
         self._clock.wall_ms(now)
@@ -260,7 +260,7 @@ class Retention:
             yield Next(self._now.monotonic_ms + pause_ms)
 
     def _hold(self, floor: int, reason: str) -> Generator[Next, None, None]:
-        """Finds and names the holder at the floor; the same one is logged once."""
+        """Finds and logs the pending message at the floor, once for each floor."""
         if self._find_holder is None or (
             self.holder is not None and self.holder.physical_offset == floor
         ):
@@ -308,7 +308,7 @@ class Retention:
         reason = decide(settings, self._hours, seen)
         as_if_old = seen._replace(oldest_time=0)
         if not reason and settings.age_ms and decide(settings, self._hours, as_if_old):
-            # Only where it counts the age is worth a walk.
+            # The last message's time is searched only if the decision depends on it.
             seen = seen._replace(
                 oldest_time=(yield from until_done(expiry.last_time(oldest, now_ms + LEAD_MAX_MS)))
             )

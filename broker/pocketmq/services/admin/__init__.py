@@ -1,1 +1,1 @@
-"""Administration of an open store: functions of the store and of model values."""
+"""Administration of an open store."""

@@ -1,7 +1,7 @@
-"""Dead letters of groups, and how many of them are still unhandled.
+"""Dead letters of groups, and how many of them are pending.
 
-They are stored in the group's topic `%DLQ%group`. The group's own offset there separates handled
-from unhandled ones. Only these functions move it: consumers read dead letters by their own offsets.
+A group's dead letters are stored in the topic `%DLQ%group`. Those from the group's own offset in it
+on are pending. Only redrives advance that offset: consumers of dead letters have other groups.
 """
 
 from collections.abc import Iterable
@@ -34,10 +34,10 @@ class WaitingDeadLetters(NamedTuple):
 async def list_dead_letters(
     store: MessageStore, group: str = "", *, page_size: int = 0, page_token: str = ""
 ) -> Page[DeadLetters]:
-    """Returns the dead letters of a group, or of a page of all groups that have any.
+    """Returns the dead-letter counts of a group, or a page of those of all groups.
 
     Errors   IllegalGroup, GroupNotFound, IllegalNumber, IllegalPageToken
-    Cost     a look into the log for each queue that has some waiting
+    Cost     a read of the log for each queue with pending dead letters
     """
     if group:
         check_group(group)
@@ -47,7 +47,7 @@ async def list_dead_letters(
 
 
 async def dead_letters(store: MessageStore, group: str) -> DeadLetters:
-    """Returns how many dead letters of a group wait, and since when.
+    """Returns the number of a group's pending dead letters, and the store time of the oldest.
 
     Errors   GroupNotFound
     """
@@ -59,14 +59,14 @@ async def dead_letters(store: MessageStore, group: str) -> DeadLetters:
         if begin < end:
             time_ms = await value_of(store.reading.store_timestamp_at(topic, queue_id, begin)) or 0
             oldest_ms = min(time_ms, oldest_ms or time_ms)
-    assert waiting <= stored, "what waits was stored"
+    assert waiting <= stored, "more pending dead letters than stored"
     return DeadLetters(group, topic, waiting, stored, oldest_ms)
 
 
 def waiting_ranges(store: MessageStore, group: str) -> list[WaitingDeadLetters]:
-    """Returns the dead letters of a group that wait, by queue.
+    """Returns the pending dead letters of a group, by queue.
 
-    Errors   GroupNotFound: neither the group exists nor dead letters of it
+    Errors   GroupNotFound: the group does not exist, and has no dead letters
     """
     topic = dead_letter_topic(group)
     config = store.tables.topics.find(topic)

@@ -1,11 +1,11 @@
-"""Messages that wait for a delay level or a time, page by page or by their unique key.
+"""Lists delayed messages, in pages or by unique key.
 
     levels   SCHEDULE_TOPIC_XXXX, queue by queue     due messages count as delivered
     times    rmq_sys_wheel_timer, queue 0            messages recalled or postponed by a newer
                                                      record of their key do not count
 
-Pages go through the queues in this order. Each reads a bounded number of records, so an empty page
-may not be the last.
+Pages cover the queues in this order. A page reads a bounded number of records, so an empty page may
+not be the last.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
 
 LOOKED_AT_MAX: Final = 1_024
-"""Records of one page, listed or not: some 15 ms of the event loop."""
+"""Most records read for one page, listed or not: some 15 ms of the event loop."""
 READ_COUNT: Final = 256
 READ_BYTES: Final = 1024 * 1024
 RECORDS_OF_KEY: Final = 64
@@ -36,7 +36,7 @@ _TIMES: Final = "t"
 
 
 class DelayedPage(NamedTuple):
-    """Where a page begins: a queue of a waiting topic, and an offset in it."""
+    """Start of a page: a queue of a topic of delayed messages, and an offset in it."""
 
     topic: str
     queue_id: int
@@ -44,7 +44,7 @@ class DelayedPage(NamedTuple):
 
     @property
     def token(self) -> str:
-        """Page token that a client sends to get the page."""
+        """Page token with which a client requests the page."""
         return f"{_TIMES if self.topic == TIMED else self.queue_id}-{self.queue_offset}"
 
 
@@ -57,17 +57,19 @@ class Delayed:
         self._store = store
         self._broker = store.settings.broker
         self._levels = store.settings.levels
-        assert self._levels.delays_ms, "a store has delay levels"
+        assert self._levels.delays_ms, "no delay levels"
 
     async def page(
         self, topic: str = "", *, page_size: int = 0, page_token: str = ""
     ) -> Page[DelayedMessage]:
-        """Returns messages that wait, of one topic they go to or of all; "" ends the last page.
+        """Returns a page of delayed messages; the last page has the token "".
+
+        topic    target topic; "": all
 
         Errors   IllegalNumber, IllegalPageToken, Corruption, DiskSlow
         """
         check_number("page_size", page_size, upper=PAGE_SIZE_MAX)
-        if not page_token:  # Messages answered before the first page was asked for are in the list.
+        if not page_token:  # The list has all messages whose sends were answered before this call.
             await self._store.marks.dispatched.reached(self._store.appended)
         size, looked_at = page_size or PAGE_SIZE_DEFAULT, 0
         found: list[DelayedMessage] = []
@@ -82,7 +84,7 @@ class Delayed:
         return Page(found, "")
 
     async def _waiting(self, records: list[bytes]) -> list[DelayedMessage]:
-        """Returns those that wait."""
+        """Returns the messages among records that are still delayed."""
         found = []
         for record in records:
             message = decode_record(record, decompress=False)
@@ -92,9 +94,9 @@ class Delayed:
         return found
 
     async def of_id(self, message_id: str) -> list[DelayedMessage]:
-        """Returns the messages of a unique key that wait.
+        """Returns the delayed messages with a unique key.
 
-        Errors   IllegalMessageId, MessageNotFound: none does; Corruption, DiskSlow
+        Errors   IllegalMessageId, MessageNotFound, Corruption, DiskSlow
         """
         check_message_id(message_id)
         found = []
@@ -109,7 +111,7 @@ class Delayed:
         return found
 
     async def _waits(self, one: DelayedMessage) -> bool:
-        """Returns whether a message is not due, and no newer record speaks of it."""
+        """Returns whether a message is not due yet, and was not recalled or postponed."""
         if one.deliver_at_ms <= self._store.clock.wall_ms():
             return False
         if one.delay_level is not None or not one.message_id:
@@ -122,7 +124,7 @@ class Delayed:
         )
 
     def _places(self, token: str) -> Iterator[DelayedPage]:
-        """Yields where to begin in each queue that is left, the token's first.
+        """Yields the start in the queue of a token, and in each queue after it.
 
         Errors   IllegalPageToken
         """
@@ -133,7 +135,7 @@ class Delayed:
             yield DelayedPage(topic, queue_id, queue_offset if number == first else 0)
 
     async def _read(self, place: DelayedPage, count: int) -> tuple[list[bytes], DelayedPage | None]:
-        """Returns records from a place on, and where the next ones are, None behind the last."""
+        """Returns records from `place` on, and the start of the next ones, None after the last."""
         reading = self._store.reading
         lower, upper = reading.queue_range(place.topic, place.queue_id)
         if place.topic == SCHEDULED:
@@ -148,12 +150,14 @@ class Delayed:
 
 
 def not_waiting(message_id: str) -> MessageNotFound:
-    """Returns the error of an id by which no message waits."""
+    """Returns the error for an id without a delayed message."""
     return MessageNotFound(topic=", ".join(WAITING_TOPICS), message_id=message_id)
 
 
 def _parts(token: str, level_count: int) -> tuple[int, int]:
-    """Returns the number of a token's queue, times behind all levels, and the offset in it.
+    """Parses a token to the queue's number and the offset in it.
+
+    Shape    queues are numbered by level from 0; the timer's queue is the last
 
     Errors   IllegalPageToken
     """

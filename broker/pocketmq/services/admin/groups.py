@@ -1,4 +1,4 @@
-"""Consumer groups: made, changed, listed, described, removed."""
+"""Creates, changes, lists, describes and deletes consumer groups."""
 
 import asyncio
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ from pocketmq.store.message_store import MessageStore
 
 
 async def create_group(store: MessageStore, name: str, settings: GroupSettings) -> GroupConfig:
-    """Makes a group, or returns the one that is there with the same settings.
+    """Creates a group, or returns an existing one with the same settings.
 
     Errors   IllegalGroup, SystemGroup, IllegalNumber, GroupExists, DiskFull
     """
@@ -44,8 +44,8 @@ async def delete_group(
 ) -> list[str]:
     """Deletes a group and its offsets, on request also its retry and dead-letter topics.
 
-    dry_run  only return the topics that would be removed
-    Returns  the topics that went
+    dry_run  only returns the topics that would be removed
+    Returns  the removed topics
     Errors   IllegalGroup, SystemGroup, GroupNotFound, DiskFull
     Source   AdminBrokerProcessor.deleteSubscriptionGroup, DeleteSubscriptionGroupCommand
     """
@@ -61,15 +61,15 @@ async def delete_group(
         await store.tables.orders.remove_group(name)
         await remove_topics(store, topics)
 
-    await asyncio.shield(remove())  # Half a group is none.
+    await asyncio.shield(remove())  # Else a cancellation could leave part of the group.
     return topics
 
 
 def _own_topics(store: MessageStore, name: str) -> Iterable[str]:
-    """Yields the topics that belong to a group: of its retries, of ended leases, of dead letters.
+    """Yields the topics that belong to a group alone: retry topics and the dead-letter topic.
 
-    Names of groups may contain the separator of such a name, so this covers only ended leases
-    with an offset of the group, and no name that another owner has as well.
+    Group names may contain the separator of such topic names. So retry topics of expired leases
+    count only if the group has an offset in them, and no topic counts that has another owner.
     """
     is_group, is_topic = store.tables.groups.find, store.tables.topics.find
     own, consumed = retry_topic(name), store.tables.offsets.all_of(name)
@@ -93,7 +93,7 @@ def list_groups(
 
 
 def describe_group(store: MessageStore, name: str) -> tuple[GroupConfig, list[str]]:
-    """Returns a group and the topics it has an offset in.
+    """Returns a group and the topics in which it has offsets.
 
     Errors   IllegalGroup, GroupNotFound
     """
@@ -101,7 +101,7 @@ def describe_group(store: MessageStore, name: str) -> tuple[GroupConfig, list[st
 
 
 def check_changeable(group: str, *, why: str) -> None:
-    """Raises SystemGroup for a group of the broker, IllegalGroup for an invalid name."""
+    """Raises SystemGroup for a system group, IllegalGroup for an invalid name."""
     check_group(group)
     if is_system_group(group):
         raise SystemGroup(group=group, why=why)

@@ -1,6 +1,6 @@
 """Lag of consumer groups, queue by queue, and the age of their oldest unconsumed message.
 
-Only `unconsumed` of model/consuming.py defines which messages count as consumed, also for metrics.
+`unconsumed` of model/consuming.py defines which messages count as consumed, for metrics as well.
 Source: AdminBrokerProcessor.getConsumeStats, ConsumerLagCalculator.
 """
 
@@ -15,17 +15,17 @@ from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
 
 TOKEN_SEPARATOR: Final = "@"
-"""Between group and topic; neither name may hold it."""
+"""Separator of group and topic in a page token; neither name may contain it."""
 
 
 async def group_lag(
     store: MessageStore, group: str, topic: str = "", read_leased: Callable[[], Leased] = dict
 ) -> list[TopicLag]:
-    """Returns the lag of a group and its queues, in one topic or all with an offset.
+    """Returns the lag of a group by queue, in one topic or in all with its offsets.
 
     read_leased   returns the messages that groups have under leases
     Errors   IllegalGroup, GroupNotFound, IllegalTopic, TopicNotFound
-    Cost     one look into the log for each queue that is behind
+    Cost     one read of the log for each queue with lag
     """
     if topic:
         store.tables.topics.existing(topic)
@@ -52,7 +52,7 @@ async def all_lags(
     page_token: str = "",
     read_leased: Callable[[], Leased] = dict,
 ) -> Page[TopicLag]:
-    """Returns the lags of all groups, without queues and ages; in one topic or in all, a page.
+    """Returns a page of all groups' lags, without queues and ages, in one topic or all.
 
     read_leased   returns the messages that groups have under leases
     Errors   IllegalTopic, TopicNotFound, IllegalNumber, IllegalPageToken
@@ -80,9 +80,9 @@ def queue_lag(
     queue_id: int, committed: int | None, lower: int, upper: int, held: Held = NOTHING_HELD,
     *, begins_at_min: bool = False,
 ) -> QueueLag:  # fmt: skip
-    """Returns how far a group is behind in a queue of [lower, upper), without the age.
+    """Returns a group's lag in a queue of [lower, upper), without the age.
 
-    begins_at_min   where a group has no offset it gets all there is; else that counts as consumed
+    begins_at_min   whether a group without an offset starts at `lower`, not at `upper`
     """
     left = unconsumed(
         lower if committed is None and begins_at_min else committed, lower, upper, held
@@ -98,7 +98,7 @@ def _check_pair(token: str) -> None:
 async def _age_ms(
     store: MessageStore, topic: str, lag: QueueLag, leased: Mapping[int, Held]
 ) -> int:
-    """Returns how old the first message is that a group missed, 0 where it missed none."""
+    """Returns the age of a group's first unconsumed message, 0 if there is none."""
     if not lag.lag_messages:
         return 0
     held = leased.get(lag.queue_id, NOTHING_HELD)
@@ -115,7 +115,7 @@ def _topic_lag(
     committed: Mapping[int, int],
     leased: Mapping[int, Held],
 ) -> TopicLag:
-    """Returns the lag in every queue the topic has, and in further ones the group knows."""
+    """Returns the lag in every queue of a topic, and in further queues with an offset."""
     config, group_config = store.tables.topics.find(topic), store.tables.groups.find(group)
     begins = group_config is not None and bool(group_config.settings.begins_at_min)
     count = config.queue_count if config is not None else 0

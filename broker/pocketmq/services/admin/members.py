@@ -1,7 +1,7 @@
-"""Members of consumer groups: the clients that were active lately.
+"""Members of consumer groups: the clients that were active recently.
 
-A client is identified by its `client_id`. One without is identified by its address, and is a new
-member when it reconnects. Members are held in memory only: a restart empties the list.
+A client is identified by its `client_id`. A client without one is identified by its address, and is
+a new member after it reconnects. Members are kept in memory only: a restart empties the list.
 Source: ConsumerManager, ClientHousekeepingService.
 """
 
@@ -14,21 +14,21 @@ from pocketmq.model.step import Clock
 from pocketmq.model.topic import is_system_group
 
 SEEN_MS: Final = 120_000
-"""How long a silent client counts (channelExpiredTimeout)."""
+"""Time after its last call in which a client is a member (channelExpiredTimeout)."""
 KEPT_MAX: Final = 10_000
 TOPICS_MAX: Final = 64
-"""Topics of one client; a reader of more is shown with its last ones."""
+"""Most topics kept for one client: the newest."""
 RECEIVE: Final = "receive"
 PULL: Final = "pull"
 _MODES: Final = {RECEIVE: "pop", PULL: "pull"}
-"""RocketMQ's words."""
+"""RocketMQ's names of the modes."""
 _LABELS: Final = (
     "consumer_group", "language", "version", "consume_mode", "protocol_type", "is_system"
 )  # fmt: skip
 
 
 class Dialect(NamedTuple):
-    """Language of a client and its version: for our own clients, that of the protocol."""
+    """Language and version of a client; for our own clients the version of the protocol."""
 
     language: str = "other"
     version: str = "v1"
@@ -69,7 +69,7 @@ class Members:
     def saw(
         self, group: str, topic: str, client_id: str, peer: str, mode: str, dialect: Dialect = OWN
     ) -> None:
-        """Notes a call of a client; `peer` is its address as gRPC writes it.
+        """Records a call of a client; `peer` is its address as gRPC writes it.
 
         Cost     0.4 µs
         """
@@ -87,7 +87,7 @@ class Members:
             seen.topics[topic] = None
 
     def receiving(self) -> list[tuple[str, str]]:
-        """Returns (group, topic) that clients receive in."""
+        """Returns (group, topic) of the clients that receive messages."""
         return [
             (group, topic)
             for (group, _, mode), seen in self._fresh()
@@ -96,7 +96,7 @@ class Members:
         ]
 
     def of_group(self, group: str) -> list[Member]:
-        """Returns the clients of a group, the last one heard of first."""
+        """Returns the clients of a group, the most recently active first."""
         found = [
             Member(
                 group,
@@ -117,10 +117,10 @@ class Members:
         return [(key, seen) for key, seen in self._seen.items() if seen.seen_ms > since_ms]
 
     def _forget(self) -> None:
-        """Keeps clients that were active lately, and of too many the last half."""
+        """Keeps recently active clients, at most KEPT_MAX / 2."""
         kept = sorted(self._fresh(), key=lambda pair: pair[1].seen_ms)
         self._seen = dict(kept[-(KEPT_MAX // 2) :])
-        assert len(self._seen) < KEPT_MAX, "there is room for one more"
+        assert len(self._seen) < KEPT_MAX, "too many clients kept"
 
     def _counts(self) -> dict[LabelValues, float]:
         counts: dict[LabelValues, float] = {}

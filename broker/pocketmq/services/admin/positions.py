@@ -1,7 +1,7 @@
-"""Offsets of groups: listed, set, reset, cloned.
+"""Lists, sets, resets and clones offsets of groups.
 
-All reads come before the first change, and a dry run ends after them. Offsets of one topic are
-changed in one write.
+All reads precede the first change, and a dry run ends after them. Offsets of one topic are changed
+in one write.
 Source: AdminBrokerProcessor.resetOffset, cloneGroupOffset.
 """
 
@@ -38,7 +38,8 @@ async def set_offsets(
 ) -> list[MovedOffset]:
     """Sets a group's offsets in queues of a topic.
 
-    Errors   those of finding group, topic and queues, OffsetOutOfRange, DiskFull
+    Errors   IllegalGroup, SystemGroup, GroupNotFound, IllegalTopic, TopicNotFound,
+             UnsupportedTopic, QueueOutOfRange, OffsetOutOfRange, DiskFull
     """
     _check_movable(store, group)
     config = store.tables.topics.existing(topic)
@@ -61,9 +62,10 @@ async def reset_offsets(
     queue_ids: Sequence[int] = (),
     dry_run: bool = False,
 ) -> list[MovedOffset]:
-    """Resets a group's offsets to a time, an end or an offset, in all queues or some.
+    """Resets a group's offsets to a time, the min or max offset, or a given one.
 
-    Errors   those of finding group, topic and queues, IllegalNumber, OffsetOutOfRange, DiskFull
+    queue_ids   queues to reset; empty: all
+    Errors      those of `set_offsets`, IllegalNumber
     """
     _check_movable(store, group)
     config = store.tables.topics.existing(topic)
@@ -80,7 +82,7 @@ async def reset_offsets(
 async def clone_offsets(
     store: MessageStore, source: str, target: str, topic: str = "", *, dry_run: bool = False
 ) -> list[MovedOffset]:
-    """Copies the offsets of a source group to a target, in one topic or in all.
+    """Copies the offsets of a source group to a target group, in one topic or in all.
 
     Errors   IllegalGroup, SystemGroup, GroupNotFound (the source), IllegalTopic, TopicNotFound,
              DiskFull
@@ -107,7 +109,7 @@ def _rows(store: MessageStore, group: str, topic: str) -> dict[str, dict[int, in
 
 
 async def _place(store: MessageStore, target: ResetTarget, topic: str, queue_id: int) -> int:
-    """Returns the queue offset a reset leads to."""
+    """Returns the queue offset of a reset's target."""
     reading = store.reading
     if target.time_ms is not None:
         return await value_of(

@@ -1,10 +1,10 @@
-"""Redrive: sends dead letters again, to the topic they came from, as their producers sent them.
+"""Redrive: sends dead letters again, to their original topic, as their producers sent them.
 
-    unhandled ones of %DLQ%group ──► the same bodies, without retry properties, 0 retries
-    the group's offset there      ◄── past them, once they are durable
+    pending messages of %DLQ%group ──► the same bodies, without retry properties, 0 retries
+    the group's offset in it       ◄── advanced beyond them, once they are durable
 
-All groups of that topic get them, like any message. A crash between the two steps leaves the offset
-unchanged, and the next redrive sends them again.
+All groups of the original topic get them, like any message. A crash between the two steps leaves
+the offset unchanged, and the next redrive sends them again.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
 
 MESSAGES_MAX: Final = 1_024
-"""Messages of one call; a caller who wants more calls again."""
+"""Most messages that one redrive sends; callers repeat the call for more."""
 PIECE_BYTES_MAX: Final = 1024 * 1024
-"""Of one put; a single larger message is one of its own."""
+"""Most bytes of one put; a larger message is put alone."""
 
 
 class Redrive:
@@ -33,7 +33,7 @@ class Redrive:
     __slots__ = ("_piece_bytes", "_store", "_store_host", "_turn")
 
     def __init__(self, store: MessageStore, store_host: bytes) -> None:
-        assert store_host, "what is stored says by whom"
+        assert store_host, "no store host"
         self._store = store
         self._store_host = store_host
         # All records of a piece are in one file of the log.
@@ -49,14 +49,15 @@ class Redrive:
         dry_run: bool = False,
         check: Callable[[str], object] = bool,
     ) -> list[Redriven]:
-        """Sends the dead letters again that have waited the longest; durable when it returns.
+        """Sends the oldest pending dead letters again; durable when this returns.
 
         count_max   0, or more than MESSAGES_MAX: MESSAGES_MAX
         topic       target topic; "" for each message's original topic
-        dry_run     only report the targets
-        check       raises for a topic that may not be sent to
+        dry_run     only returns the targets
+        check       raises for a topic to which the caller may not send
         Errors      IllegalGroup, GroupNotFound, TopicNotFound, TopicNotWritable, SystemTopic,
-                    OriginUnknown: those before that one were sent; errors of puts
+                    OriginUnknown: the dead letters before the one without an origin were sent;
+                    errors of puts
         """
         self._store.tables.groups.existing(group)
         if topic:
@@ -70,17 +71,17 @@ class Redrive:
                     if dry_run:
                         done += [_planned(queue, letter) for letter in letters]
                     else:
-                        # Cancelled half-way, the offset would stay before sent messages.
+                        # Else a cancellation could leave the offset before sent messages.
                         done += await asyncio.shield(self._send(queue, letters, following))
                     left -= len(letters)
-                    assert queue.begin < following <= queue.end, "each round gets on"
+                    assert queue.begin < following <= queue.end, "the offset does not advance"
                     queue = queue._replace(begin=following)
         return done
 
     async def _letters(
         self, queue: WaitingDeadLetters, topic: str, left: int, check: Callable[[str], object]
     ) -> tuple[list[Revealed], int]:
-        """Returns the first dead letters of a queue, and the offset behind them."""
+        """Returns the first dead letters of a queue, and the offset after them."""
 
         def queue_count_of(name: str) -> int:
             check(name)
@@ -104,7 +105,7 @@ class Redrive:
     async def _send(
         self, queue: WaitingDeadLetters, letters: list[Revealed], following: int
     ) -> list[Redriven]:
-        """Sends some, and moves the group's offset behind them."""
+        """Sends dead letters, then advances the group's offset beyond them."""
         writing, offsets = self._store.writing, self._store.tables.offsets
         results = await writing.put([letter.run for letter in letters]) if letters else []
         await self._store.all_durable()

@@ -1,4 +1,4 @@
-"""Status of the store and its process, and the requests that the process takes."""
+"""Status of the store and its process, and the process's callbacks."""
 
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
@@ -14,12 +14,12 @@ QUEUE_FILES: Final = "pocketmq_consume_queue_files"
 
 
 class Process(NamedTuple):
-    """Callbacks into the process around the store; the defaults belong to no process.
+    """Callbacks into the process around the store; the defaults are for a store without one.
 
     read_settings      returns (key, value, origin) of every setting
     drain              starts an orderly shutdown and returns at once; None: not supported
     retention_status   returns the state of retention
-    store_host         its packed address, which records that are put again carry
+    store_host         packed address of the broker, as records contain it
     members_of         returns the consuming clients of a group
     read_leased        returns the messages that groups have under leases (services/admin/lag.py)
     """
@@ -33,7 +33,7 @@ class Process(NamedTuple):
 
 
 def store_status(store: MessageStore, process: Process) -> StoreStatus:
-    """Returns the state and the progress of a store."""
+    """Returns the state, offsets and counts of a store."""
     settings, topics = store.settings, store.tables.topics
     configs = [topics.existing(name) for name in topics.names()]
     _, used_bytes, free_bytes = store.disk_space()
@@ -62,7 +62,7 @@ def store_status(store: MessageStore, process: Process) -> StoreStatus:
 
 
 def _gauge(store: MessageStore, name: str) -> int:
-    """Returns the value of a gauge without labels, 0 where there is none."""
+    """Returns the value of a gauge without labels, 0 if it does not exist."""
     for stat in store.stats:
         if stat.name == name and isinstance(stat, Gauge):
             shown = stat.read()

@@ -1,4 +1,4 @@
-"""Topics: made, changed, listed, described, counted, removed."""
+"""Creates, changes, lists, describes, counts and deletes topics."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,19 +22,19 @@ from pocketmq.model.topic import (
 from pocketmq.store.message_store import MessageStore
 
 QUEUE_COUNT_DEFAULT: Final = 8
-"""As a real broker's defaultTopicQueueNums."""
+"""RocketMQ's defaultTopicQueueNums."""
 RESERVE_TIME_ATTRIBUTE: Final = "reserve.time"
 FIXED_ATTRIBUTES: Final = frozenset({"queue.type", "cleanup.policy"})
-"""Attributes that decide how a topic is stored: they stay as they were made."""
+"""Attributes that determine how a topic is stored, and cannot be changed."""
 
 
 async def create_topic(
     store: MessageStore, name: str, *, queue_count: int = 0, type_name: str = ""
 ) -> TopicConfig:
-    """Makes a topic, or returns the one that is there with the same settings.
+    """Creates a topic, or returns an existing one with the same settings.
 
-    queue_count   0 means QUEUE_COUNT_DEFAULT
-    type_name     "": no type, so that all kinds of messages are taken
+    queue_count   0: QUEUE_COUNT_DEFAULT
+    type_name     "": no type; the topic accepts all kinds of messages
     Errors   IllegalTopic, SystemTopic, IllegalNumber, TopicExists, DiskFull
     """
     check_topic(name)
@@ -77,9 +77,10 @@ async def update_topic(store: MessageStore, name: str, change: TopicChange) -> T
 async def delete_topic(store: MessageStore, name: str, *, dry_run: bool = False) -> list[str]:
     """Deletes a topic, its queues, the offsets of groups in it, and their retry topics for it.
 
-    A retry topic that is another group's or topic's as well stays, as names are made of names.
-    dry_run  only return the topics that would be removed
-    Returns  the topics that went
+    A retry topic whose name also belongs to another group and topic is kept.
+
+    dry_run  only returns the topics that would be removed
+    Returns  the removed topics
     Errors   IllegalTopic, SystemTopic, TopicNotFound, DiskFull
     Source   AdminBrokerProcessor.deleteTopic
     """
@@ -87,13 +88,13 @@ async def delete_topic(store: MessageStore, name: str, *, dry_run: bool = False)
     retried = [*_retry_topics(store, name)]
     if dry_run:
         return [name, *retried]
-    # A caller that gives up half-way would leave queues that the next start takes for a topic.
+    # A cancellation could leave queues that the next start would take for a topic.
     await asyncio.shield(remove_topics(store, [name, *retried]))
     return [name, *retried]
 
 
 async def remove_topics(store: MessageStore, topics: Sequence[str]) -> None:
-    """Removes topics: nothing may be sent to one before its queues go."""
+    """Removes topics; sends to a topic are refused until its queues are removed."""
     for topic in topics:
         async with store.tables.topics.leaving(topic):
             await store.tables.topics.remove(topic)
@@ -115,9 +116,9 @@ def list_topics(
 
 
 async def describe_topic(store: MessageStore, name: str) -> tuple[TopicConfig, list[QueueState]]:
-    """Returns a topic and where each of its queues begins and ends.
+    """Returns a topic and the offset range of each of its queues.
 
-    Queues that the topic lost but that still hold messages come after the others.
+    Removed queues that still contain messages follow the others.
     Errors   IllegalTopic, TopicNotFound
     """
     config = store.tables.topics.existing(name)
@@ -127,10 +128,10 @@ async def describe_topic(store: MessageStore, name: str) -> tuple[TopicConfig, l
 
 
 async def topic_counts(store: MessageStore, name: str, *, totals_only: bool = False) -> TopicCounts:
-    """Returns how many messages a topic holds, and since when.
+    """Returns the message counts of a topic, and the store times of the first and last message.
 
     Errors   IllegalTopic, TopicNotFound
-    Cost     two looks into the log a queue, none with totals_only
+    Cost     two reads of the log a queue, none with totals_only
     """
     config = store.tables.topics.existing(name)
     queues = [] if totals_only else await _queue_states(store, config)
@@ -138,7 +139,7 @@ async def topic_counts(store: MessageStore, name: str, *, totals_only: bool = Fa
     if totals_only:
         queue_range = store.reading.queue_range
         ranges = [queue_range(name, queue_id) for queue_id in range(config.queue_count)]
-    assert all(lower <= upper for lower, upper in ranges), "a queue ends where it begins or behind"
+    assert all(lower <= upper for lower, upper in ranges), "max offset below min offset"
     firsts = [q.min_store_timestamp_ms for q in queues if q.min_store_timestamp_ms]
     return TopicCounts(
         name,
@@ -167,7 +168,7 @@ async def all_topic_counts(
     page = page_of(names, page_size, page_token, check_topic)
     counts = []
     for name in page.items:
-        if store.tables.topics.find(name):  # else it was removed while we waited
+        if store.tables.topics.find(name):  # else it was removed meanwhile
             counts.append(await topic_counts(store, name, totals_only=totals_only))
         await asyncio.sleep(0)
     return Page(counts, page.next_page_token)
@@ -192,7 +193,7 @@ def _changeable(store: MessageStore, topic: str, *, why: str) -> TopicConfig:
 
 
 def _retry_topics(store: MessageStore, topic: str) -> Iterable[str]:
-    """Yields the retry topics that groups have for a topic and share with no other."""
+    """Yields the retry topics of groups for a topic that have no other owner."""
     consumed = store.tables.offsets.topics_by_group()
     groups, is_topic = store.tables.groups, store.tables.topics.find
 
@@ -211,7 +212,7 @@ def _retry_topics(store: MessageStore, topic: str) -> Iterable[str]:
 def changed_attributes(
     current: Mapping[str, str], given: Mapping[str, str], removed: Iterable[str]
 ) -> dict[str, str]:
-    """Returns attributes with some set and some removed.
+    """Returns the current attributes with some set and some removed.
 
     Errors   IllegalAttribute
     Source   AttributeUtil.alterCurrentAttributes, TopicAttributes

@@ -1,8 +1,8 @@
-"""Where a message went: every record of its unique key, in the order of the log.
+"""Traces a message: every record with its unique key, in log order.
 
-A message that is delayed, retried or given up is stored again each time, in a topic of the broker's
-or of a group's, under the unique key it had. So its path is the index entries of that key in all
-those topics; the groups' offsets show which groups consumed it.
+A message that is delayed, retried or dead-lettered is stored again each time, in a system topic or
+a topic of a group, with the same unique key. So the index entries of that key in all those topics
+are its trace; the groups' offsets show which groups consumed it.
 Source: DefaultMQAdminExt.messageTrackDetail, QueryMsgByUniqueKeySubCommand.
 """
 
@@ -29,27 +29,27 @@ from pocketmq.store.read.cold_read import value_of
 
 PAGE_COUNT: Final = 64
 RECORDS_MAX: Final = 4_096
-"""Of one message; a producer that gives all its messages one key has no way to be shown."""
+"""Most records shown for one key, which a producer may use for all its messages."""
 STANDINGS_MAX: Final = 65_536
-"""Groups before or behind a record, of all records: with many groups fewer records are
-shown, the newest of each topic."""
+"""Most pairs of a record and a group with an offset in its topic: with many groups fewer records
+are shown, the newest of each topic."""
 STEP_COUNT: Final = 4_096
-"""Positions, and standings, that are looked at before others have their turn: 2 ms."""
+"""Offsets of groups examined before yielding to the event loop: 2 ms."""
 Positions = Mapping[str, Sequence[tuple[str, Mapping[int, int]]]]
-"""Groups and their offsets by queue, by topic."""
+"""Topic -> groups, each with its offsets by queue id."""
 
 
 async def trace_message(
     store: MessageStore, message_id: str, topic: str = ""
 ) -> tuple[str, list[TracedRecord]]:
-    """Returns a message's unique key and the records of it, in the order of the log.
+    """Returns a message's unique key and its records, in log order.
 
-    message_id   its unique key, or the id that encodes its address
-    topic        one it was sent to; "": all are looked through
+    message_id   unique key or offset message id
+    topic        topic that it was sent to; "": all topics are searched
     Errors       IllegalMessageId, IllegalTopic, TopicNotFound, MessageNotFound, Corruption,
                  DiskSlow
-    Cost         a search of the index for each topic, a step for each position of a group, and
-                 STANDINGS_MAX more; others have their turn between
+    Cost         an index query for each topic, a step for each offset of a group, and at most
+                 STANDINGS_MAX further steps; yields to the event loop in between
     """
     check_message_id(message_id)
     key = await _unique_key(store, message_id)
@@ -69,7 +69,7 @@ async def trace_message(
 
 
 async def _positions(store: MessageStore) -> Positions:
-    """Returns the positions of groups, by topic."""
+    """Returns the offsets of groups, by topic."""
     found: dict[str, list[tuple[str, Mapping[int, int]]]] = {}
     for number, (group, topic, queue_offsets) in enumerate([*store.tables.offsets.positions()]):
         found.setdefault(topic, []).append((group, queue_offsets))
@@ -97,7 +97,7 @@ async def _all_traced(
 
 
 class _Owners:
-    """Returns whose retries and dead letters messages are, each topic looked up once."""
+    """Finds the groups that own retry and dead-letter messages; caches each topic's owner."""
 
     __slots__ = ("_found", "_groups")
 
@@ -106,7 +106,7 @@ class _Owners:
         self._found: dict[str, str] = {}
 
     def of(self, topic: str, properties: Mapping[str, str]) -> str:
-        """Returns the group, "" where a topic is of none."""
+        """Returns the owning group, "" if a topic belongs to none."""
         if properties.get(ORIGIN_GROUP):
             return owner_of(topic, properties, ())
         if topic not in self._found:
@@ -115,7 +115,7 @@ class _Owners:
 
 
 async def _unique_key(store: MessageStore, message_id: str) -> str:
-    """Returns the unique key of the record an offset id leads to, else the id itself."""
+    """Returns the unique key of the record that an offset message id names, else the id itself."""
     place = parse_offset_message_id(message_id)
     if place is None:
         return message_id
@@ -126,7 +126,7 @@ async def _unique_key(store: MessageStore, message_id: str) -> str:
 
 
 def _topics(store: MessageStore, topic: str) -> Iterable[str]:
-    """Returns where to look: everywhere, or in a topic and where its messages can get to."""
+    """Returns the topics to search: all, or one topic and those its messages may be stored in."""
     names = [*store.tables.topics.names()]
     if topic:
         store.tables.topics.existing(topic)
@@ -135,7 +135,7 @@ def _topics(store: MessageStore, topic: str) -> Iterable[str]:
 
 
 async def _of_key(store: MessageStore, topic: str, key: str, count_max: int) -> list[StoredMessage]:
-    """Returns the newest records of a unique key in a topic, at most so many."""
+    """Returns the newest records with a unique key in a topic, at most `count_max`."""
     found: list[StoredMessage] = []
     wanted = KeyRange(topic, key, PAGE_COUNT)
     count_max = min(RECORDS_MAX, count_max)
@@ -177,7 +177,7 @@ def _traced(
 def _standing(
     message: StoredMessage, groups: Iterable[tuple[str, Mapping[int, int]]]
 ) -> tuple[list[str], list[str]]:
-    """Returns the groups that are behind a message, and those that have not reached it."""
+    """Returns the groups whose offset is beyond a message, and those that have not reached it."""
     passed_by: list[str] = []
     awaited_by: list[str] = []
     for group, queue_offsets in groups:

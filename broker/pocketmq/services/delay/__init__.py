@@ -1,1 +1,1 @@
-"""Delivers delayed messages: by delay level, and by the timer wheel at a time of their own."""
+"""Delivers delayed messages: by delay level, and at a given time by the timer wheel."""

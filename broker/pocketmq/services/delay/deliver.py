@@ -1,11 +1,11 @@
-"""Puts due messages to where they belong.
+"""Delivers due messages of the timer.
 
-    record ──► its real topic            as a real broker writes it
-           ├─► the timer's topic         waits for longer than the wheel's window
-           └─► dropped                   recalled; its lease is settled; its topic was deleted
+    record ──► its target topic          written as RocketMQ writes it
+           ├─► the timer's topic         a roll: due later than the wheel's window
+           └─► dropped                   recalled, lease settled, or target topic deleted
 
-An entry of the lease journal waits as long as its lease is open, in short steps. So a real broker
-that takes the store over finds it in the wheel, and ours needs nothing in its revive topic.
+An entry of the lease journal stays in the wheel while its lease is open, moved by short steps. So a
+RocketMQ broker that takes over the store finds it there, and ours needs no revive topic.
 
 Source: TimerMessageStore.convert, doPut; TimerDequeueGetMessageService.
 """
@@ -52,15 +52,15 @@ PUT_BYTES_MAX: Final = 256 * 1024
 logger = logging.getLogger(__name__)
 
 IsOpen = Callable[[int], bool]
-"""Whether a lease is open, by its queue offset in the journal."""
+"""Returns whether the lease with this queue offset in the journal is open."""
 
 
 class TimedMessage(NamedTuple):
-    """A record that is due.
+    """A record whose slot is due.
 
-    enqueued_ms   when it entered the wheel, as in TIMER_ENQUEUE_MS
-    is_roll       its own time is still to come
-    moved_ms      of such: by how much it differs, by the clock of now, from the record's time
+    enqueued_ms   time at which it entered the wheel, as in TIMER_ENQUEUE_MS
+    is_roll       whether it is not due yet, and goes back to the timer's topic
+    moved_ms      difference of a roll's due time, by the present clock, from the record's
     """
 
     record: bytes
@@ -70,10 +70,10 @@ class TimedMessage(NamedTuple):
 
 
 class TimerDelivery:
-    """Puts messages that are due into an open store.
+    """Puts due messages into an open store.
 
     store_host      packed address of this broker
-    is_lease_open   state of the lease journal
+    is_lease_open   returns whether a lease of the journal is open
     """
 
     __slots__ = (
@@ -88,11 +88,11 @@ class TimerDelivery:
         self._is_lease_open = is_lease_open
         self._due = DueRecords()
         self.bytes_max = min(PUT_BYTES_MAX, store.log.record_size_max // 2)
-        """Records of one put."""
+        """Most bytes of one put."""
         self.journal_hash = java_hash(revive_topic(store.settings.cluster))
-        """Topics named by units of the lease journal."""
+        """Topic hash in the timer log's units of the lease journal."""
         self.count = 0
-        """Messages whose time came, whatever became of them."""
+        """Number of due messages, delivered or dropped."""
         self.dequeued = Counter(
             "rocketmq_timer_dequeue_total", "Messages that left the timer.", ("topic",)
         )
@@ -103,11 +103,11 @@ class TimerDelivery:
         )  # fmt: skip
 
     async def put(self, messages: Sequence[TimedMessage], taken_back: frozenset[bytes]) -> None:
-        """Puts messages next to each other: all, or none.
+        """Puts messages contiguously, all or none.
 
-        taken_back  unique keys of recalled messages, alone or behind topic and "+"
-        Shape       records of some more than `bytes_max` at most
-        Effects     the messages are in the log, not necessarily on disk
+        taken_back  unique keys of recalled messages, alone or after topic and "+"
+        Shape       at most about `bytes_max` bytes of records
+        Effects     the messages are in the log, not necessarily durable
         Errors      those of a put: nothing was stored
         """
         runs, counts = self._runs(messages, taken_back)
@@ -125,7 +125,7 @@ class TimerDelivery:
             self.dequeued.add((topic,), count)
 
     async def _put_alone(self, run: Run) -> None:
-        """Puts a message that does not fit a file of the log together with others."""
+        """Puts messages one by one, as together they do not fit a file of the log."""
         for part in one_by_one(run):
             try:
                 await self._store.writing.put([part], wait=False)
@@ -159,11 +159,11 @@ class TimerDelivery:
         return runs, counts
 
     def is_of_journal(self, record: bytes) -> bool:
-        """Returns whether a record is one of the journal of leases."""
+        """Returns whether a record is an entry of the lease journal."""
         return is_journal_record(record)
 
     def is_checkpoint(self, record: bytes) -> bool:
-        """Returns whether a record is a checkpoint of the journal of leases."""
+        """Returns whether a record is a checkpoint of the lease journal."""
         return is_journal_record(record) and _CHECKPOINT in record
 
     def is_open(self, record: bytes) -> bool:
@@ -188,7 +188,7 @@ class TimerDelivery:
         return False
 
     def _place(self, topic: bytes, queue: bytes, count: int) -> QueuePlace | None:
-        """Returns where messages go, None where they go nowhere, which is logged."""
+        """Returns the target queue; None, and a log event, if it does not exist."""
         name = topic.decode("utf-8", "replace")
         queue_id = number_of_bytes(queue, INT32_MAX)
         why = ""
@@ -204,7 +204,7 @@ class TimerDelivery:
         return QueuePlace(name, queue_id)
 
     def _odd(self, message: TimedMessage, now_ms: int, taken_back: frozenset[bytes]) -> Run | None:
-        """Returns the run of a message that goes on waiting, or whose properties are unusual."""
+        """Returns the run of a roll, or of a message with unusual properties; None: dropped."""
         record = message.record
         _, properties, _ = facts_of(record)
         rolls = 0

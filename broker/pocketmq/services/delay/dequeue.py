@@ -1,11 +1,11 @@
 """Delivers one slot whose second has passed: its messages, oldest first, in batches.
 
-    chain, newest to oldest ──reversed──► markers: the messages they recall
-                                      └─► messages: read by their places, put
+    chain, newest to oldest ──reversed──► recall markers: keys of the messages they recall
+                                      └─► messages: read by their physical offsets, put
 
-A step takes PUT_MAX messages. The position between steps is in memory alone: after a crash the
-slot is delivered once more, without the messages that are in their real topic already. Entries of
-the lease journal move to a later slot while their leases are open.
+A step delivers at most PUT_MAX messages. The position in the slot is kept in memory only: after a
+crash the slot is delivered again, without the messages that are already in their target topic.
+Entries of the lease journal are moved to a later slot while their leases are open.
 Source: TimerMessageStore.dequeue, TimerDequeueGetMessageService.
 """
 
@@ -33,13 +33,13 @@ from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
 
 PUT_MAX: Final = 256
-"""Messages of one put: some milliseconds of work."""
+"""Most messages of one put: some milliseconds of work."""
 AGAIN: Final = QueuePlace(TIMER_TOPIC, 0)
-"""Topic of messages that wait for longer than the wheel's window."""
+"""Queue of messages that are due later than the wheel's window."""
 CHAIN_MAX: Final = 4_096
-"""Units of a chain that are followed, or moved, before others get their turn."""
+"""Units of a chain that are read or moved before yielding to the event loop."""
 LOOK_MAX: Final = 256
-"""Entries of the journal of leases that are read before others get their turn: a millisecond."""
+"""Entries of the lease journal that are read before yielding to the event loop: a millisecond."""
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 class TimerDequeue:
     """Delivers one slot of an open store.
 
-    time_ms   its second, which is over
+    time_ms   the slot's second, which is over
     """
 
     __slots__ = (
@@ -68,19 +68,20 @@ class TimerDequeue:
 
     @property
     def is_over(self) -> bool:
-        """Whether all of it was delivered."""
+        """Whether the slot is delivered."""
         return self._units is not None and self._at >= len(self._units)
 
     @property
     def left_count(self) -> int:
-        """How many messages of it are not delivered, as far as is known."""
+        """Number of messages not delivered yet; 0 before the slot is read."""
         return 0 if self._units is None else len(self._units) - self._at
 
     async def some(self, write_ms: int, is_delivered: IsDelivered | None) -> int:
-        """Delivers the next messages; returns how many it looked at.
+        """Delivers the next messages; returns how many units it handled.
 
-        write_ms   the second of now, or as far ahead as the wheel reaches
-        Errors   StorageError, DiskSlow; those of a put: it is tried again
+        write_ms       the present second, by the wheel's clock
+        is_delivered   returns whether the target queue already has a copy; None: none has
+        Errors         StorageError, DiskSlow; those of a put: the next call retries
         """
         if self._units is None:
             await self._open(write_ms)
@@ -107,7 +108,7 @@ class TimerDequeue:
                 messages.append(TimedMessage(record, enqueued_ms, is_roll, shift_ms))
         clock = self._store.timer.clock
         assert clock is not None
-        if any(rolls):  # The wall clock may have been set while all this was read.
+        if any(rolls):  # The wall clock may have been set during the reads.
             messages = [one._replace(moved_ms=one.moved_ms - clock.ahead_ms) for one in messages]
         await self._putting.put(messages, self._taken_back)
         self._at = upper
@@ -115,13 +116,13 @@ class TimerDequeue:
         return len(some)
 
     def _upper(self, units: Units) -> int:
-        """Returns behind which unit the next put ends: not too many, not too long."""
+        """Returns the end of the next put: at most PUT_MAX units, and `bytes_max` bytes."""
         sizes = np.cumsum(units["record_size"][self._at : self._at + PUT_MAX], dtype=np.int64)
         count = int(np.searchsorted(sizes, self._putting.bytes_max, "right"))
         return min(self._at + max(count, 1), len(units))
 
     async def _open(self, write_ms: int) -> None:
-        """Follows the chain, and reads the messages it recalls."""
+        """Reads the slot's chain, and the keys of the messages that it recalls."""
         units = await _chain_of(self._store, self.time_ms)
         is_here = due_times(units) == self.time_ms
         if not is_here.all():
@@ -131,7 +132,7 @@ class TimerDequeue:
         waiting = units[~(is_over | is_open)]
         markers = (waiting["magic"] & (MAGIC_DELETE | MAGIC_ROLL)) == MAGIC_DELETE
         records = await self._found(waiting[markers])
-        # Nothing is read from here on: a step that failed before begins again, and counts once.
+        # No read follows that could fail: a step that failed before is repeated, and counts once.
         await self._move_on(units[is_open], write_ms)
         self._putting.drop("settled", int(is_over.sum()))
         self._counts.take(units[~is_open])
@@ -141,9 +142,9 @@ class TimerDequeue:
         self._units = waiting
 
     async def _journal_of(self, units: Units) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Returns which units are of the journal of leases: (of leases that are open, of others).
+        """Returns which units are entries of the lease journal: (of open leases, of settled ones).
 
-        Cost     about 3 µs for each of the journal: nearly all of it is settled by then
+        Cost     about 3 µs for each entry, nearly all of which are settled
         Errors   StorageError, DiskSlow
         """
         numbers = np.flatnonzero(units["topic_hash"] == self._putting.journal_hash)
@@ -160,7 +161,7 @@ class TimerDequeue:
     async def _move_on(self, units: Units, write_ms: int) -> None:
         """Moves journal entries of open leases to a later slot, each entry once.
 
-        Errors   DiskFull: some of it was moved, and will be once more
+        Errors   DiskFull: some entries were moved, and are moved again by the next call
         """
         _, firsts = np.unique(units["physical_offset"], return_index=True)
         for begin in range(0, len(firsts), CHAIN_MAX):
@@ -175,7 +176,7 @@ class TimerDequeue:
             self._putting.drop("discarded", count)
 
     async def _found(self, units: Units) -> list[bytes]:
-        """Returns the records of units, empty for those that are not there; cold ones by a thread.
+        """Returns the records of units, b"" for a missing one; a thread reads cold records.
 
         Errors   StorageError, DiskSlow
         """
@@ -214,13 +215,13 @@ async def _chain_of(store: MessageStore, time_ms: int) -> Units:
 
 
 def _move(store: MessageStore, units: Units, times_ms: NDArray[np.int64]) -> None:
-    """Moves waiting messages to the slots of other times.
+    """Moves messages to the slots of other times.
 
-    Errors   DiskFull: some of them wait there, the others do not
+    Errors   DiskFull: only some messages were moved
     """
     units = units.copy()
     write_ms = units["write_time"].astype(np.int64)
-    # The delay is an i32: a message moved by more claims to be written then.
+    # The delay is an i32: for a larger one the write time is set to the slot's time.
     base_ms = np.where(np.abs(times_ms - write_ms) < 2**31, write_ms, times_ms)
     units["write_time"] = base_ms
     units["delay"] = times_ms - base_ms

@@ -1,16 +1,15 @@
 """Reads the timer's topic, and adds its messages to the wheel.
 
-    queue 0 ──read by column──► due already: put at once
+    queue 0 ──read by column──► due: delivered at once
                                 due within the window: into the slot of its second
-                                due later: into a slot within the window, which re-adds it
-                                recalls another one: into each slot where that may wait
+                                due later (roll): into a slot within the window, which re-adds it
+                                recall marker: into each slot where its message may be
 
-Times are converted here, once, from the wall clocks of their brokers to the clock of the wheel
-(store/timer/wheel_clock.py). A message that is due while more is unread goes into the slot that is
-read next, as its recall may be unread. No slot is read before everything stored before its turn.
-
-After a crash, reading resumes behind the last message whose unit is certainly durable. Of the
-messages that follow, those that wait already are skipped; the rest were due on arrival.
+Times are converted once, from the wall clock to the wheel's clock (store/timer/wheel_clock.py). A
+message that is due while later ones are unread enters the slot that is read next, as its recall may
+be unread. Before a slot is read, everything stored until its time is.
+After a crash, reading resumes after the last message whose unit is certainly durable. Of the
+messages after it, those already in the wheel are skipped; the others were due on arrival.
 Source: TimerMessageStore.enqueue, TimerEnqueuePutService, doEnqueue.
 """
 
@@ -42,25 +41,25 @@ from pocketmq.store.timer.recovery import Kept
 from pocketmq.store.timer.wheel_clock import WheelClock
 
 WINDOW_MS: Final = 172_800 * PRECISION_MS
-"""Messages that wait for longer go back to the topic (timerRollWindowSlot)."""
+"""Messages due later than this window are rolled (timerRollWindowSlot)."""
 READ_MAX: Final = 512
-"""Messages that are taken in before others get their turn: two milliseconds of work."""
+"""Most messages read at once: two milliseconds of work."""
 READ_BYTES_MAX: Final = 1024 * 1024
 OPEN_PAUSE_MS: Final = 2 * PRECISION_MS
-"""When it is looked again whether a lease of the journal is open."""
+"""Interval at which the entry of an open lease is examined again."""
 AT_ONCE_MAX: Final = 128
-"""Messages that are due when they come, by one put."""
+"""Most messages of one put that are due on arrival."""
 
 logger = logging.getLogger(__name__)
 
 
 def second_of(time_ms: int) -> int:
-    """Returns the beginning of the second of a time, ms."""
+    """Returns a time rounded down to a second, in ms."""
     return time_ms // PRECISION_MS * PRECISION_MS
 
 
 def slot_behind(times_ms: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns the slots that are delivered no earlier than slots of these times would be."""
+    """Returns times rounded up to a second, in ms."""
     behind: NDArray[np.int64] = -(-times_ms // PRECISION_MS) * PRECISION_MS
     return behind
 
@@ -68,7 +67,7 @@ def slot_behind(times_ms: NDArray[np.int64]) -> NDArray[np.int64]:
 def slot_times(
     due_ms: NDArray[np.int64], write_ms: int, window_ms: int = WINDOW_MS
 ) -> tuple[NDArray[np.int64], Units]:
-    """Returns the times of slots for due times, and which of the messages return (bools)."""
+    """Returns the slot times for due times, and which of the messages are rolled (bools)."""
     left_ms = due_ms - write_ms - window_ms
     is_later = left_ms >= 0
     ahead_ms = np.where(left_ms < window_ms // 3, window_ms // 2, window_ms)
@@ -76,21 +75,21 @@ def slot_times(
 
 
 def topic_range(store: MessageStore) -> tuple[int, int]:
-    """Returns the queue offsets of the timer topic's first message and behind its last."""
+    """Returns the min and max offset of the timer's topic."""
     return store.reading.queue_range(TIMER_TOPIC, 0)
 
 
 IsDelivered = Callable[[bytes, QueuePlace | None], Awaitable[bool]]
-"""Whether a copy of a record is at a position already, None: at its real one."""
+"""Returns whether a queue already has a copy of a record; None: its target queue."""
 
 
 class TimerEnqueue:
     """Reads the timer's topic.
 
-    queue_offset   of the next message
-    skip_upto      of messages before this queue offset, read once more after files were lost,
-    skip_below_ms  those due before this time were delivered
-    kept           of messages that wait already, though they are read once more after a crash
+    queue_offset   offset of the next message
+    skip_upto      messages before this queue offset, which are read again after files were lost,
+    skip_below_ms  were delivered if due before this time
+    kept           messages read again after a crash that are already in the wheel
     """
 
     __slots__ = (
@@ -107,13 +106,13 @@ class TimerEnqueue:
         self._putting = putting
         self._clock = clock
         self._shifts: dict[int, int] = {}
-        """Shifts of the times of waiting messages, and up to which slot each was used."""
+        """Shift of pending messages' times -> last slot with that shift."""
         self._held_at_ms: int | None = None
-        """The slot that due messages already went into."""
+        """The slot that due messages enter while later messages are unread."""
         lower, upper = topic_range(store)
         self.queue_offset = min(max(queue_offset, lower), upper)
         self._put_already: set[int] = set()
-        """Queue offsets of due messages that were put before an error: they are read again."""
+        """Queue offsets of due messages that were put before an error, and are read again."""
         self._last_place = store.min_offset if self.queue_offset < upper else store.appended
         self.skip_below_ms: int
         self.skip_upto: int
@@ -122,32 +121,33 @@ class TimerEnqueue:
 
     @property
     def lag(self) -> int:
-        """How many messages it has not read."""
+        """Number of unread messages."""
         return max(topic_range(self._store)[1] - self.queue_offset, 0)
 
     @property
     def is_resumed(self) -> bool:
-        """Whether it has read all there was at the start."""
+        """Whether all messages that existed at the start are read."""
         return self.queue_offset >= self._old_upto
 
     @property
     def is_even(self) -> bool:
-        """Whether nothing was put that it will read once more."""
+        """Whether no message was put that will be read again."""
         return not self._put_already
 
     @property
     def unread_from(self) -> int | None:
-        """A physical offset below which everything is read, None where all was read."""
+        """A physical offset below which all messages are read, None if all are read."""
         return self._last_place if self.lag else None
 
     async def some(self, write_ms: int, read_ms: int, is_delivered: IsDelivered) -> bool:
-        """Takes in the next messages; returns whether there may be more.
+        """Handles the next messages; returns whether there may be more.
 
-        write_ms       the second of now, or as far ahead as the wheel reaches
-        read_ms        the slot that is read next: new messages go into no earlier one, and those
-                       that are due before it are put at once
-        is_delivered   whether the target queue already has a copy of a message that is due
-        Errors         StorageError, DiskSlow; those of a put: messages not taken in come again
+        write_ms       the present second, by the wheel's clock
+        read_ms        the slot that is read next: new messages enter no earlier one, and those due
+                       before it are put at once
+        is_delivered   returns whether the target queue already has a copy of a due message
+        Errors         StorageError, DiskSlow; those of a put: the next call repeats those not
+                       handled
         """
         lower, upper = topic_range(self._store)
         begin = max(lower, self.queue_offset)
@@ -200,7 +200,7 @@ class TimerEnqueue:
                     is_there[number] = not await is_delivered(facts.record(number), None)
         else:
             await self._put_due(facts, np.flatnonzero(is_due & ~is_over).tolist(), is_delivered)
-        for shift_ms in self._shifts:  # A recalled message may wait by another clock.
+        for shift_ms in self._shifts:  # A recalled message may be in a slot with another shift.
             is_there |= np.array(facts.markers) & (shifts_ms != shift_ms) & ~is_kept
         waiting = np.flatnonzero(is_there)
         if len(waiting):
@@ -210,9 +210,9 @@ class TimerEnqueue:
     def _know_kept(
         self, facts: TimedFacts, due_ms: NDArray[np.int64], before_ms: int
     ) -> NDArray[np.bool_]:
-        """Returns which messages wait already; those between them are due by `before_ms`.
+        """Returns which messages are already in the wheel.
 
-        Effects   times of those that were due when they came, by whatever clock, are no later
+        Effects   lowers the times of the others, which were due on arrival, to `before_ms`
         """
         if facts.queue_offsets[0] >= self.kept.upto:
             return np.zeros(len(facts), np.bool_)
@@ -222,7 +222,7 @@ class TimerEnqueue:
         return is_kept
 
     def _translated(self, facts: TimedFacts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Returns by how much times were shifted, and the slots these lead to."""
+        """Returns the shifts of the due times to the wheel's clock, and the slots."""
         ahead_ms = self._clock.ahead_of(np.array(facts.queue_offsets, np.int64))
         due_ms = np.array(facts.due_ms, np.int64) + ahead_ms
         return due_ms - np.array(facts.out_ms, np.int64), slot_behind(due_ms)
@@ -232,7 +232,7 @@ class TimerEnqueue:
     ) -> None:
         """Puts due messages, except those that were put before an error.
 
-        A recalled message stays away even if both came too late for a slot: after a long stop.
+        A message that is recalled in the same batch is dropped: after a long stop both may be due.
         """
         marking = (facts.record(number) for number in numbers if facts.markers[number])
         gone = frozenset(filter(None, map(taken_back, marking)))
@@ -262,9 +262,9 @@ class TimerEnqueue:
         self, facts: TimedFacts, waiting: NDArray[np.int64], due_ms: NDArray[np.int64],
         shifts_ms: NDArray[np.int64], write_ms: int, read_ms: int,
     ) -> None:  # fmt: skip
-        """Adds messages to their slots, as many at a time as a file of the log takes.
+        """Adds messages to their slots, as many at a time as fit a file of the timer log.
 
-        waiting   numbers of facts; the other columns are of all facts
+        waiting   indexes of the messages; the other columns have an entry for every fact
         """
         marking = waiting[np.array(facts.markers)[waiting]]
         self._note_shifts(shifts_ms[waiting], due_ms[waiting])
@@ -294,14 +294,14 @@ class TimerEnqueue:
         units["shift_ms"] = shifts_ms
         queue_offsets = np.array(facts.queue_offsets, np.int64)[waiting]
         while len(units):
-            # Behind an error it goes on with the first that does not wait yet.
+            # After an error, reading continues at the first message that was not added.
             self.queue_offset = int(queue_offsets[0])
             count = self._store.timer.add(units)
             self._counts.arrive(units[:count])
             units, queue_offsets = units[count:], queue_offsets[count:]
 
     def know(self, units: Units) -> None:
-        """Adds units that waited before the start."""
+        """Counts units that were in the wheel at the start."""
         self._counts.add(units)
         self._note_shifts(units["shift_ms"].astype(np.int64), due_times(units))
 
@@ -315,9 +315,9 @@ class TimerEnqueue:
     def _copied(
         self, facts: TimedFacts, marking: NDArray[np.int64], shifts_ms: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Returns copies of recalls for the slots where older clocks put their messages.
+        """Returns copies of recall markers for the slots of other shifts.
 
-        Returns   (numbers of facts, by how much their times are shifted, their slots)
+        Returns   (indexes of facts, shifts of their times, slots)
         """
         others = np.array([*self._shifts], np.int64)
         numbers = np.repeat(marking, len(others))

@@ -1,8 +1,8 @@
-"""Leaves the timer's files in a state for a real broker, at an orderly stop.
+"""Prepares the timer's files for a RocketMQ broker, at an orderly stop.
 
-A real broker delivers the wheel's messages, and reads its topic from behind the message of the last
-unit of the timer log. Checkpoints of settled leases would enter its revive topic, late ones after
-their acks, and their messages would be redelivered. So the wheel keeps only checkpoints of open
+A RocketMQ broker delivers the wheel's messages, and reads the timer's topic from after the message
+of the timer log's last unit. It would put checkpoints of settled leases into its revive topic, some
+of them after their acks, and redeliver their messages. So the wheel keeps only checkpoints of open
 leases, and the last unit is that of the last message read.
 Source: TimerMessageStore.recover, reviseQueueOffset; PopReviveService.consumeReviveMessage.
 """
@@ -29,7 +29,7 @@ from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
 
 LOOK_MAX: Final = 256
-"""Checkpoints that are read in one go."""
+"""Most checkpoints read at once."""
 TIME_MAX: Final = (1 << 63) - 1
 
 logger = logging.getLogger(__name__)
@@ -38,12 +38,12 @@ logger = logging.getLogger(__name__)
 async def end_settled(
     store: MessageStore, putting: TimerDelivery, read_ms: int, until_ms: int = TIME_MAX
 ) -> int:
-    """Ends the units of checkpoints whose leases are settled; returns how many, durable then.
+    """Removes the checkpoints of settled leases from the wheel, durably; returns how many.
 
-    read_ms    every slot before this time was delivered
-    until_ms   monotonic time from which on no more are read: the rest stay, with a log event
+    read_ms    all slots before this time are delivered
+    until_ms   monotonic time at which it stops: the remaining ones are kept, with a log event
     Errors     StorageError, DiskSlow, FsyncFailed
-    Cost       some 5 µs for each entry of the journal that waits, and a pass over the timer log
+    Cost       some 5 µs for each journal entry in the wheel, and a scan of the timer log
     """
     log = store.timer.log
     if log is None:
@@ -71,7 +71,7 @@ async def end_settled(
 async def _are_settled(
     store: MessageStore, putting: TimerDelivery, units: Units
 ) -> NDArray[np.bool_]:
-    """Returns of each unit whether it is a checkpoint's whose lease is settled."""
+    """Returns for each unit whether it is the checkpoint of a settled lease."""
     order = np.argsort(units["physical_offset"], kind="stable")
     wanted = list(
         zip(
@@ -88,10 +88,10 @@ async def _are_settled(
 
 
 async def mark_read(store: MessageStore, queue_offset: int, read_ms: int) -> None:
-    """Adds a unit for the last message that was read, unless the last unit is its own.
+    """Adds a unit for the last message read, unless the last unit is of that message.
 
-    queue_offset   behind that message, in the timer's topic
-    read_ms        every slot before this time was delivered; the unit goes into the last of them
+    queue_offset   offset after that message, in the timer's topic
+    read_ms        all slots before this time are delivered; the unit enters the last of them
     Errors         StorageError, DiskSlow, DiskFull, AllocationFailed
     """
     log = store.timer.log

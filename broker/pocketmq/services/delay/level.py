@@ -1,9 +1,9 @@
 """One delay level: its delivery progress, and the due time of its next message.
 
-Messages of a level are due in the order of their queue, so only the first is examined. A change of
-the wall clock while a message waits has no effect (model/due_time.py). A message due later than its
-level allows waits for the level's delay from when that was found. The cause may be changed levels,
-or a clock set back while the broker was down.
+Messages of a level are due in queue order, so only the first is examined. A change of the wall
+clock while a message is delayed has no effect (model/due_time.py). A message due later than its
+level allows is delayed by the level's delay from when that was found. The cause may be changed
+levels, or a clock set back while the broker was down.
 Source: ScheduleMessageService.DeliverDelayedMessageTimerTask.
 """
 
@@ -13,23 +13,23 @@ from pocketmq.model.due_time import DueTime
 from pocketmq.model.step import Now
 
 LOOK_INTERVAL_MS: Final = 5_000
-"""Longest interval between two looks at a level."""
+"""Longest interval between two checks of a level."""
 SEEN_LEAD_MS: Final = 50
-"""Store times so far ahead of the clock are not those at which messages came."""
+"""Lead of store times over the clock beyond which they are not taken for arrival times."""
 SEEN_MAX: Final = 1_024
-"""Times at which messages were seen that are kept."""
+"""Most entries of `seen`."""
 
 
 class Level:
     """One delay level.
 
-    queue_offset  of the first message that is not delivered
-    look_at_ms    monotonic time at which it is looked at again
-    served        how many batches all levels were given when it got its last: of levels that are
-                  due, the one that waits longest is next
-    due_time      the clocks that the messages' times belong to (store/timer/level_clocks.py)
-    seen          (queue offset, monotonic ms), rising: messages before that one were there at that
-                  time, for those whose own time is not believed
+    queue_offset  offset of the first message not delivered
+    look_at_ms    monotonic time of its next check
+    served        number of its last batch over all levels: of the due levels, the least recently
+                  served one is next
+    due_time      clocks of the messages' due times (store/timer/level_clocks.py)
+    seen          (queue offset, monotonic ms), ascending: the messages before the offset existed at
+                  that time; used for messages whose own time is impossible
     """
 
     __slots__ = (
@@ -47,18 +47,18 @@ class Level:
         self._due_time = due_time
 
     def advance(self, queue_offset: int) -> None:
-        """Everything before this message is delivered."""
-        assert queue_offset >= self.queue_offset, "a level never goes back"
+        """Records that all messages before this offset are delivered."""
+        assert queue_offset >= self.queue_offset, "delivery progress decreased"
         self.queue_offset = queue_offset
         self._due_time.forget(queue_offset)
         while self.seen and self.seen[0][0] <= queue_offset:
             del self.seen[0]
 
     def see(self, now: Now, upper: int) -> None:
-        """Notes that all messages before `upper` are there.
+        """Records that all messages before `upper` exist now.
 
-        Called now and then while store times are ahead of the clock: each message waits once from
-        when it was seen, and none waits for those before it.
+        Called periodically while store times are ahead of the clock, so that each message is
+        delayed from about its own arrival.
         """
         if upper > (self.seen[-1][0] if self.seen else self.queue_offset):
             self.seen.append((upper, now.monotonic_ms))
@@ -72,10 +72,10 @@ class Level:
         self.see(now, upper)
 
     def due_count(self, due_ms: list[int], upper: int, now: Now) -> int:
-        """Returns how many of its first messages are due, and sets when to look again.
+        """Returns how many of its first messages are due; sets the time of the next check.
 
-        due_ms   their times, from the first that is not delivered on
-        upper    queue offset behind the last message there is
+        due_ms   due times from the first undelivered message on
+        upper    max offset of the level's queue
         """
         count = 0
         for moment in due_ms:
@@ -87,13 +87,13 @@ class Level:
                 self.look_at_ms = now.monotonic_ms + min(wait_ms, LOOK_INTERVAL_MS)
                 return count
             count += 1
-        # Messages from now on wait the whole delay.
+        # Messages that arrive from now on have the whole delay ahead.
         pause_ms = 0 if count else min(self.delay_ms, LOOK_INTERVAL_MS)
         self.look_at_ms = now.monotonic_ms + pause_ms
         return count
 
     def _believed(self, queue_offset: int, upper: int, now: Now) -> int:
-        """Returns how long a message waits whose time is impossible."""
+        """Returns the remaining delay of a message whose due time is impossible."""
         self.see(now, upper)
         at_ms = next(at_ms for place, at_ms in self.seen if queue_offset < place)
         return at_ms + self.delay_ms - now.monotonic_ms

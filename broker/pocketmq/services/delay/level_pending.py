@@ -16,21 +16,21 @@ from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
 
 BATCH_MAX: Final = 128
-"""Messages delivered by one put."""
+"""Most messages of one put."""
 BATCH_BYTES_MAX: Final = 256 * 1024
 
 logger = logging.getLogger(__name__)
 
 
 class LevelPending(NamedTuple):
-    """A message of the schedule topic; place is None where it is not to be delivered."""
+    """A message of the schedule topic; `place` is its target queue, None: not delivered."""
 
     record: bytes
     place: QueuePlace | None
 
     @property
     def queue_offset(self) -> int:
-        """Its queue offset among the messages that wait for its level."""
+        """Its offset in the level's queue."""
         return int.from_bytes(self.record[20:28])
 
     @property
@@ -53,11 +53,11 @@ class WaitingMessages:
         self._store_host = store_host
 
     def range_of(self, level: int) -> tuple[int, int]:
-        """Returns the queue offsets of a level's first message and behind its last one."""
+        """Returns the min and max offset of a level's queue."""
         return self._store.reading.queue_range(SCHEDULE_TOPIC, level - 1)
 
     async def due_ms(self, level: int, queue_offset: int) -> list[int]:
-        """Returns when messages of a level are due, wall time, BATCH_MAX of them at most.
+        """Returns the due times of at most BATCH_MAX messages of a level, in wall time.
 
         Errors   StorageError, DiskSlow
         """
@@ -67,9 +67,9 @@ class WaitingMessages:
     async def read(
         self, level: int, queue_offset: int, count: int
     ) -> tuple[list[LevelPending], int]:
-        """Returns messages of a level, and the queue offset behind them.
+        """Returns messages of a level, and the queue offset after them.
 
-        Effects  one that is damaged is passed over, and logged
+        Effects  skips and logs a damaged message
         Errors   StorageError, DiskSlow
         """
         wanted = ReadRange(SCHEDULE_TOPIC, level - 1, queue_offset, count, BATCH_BYTES_MAX)
@@ -100,7 +100,7 @@ class WaitingMessages:
         return LevelPending(record, None if why else place)
 
     def run(self, waiting: LevelPending) -> Run:
-        """Returns the record for a message that has a place: the same, there."""
+        """Returns the record of a message for its target queue."""
         assert waiting.place is not None
         topic, queue_id = waiting.place
         self._store.tables.topics.adopt(topic, queue_id + 1)

@@ -1,11 +1,11 @@
 """Delivers messages of delay levels.
 
-    SCHEDULE_TOPIC_XXXX, queue level - 1 ──due──► put again at its real place, unchanged
+    SCHEDULE_TOPIC_XXXX, queue level - 1 ──due──► put into its target queue, unchanged
                                                     │
                          delayOffset.json ◄─────────┘ progress of each level, every 10 s
 
-Nothing is delivered twice, even after a crash: the persisted progress is durable, and a start finds
-the messages delivered after it (`LevelResumption`).
+No message is delivered twice, even after a crash: a start finds the messages that were delivered
+after the persisted progress (`LevelResumption`).
 Source: ScheduleMessageService.
 """
 
@@ -29,11 +29,11 @@ from pocketmq.store.message_store import MessageStore
 
 # -- where levels resume -----------------------------------------------------------------------
 COPIES_MAX: Final = 64
-"""Messages with one unique key in one look at the index."""
+"""Messages with one unique key that one index query returns."""
 
 
 class LevelResumption:
-    """Finds out once where the levels of an open store go on."""
+    """Finds once, at the start, where the delivery of each level resumes."""
 
     __slots__ = ("_messages", "_store", "_used")
 
@@ -41,15 +41,15 @@ class LevelResumption:
         self._store = store
         self._messages = messages
         self._used: set[int] = set()
-        """Physical offsets of copies that were found."""
+        """Physical offsets of delivered copies already matched to a message."""
 
     async def levels(self, now_ms: int) -> list[Level]:
         """Returns all levels.
 
-        Cost     a search by key for each message that was due, up to the first not delivered
+        Cost     an index query for each due message, up to the first undelivered one
         Errors   StorageError, DiskSlow
         """
-        assert not self._used, "it is done once"
+        assert not self._used, "levels were found before"
         find = self._store.tables.delay_offsets.find
         found = []
         for number, delay_ms in enumerate(self._store.settings.levels.delays_ms, start=1):
@@ -67,13 +67,13 @@ class LevelResumption:
         return found
 
     async def _pass_delivered(self, level: Level, now_ms: int) -> bool:
-        """Returns whether all of some messages were delivered; there may be more then."""
+        """Advances a level over delivered messages; returns whether there may be more."""
         begin = level.queue_offset
         times_ms = await self._messages.due_ms(level.number, begin)
         if not times_ms:
             return False
         is_due = [due <= now_ms or due > now_ms + level.delay_ms for due in times_ms]
-        # The first one may have been delivered before the clock was set back.
+        # The first message may have been delivered before the clock was set back.
         count = max([*is_due, False].index(False), 1)
         waiting, following = await self._messages.read(level.number, begin, count)
         for record, place in waiting:
@@ -85,13 +85,13 @@ class LevelResumption:
         return level.queue_offset > begin
 
     async def _is_delivered(self, message: StoredMessage, place: QueuePlace) -> bool:
-        """Returns whether a message's real topic contains a copy of it."""
+        """Returns whether a message's target queue contains a copy of it."""
         key = message.unique_key
         if not key:
             return False
         before = self._store.tables.delay_offsets.delivered_before
         lowest = max(before, message.physical_offset)
-        # Of any time: the clock may have been set back before it was delivered.
+        # Without time bounds: the clock may have been set back before the delivery.
         wanted = KeyRange(place.topic, key, COPIES_MAX, lowest=lowest)
         while True:
             page = await self._store.reading.query(wanted)
@@ -106,7 +106,7 @@ class LevelResumption:
 
 
 def _marks(message: StoredMessage) -> tuple[object, ...]:
-    """Returns the fields that a message and its copy at another place share."""
+    """Returns the fields that a message and its delivered copy share."""
     properties = {k: v for k, v in message.properties.items() if k != PROPERTY_CRC}
     return message.reconsume_times, message.born_timestamp_ms, message.body_crc, properties
 
@@ -117,7 +117,7 @@ SAVE_INTERVAL_MS: Final = 10_000
 CLOCK_INTERVAL_MS: Final = 1_000
 """Longest interval between checks of the wall clock for jumps."""
 RETRY_PAUSE_MS: Final = 1_000
-"""Pause after a refused put, as by a full disk."""
+"""Pause after a refused put, for example on a full disk."""
 
 logger = logging.getLogger(__name__)
 
@@ -144,7 +144,7 @@ class Schedule:
         self._save_at_ms = 0
         self._served = 0
         self._set_count = -1
-        """How often the wall clock was set, as seen here; a start counts as once."""
+        """Number of changes of the wall clock handled so far; -1 before the first check."""
         self.delivered = Counter(
             "pocketmq_delayed_delivered_total", "Messages delivered at the end of a delay level."
         )
@@ -157,7 +157,7 @@ class Schedule:
 
     @property
     def is_on(self) -> bool:
-        """Whether it delivers at all: a damaged store takes nothing."""
+        """Whether it delivers: a damaged store accepts no messages."""
         return self._store.damage is None
 
     def _waiting_count(self) -> float:
@@ -165,11 +165,11 @@ class Schedule:
         return float(sum(ends) - sum(level.queue_offset for level in self._levels))
 
     def step(self, now: Now) -> Next:
-        """Delivers at most one batch of one level; the put and its reads are begun, not waited for.
+        """Starts the delivery of at most one batch of one level, without waiting for it.
 
         Errors   StorageError
         """
-        assert now.monotonic_ms >= self._now.monotonic_ms, "monotonic time never goes back"
+        assert now.monotonic_ms >= self._now.monotonic_ms, "monotonic time decreased"
         self._now = now
         return self._rounds.go_on()
 
@@ -181,7 +181,7 @@ class Schedule:
         clock = self._store.clock
         self._store.look_at_clocks(Now(clock.monotonic_ms(), clock.wall_ms()))
         if self._levels and self._is_changed():
-            with suppress(BrokerError):  # A start finds out.
+            with suppress(BrokerError):  # The next start finds the progress.
                 await self._save(self._offsets(), self._store.appended)
 
     def _endless_rounds(self) -> Iterator[Next]:
@@ -190,7 +190,7 @@ class Schedule:
             self._levels = yield from until_done(Job(resumption.levels(self._now.wall_ms)))
         while True:
             if self._look_at_clocks():
-                # The next delivery goes by it: a start has to know.
+                # The next delivery depends on the change: it is persisted first.
                 yield from self._saved_clocks()
             self._save_if_due()
             if self._store.marks.appended.time_ms > self._now.wall_ms + SEEN_LEAD_MS:
@@ -209,7 +209,7 @@ class Schedule:
             yield Next(self._now.monotonic_ms)
 
     def _look_at_clocks(self) -> bool:
-        """Checks whether the wall clock was set."""
+        """Returns whether the wall clock was set since the last check; adapts the levels."""
         self._store.look_at_clocks(self._now)
         set_count = self._store.level_clocks.set_count
         if self._set_count == set_count:
@@ -230,12 +230,12 @@ class Schedule:
             self._saving = None
 
     def _turn(self, level: Level) -> tuple[int, int]:
-        """Returns the sort key of levels: due ones by how long ago they were served."""
+        """Returns the sort key of levels: due levels by their last batch."""
         return max(level.look_at_ms, self._now.monotonic_ms), level.served
 
     # -- delivering ----------------------------------------------------------------------------
     async def _deliver(self, level: Level, now: Now) -> None:
-        """Delivers due messages of a level, BATCH_MAX at most."""
+        """Delivers at most BATCH_MAX due messages of a level."""
         try:
             count = await self._due_count(level, now)
             if count:
@@ -250,7 +250,7 @@ class Schedule:
             logger.warning("schedule.refused", extra={"level": level.number, "reason": str(error)})
 
     async def _put(self, level: Level, waiting: Sequence[LevelPending]) -> None:
-        """Puts messages into their topics; skips one that no file of the log can hold."""
+        """Puts messages into their target queues; skips one that fits no file of the log."""
         runs = [self._messages.run(one) for one in waiting if one.place is not None]
         try:
             if runs:
@@ -270,11 +270,11 @@ class Schedule:
     async def _due_count(self, level: Level, now: Now) -> int:
         """Returns how many messages of a level are due."""
         lower, upper = self._messages.range_of(level.number)
-        level.advance(max(lower, level.queue_offset))  # Messages that expired unread are gone.
+        level.advance(max(lower, level.queue_offset))  # Skips messages whose files were deleted.
         times_ms = await self._messages.due_ms(level.number, level.queue_offset)
         return level.due_count(times_ms, upper, now)
 
-    # -- writing down how far it is ------------------------------------------------------------
+    # -- saving the progress -------------------------------------------------------------------
     def _offsets(self) -> dict[int, int]:
         return {level.number: level.queue_offset for level in self._levels}
 
@@ -285,7 +285,7 @@ class Schedule:
         return is_moved or self._store.level_clocks.written != written
 
     def _save_if_due(self) -> None:
-        """Begins to save the levels' progress; no put is in progress."""
+        """Starts saving the levels' progress if it is due; no put is in progress."""
         now_ms = self._now.monotonic_ms
         if self._saving is not None and self._saving.is_done:
             job, self._saving = self._saving, None
@@ -297,7 +297,7 @@ class Schedule:
             self._saving = Job(self._save(self._offsets(), self._store.appended))
 
     async def _save(self, offsets: dict[int, int], end: int) -> None:
-        """Saves the state of when the log ended at `end`, once that is durable."""
+        """Saves the progress of when the log ended at `end`, once the log is durable."""
         clocks = self._store.level_clocks.written
         if await self._store.writing.durable():
             await self._store.tables.delay_offsets.put(offsets, end, clocks)

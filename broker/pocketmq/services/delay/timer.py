@@ -1,12 +1,12 @@
-"""Delivery at a time: messages that wait in the timer's topic, each for its second.
+"""Delivers messages of the timer's topic, each at its second.
 
     rmq_sys_wheel_timer, queue 0 ──enqueue.py──► wheel and log ──dequeue.py──► real topics
                                                        │
                                    timercheck ◄────────┘ progress, each second
 
-A slot is delivered when its second is over. RocketMQ puts a message due at 12:00:05 into the slot
-of 12:00:04, and one due a moment later into the next. A change of the wall clock delivers nothing
-early: the wheel has its own clock (wheel_clock.py).
+A slot is delivered when its second is over. As in RocketMQ, a message due at 12:00:05 enters the
+slot of 12:00:04, and one due a moment later the next slot. A change of the wall clock makes no
+message early: the wheel has its own clock (wheel_clock.py).
 Source: TimerMessageStore.
 """
 
@@ -36,15 +36,15 @@ from pocketmq.store.timer.wheel_clock import WheelClock
 
 SAVE_INTERVAL_MS: Final = 1_000
 IDLE_SAVE_INTERVAL_MS: Final = 10_000
-"""Where nothing happened but that time passed."""
+"""Interval of saves if no message arrived or was delivered."""
 ARRIVAL_PAUSE_MS: Final = 50
-"""Messages that arrive within this time are taken in together."""
+"""Pause between reads of new messages, so that they are read in batches."""
 BOUNDS_S: Final = (5, 60, 300, 900, 3_600, 14_400, 28_800, 86_400)
-"""Bounds of the counts of pending messages."""
+"""Upper bounds of the remaining time, for counts of pending messages."""
 RETRY_PAUSE_MS: Final = 1_000
-"""After a put that was refused, as by a full disk."""
+"""Pause after a refused put, for example on a full disk."""
 CLOSING_READS_MAX: Final = 1_000
-"""Reads of new messages, before a stop leaves the rest unread."""
+"""Most reads of new messages during a stop."""
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class Timer:
     """The timer of an open store.
 
     store_host      packed address of this broker
-    is_lease_open   whether a lease of the journal is open: settled ones go nowhere
+    is_lease_open   returns whether a lease of the journal is open; entries of others are dropped
     """
 
     __slots__ = (
@@ -72,12 +72,12 @@ class Timer:
         )
         self._clock: WheelClock | None = None
         self._seen_ms = self._told_ms = 0
-        """How far its clock is ahead of the wall clock, as far as it is written down."""
+        """Lead of the wheel's clock over the wall clock, as last seen and as last saved."""
         self._arriving: TimerEnqueue | None = None
         self._resumption: TimerResumption | None = None
         self._resume_below_ms: int
         self._read_ms = 0
-        """The slot that is read next."""
+        """Time of the slot that is delivered next."""
         self._slot: TimerDequeue | None = None
         self._now = Now(0, 0)
         self._rounds = Rounds(self._endless_rounds)
@@ -88,14 +88,14 @@ class Timer:
         self._count_at_ms = 0
         self._is_closing = False
         self._delivered_before: int
-        """Below this no message is delivered without being counted so."""
+        """Physical offset below which the saved progress covers all deliveries."""
         self._retry_at_ms = 0
         self._save_at_ms = 0
         self._arrive_at_ms = 0
         self._seen_before_ms: int | None = None
-        """The slot before which all that was stored could be read."""
+        """The slot for which all earlier messages were dispatched."""
         self._arrive_upto = (0, 0)
-        """Read before the slot of this time: up to this queue offset."""
+        """(slot, queue offset): messages below the offset are read before the slot is delivered."""
         self.stats: list[Stat] = [
             self._counts.enqueued,
             self._putting.dequeued,
@@ -125,22 +125,22 @@ class Timer:
 
     @property
     def is_on(self) -> bool:
-        """Whether it delivers at all: a damaged store takes nothing."""
+        """Whether it delivers: a damaged store accepts no messages."""
         return self._store.damage is None
 
     @property
     def lag(self) -> int:
-        """How many messages of its topic it has not read."""
+        """Number of unread messages of the timer's topic."""
         return self._arriving.lag if self._arriving is not None else 0
 
     @property
     def waiting_count(self) -> int:
-        """How many messages wait for their time, those of the journal of leases among them."""
+        """Number of pending messages, including entries of the lease journal."""
         wheel = self._store.timer.wheel
         return self.lag + (wheel.waiting_count(self._read_ms) if wheel is not None else 0)
 
     def _snapshot(self) -> dict[LabelValues, float]:
-        """Returns how many messages wait for at most so many seconds."""
+        """Returns upper bound of the remaining seconds -> number of pending messages."""
         wheel = self._store.timer.wheel
         if wheel is None:
             return {}
@@ -152,30 +152,30 @@ class Timer:
         return max(self._write_ms - self._read_ms, 0) if self._read_ms else 0
 
     def floor(self) -> int:
-        """Returns a physical offset: nothing at it or above may go, for it waits for its time."""
+        """Returns the lowest physical offset of pending messages: records from it on are kept."""
         if not self.is_on:
             return OFFSET_MAX
         if self._arriving is None:
             return 0
-        # Deliveries that were not saved as such are read again after a power cut.
+        # After a power cut, messages delivered since the last save are read again.
         timer = self._store.timer
         lowest = timer.lowest_message(min(self._read_ms, timer.progress.read_ms))
         unread = self._arriving.unread_from
         return min(place for place in (lowest, unread, OFFSET_MAX) if place is not None)
 
     def step(self, now: Now) -> Next:
-        """Takes in some new messages, or delivers some that are due; begun, not awaited.
+        """Starts to read new messages or to deliver due ones, without waiting for it.
 
         Errors   StorageError
         """
-        assert now.monotonic_ms >= self._now.monotonic_ms, "monotonic time never goes back"
+        assert now.monotonic_ms >= self._now.monotonic_ms, "monotonic time decreased"
         self._now = now
         if self._clock is not None:
             self._look(self._clock)
         return self._rounds.go_on()
 
     async def close(self) -> None:
-        """Writes down how far it is; `step` is not called any more."""
+        """Saves the progress; `step` is not called any more."""
         for job in (self._working, self._saving):
             if job is not None:
                 await job.reached()
@@ -183,18 +183,18 @@ class Timer:
         clock = self._store.clock
         self._store.look_at_clocks(Now(clock.monotonic_ms(), clock.wall_ms()))
         if self._arriving is not None:
-            with suppress(BrokerError):  # A start finds out.
+            with suppress(BrokerError):  # The next start copes with it.
                 await self._hand_over(self._arriving)
             with suppress(BrokerError):
                 self._note_delivered()
                 await self._save(self._read_ms)
 
     async def _hand_over(self, arriving: TimerEnqueue) -> None:
-        """Leaves the files as a real broker needs them: see handover.py.
+        """Prepares the files for a RocketMQ broker, see handover.py.
 
         Errors   StorageError, DiskSlow, FsyncFailed; those of a put
         """
-        # Records that consuming wrote as it closed count: checkpoints of open leases.
+        # Includes checkpoints of open leases, which consuming writes when it closes.
         await self._store.dispatch_below(self._store.appended)
         until_ms = self._store.clock.monotonic_ms() + CLOSING_MS
         for _ in range(CLOSING_READS_MAX):
@@ -233,7 +233,7 @@ class Timer:
             yield Next(self._now.monotonic_ms)
 
     def _pause(self) -> Next:
-        """Returns when there is something to do next: a second is over, or something came."""
+        """Returns the next event to wait for: the end of a second, or a new message."""
         assert self._arriving is not None
         now_ms = self._now.monotonic_ms
         at_ms = now_ms + PRECISION_MS - self._clock_of().now_ms % PRECISION_MS
@@ -244,7 +244,7 @@ class Timer:
 
     @property
     def _write_ms(self) -> int:
-        """The second of now: no slot of it or later is read."""
+        """The present second, by the wheel's clock: only earlier slots are delivered."""
         return second_of(self._clock.now_ms if self._clock is not None else self._now.wall_ms)
 
     def _clock_of(self) -> WheelClock:
@@ -252,7 +252,7 @@ class Timer:
         return self._clock
 
     def _look(self, clock: WheelClock) -> None:
-        """Reads the clocks, and persists a change of the wall clock before any other work."""
+        """Reads the clocks, and logs a change of the wall clock."""
         self._store.look_at_clocks(self._now)
         if clock.ahead_ms != self._seen_ms:
             by_ms, self._seen_ms = self._seen_ms - clock.ahead_ms, clock.ahead_ms
@@ -261,7 +261,7 @@ class Timer:
             clock.forget(self._arriving.queue_offset)
 
     async def _tried(self, work: Coroutine[Any, Any, None]) -> None:
-        """Runs some work; schedules a retry if the store refuses it now."""
+        """Runs work; schedules a retry if the store refuses it."""
         try:
             await work
         except (StoreFailed, CancelledError):
@@ -271,7 +271,7 @@ class Timer:
             logger.warning("timer.refused", extra={"reason": str(error)})
 
     async def _begin(self) -> None:
-        """Finds out where it goes on.
+        """Finds where reading and delivery resume.
 
         Errors   DiskFull, ReadFailed
         """
@@ -287,8 +287,8 @@ class Timer:
         if wheel is not None and not found.read_ms:
             read_ms = min([read_ms, *wheel.used_from(0)[:1].tolist()])
         self._resumption = TimerResumption(store, progress.delivered_before)
-        # Clocks that are set are written down at once: what came since then is of one clock. Lives
-        # before that went further by other clocks, and saved what they had left to look at.
+        # A change of the clock is saved at once: everything since the save has one clock. Earlier
+        # processes with other clocks saved how far delivered messages have to be searched.
         last_ms = min(store.marks.appended.time_ms, self._now.wall_ms + LEAD_MAX_MS)
         delivered_ms = max(last_ms + clock.ahead_ms, progress.wheel_ms)
         if self._went_back(progress):
@@ -305,44 +305,44 @@ class Timer:
         self._arriving, self._read_ms = arriving, read_ms
 
     def _went_back(self, progress: TimerProgress) -> bool:
-        """Returns whether store times followed the clock back since the progress was written.
+        """Returns whether store times went back with the clock since the progress was saved.
 
-        The last one then does not bound the deliveries by the clock before.
+        Then the last store time is no bound of the deliveries before that.
         """
         if self._resumption is None or self._resumption.is_over:
             return False
-        written_ms = progress.wheel_ms - progress.shifts[-1].ahead_ms  # By the wall clock of then.
+        written_ms = progress.wheel_ms - progress.shifts[-1].ahead_ms  # Wall time of the save.
         return self._store.marks.appended.time_ms + LEAD_MAX_MS // 2 < written_ms
 
     # -- work ----------------------------------------------------------------------------------
     @property
     def _is_owing(self) -> bool:
-        """Whether something came that is read before the next slot, as it may be recalled by it."""
+        """Whether unread messages have to be read before the next slot: they may recall some."""
         wheel, behind_ms = self._store.timer.wheel, self._write_ms - self._read_ms
         if self._slot is not None or wheel is None or self._arriving is None:
             return False
         if not 0 < behind_ms < wheel.span_ms // 2:
-            return False  # It would meet slots that are a lap behind.
+            return False  # New messages would share slots with those of the previous lap.
         if self._arrive_upto[0] != self._read_ms:
             self._arrive_upto = self._read_ms, topic_range(self._store)[1]
         return self._arriving.queue_offset < self._arrive_upto[1]
 
     async def _all_seen(self) -> None:
-        """Waits until everything stored by now can be read: it may contain a recall."""
+        """Waits until everything stored so far is dispatched: it may contain a recall."""
         await self._store.marks.dispatched.reached(self._store.appended)
 
     async def _arrive(self) -> None:
         assert self._arriving is not None
         await self._all_seen()
         upto = self._arrive_upto
-        self._arrive_upto = self._read_ms, 0  # What cannot be read keeps no slot from its time.
+        self._arrive_upto = self._read_ms, 0  # A failed read does not delay the slot.
         has_more = await self._arriving.some(self._write_ms, self._read_ms, self._is_delivered)
         if has_more:
             self._arrive_upto = upto
         self._arrive_at_ms = 0 if has_more else self._now.monotonic_ms + ARRIVAL_PAUSE_MS
 
     async def _deliver(self) -> None:
-        """Delivers some of the next slot, or goes to the one after it."""
+        """Delivers some messages of the next slot, or skips empty slots."""
         write_ms, wheel = self._write_ms, self._store.timer.wheel
         if wheel is None:
             self._read_ms = write_ms
@@ -373,30 +373,30 @@ class Timer:
         return await self._resumption.is_delivered(record, place)
 
     async def _save_clock(self) -> None:
-        """Writes down that the wall clock was set."""
+        """Saves a change of the wall clock."""
         while self._saving is not None and not self._saving.is_done:
             await self._saving.reached()
         await self._save(self._read_ms)
         if self._told_ms != self._clock_of().ahead_ms:
             self._retry_at_ms = self._now.monotonic_ms + RETRY_PAUSE_MS
 
-    # -- writing down how far it is ------------------------------------------------------------
+    # -- saving the progress -------------------------------------------------------------------
     def _note_delivered(self) -> None:
-        """Notes how far the log is, where all that was delivered counts as that from now on."""
+        """Advances `_delivered_before` to the log's end, if the progress covers all deliveries."""
         assert self._arriving is not None
         is_resumed = self._read_ms >= self._resume_below_ms and self._arriving.is_resumed
         if is_resumed and self._slot is None and self._arriving.is_even:
             self._delivered_before = self._store.appended
 
     def _state(self) -> tuple[int, int, int]:
-        """Returns the numbers that change when a message comes or is delivered."""
+        """Returns the numbers that change when a message arrives or is delivered."""
         assert self._arriving is not None
         log = self._store.timer.log
         delivered = self._putting.count
         return self._arriving.queue_offset, 0 if log is None else log.end, delivered
 
     def _save_if_due(self) -> None:
-        """Begins to write down how far it is."""
+        """Starts saving the progress if it is due."""
         now_ms = self._now.monotonic_ms
         if self._saving is not None and self._saving.is_done:
             job, self._saving = self._saving, None
@@ -408,7 +408,7 @@ class Timer:
             self._saving = Job(self._tried(self._save(self._read_ms)))
 
     async def _save(self, read_ms: int) -> None:
-        """Saves the present state, once all of it is durable."""
+        """Saves the progress, once everything it covers is durable."""
         assert self._arriving is not None
         store, state, queue_offset = self._store, self._state(), self._arriving.queue_offset
         before, clock = store.timer.progress, self._clock_of()
@@ -425,7 +425,7 @@ class Timer:
             await self._save_counts()
 
     async def _save_counts(self) -> None:
-        """Writes down how many messages wait, now and then: only people look at that."""
+        """Saves the counts of pending messages, rarely: they are only for operators."""
         counts, now_ms = self._counts.by_topic(), self._now.monotonic_ms
         if counts != self._counted and (now_ms >= self._count_at_ms or self._is_closing):
             self._counted, self._count_at_ms = counts, now_ms + IDLE_SAVE_INTERVAL_MS

@@ -1,7 +1,7 @@
-"""Numbers of waiting messages by their real topic: RocketMQ's `config/timermetrics`.
+"""Counts of pending messages by target topic: RocketMQ's `config/timermetrics`.
 
-Units of the timer log have hashes of topics; only existing topics have names. A start counts the
-waiting messages. A real broker that takes the store over continues with the file.
+Units of the timer log contain hashes of topics; the names of existing topics are known. A start
+counts the pending messages. A RocketMQ broker that takes over the store continues with the file.
 Source: TimerMetrics.
 """
 
@@ -15,7 +15,7 @@ from pocketmq.format.timer_layout import Units, counts_of
 from pocketmq.model.stats import Counter, LabelValues
 
 NAMES_MAX: Final = 65_536
-"""Topics that are remembered."""
+"""Most topics whose names are kept."""
 
 
 class WaitingCounts:
@@ -40,24 +40,24 @@ class WaitingCounts:
         assert self._names[topic_hash] == topic
 
     def knows(self, topic_hash: int) -> bool:
-        """Returns whether it is known which topic a hash is."""
+        """Returns whether the topic of a hash is known."""
         return topic_hash in self._names
 
     def name(self, topic_hash: int) -> str:
-        """Returns the topic of a hash, "" where it is not known."""
+        """Returns the topic of a hash, "" if it is not known."""
         return self._names.get(topic_hash, "")
 
     def arrive(self, units: Units) -> None:
-        """Counts new units, which wait from now on."""
+        """Counts new units."""
         for topic, count in self._changed(units, 1).items():
             self.enqueued.add((topic,), count)
 
     def add(self, units: Units) -> None:
-        """Counts units that waited before the start."""
+        """Counts units that were in the wheel at the start."""
         self._changed(units, 1)
 
     def take(self, units: Units) -> None:
-        """Counts units that wait no more."""
+        """Removes units that are no longer pending from the counts."""
         self._changed(units, -1)
 
     def _changed(self, units: Units, sign: int) -> dict[str, int]:
@@ -73,7 +73,7 @@ class WaitingCounts:
         return found
 
     def by_topic(self) -> dict[LabelValues, float]:
-        """Returns how many messages wait, by topic; those of unknown ones under ""."""
+        """Returns the number of pending messages by topic, "" for unknown topics."""
         found: dict[LabelValues, float] = {}
         for topic_hash, count in self._counts.items():
             if count > 0:

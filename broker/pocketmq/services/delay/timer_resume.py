@@ -1,8 +1,8 @@
-"""Finds timed messages delivered before a crash but not recorded, to deliver them once only.
+"""Finds timed messages that were delivered before a crash, but after the last save of progress.
 
-The timer's progress is persisted each second. Messages behind it that were due when the store was
-last written to are searched in their topic, by unique key, among the records stored since. A
-message without such a key, or whose copy the index has lost, may be delivered twice.
+The timer's progress is saved each second. Messages beyond it that were due when the store was last
+written to are searched in their target topic, by unique key, among the records stored since. A
+message without unique key, or whose copy the index has lost, may be delivered twice.
 """
 
 from typing import Final
@@ -22,16 +22,16 @@ from pocketmq.model.system_topics import QueuePlace, real_place
 from pocketmq.store.message_store import MessageStore
 
 COPIES_MAX: Final = 64
-"""Messages with one unique key in one look at the index."""
+"""Messages with one unique key that one index query returns."""
 _ADDED: Final = frozenset(
     {PROPERTY_CRC, TIMER_ENQUEUED, TIMER_DEQUEUED, TIMER_OUT_NOW, TIMER_ROLLS}
 )
 
 
 class TimerResumption:
-    """Knows the messages that an open store delivered before it was opened.
+    """Finds the messages that were delivered before the store was opened.
 
-    delivered_before   messages saved as delivered are below this physical offset
+    delivered_before   physical offset up to which the saved progress covers all deliveries
     """
 
     __slots__ = ("_before", "_end", "_store", "_used")
@@ -41,7 +41,7 @@ class TimerResumption:
         self._before = delivered_before
         self._end = store.appended
         self._used: dict[int, int] = {}
-        """The message of each copy that was found: it may be asked for again."""
+        """Copy that was found -> its message, both as physical offsets; queries may repeat."""
 
     @property
     def is_over(self) -> bool:
@@ -51,7 +51,7 @@ class TimerResumption:
     async def is_delivered(self, record: bytes, place: QueuePlace | None = None) -> bool:
         """Returns whether the target queue has a copy of a record.
 
-        place    None: at its real one
+        place    the target queue; None: from the record's properties
         Errors   StorageError, DiskSlow
         """
         message = decode_record(record, decompress=False)
@@ -62,7 +62,7 @@ class TimerResumption:
         if self.is_over or not key or place is None or message.physical_offset >= self._end:
             return False
         lowest = max(self._before, message.physical_offset + 1)
-        # Of any time: store times go back where a clock that was ahead is set right.
+        # Without time bounds: store times go back when a clock that was ahead is corrected.
         wanted = KeyRange(place.topic, key, COPIES_MAX, lowest=lowest)
         while True:
             page = await self._store.reading.query(wanted)
@@ -79,6 +79,6 @@ class TimerResumption:
 
 
 def _marks(message: StoredMessage) -> tuple[object, ...]:
-    """Returns the fields that a message and its copy at another place share."""
+    """Returns the fields that a message and its delivered copy share."""
     properties = {k: v for k, v in message.properties.items() if k not in _ADDED}
     return message.reconsume_times, message.born_timestamp_ms, message.body_crc, properties

@@ -1,1 +1,1 @@
-"""Sending: checks, chooses a queue, adds the broker's properties, puts."""
+"""Sending: checks messages, chooses a queue, adds system properties, puts."""

@@ -1,12 +1,12 @@
-"""Deduplicates sends: repeats within the window return the first result, stored once.
+"""Deduplicates sends: a repeat within the window returns the first result and stores nothing.
 
-    (topic, ids of its messages, delivery times) ─► under way: its end is awaited
-                                                    stored within the window: its answer
-                                                    else: it is stored
+    (topic, message ids, delivery options) ─► in progress: awaits its end
+                                              stored within the window: returns its answer
+                                              else: stores it
 
 A client that lost an answer repeats the request with the same ids and options. The same ids with
-another time, or of another transaction, are a different request. Results are held in memory: a
-restart drops them, and so do 100,000 later messages.
+other delivery options are a different request. Results are kept in memory: a restart drops them,
+and so do 100,000 later messages.
 """
 
 from collections.abc import Callable, Coroutine, Hashable
@@ -18,22 +18,22 @@ from pocketmq.model.step import Clock
 from pocketmq.store.job import Job
 
 MESSAGES_KEPT_MAX: Final = 100_000
-"""Messages whose requests are remembered: some 40 MB."""
+"""Most messages whose requests are kept: some 40 MB."""
 
 Answer = TypeVar("Answer")
 RequestKey = tuple[str, tuple[str, ...], tuple[Hashable, ...]]
-"""(topic, ids, the further fields that make requests different)."""
+"""(topic, message ids, delivery options)."""
 
 
 class _Kept(NamedTuple, Generic[Answer]):
-    """A request that was asked; `since_ms` is monotonic."""
+    """A request in progress, or its result; `since_ms` is the monotonic time of its start."""
 
     since_ms: int
     job: Job[Answer | BrokerError]
 
 
 class SendDedup(Generic[Answer]):
-    """The requests of a window of time."""
+    """The requests within the deduplication window."""
 
     __slots__ = ("_clock", "_kept", "_message_count", "answered")
 
@@ -49,10 +49,10 @@ class SendDedup(Generic[Answer]):
     async def once(
         self, key: RequestKey, window_ms: int, store: Callable[[], Coroutine[Any, Any, Answer]]
     ) -> tuple[Answer, bool]:
-        """Returns the answer to a request, and whether it was asked before.
+        """Returns the answer to a request, and whether it is a repeat.
 
-        store    answers it the first time; goes on to its end though its caller is cancelled
-        Errors   those of `store`; it is forgotten then
+        store    serves the first request; runs to its end even if its caller is cancelled
+        Errors   those of `store`; the request is not kept then
         """
         now_ms = self._clock.monotonic_ms()
         self._forget(now_ms - window_ms)
@@ -77,7 +77,7 @@ class SendDedup(Generic[Answer]):
             return error
 
     def _forget(self, before_ms: int) -> None:
-        """Drops requests that are too old or too many."""
+        """Drops requests beyond the window, and the oldest of too many."""
         while self._kept:
             key, oldest = next(iter(self._kept.items()))
             if oldest.since_ms > before_ms and self._message_count <= MESSAGES_KEPT_MAX:

@@ -1,7 +1,7 @@
-"""Messages for later delivery: the system topics they wait in, and their properties.
+"""Messages for later delivery: their system topics and properties.
 
     delay level     SCHEDULE_TOPIC_XXXX, queue level - 1
-    time, delay     rmq_sys_wheel_timer, queue 0; already over: the topic itself
+    time, delay     rmq_sys_wheel_timer, queue 0; if already due: the target topic
     transaction     RMQ_SYS_TRANS_HALF_TOPIC, queue 0
 
 Source: HookUtils.handleScheduleMessage, TransactionalMessageBridge.
@@ -26,26 +26,26 @@ from pocketmq.services.produce.drafts import DeliveryRequest
 
 
 class DelayLimits(NamedTuple):
-    """How long messages may wait: delay levels there are, and ms ahead of now."""
+    """Limits of delays: the number of delay levels, and the longest delay in ms."""
 
     level_count: int
     delay_max_ms: int
 
 
 class Parting(NamedTuple):
-    """A request's messages by where they are put.
+    """A request's messages, grouped by queue.
 
-    runs      in the order of their first messages
-    numbers   of each run: which messages of the request it holds, rising
+    runs      one for each queue, in the order of their first messages
+    numbers   for each run the indexes of its messages in the request, ascending
     """
 
     runs: list[Run]
     numbers: list[list[int]]
 
     def joined(self, results: Sequence[PutResult]) -> tuple[PutResult, list[int]]:
-        """Returns the positions of messages in the order of the request, and their queue offsets.
+        """Returns the physical offsets and queue offsets of messages, in the request's order.
 
-        results   one of each run, of one put
+        results   results of the runs, in one put
         """
         assert len(results) == len(self.runs)
         count = sum(map(len, self.numbers))
@@ -61,7 +61,7 @@ class Parting(NamedTuple):
 def disguise(
     place: QueuePlace, delivery: DeliveryRequest, message_id: str, now_ms: int, waiting: DelayLimits
 ) -> ParkedMessage:
-    """Returns the place of a delayed message for `place`, with the properties it gets.
+    """Returns the queue in which a message for `place` is stored, and its further properties.
 
     Errors   IllegalDeliveryTime
     """
@@ -92,7 +92,7 @@ def disguise(
 def recall_handle(disguise: ParkedMessage, place: QueuePlace, broker: str, message_id: str) -> str:
     """Returns the recall handle of a message, "" for one without a delivery time.
 
-    place   where it is to be delivered
+    place   the target queue
     """
     slot_text = disguise.changed.get(TIMER_OUT)
     if slot_text is None or " " in message_id:
@@ -102,9 +102,10 @@ def recall_handle(disguise: ParkedMessage, place: QueuePlace, broker: str, messa
 
 
 def parted(places: Sequence[QueuePlace], batch: Batch, destination: Destination) -> Parting:
-    """Returns messages as the runs they are put by, each to its place.
+    """Groups messages by the queues in which they are stored.
 
-    destination   the queue they are for, and the fields that all of them share
+    places        the queue of each message
+    destination   the target queue, and the fields that all messages share
     """
     assert len(places) == len(batch)
     numbers: dict[QueuePlace, list[int]] = {}

@@ -20,10 +20,10 @@ class DeliveryRequest(NamedTuple):
 
     delay_level     from 1 on
     deliver_at_ms   wall time
-    delay_ms        from when the broker takes it
-    priority        higher ones first
-    producer_group  of a transaction: the group that decides it; "": the topic's name
-    first_check_ms  of a transaction: time before its first check
+    delay_ms        from the arrival at the broker
+    priority        higher priorities are delivered first
+    producer_group  group that decides a transaction; "": the topic's name
+    first_check_ms  time before the first check of a transaction
     """
 
     delay_level: int = 0
@@ -39,15 +39,16 @@ AT_ONCE: Final = DeliveryRequest()
 
 
 class Drafts(NamedTuple):
-    """Messages as a client asks for them, by column; nothing of them is checked yet.
+    """Messages of a request, by column, as the client sent them; not checked yet.
 
-    wait         answer when the flush mode's promise holds
+    wait         whether the answer waits until the messages are as durable as the flush mode says
     keys         a list for each message
-    message_ids  "" where the broker is to make one
-    queue_ids    ABSENT_QUEUE where the broker is to choose; groups: "" for none
-    born_ms      0 for now
-    born_hosts   packed, PEER for the sender's address
-    properties   the user's own
+    message_ids  "": the broker generates an id
+    queue_ids    ABSENT_QUEUE: the broker chooses a queue
+    groups       message groups, "" for none
+    born_ms      0: now
+    born_hosts   packed; PEER: the sender's address
+    properties   user properties
     """
 
     wait: bool
@@ -66,10 +67,10 @@ class Drafts(NamedTuple):
 
 
 class Envelope(NamedTuple):
-    """Attributes that a protocol version stores with a request's messages, set by no client.
+    """Attributes that a protocol version, not the client, adds to a request's messages.
 
-    notes        replaces WAIT in each message's property block; none: nothing
-    system_flag  of all: whether their bodies are compressed
+    notes        encoded properties that replace WAIT, one text for each message; empty: none
+    system_flag  flag of all messages: whether their bodies are compressed
     """
 
     notes: Sequence[str] = ()
@@ -80,7 +81,7 @@ PLAIN_ENVELOPE: Final = Envelope()
 
 
 def kind_of(drafts: Drafts) -> MessageKind:
-    """Returns the kind of a request's messages, of which there are some.
+    """Returns the kind of a request's messages, of which there is at least one.
 
     Errors   AmbiguousKind, MixedKinds
     """

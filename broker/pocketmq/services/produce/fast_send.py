@@ -1,11 +1,11 @@
-"""Fast path of plain requests: stored at once, by one loop over their bytes.
+"""Fast path of plain requests: stored by one loop over their bytes.
 
-    request (places) ─► rules, topic, queue ─► records ─► the log
-                             └ anything unusual: nothing has changed
+    scanned request ─► rules, topic, queue ─► records ─► the log
+                             └ anything unusual: declined, nothing has changed
 
-It does what `Send.send` does, in the same order and with the same effects, for requests that nearly
-all clients send; tests compare records, views and replies. It never refuses a request: `send` takes
-or refuses the ones left to it.
+For the plain requests that nearly all clients send, it has the effects of `Send.send`, in the same
+order; tests compare records, views and replies. It refuses no request: `send` stores or refuses
+those that it declines.
 """
 
 from random import Random
@@ -25,13 +25,12 @@ from pocketmq.services.produce.rules import SendCounts, SendRules, SendStats
 from pocketmq.store.message_store import MessageStore
 
 FRAMES_MAX: Final = 4_096
-"""Topics, and groups that send half messages to them, whose frames are kept; beyond that all are
-made again."""
+"""Most frames kept in each table, which is cleared when it is full."""
 
 
 @final
 class _Topic:
-    """A topic that clients may send to, the shared fields of its records, and recent counts."""
+    """A topic to which clients may send, the shared fields of its records, and recent counts."""
 
     __slots__ = ("config", "frame", "queue_count", "tally")
 
@@ -45,7 +44,7 @@ class _Topic:
 
 @final
 class PlainSend:
-    """The quick way through the send pipeline of one store."""
+    """The fast path of the send pipeline."""
 
     __slots__ = (
         "_block_size_max", "_body_size_max", "_clock", "_dedupes", "_halves", "_is_open",
@@ -73,15 +72,15 @@ class PlainSend:
         self._block_size_max = block_size_max
         self._is_tagged = store.settings.index_style == STYLE_5_5
         self._known: dict[bytes, _Topic] = {}
-        """By the name in requests, which may be no name of a topic."""
+        """Topic name as in requests -> topic."""
         self._halves: dict[bytes, _Topic] = {}
-        """Those of half messages, by topic and group with 02 between, which neither contains."""
+        """Topic and producer group, separated by byte 02 -> topic with half messages."""
         self._others: dict[bytes, _Topic] = {}
-        """Those of messages that have a group or are compressed, by topic and which of both."""
+        """Topic name and variant -> topic whose messages are compressed or have a message group."""
         self.take(rules)
 
     def take(self, rules: SendRules) -> None:
-        """Follows other rules from the next request on."""
+        """Replaces the rules, from the next request on."""
         self._rules = rules
         self._known.clear()
         self._halves.clear()
@@ -91,11 +90,11 @@ class PlainSend:
         self._is_open = bool(rules.permission & PERMISSION_WRITE) and not rules.accept_from_ms
 
     def send(self, records: SendRecords, peer_host: bytes) -> bool:
-        """Stores the messages of a plain request next to each other in one queue.
+        """Stores the messages of a plain request contiguously in one queue.
 
-        Shape    records whose request was read
-        Returns  whether they are in the log; False: nothing has changed, and `Send.send` serves
-                 the request or raises the error
+        Shape    records with a scanned request
+        Returns  whether they are in the log; False: nothing has changed, and `Send.send` has to
+                 serve the request
         Errors   StoreBusy: nothing was stored
         Source   SendMessageProcessor.sendMessage, sendBatchMessage
         """
@@ -139,23 +138,23 @@ class PlainSend:
         return request.topic, self._known
 
     def _queue(self, request: SendRequest, queue_count: int) -> int:
-        """Returns the queue of messages that ask for none: their group's, else any."""
+        """Returns the queue of messages without a queue id: their group's, else a random one."""
         if request.order:
             hashed: int = request.order_hash
             return (hashed & 0x7FFFFFFF) % queue_count
         return int(self._random.random() * queue_count)
 
     def _takes_halves(self) -> bool:
-        """Returns whether half messages are taken, and there is where they wait."""
+        """Returns whether half messages are accepted, and their topic exists."""
         config = self._topics.find(HALF_TOPIC)
         return not self._rules.refuses_transactions and config is not None and config.is_kept
 
     def _topic(
         self, name: bytes, known: dict[bytes, _Topic], request: SendRequest
     ) -> _Topic | None:
-        """Returns a topic as the table has it now, None where clients may not send to it so.
+        """Reads a topic from the table, and caches it; None if this path may not send to it.
 
-        name   under which it is known from now on
+        name   key in the cache
         """
         config = self._topics.find(request.topic.decode("ascii", "replace"))
         if config is None or not config.is_plain or not config.is_writable:
@@ -166,7 +165,7 @@ class PlainSend:
         if request.order:
             kind = MessageKind.FIFO
             if config.type_name == DEFAULT_TYPE:
-                return None  # Some faces refuse that where no type is declared.
+                return None  # v2 refuses FIFO messages for a topic without a type.
         if self._rules.check_kinds and kind not in config.kinds:
             return None
         topic, queue_count = config.name, config.write_queue_count

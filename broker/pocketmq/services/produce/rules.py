@@ -1,4 +1,4 @@
-"""Send settings of the operator, and metrics of sending."""
+"""Settings and metrics of sending."""
 
 from typing import Final, NamedTuple, final
 
@@ -11,11 +11,11 @@ AHEAD_BUCKETS: Final[tuple[float, ...]] = (60.0, 600.0, 3_600.0, 43_200.0, 86_40
 
 
 class SendRules(NamedTuple):
-    """Send settings of the operator.
+    """Settings of sending.
 
     store_host    packed: 8 bytes or 20
-    delay_max_ms  longest time until a delivery time
-    check_kinds   whether a topic takes messages of its type only
+    delay_max_ms  longest delay of a message
+    check_kinds   whether a topic accepts only messages of its type
     dedupe_window_ms   deduplication window for sends; 0 turns it off
     """
 
@@ -32,7 +32,7 @@ class SendRules(NamedTuple):
     dedupe_window_ms: int = 0
 
     def check_moment(self, now_ms: int) -> None:
-        """Raises NotAccepting or BrokerReadOnly where nothing may be sent now."""
+        """Raises NotAccepting or BrokerReadOnly if no message may be sent now."""
         if self.accept_from_ms and now_ms < self.accept_from_ms:
             raise NotAccepting(accept_from_ms=self.accept_from_ms)
         if not self.permission & PERMISSION_WRITE:
@@ -40,7 +40,7 @@ class SendRules(NamedTuple):
 
     @property
     def block_tail(self) -> str:
-        """Properties that the broker appends to every property block."""
+        """Encoded properties that the broker appends to every property block."""
         return f"CLUSTER\x01{self.cluster}\x02MSG_REGION\x01{REGION}\x02TRACE_ON\x01true\x02"
 
 
@@ -74,7 +74,7 @@ class SendCounts:
 
 
 class SendStats:
-    """How many messages of which topic were stored, and how large they are."""
+    """Metrics of stored messages, by topic and kind."""
 
     __slots__ = ("_message_size", "_messages_in", "_tallies", "_throughput_in", "ahead")
 
@@ -103,7 +103,7 @@ class SendStats:
         self._message_size.at(labels).observe_many(stored_bytes / count, count)
 
     def tally(self, topic: str, kind: str) -> SendCounts:
-        """Returns a counter of messages of a topic and kind, in few steps."""
+        """Returns the fast counter of messages of a topic and kind."""
         found = self._tallies.get((topic, kind))
         if found is None:
             found = self._tallies[topic, kind] = SendCounts(topic, kind)
@@ -111,19 +111,19 @@ class SendStats:
 
     @property
     def messages_in(self) -> Counter:
-        """Messages by topic, type and whether the topic is the broker's own."""
+        """Number of stored messages."""
         self._fold()
         return self._messages_in
 
     @property
     def throughput_in(self) -> Counter:
-        """Bytes of their records."""
+        """Bytes of stored records."""
         self._fold()
         return self._throughput_in
 
     @property
     def message_size(self) -> Histograms:
-        """Bytes of each."""
+        """Bytes of a stored record."""
         self._fold()
         return self._message_size
 

@@ -1,10 +1,10 @@
-"""Sending: checks the request, chooses a queue, adds the broker's properties, puts.
+"""Sending: checks the request, chooses a queue, adds system properties, puts.
 
 The order of checks is RocketMQ's: time, broker permission, topic, topic creation, topic permission,
-queue, messages, sizes. One bad message refuses the whole request and stores nothing. Plain requests
-take a faster path (fast_send.py).
+queue, messages, sizes. One invalid message refuses the whole request: nothing is stored. Plain
+requests take a fast path (fast_send.py).
 
-Stored properties, in this order: UNIQ_KEY, WAIT, KEYS, TAGS, __SHARDINGKEY, the user's own, those
+Stored properties, in this order: UNIQ_KEY, WAIT, KEYS, TAGS, __SHARDINGKEY, user properties, those
 of delayed delivery (delayed.py), CLUSTER, MSG_REGION, TRACE_ON.
 Source: SendMessageProcessor, AbstractSendMessageProcessor.msgCheck, MessageExtEncoder.
 """
@@ -80,7 +80,7 @@ from pocketmq.store.write.flush_group import FlushGroup
 
 # -- recall ------------------------------------------------------------------------------------
 class Recall:
-    """Recalls delayed messages by putting markers."""
+    """Recalls delayed messages by putting recall markers."""
 
     __slots__ = ("_clock", "_rules", "_store")
 
@@ -90,12 +90,12 @@ class Recall:
         self._clock = clock
 
     def take(self, rules: SendRules) -> None:
-        """Follows other rules from the next request on."""
+        """Replaces the rules, from the next request on."""
         assert rules.store_host == self._rules.store_host
         self._rules = rules
 
     async def recall(self, topic: str, text: str, peer_host: bytes) -> str:
-        """Takes a waiting message back; returns its unique key. A repeated recall changes nothing.
+        """Recalls a delayed message; returns its unique key. A repeated recall has no effect.
 
         text     recall handle from the answer to the send
         Errors   TopicNotFound, KindConflict, IllegalRecallHandle, NotWaiting, NotAccepting,
@@ -116,7 +116,7 @@ class Recall:
         run = recall_marker(handle, now_ms, peer_host, self._rules.store_host)
         (result,) = await self._store.writing.put([run])
         is_durable = result.status is PutStatus.OK
-        while not is_durable:  # Not recalled before: clients that time out repeat it.
+        while not is_durable:  # Clients that time out repeat the recall.
             is_durable = await self._store.writing.durable()
         return handle.unique_key
 
@@ -134,11 +134,11 @@ class Recall:
 
 # -- checks of messages ------------------------------------------------------------------------
 PLAIN_ID_LENGTH: Final = 64
-"""Letters and digits up to here are an id without a closer look."""
+"""Most characters of an id of letters and digits that is valid without further checks."""
 
 
 def are_plain(topic: str, drafts: Drafts, keys: list[str]) -> bool:
-    """Returns whether nothing in these messages needs a closer look: letters and digits mostly."""
+    """Returns whether all messages are certainly valid: ids, tags and keys of plain characters."""
     ids, tags, text = "".join(drafts.message_ids), "".join(drafts.tags), "".join(keys)
     if not (ids.isalnum() or not ids) or not (tags.isalnum() or not tags):
         return False
@@ -156,11 +156,12 @@ def are_plain(topic: str, drafts: Drafts, keys: list[str]) -> bool:
 
 
 def check_each(topic: str, drafts: Drafts, blocks: list[bytes], size_max: int) -> None:
-    """Raises the error of the first message that has one.
+    """Checks each message.
 
-    blocks, size_max   the property block of each, and the most bytes of one
-    Errors             MixedTopics, BodyEmpty, IllegalMessageId, IllegalKey, IllegalTag,
-                       TooManyProperties, IllegalProperty, PropertiesTooLarge
+    blocks     property blocks of the messages
+    size_max   most bytes of a property block
+    Errors     MixedTopics, BodyEmpty, IllegalMessageId, IllegalKey, IllegalTag, TooManyProperties,
+               IllegalProperty, PropertiesTooLarge
     """
     for number, block in enumerate(blocks):
         if drafts.topics[number] != topic:
@@ -188,14 +189,14 @@ AT_ONCE_KINDS: Final = frozenset({MessageKind.NORMAL, MessageKind.FIFO})
 
 
 class Sent(NamedTuple):
-    """Positions of a request's messages: adjacent in one queue, unless they are delayed.
+    """Result of a send: ids and offsets of its messages.
 
-    Message i has message_ids[i], result.physical_offsets[i] and queue offset result.queue_offset +
-    i.
+    Message i has message_ids[i] and result.physical_offsets[i]. Its queue offset is
+    queue_offsets[i], or result.queue_offset + i if `queue_offsets` is empty.
 
-    destination    the queue they are for; delayed ones are in another queue
-    queue_offsets  one each, where messages are delayed or have a priority; else none
-    handles        of those, the recall handle of each, "" where it cannot be recalled
+    destination    the target queue; delayed messages are stored in another queue
+    queue_offsets  of messages that are delayed or have a priority; else empty
+    handles        recall handles of these messages, "" for one that cannot be recalled
     transactions   transaction ids of half messages
     """
 
@@ -243,7 +244,7 @@ class Send:
         )  # fmt: skip
 
     def take(self, rules: SendRules) -> None:
-        """Follows other rules from the next request on; host and cluster stay."""
+        """Replaces the rules, from the next request on; host and cluster are unchanged."""
         assert rules.store_host == self._rules.store_host
         assert rules.cluster == self._rules.cluster
         self._rules = rules
@@ -257,11 +258,11 @@ class Send:
 
     @property
     def is_durable(self) -> bool:
-        """Whether the log is as durable as the flush mode promises."""
+        """Whether sends are answered without waiting for a flush: the flush mode is not sync."""
         return self._store.settings.flush != FLUSH_SYNC
 
     def flush_group(self) -> FlushGroup:
-        """Returns a future, True once all that was sent so far is durable, False where late.
+        """Returns the flush group of all messages sent so far; its result is False on a timeout.
 
         Errors   FsyncFailed
         """
@@ -270,10 +271,11 @@ class Send:
     async def send(
         self, drafts: Drafts, peer_host: bytes, envelope: Envelope = PLAIN_ENVELOPE
     ) -> Sent:
-        """Stores the messages of one request next to each other in one queue.
+        """Stores the messages of one request contiguously in one queue.
 
-        Repeats within the dedup window return the first result.
-        Errors   RequestError kinds: nothing is stored; Unavailable kinds: try again
+        Repeats within the deduplication window return the first result.
+
+        Errors   subclasses of RequestError: nothing is stored; of Unavailable: may be retried
         Source   SendMessageProcessor.sendMessage, sendBatchMessage
         """
         window_ms = self._rules.dedupe_window_ms
@@ -283,7 +285,7 @@ class Send:
         sent, is_repeated = await self.repeats.once(
             key, window_ms, lambda: self._send(drafts, peer_host, envelope)
         )
-        # The first time it may not have waited for the disk.
+        # The first request may not have waited for the flush.
         if is_repeated and drafts.wait and not self.is_durable:
             if not await self._store.writing.durable():
                 late = sent.result._replace(status=PutStatus.FLUSH_DISK_TIMEOUT)
@@ -333,7 +335,7 @@ class Send:
         while True:
             disguises, batch = self._disguised(place, drafts, peer_host, notes)
             parting = parted([one.place for one in disguises], batch, destination)
-            # The clock may be set during a wait: then it is read again.
+            # The clock may have been set during a wait: it is read again.
             if not await self._made_room(parting.runs):
                 break
         results = await self._store.writing.put(parting.runs, wait=drafts.wait)
@@ -352,7 +354,7 @@ class Send:
     def _disguised(
         self, place: QueuePlace, drafts: Drafts, peer_host: bytes, notes: Sequence[str]
     ) -> tuple[list[ParkedMessage], Batch]:
-        """Returns the parked form of messages by the present clock, and the batch to put."""
+        """Returns the queues and further properties of delayed messages, and the batch to put."""
         now_ms = self._clock.wall_ms()
         self._store.look_at_clocks(Now(self._clock.monotonic_ms(), now_ms))
         waiting = DelayLimits(self._level_count, self._rules.delay_max_ms)
@@ -362,10 +364,10 @@ class Send:
         return disguises, self._batch(place.topic, drafts, peer_host, notes, added)
 
     async def _made_room(self, runs: Sequence[Run]) -> bool:
-        """Makes room for runs; returns whether it had to wait."""
+        """Creates missing system topics, and waits for write room; returns whether it waited."""
         has_waited = False
         for topic in {destination.topic for destination, _ in runs} & BROKERS_OWN:
-            # A broker finds delayed messages by the table of topics.
+            # Recovery finds delayed messages only if their topic is in the topic table.
             found = self._store.tables.topics.find(topic)
             if found is None or not found.is_kept:
                 queue_count = self._level_count if topic == SCHEDULE_TOPIC else 1
@@ -374,7 +376,7 @@ class Send:
         return await self._store.writing.room(runs) or has_waited
 
     def _observe(self, disguises: Sequence[ParkedMessage], born_ms: Sequence[int]) -> None:
-        """Counts the delays of timed messages, in whole seconds from their birth to a slot.
+        """Observes the delays of timed messages, in whole seconds from birth to slot.
 
         Source   TimerMessageStore.enqueue
         """
@@ -383,14 +385,14 @@ class Send:
                 self.counts.ahead.observe(max(int(one.changed[TIMER_OUT]) - born, 0) // 1_000)
 
     def _named(self, message_ids: list[str], now_ms: int) -> list[str]:
-        """Returns the ids, with new ones for messages without."""
+        """Returns the ids, with generated ones for messages without an id."""
         if "" not in message_ids:
             return message_ids
         make_key = self._key_maker.make
         return [message_id or make_key(now_ms) for message_id in message_ids]
 
     async def topic(self, name: str) -> TopicConfig:
-        """Returns a topic by its name; creates it where automatic creation is on.
+        """Returns a topic by its name; creates a missing one if automatic creation is on.
 
         Errors   IllegalTopic, SystemTopic, TopicNotFound, DiskFull
         """
@@ -400,7 +402,7 @@ class Send:
         return config or await self._make_topic(name)
 
     async def _make_topic(self, topic: str) -> TopicConfig:
-        """Adds a missing topic to the table: as its queues show, or like the default topic.
+        """Adds a missing topic to the table: with the queues that exist, or like the default topic.
 
         Source   TopicConfigManager.createTopicInSendMessageMethod
         """
@@ -424,9 +426,9 @@ class Send:
         )
 
     def _choose_queue(self, config: TopicConfig, drafts: Drafts) -> int:
-        """Returns the queue of a request: the one named, the group's, or a random one.
+        """Returns the queue of a request: as requested, by message group, or a random one.
 
-        A priority selects a queue: one that is higher than the queues there are, the last.
+        A priority is the queue id, limited to the last queue.
         """
         count = config.write_queue_count
         queue_id, group = drafts.queue_ids[0], drafts.groups[0]
@@ -453,10 +455,11 @@ class Send:
         self, topic: str, drafts: Drafts, peer_host: bytes, notes: Sequence[str],
         added: Sequence[str] = (),
     ) -> Batch:  # fmt: skip
-        """Returns checked messages as the store takes them.
+        """Checks messages, and returns them as a batch for the store.
 
-        Plain messages are checked together, unusual ones one by one.
-        notes, added   further properties of each block, if any
+        Plain messages are checked together, others one by one.
+
+        notes, added   further encoded properties of each message; empty: none
         """
         now_ms, born_ms = self._clock.wall_ms(), drafts.born_ms
         ids = self._named(drafts.message_ids, now_ms)
@@ -513,5 +516,5 @@ class Send:
 
 
 def _text(properties: Mapping[str, str]) -> str:
-    """Returns a user's own properties, encoded for a property block."""
+    """Encodes properties for a property block."""
     return "".join(f"{name}\x01{value}\x02" for name, value in properties.items())

@@ -1,1 +1,1 @@
-"""Clients of RocketMQ's own protocol: their identity, and commands to them."""
+"""Sessions of clients of RocketMQ's protocol, and commands to these clients."""

@@ -1,9 +1,9 @@
-"""Questions to clients that await an answer.
+"""Commands to clients that await an answer.
 
-    ask ─► command with a nonce, down the client's stream ─► its answer, by the nonce
-                                                          └► or ClientSilent: too late, gone
+    ask ─► command with a nonce, on the client's stream ─► its answer with the nonce
+                                                        └► ClientSilent: timeout, or stream ended
 
-They are held in memory only; a question ends with its stream at once.
+They are kept in memory only, and fail when the client's stream ends.
 Source: GrpcClientChannel, ResultFuture.
 """
 
@@ -16,17 +16,17 @@ from pocketmq.model.administration import ClientAnswer
 from pocketmq.model.errors import ClientSilent
 
 ASKED_MAX: Final = 256
-"""Questions without an answer at a time."""
+"""Most questions without an answer so far."""
 
 
 class Reconnect(NamedTuple):
-    """A command: the broker is about to end, dial again."""
+    """A command: connect again, as the broker is about to stop."""
 
 
 class PrintStack(NamedTuple):
-    """A command: report each thread's activity.
+    """A command: report each thread's stack.
 
-    group   that it consumes for
+    group   consumer group of the client
     """
 
     nonce: str
@@ -34,11 +34,11 @@ class PrintStack(NamedTuple):
 
 
 class Verify(NamedTuple):
-    """A command: consume this message once more, and report the result.
+    """A command: consume this message directly, and report the result.
 
-    record   as it is stored
-    topic    its name
-    group    that the client consumes for
+    record   the stored record
+    topic    name of its topic
+    group    consumer group of the client
     """
 
     nonce: str
@@ -49,7 +49,7 @@ class Verify(NamedTuple):
 
 Command = Reconnect | PrintStack | Verify
 Say = Callable[[Command], bool]
-"""Sends a command down a client's stream; returns whether there is room for it."""
+"""Queues a command on a client's stream; returns False if the client does not read."""
 
 
 class _Asked(NamedTuple):
@@ -58,7 +58,7 @@ class _Asked(NamedTuple):
 
 
 class Questions:
-    """All questions, by their nonce."""
+    """All questions without an answer so far, by nonce."""
 
     __slots__ = ("_asked",)
 
@@ -68,9 +68,9 @@ class Questions:
     async def ask(
         self, say: Say, client_id: str, make: Callable[[str], Command], wait_ms: int
     ) -> ClientAnswer:
-        """Returns a client's answer.
+        """Sends a question to a client; returns the answer.
 
-        make     returns the question with a nonce
+        make     returns the command with a nonce
         Errors   ClientSilent
         """
         nonce = token_hex(16)
@@ -89,9 +89,9 @@ class Questions:
         return answer.result()
 
     def answered(self, say: Say, nonce: str, answer: ClientAnswer) -> None:
-        """Takes an answer; drops it if it is late, or to no question of this stream.
+        """Passes on an answer; drops it if it is late, or of another client's stream.
 
-        nonce   "" if the client sends none: the answer is to the question asked first
+        nonce   "" if the client sends none: the answer is to its oldest question
         """
         asked = self._asked.get(nonce)
         if not nonce:
@@ -101,7 +101,7 @@ class Questions:
         assert len(self._asked) <= ASKED_MAX
 
     def end(self, say: Say) -> None:
-        """Ends the questions of a closed stream."""
+        """Fails the questions of a closed stream."""
         for asked in self._asked.values():
             if asked.say == say:
                 asked.answer.cancel()

@@ -1,8 +1,7 @@
-"""Clients that hold a stream to the broker, or were active lately.
+"""Clients with an open telemetry stream, or that were active recently.
 
-A client is added by its first call of any kind; its settings describe it further. Settings are
-optional: after a restart of the broker many clients continue without them. All is held in memory
-only.
+A client's first call of any kind adds it; its settings describe it further. Settings are optional:
+after a restart of the broker many clients continue without them. Sessions are kept in memory only.
 Source: GrpcClientSettingsManager, GrpcChannelManager, ClientManagerActivity.
 """
 
@@ -18,13 +17,13 @@ from pocketmq.model.stats import Gauge, LabelValues
 from pocketmq.services.sessions.questions import Command, Questions, Reconnect, Say
 
 QUIET_MAX: Final = 20_000
-"""Clients without a stream that are known; of more the one heard of longest ago is forgotten."""
+"""Most clients without a stream that are kept; the least recently active one is evicted first."""
 GRPC: Final = "grpc"
 OTHER: Final = "other"
 
 
 class ClientKind(Enum):
-    """Role of a client; the values are the protocol's."""
+    """Role of a client; values as in the protocol."""
 
     PRODUCER = 1
     PUSH_CONSUMER = 2
@@ -41,7 +40,7 @@ PUSHED: Final = frozenset({ClientKind.PUSH_CONSUMER, ClientKind.LITE_PUSH_CONSUM
 class Described(NamedTuple):
     """Description of a client, from its settings.
 
-    group    it consumes for, "" for a producer
+    group    consumer group, "" for a producer
     """
 
     kind: ClientKind
@@ -57,9 +56,9 @@ class Session:
     client_id: str
     kind: ClientKind | None = None
     described: Described | None = None
-    """Its id as on its newest stream, with which the session ends."""
+    """The settings sent on its newest stream; removed when that ends."""
     say: Say | None = None
-    """Down its newest stream, None while it has none."""
+    """Queues a command on its newest stream; None without a stream."""
 
     def __post_init__(self) -> None:
         assert self.client_id
@@ -68,8 +67,8 @@ class Session:
 class Sessions:
     """All clients.
 
-    alive   called with the id of each client that shows itself in a group, and that group
-    gone    called with the id of a client that leaves in order, and the group it leaves
+    alive   called with a client's id and its group whenever the client is active in the group
+    gone    called with a client's id and its group when the client terminates
     """
 
     __slots__ = ("_alive", "_gone", "_quiet", "_streaming", "is_draining", "questions", "stats")
@@ -80,9 +79,9 @@ class Sessions:
         self._alive = alive
         self._gone = gone
         self._streaming: dict[str, Session] = {}
-        """Those that hold a stream."""
+        """Clients with a stream."""
         self._quiet: OrderedDict[str, Session] = OrderedDict()
-        """The others, heard of last at the end."""
+        """Clients without a stream, the most recently active at the end."""
         self.is_draining = False
         self.questions = Questions()
         self.stats = [
@@ -95,11 +94,11 @@ class Sessions:
         ]
 
     def heard(self, client_id: str, kind: int = 0, group: str = "") -> Session:
-        """Notes that a client is alive.
+        """Records that a client is active.
 
-        kind     of client, as it states it; 0 where it does not
-        group    for which it consumes and may, "" for none: nothing is kept leased by that
-        Cost     0.5 µs, however many clients there are
+        kind     client type that the client states, 0 for none
+        group    consumer group, whose permission was checked; "": no leases are renewed
+        Cost     0.5 µs, independent of the number of clients
         """
         session = self._streaming.get(client_id)
         if session is None:
@@ -112,7 +111,7 @@ class Sessions:
         return session
 
     def describe(self, client_id: str, described: Described) -> None:
-        """Notes a client's settings."""
+        """Stores a client's settings."""
         session = self.heard(client_id, described.kind.value, described.group)
         session.described = described
         assert session.kind is described.kind
@@ -125,7 +124,7 @@ class Sessions:
         self._streaming[client_id] = session
 
     def close_stream(self, client_id: str, say: Say) -> None:
-        """Notes that a stream has ended; one that took its place stays."""
+        """Removes a stream that has ended, unless a newer one has replaced it."""
         self.questions.end(say)
         session = self._streaming.get(client_id)
         if session is not None and session.say is say:
@@ -134,33 +133,33 @@ class Sessions:
             self._keep_quiet(session)
 
     def has_stream(self, client_id: str) -> bool:
-        """Returns whether a client holds a stream."""
+        """Returns whether a client has an open stream."""
         return client_id in self._streaming
 
     def leave(self, client_id: str, group: str = "") -> None:
-        """Removes a client that terminates, and ends its work for a group, "" for none.
+        """Removes a client that terminates, and releases its leases for a group, "" for none.
 
-        Any caller may send its id. So leases for other groups stay, as does a client with a stream
-        until that ends.
+        Any caller may send its id. So leases for other groups are kept, and a client with an open
+        stream is kept until the stream ends.
         """
         self._quiet.pop(client_id, None)
         if group:
             self._gone(client_id, group)
 
     def is_push_consumer(self, client_id: str) -> bool:
-        """Returns whether a client is known to be given messages as it can take them."""
+        """Returns whether a client is known to be a push consumer."""
         session = self._streaming.get(client_id) or self._quiet.get(client_id)
         return session is not None and session.kind in PUSHED
 
     async def ask(
         self, client_id: str, group: str, make: Callable[[str], Command], wait_ms: int
     ) -> ClientAnswer:
-        """Asks a consumer with an open stream; returns its answer.
+        """Sends a command to a consumer with an open stream; returns its answer.
 
-        client_id   as the client sends it, without its user
-        make        returns the question with a nonce
+        client_id   client id, without the user
+        make        returns the command with a nonce
         Errors      ClientNotFound, ClientSilent
-        Cost        as many steps as clients hold streams
+        Cost        a step for each client with a stream
         """
         for session in self._streaming.values():
             described, say = session.described, session.say
@@ -171,14 +170,14 @@ class Sessions:
         raise ClientNotFound(client_id=client_id, group=group)
 
     def drain(self) -> None:
-        """Asks all clients to reconnect, and ends their streams."""
+        """Sends all clients the command to reconnect."""
         self.is_draining = True
         for session in self._streaming.values():
             if session.say is not None:
                 session.say(Reconnect())
 
     def _keep_quiet(self, session: Session) -> None:
-        """Keeps a client without a stream, and of too many not the one heard of longest ago."""
+        """Keeps a client without a stream; evicts the least recently active one if too many."""
         assert session.client_id not in self._streaming
         self._quiet[session.client_id] = session
         self._quiet.move_to_end(session.client_id)
