@@ -71,6 +71,7 @@ class Half(NamedTuple):
     checks: int
     immunity_ms: int | None
     first_offset: int
+    born_ms: int
     store_ms: int
     pairs: dict[bytes, bytes]
 
@@ -102,6 +103,7 @@ def read_half(record: bytes) -> Half:
         max(_number(pairs, TRANSACTION_CHECK_TIMES, INT32_MAX), 0),
         None if immunity < 0 else immunity * 1_000,
         head[5] if first < 0 else first,
+        head[8],
         head[10],
         pairs,
     )

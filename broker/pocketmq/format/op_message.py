@@ -60,8 +60,16 @@ def read_op(record: Buffer) -> list[int]:
 
     Errors   BadRecord
     """
+    return read_op_body(op_body(record))
+
+
+def op_body(record: Buffer) -> bytes:
+    """Returns the body of a record, as it is stored.
+
+    Errors   BadRecord
+    """
     head, body_begin, _, _, _, _ = split_record(record, 0)
-    return read_op_body(bytes(record[body_begin : body_begin + head[14]]))
+    return bytes(record[body_begin : body_begin + head[14]])
 
 
 def read_op_body(body: bytes) -> list[int]:

@@ -29,7 +29,7 @@ from pocketmq.format.checkpoint_layout import (
     encode_checkpoint,
 )
 from pocketmq.format.layout import Layout
-from pocketmq.format.names import BACKUP_SUFFIX, MARK_FILE
+from pocketmq.format.names import BACKUP_SUFFIX, CHECKPOINT_FILE, MARK_FILE
 from pocketmq.log.queue_end import QueueEnd
 from pocketmq.model.errors import DiskFull, ReadFailed, TableUnreadable
 from pocketmq.model.message import QueueKey
@@ -79,6 +79,12 @@ class _NumbersFile:
             self._disk.close(descriptor)
 
 
+def read_checkpoint(disk: Disk, directory: Path) -> CheckpointValues:
+    """Returns the values of a store's checkpoint, zeros without one."""
+    path = directory / CHECKPOINT_FILE
+    return decode_checkpoint(disk.read_file(path) if disk.exists(path) else b"")
+
+
 class StoreCheckpoint(_NumbersFile):
     """The checkpoint file and its values."""
 
@@ -95,8 +101,7 @@ class StoreCheckpoint(_NumbersFile):
 
     def load(self) -> None:
         """Reads the values; all are 0 if there is no file."""
-        if self._disk.exists(self.path):
-            self.values = decode_checkpoint(self._disk.read_file(self.path))
+        self.values = read_checkpoint(self._disk, self.path.parent)
 
     def save(self, values: CheckpointValues) -> None:
         """Writes the values durably; blocks.

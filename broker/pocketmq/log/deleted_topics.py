@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from pocketmq.files.disk import Disk
-from pocketmq.format.checkpoint_layout import CheckpointValues, decode_checkpoint, encode_checkpoint
+from pocketmq.format.checkpoint_layout import encode_checkpoint
 from pocketmq.format.consume_unit import UNIT, UNIT_SIZE
 from pocketmq.format.deleted_topics import (
     NOTHING_LEFT_OVER,
@@ -26,7 +26,6 @@ from pocketmq.format.deleted_topics import (
 )
 from pocketmq.format.names import (
     ABORT_FILE,
-    CHECKPOINT_FILE,
     CONSUME_QUEUE_DIRECTORY,
     LEFT_OVER_FILE,
     OWN_DIRECTORY,
@@ -34,6 +33,7 @@ from pocketmq.format.names import (
     offset_from_file_name,
     queue_directory,
 )
+from pocketmq.log.checkpoint import read_checkpoint
 from pocketmq.log.queue_places import (
     first_log_offset,
     first_unit,
@@ -70,7 +70,7 @@ def find_left_over(
         start = _start(disk, directory, key, log_begin, log_file_bytes) if log_begin else None
         if start is not None:
             starts[key] = start
-    checkpoint = encode_checkpoint(_checkpoint(disk, directory))
+    checkpoint = encode_checkpoint(read_checkpoint(disk, directory))
     for key, place, number, said in lost_starts(disk, directory, checkpoint, there, log_file_bytes):
         if is_numbered_otherwise(number, said):
             starts[key] = (place, number)
@@ -86,13 +86,8 @@ def left_over_now(disk: Disk, directory: Path, log_file_bytes: int) -> LeftOver:
     """Returns left-over records for a tool: up to the checkpoint after a crash, else all."""
     upto = OFFSET_MAX
     if disk.exists(directory / ABORT_FILE):
-        upto = _checkpoint(disk, directory).logics_physical_offset
+        upto = read_checkpoint(disk, directory).logics_physical_offset
     return find_left_over(disk, directory, log_file_bytes, upto)
-
-
-def _checkpoint(disk: Disk, directory: Path) -> CheckpointValues:
-    path = directory / CHECKPOINT_FILE
-    return decode_checkpoint(disk.read_file(path) if disk.exists(path) else b"")
 
 
 def kept_left_over(disk: Disk, directory: Path) -> LeftOver:

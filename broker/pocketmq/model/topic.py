@@ -38,6 +38,8 @@ QUARANTINE_TOPIC: Final = "RMQ_SYS_QUARANTINE"
 """Topic of records that replace damaged ones; they have no consume unit and no index entry."""
 HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_HALF_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+TRANSACTION_GROUP: Final = "CID_RMQ_SYS_TRANS"
+"""The group whose consumer offsets show how far halves and op messages were read."""
 GIVEN_UP_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
 """Topic of half messages that expired undecided."""
 

@@ -24,11 +24,10 @@ from pathlib import Path
 from typing import Final
 
 from pocketmq.files.disk import Disk
-from pocketmq.format.checkpoint_layout import decode_checkpoint, encode_checkpoint
+from pocketmq.format.checkpoint_layout import encode_checkpoint
 from pocketmq.format.names import (
     ABORT_FILE,
     BACKUP_SUFFIX,
-    CHECKPOINT_FILE,
     COMMIT_LOG_DIRECTORY,
     LEFT_OVER_FILE,
     LOCK_FILE,
@@ -36,7 +35,7 @@ from pocketmq.format.names import (
     OWN_DIRECTORY,
 )
 from pocketmq.format.table_json import decode_file
-from pocketmq.log.checkpoint import FlushedMark
+from pocketmq.log.checkpoint import FlushedMark, read_checkpoint
 from pocketmq.log.deleted_topics import left_over_now
 from pocketmq.log.foreign import check_understood
 from pocketmq.log.queue_places import expired_queues
@@ -308,12 +307,10 @@ def _make_as_after_crash(disk: Disk, copy: Path, made: Backup, sizes: KnownShape
     if any(file.path == f"{OWN_DIRECTORY}/{MARK_FILE}" for file in made.files):
         return
     disk.unlink(own / MARK_FILE)
-    path = copy / CHECKPOINT_FILE
-    checkpoint = decode_checkpoint(disk.read_file(path) if disk.exists(path) else b"")
     mark = FlushedMark(disk, own)
     mark.open()
     try:
-        mark.write(made.checked_upto, encode_checkpoint(checkpoint))
+        mark.write(made.checked_upto, encode_checkpoint(read_checkpoint(disk, copy)))
         mark.sync()
     finally:
         mark.close()

@@ -3,29 +3,22 @@
 from pathlib import Path
 
 from pocketmq.files.disk import Disk
-from pocketmq.format.checkpoint_layout import CheckpointValues, decode_checkpoint, encode_checkpoint
+from pocketmq.format.checkpoint_layout import encode_checkpoint
 from pocketmq.format.names import (
     ABORT_FILE,
-    CHECKPOINT_FILE,
     COMMIT_LOG_DIRECTORY,
     MARK_FILE,
     OWN_DIRECTORY,
     offset_file_name,
 )
-from pocketmq.log.checkpoint import FlushedMark
+from pocketmq.log.checkpoint import FlushedMark, read_checkpoint
 from pocketmq.log.store_directory import BEHIND_SIZE, ManifestFile
 from pocketmq.model.errors import StoreTooNew
 
 
-def checkpoint_values(disk: Disk, directory: Path) -> CheckpointValues:
-    """Returns the values of the checkpoint, zeros if there is none."""
-    path = directory / CHECKPOINT_FILE
-    return decode_checkpoint(disk.read_file(path) if disk.exists(path) else b"")
-
-
 def index_time_ms(disk: Disk, directory: Path) -> int:
     """Returns the store time up to which full index files are durable, 0 where none ever was."""
-    return checkpoint_values(disk, directory).index_msg_timestamp
+    return read_checkpoint(disk, directory).index_msg_timestamp
 
 
 def views_upto(disk: Disk, directory: Path) -> int:
@@ -33,7 +26,7 @@ def views_upto(disk: Disk, directory: Path) -> int:
 
     Records its broker dispatched since the checkpoint may still be in its memory.
     """
-    last_record = checkpoint_values(disk, directory).logics_physical_offset
+    last_record = read_checkpoint(disk, directory).logics_physical_offset
     return last_record + 1 if last_record > 0 else 0
 
 
@@ -42,7 +35,7 @@ def flushed_upto(disk: Disk, directory: Path) -> int | None:
     mark = _mark(disk, directory)
     if mark is None:
         return None
-    return mark.valid_upto(encode_checkpoint(checkpoint_values(disk, directory)))
+    return mark.valid_upto(encode_checkpoint(read_checkpoint(disk, directory)))
 
 
 def marked_upto(disk: Disk, directory: Path) -> int | None:
@@ -74,5 +67,5 @@ def left_in_order(disk: Disk, directory: Path, log_file_bytes: int) -> bool:
     name = offset_file_name(manifest.closed.log_end - position)
     path = directory / COMMIT_LOG_DIRECTORY / name
     behind = disk.read_file(path, position, BEHIND_SIZE) if disk.exists(path) else b""
-    checkpoint = encode_checkpoint(checkpoint_values(disk, directory))
+    checkpoint = encode_checkpoint(read_checkpoint(disk, directory))
     return manifest.closed.is_last_word(checkpoint, flushed_upto(disk, directory), behind)

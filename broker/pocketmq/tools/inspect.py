@@ -9,11 +9,12 @@ from typing import Any
 
 from pocketmq.files.disk import Disk
 from pocketmq.format.names import OWN_DIRECTORY
+from pocketmq.log.checkpoint import read_checkpoint
 from pocketmq.log.store_directory import ManifestFile
 from pocketmq.log.table_files import read_topics
 from pocketmq.rebuild.log_files import KnownShape, find_log_files, records_end
 from pocketmq.tools.dump import loaded_index, loaded_queues
-from pocketmq.tools.durable import checkpoint_values, left_in_order, marked_upto
+from pocketmq.tools.durable import left_in_order, marked_upto
 from pocketmq.tools.store_access import is_live
 
 Description = dict[str, Any]
@@ -32,7 +33,7 @@ def describe(disk: Disk, directory: Path, sizes: KnownShape) -> Description:
         "commit_log": log,
         "consume_queues": _consume_queues(disk, directory, sizes, log["min_offset"]),
         "index": _index(disk, directory, sizes),
-        "checkpoint": checkpoint_values(disk, directory)._asdict(),
+        "checkpoint": read_checkpoint(disk, directory)._asdict(),
         "flushed_mark": marked_upto(disk, directory),
         "manifest": _manifest(disk, directory),
         "topics": _topics(disk, directory),

@@ -13,13 +13,13 @@ from pocketmq.format.record import decode_record
 from pocketmq.format.transaction_id import read_transaction_id
 from pocketmq.model.errors import DiskAboveLimit, DiskSlow, FsyncFailed, TransactionDecided
 from pocketmq.model.message import TRANSACTION_CHECK_TIMES, StoredMessage
-from pocketmq.model.topic import HALF_TOPIC, OP_HALF_TOPIC
+from pocketmq.model.topic import HALF_TOPIC, OP_HALF_TOPIC, TRANSACTION_GROUP
 from pocketmq.model.transaction import Check
 from pocketmq.services.admin.topics import remove_topics
 from pocketmq.services.transaction.checking import CheckSchedule
 from pocketmq.services.transaction.duplicate_halves import Became
 from pocketmq.services.transaction.finding import HalfSearch
-from pocketmq.services.transaction.half_table import TRANSACTION_GROUP, HalfReader
+from pocketmq.services.transaction.half_table import HalfReader
 from pocketmq.services.transaction.producers import Offer
 from pocketmq.store.message_store import MessageStore
 from tests.kit.store_language import until

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.model.topic import HALF_TOPIC, OP_HALF_TOPIC
+from pocketmq.model.topic import HALF_TOPIC, OP_HALF_TOPIC, TRANSACTION_GROUP
 from pocketmq.model.transaction import Decision, Resolution
-from pocketmq.services.transaction.half_table import TRANSACTION_GROUP
 from tests.kit.transacting import (
     COMMIT,
     GROUP,

@@ -9,14 +9,14 @@ from pocketmq.format.record import decode_record
 from pocketmq.model.batch import Destination
 from pocketmq.model.errors import DiskSlow, TransactionDecided
 from pocketmq.model.step import Next, Now
-from pocketmq.model.topic import HALF_TOPIC, OP_HALF_TOPIC
+from pocketmq.model.topic import HALF_TOPIC, OP_HALF_TOPIC, TRANSACTION_GROUP
 from pocketmq.model.transaction import Decision
 from pocketmq.services.transaction import fast_end as plain_module
 from pocketmq.services.transaction import finding as finding_module
 from pocketmq.services.transaction import half_table as reading_module
 from pocketmq.services.transaction import transactions as transactions_module
 from pocketmq.services.transaction.finding import HalfSearch
-from pocketmq.services.transaction.half_table import TRANSACTION_GROUP, HalfReader
+from pocketmq.services.transaction.half_table import HalfReader
 from pocketmq.services.transaction.halves import HalfState
 from pocketmq.store.job import Job
 from pocketmq.store.write.writing import Writing

@@ -20,7 +20,7 @@ from pocketmq.model.batch import PutResult, Run, Written
 from pocketmq.model.errors import MessageDamaged
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.model.reading import PullStatus, ReadRange
-from pocketmq.model.topic import GIVEN_UP_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
+from pocketmq.model.topic import GIVEN_UP_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, TRANSACTION_GROUP
 from pocketmq.services.transaction.half_counts import HalfCounts
 from pocketmq.services.transaction.halves import HalfState, Halves
 from pocketmq.store.message_store import MessageStore
@@ -184,8 +184,6 @@ class Ops:
 
 
 # -- the table ---------------------------------------------------------------------------------
-TRANSACTION_GROUP: Final = "CID_RMQ_SYS_TRANS"
-"""The group whose offsets are where half messages and their ends are read from."""
 PUT_BYTES_MAX: Final = 1024 * 1024
 PUT_MESSAGES_MAX: Final = 256
 TOPICS: Final = (HALF_TOPIC, OP_HALF_TOPIC, GIVEN_UP_TOPIC)

@@ -9,29 +9,20 @@ Source: TransactionalMessageServiceImpl.check, TransactionalMessageBridge.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pocketmq.files.disk import Disk
-from pocketmq.format.op_message import is_op_body, read_op_body
-from pocketmq.model.message import (
-    INT32_MAX,
-    PRODUCER_GROUP,
-    REAL_TOPIC,
-    TRANSACTION_CHECK_TIMES,
-    UNIQUE_KEY,
-    StoredMessage,
-)
-from pocketmq.model.topic import HALF_TOPIC, OP_HALF_TOPIC
+from pocketmq.format.half_message import Half, read_half
+from pocketmq.format.op_message import is_op_body, op_body, read_op
+from pocketmq.model.message import REAL_TOPIC
+from pocketmq.model.topic import HALF_TOPIC, OP_HALF_TOPIC, TRANSACTION_GROUP
 from pocketmq.rebuild.log_files import KnownShape, LogFile, find_readable_files
 from pocketmq.tools.dump import Unit, queue_ids, queue_units
 from pocketmq.tools.lag import committed_of
-from pocketmq.tools.pending.records import messages_of
-
-GROUP: Final = "CID_RMQ_SYS_TRANS"
-"""The group whose consumer offsets show how far halves and op messages were looked through."""
+from pocketmq.tools.pending.records import records_of
 
 
 class OpenHalf(NamedTuple):
@@ -131,33 +122,34 @@ def open_halves(disk: Disk, directory: Path, sizes: KnownShape) -> Iterator[Open
     for queue in half_queues(disk, directory, sizes, files):
         units = queue_units(disk, directory, sizes, HALF_TOPIC, queue.queue_id)
         wanted = (unit for unit in units if queue.is_open(unit.queue_offset))
-        for unit, message in messages_of(files, wanted):
-            yield _half(unit, message)
+        for _, record in records_of(files, wanted):
+            if record is not None:
+                yield _half(queue.queue_id, read_half(record))
 
 
-def _half(unit: Unit, message: StoredMessage) -> OpenHalf:
-    properties: dict[str, str] = message.properties
+def _half(queue_id: int, half: Half) -> OpenHalf:
     return OpenHalf(
-        queue_id=message.queue_id,
-        queue_offset=unit.queue_offset,
-        physical_offset=unit.physical_offset,
-        topic=properties.get(REAL_TOPIC, ""),
-        producer_group=properties.get(PRODUCER_GROUP, ""),
-        message_id=properties.get(UNIQUE_KEY, ""),
-        born_timestamp_ms=message.born_timestamp_ms,
-        store_timestamp_ms=message.store_timestamp_ms,
-        check_times=max(message.number(TRANSACTION_CHECK_TIMES, INT32_MAX), 0),
+        queue_id=queue_id,
+        queue_offset=half.place.queue_offset,
+        physical_offset=half.place.physical_offset,
+        topic=half.text(REAL_TOPIC),
+        producer_group=half.group,
+        message_id=half.place.unique_key,
+        born_timestamp_ms=half.born_ms,
+        store_timestamp_ms=half.store_ms,
+        check_times=half.checks,
     )
 
 
 def _ops(files: Sequence[LogFile], units: Iterator[Unit]) -> Iterator[OpMessage]:
-    for unit, message in messages_of(files, units):
-        yield OpMessage(unit, read_op_body(message.body), is_op_body(message.body))
+    for unit, record in records_of(files, units):
+        if record is not None:
+            yield OpMessage(unit, read_op(record), is_op_body(op_body(record)))
 
 
 def _looked_upto(disk: Disk, directory: Path) -> dict[int, int]:
     """Returns how far the halves of each queue were looked through."""
     try:
-        return committed_of(disk, directory, GROUP, HALF_TOPIC)
+        return committed_of(disk, directory, TRANSACTION_GROUP, HALF_TOPIC)
     except ValueError:  # Told by the check of tables; all halves without a decision count as open.
         return {}

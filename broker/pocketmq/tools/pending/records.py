@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import NamedTuple
 
-from pocketmq.format.record import BadRecord, check_record, decode_record
-from pocketmq.model.message import StoredMessage
+from pocketmq.format.record import BadRecord, check_record
 from pocketmq.rebuild.log_files import LogFile
 from pocketmq.tools.dump import Unit
 from pocketmq.walk.source import LogSource
@@ -16,15 +15,6 @@ class UnitRecord(NamedTuple):
 
     unit: Unit
     record: bytes | None
-
-
-def messages_of(
-    files: Sequence[LogFile], units: Iterable[Unit]
-) -> Iterator[tuple[Unit, StoredMessage]]:
-    """Yields the sound messages that units lead to, with their bodies as stored."""
-    for unit, record in records_of(files, units):
-        if record is not None:
-            yield unit, decode_record(record, decompress=False)
 
 
 def records_of(files: Sequence[LogFile], units: Iterable[Unit]) -> Iterator[UnitRecord]:
