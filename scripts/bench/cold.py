@@ -26,9 +26,9 @@ from time import perf_counter, sleep
 
 import grpc
 
-from bench.lag import lag_bound_ms
-from bench.servers import ASYNC, BROKER, ROOT, Server, broker_server, load
-from bench.table import Extent, Figure, turns
+from bench.servers import ASYNC, BROKER, Server, broker_server, lag_bound_ms, load
+from harness.figures import Extent, Figure, ratios, turns
+from harness.process import ROOT, module, tell
 from pocketmq.rpc.pb import broker_pb2 as pb
 
 OLD_TOPIC = "bench-old"
@@ -132,9 +132,7 @@ def cold_figures(extent: Extent) -> list[Figure]:
             ]
             server.check_stored({OLD_TOPIC: count, TOPIC: int(sum(row["sent"] for row in rows))})
     quiet = [row["quiet"] for row in rows]
-    ratio = {
-        mode: [row[mode] / bare for row, bare in zip(rows, quiet, strict=True)] for mode in MODES
-    }
+    ratio = {mode: ratios((row[mode] for row in rows), quiet) for mode in MODES}
     what = "p99 of a send at 200/s while cold messages are pulled"
     figures = [
         Figure.of("cold", f"{what} ÷ quiet", ratio["cold"], "ratio", "≤ 2"),
@@ -181,7 +179,7 @@ def _round(server: Server, number: int, seconds: float, end: int) -> dict[str, f
         if lag is not None:
             row[f"{mode}_lag"] = lag
         sleep(0.2)
-    print(json.dumps({"round": number, **row}), file=sys.stderr)
+    tell({"round": number, **row})
     return row
 
 
@@ -193,8 +191,7 @@ def _pulling(server: Server, end: int, mode: str) -> Iterator[dict[str, float]]:
         yield found
         return
     assert server.store is not None
-    command = [sys.executable, "-m", "bench.cold", server.target, str(server.store / "commitlog")]
-    command += [str(end), mode]
+    command = module("bench.cold", server.target, server.store / "commitlog", end, mode)
     pipe = subprocess.PIPE
     process = subprocess.Popen(
         command, stdin=pipe, stdout=pipe, text=True, cwd=ROOT, preexec_fn=lambda: os.nice(19)

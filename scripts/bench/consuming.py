@@ -11,7 +11,6 @@ from typing import Final
 
 import grpc
 
-from bench.process import cpu_seconds
 from bench.servers import (
     ADMIN,
     ASYNC,
@@ -23,7 +22,7 @@ from bench.servers import (
     load,
     send_request,
 )
-from bench.table import Extent, Figure
+from harness.figures import Extent, Figure
 from pocketmq.rpc.pb import admin_pb2
 from pocketmq.rpc.pb import broker_pb2 as pb
 
@@ -115,6 +114,6 @@ async def _consume(server: Server, count: int) -> tuple[float, float]:
 
     async with grpc.aio.insecure_channel(server.target, options=options) as channel:
         await channel.channel_ready()
-        begun, cpu = loop.time(), cpu_seconds(server.process.pid)
+        begun, cpu = loop.time(), server.cpu_seconds
         await asyncio.gather(*(caller(channel) for _ in range(CALLERS)))
-        return cpu_seconds(server.process.pid) - cpu, loop.time() - begun
+        return server.cpu_seconds - cpu, loop.time() - begun

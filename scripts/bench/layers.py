@@ -12,19 +12,15 @@ difference to the figure before is what one costs:
 import asyncio
 import gc
 import random
-import tempfile
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from time import thread_time
 from typing import Any
 from unittest.mock import Mock
 
-from bench.table import Extent, Figure
+from bench.serving_inside import HOST, opened
 from bench.wire import Calls
-from pocketmq.files.disk import Disk
-from pocketmq.format.addresses import UniqueKeyMaker, host_from_text
-from pocketmq.model.step import SystemClock
+from harness.figures import Extent, Figure
 from pocketmq.rpc.own.connection import Http2Connection
 from pocketmq.rpc.own.server_state import ServerState
 from pocketmq.rpc.pb import broker_pb2 as pb
@@ -32,12 +28,8 @@ from pocketmq.rpc.service import Service, Shortcut
 from pocketmq.rpc.serving import Serving
 from pocketmq.rpc.v1.send_message import SendMessage, parse_send_request
 from pocketmq.rpc.v1.service_table import BROKER_TABLE
-from pocketmq.services.produce.rules import SendRules
-from pocketmq.services.produce.send import Send
-from pocketmq.store.message_store import MessageStore, open_store
-from pocketmq.store.settings import StoreSettings
+from pocketmq.store.message_store import MessageStore
 
-HOST = host_from_text("127.0.0.1:8081")
 CALLS = 20_000
 PER_READ = 8
 TURN_READS = 8
@@ -86,10 +78,7 @@ async def _round() -> dict[str, float]:
     reads = calls.reads(CALLS, PER_READ)
     answer = bytes(110)
     spent = {"wire": calls.wire_us(reads, answer)}
-    with tempfile.TemporaryDirectory(prefix="pocketmq-bench-") as directory:
-        settings = StoreSettings(directory=Path(directory) / "store", flush="async")
-        store = await open_store(settings, SystemClock(), Disk())
-        sender = _send(store)
+    async with opened() as (store, sender):
         send = SendMessage(sender)
         nothing = _service(send, lambda raw, host, metadata: answer)
         spent["call"] = await _served_us(nothing, calls.preface, reads)
@@ -103,7 +92,6 @@ async def _round() -> dict[str, float]:
                 service, calls.preface, reads, store if dispatch else None
             )
             await _until_dispatched(store)
-        await store.close()
     return spent
 
 
@@ -113,12 +101,6 @@ def _service(send: SendMessage, shortcut: Shortcut | None = None) -> Service:
     (row,) = (one for one in service.methods if one.name == "SendMessage")
     row = replace(row, shortcut=shortcut or row.shortcut)
     return replace(service, methods=(row,))
-
-
-def _send(store: MessageStore) -> Send:
-    maker = UniqueKeyMaker(address=b"\x7f\0\0\1", process_id=1, random_bytes=b"layr")
-    rules = SendRules(HOST, "DefaultCluster")
-    return Send(store, rules, store.clock, key_maker=maker, random=random.Random(1))
 
 
 async def _served_us(

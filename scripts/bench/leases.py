@@ -14,7 +14,6 @@ import asyncio
 import gc
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -23,9 +22,9 @@ from time import process_time, thread_time
 from typing import Any, Final
 
 from bench.load import percentile
-from bench.process import anonymous_mib
 from bench.serving_inside import TOPIC, Ahead, Broker, serving, until
-from bench.table import Extent, Figure
+from harness.figures import Extent, Figure
+from harness.process import anonymous_mib, apart
 from pocketmq.filter.tag import EVERYTHING
 from pocketmq.model.administration import GroupSettings
 from pocketmq.model.consuming import Received, ReceiveRequest
@@ -84,7 +83,7 @@ def lease_figures(extent: Extent) -> list[Figure]:
     most = extent.count(MOST)
     for kind, what in KINDS.items():
         for count in (0, most // 10, most):
-            found = [_apart(kind, count) for _ in range(extent.rounds)]
+            found = [apart("bench.leases", kind, count) for _ in range(extent.rounds)]
             told = f"beside {count:,} {what}"
             sends = [run["send_us"] for run in found]
             figures.append(Figure.of(f"{kind}_{count}_send", f"CPU of a send {told}", sends, "µs"))
@@ -96,14 +95,6 @@ def lease_figures(extent: Extent) -> list[Figure]:
             named = f"turns as {most:,} {what} are over at once, {name.removesuffix('_ms')}"
             figures.append(Figure.of(f"{kind}_{name}", named, took, "ms", wanted))
     return figures
-
-
-def _apart(kind: str, count: int) -> dict[str, float]:
-    command = [sys.executable, "-m", "bench.leases", kind, str(count)]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
-    found: dict[str, float] = json.loads(done.stdout)
-    print(json.dumps({"kind": kind, "count": count, **found}), file=sys.stderr)
-    return found
 
 
 async def _look(loop: TurnsLoop, kind: str, count: int) -> dict[str, Any]:

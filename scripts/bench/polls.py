@@ -9,33 +9,26 @@ are parked as the API parks them, without the transport that carried them.
 import asyncio
 import gc
 import json
-import random
-import subprocess
+import os
 import sys
-import tempfile
-from pathlib import Path
 from statistics import median
 from time import process_time
 from typing import Final
 
-from bench.table import Extent, Figure
-from pocketmq.files.disk import Disk
+from bench.serving_inside import HOST, batch_like, opened
+from harness.figures import Extent, Figure
+from harness.process import anonymous_mib, apart
 from pocketmq.filter.parsing import parse_filter
-from pocketmq.format.addresses import UniqueKeyMaker, host_from_text
 from pocketmq.format.named_properties import property_block
 from pocketmq.format.record import encode_records, record_sizes
-from pocketmq.model.batch import Batch, Destination
+from pocketmq.model.batch import Destination
 from pocketmq.model.reading import PullResult, ReadRange
-from pocketmq.model.step import SystemClock
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.v1.send_message import drafts_of
-from pocketmq.services.produce.rules import SendRules
 from pocketmq.services.produce.send import Send
 from pocketmq.services.pull import Pull, PullRequest
-from pocketmq.store.message_store import MessageStore, open_store
-from pocketmq.store.settings import StoreSettings
+from pocketmq.store.message_store import MessageStore
 
-HOST: Final = host_from_text("127.0.0.1:8081")
 QUEUES_PER_TOPIC: Final = 8
 SENDS: Final = 1_000
 ROUNDS_OF_SENDS: Final = 5
@@ -53,26 +46,18 @@ def poll_figures(extent: Extent) -> list[Figure]:
     figures: list[Figure] = []
     most = extent.count(100_000)
     for queues in (1, 10_000):
-        found = [_apart(most, queues, "all") for _ in range(extent.rounds)]
+        found = [apart("bench.polls", most, queues, "all") for _ in range(extent.rounds)]
         what = f"a parked pull, of {most:,} at {queues:,} queues"
         size = [run["bytes_each"] for run in found]
         figures.append(Figure.of(f"poll_bytes_{queues}", what, size, "B", "≤ 1024"))
     for kind, where in (("all", "another queue"), ("tag", "the same queue")):
         for count in (0, most // 10, most):
-            found = [_apart(count, 1, kind) for _ in range(extent.rounds)]
+            found = [apart("bench.polls", count, 1, kind) for _ in range(extent.rounds)]
             name = "other_us" if kind == "all" else "same_us"
             what = f"CPU of a send beside {count:,} pulls parked at {where}"
             times = [run[name] for run in found]
             figures.append(Figure.of(f"poll_send_{kind}_{count}", what, times, "µs"))
     return figures
-
-
-def _apart(count: int, queues: int, kind: str) -> dict[str, float]:
-    command = [sys.executable, "-m", "bench.polls", str(count), str(queues), kind]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
-    found: dict[str, float] = json.loads(done.stdout)
-    print(json.dumps({"count": count, "queues": queues, "kind": kind, **found}), file=sys.stderr)
-    return found
 
 
 def filter_figures(extent: Extent) -> list[Figure]:
@@ -101,10 +86,7 @@ def _record(number: int) -> bytes:
         "CLUSTER": "DefaultCluster", "MSG_REGION": "DefaultRegion", "TRACE_ON": "true",
     }  # fmt: skip
     block = "".join(f"{name}\x01{value}\x02" for name, value in pairs.items()).encode()
-    batch = Batch(
-        bodies=[bytes(1024)], property_blocks=[block], unique_keys=[""], keys=[""], tags=[""],
-        born_ms=[1_790_000_000_000], born_hosts=[HOST], flags=[0], reconsume_times=[0],
-    )  # fmt: skip
+    batch = batch_like(bytes(1024), [block], [""], [""])
     run = Destination("bench", 0, HOST)
     sizes = record_sizes(run, batch)
     return encode_records(
@@ -113,15 +95,10 @@ def _record(number: int) -> bytes:
 
 
 async def _look(count: int, queues: int, kind: str) -> dict[str, float]:
-    with tempfile.TemporaryDirectory(prefix="pocketmq-bench-") as directory:
-        settings = StoreSettings(directory=Path(directory) / "store", flush="async")
-        store = await open_store(settings, SystemClock(), Disk())
+    async with opened() as (store, send):
         for number in range(-(-queues // QUEUES_PER_TOPIC)):
             store.tables.topics.adopt(f"t{number}", QUEUES_PER_TOPIC)
         store.tables.topics.adopt("other", QUEUES_PER_TOPIC)
-        maker = UniqueKeyMaker(address=b"\x7f\0\0\1", process_id=1, random_bytes=b"poll")
-        rules = SendRules(HOST, "DefaultCluster")
-        send = Send(store, rules, store.clock, key_maker=maker, random=random.Random(1))
         await _send_us(send, store, "other")  # Whatever is made once is made now.
         pull = Pull(store)
         gc.collect()
@@ -134,7 +111,6 @@ async def _look(count: int, queues: int, kind: str) -> dict[str, float]:
         same_us = await _send_us(send, store, "t0") if kind != "all" or not count else 0.0
         assert pull.waiter_count == len(kept) == count
         pull.drain()
-        await store.close()
     return {
         "bytes_each": each, "parked_us": parked_us, "other_us": other_us, "same_us": same_us,
     }  # fmt: skip
@@ -165,10 +141,9 @@ async def _send_us(send: Send, store: MessageStore, topic: str) -> float:
     return median(rounds)
 
 
-def _resident_bytes() -> int:
+def _resident_bytes() -> float:
     """Returns the memory of this process that is no file's."""
-    status = Path("/proc/self/status").read_text()
-    return 1024 * int(status.partition("RssAnon:")[2].split()[0])
+    return anonymous_mib(os.getpid()) * (1 << 20)
 
 
 if __name__ == "__main__":

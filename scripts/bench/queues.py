@@ -6,16 +6,16 @@ changes. Requests go to all queues in turn, shuffled, so that no two next to eac
 same file. Processor time is the broker's, dispatch included.
 """
 
-import json
 import random
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
 from time import sleep
 
-from bench.process import cpu_seconds, map_counts, open_count
 from bench.servers import ASYNC, BROKER, Server, broker_server, load, send_request
-from bench.table import Extent, Figure, turns
+from harness.figures import Extent, Figure, alternated, ratios
+from harness.process import maps_of, open_count
 
 COUNTS = (1, 1_000, 10_000)
 TOPIC_QUEUES_MAX = 1_000
@@ -66,11 +66,11 @@ class Target:
         """Sends so many requests of one size; returns µs of processor time and rate a message."""
         queues = [*self._next_queues(count)]
         requests = [send_request(size, *queue) for queue in queues]
-        before = cpu_seconds(self.server.process.pid)
+        before = self.server.cpu_seconds
         method, in_flight = BROKER + "SendMessage", IN_FLIGHT[size]
         done = load(self.server, method, *requests, in_flight=in_flight, count=count)
         sleep(DISPATCH_SECONDS)
-        spent = cpu_seconds(self.server.process.pid) - before
+        spent = self.server.cpu_seconds - before
         for topic, _ in queues:
             self._sent[topic] += size
         self.message_count += count * size
@@ -96,14 +96,14 @@ def queue_figures(extent: Extent) -> list[Figure]:
         targets = {n: Target(stack.enter_context(broker_server(ASYNC)), n) for n in COUNTS}
         for target in targets.values():
             target.prepare()
-        begun = {n: cpu_seconds(target.server.process.pid) for n, target in targets.items()}
+        begun = {n: target.server.cpu_seconds for n, target in targets.items()}
         figures = [
             *_compared(targets, extent, BATCH_SIZE, extent.count(BATCH_COUNT)),
             *_compared(targets, extent, 1, extent.count(UNARY_COUNT)),
         ]
         sleep(FLUSH_SECONDS)
         whole = {
-            n: (cpu_seconds(target.server.process.pid) - begun[n]) / target.message_count
+            n: (target.server.cpu_seconds - begun[n]) / target.message_count
             for n, target in targets.items()
         }
         figures += _sizes(targets[COUNTS[-1]].server)
@@ -118,18 +118,15 @@ def queue_figures(extent: Extent) -> list[Figure]:
 def _compared(
     targets: dict[int, Target], extent: Extent, size: int, count: int
 ) -> Iterator[Figure]:
-    runs: dict[int, list[dict[str, float]]] = {n: [] for n in targets}
-    for number in range(extent.rounds):
-        for n in turns(COUNTS, number):
-            runs[n].append(targets[n].run(size, count))
-        last = {n: found[-1] for n, found in runs.items()}
-        print(json.dumps({"round": number, "messages": size, "runs": last}), file=sys.stderr)
+    subjects = {n: partial(target.run, size, count) for n, target in targets.items()}
+    runs = alternated(extent.rounds, subjects, messages=size)
     shape = "unary" if size == 1 else f"batches of {size}"
     name = "unary" if size == 1 else "batch"
     for n in COUNTS[1:]:
-        pairs = [*zip(runs[n], runs[1], strict=True)]
-        cost = [many["us"] / one["us"] for many, one in pairs]
-        rate = [many["per_second"] / one["per_second"] for many, one in pairs]
+        cost, rate = (
+            ratios((run[what] for run in runs[n]), (run[what] for run in runs[1]))
+            for what in ("us", "per_second")
+        )
         what = f"processor time of a send, {shape}: {n:,} queues ÷ 1"
         yield Figure.of(f"queues_{n}_{name}", what, cost, "ratio", "≤ 1.15")
         what = f"messages a second, {shape}: {n:,} queues ÷ 1"
@@ -139,8 +136,8 @@ def _compared(
 def _sizes(server: Server) -> list[Figure]:
     assert server.store is not None
     process_id = server.process.pid
-    maps, queue_maps = map_counts(process_id, server.store / "consumequeue")
-    print(json.dumps({"maps": maps, "queue_maps": queue_maps}), file=sys.stderr)
+    text = Path(f"/proc/{process_id}/maps").read_text()
+    maps, queue_maps = maps_of(text, server.store / "consumequeue")
     many = f"{COUNTS[-1]:,} queues"
     memory, opened = [server.anonymous_mib()], [float(open_count(process_id))]
     return [

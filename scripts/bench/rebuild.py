@@ -10,7 +10,6 @@ Each prints one JSON object.
 
 import json
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -18,19 +17,19 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Any
 
-from bench.process import anonymous_mib
 from bench.store import write_log
-from bench.table import Extent, Figure
+from harness.figures import Extent, Figure
+from harness.process import anonymous_mib, apart, cpu_seconds
 from pocketmq.format.index_layout import STYLE_5_5, IndexGeometry
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.rebuild.log_files import KnownShape, find_log_files
 
-ROOT = Path(__file__).resolve().parents[2]
 FILE_SIZE = 256 * 1024 * 1024
 GEOMETRY = IndexGeometry(5_000_000, 20_000_000)
 COUNT = 2_000_000
@@ -49,22 +48,16 @@ def settings(*, check_crc: bool = False) -> KnownShape:
     )  # fmt: skip
 
 
-def cpu_seconds() -> float:
-    """Returns the processor time of this process so far."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
-
-
 def run_rebuild(store: Path, out: Path, *, check_crc: bool) -> dict[str, float]:
     """Rebuilds in this process."""
     from pocketmq.rebuild.sequential import rebuild
 
-    begun, cpu = perf_counter(), cpu_seconds()
+    begun, cpu = perf_counter(), cpu_seconds(os.getpid())
     files = find_log_files(store, FILE_SIZE)
     found = rebuild(files, settings(check_crc=check_crc), out, upto=OFFSET_MAX)
     return {
         "messages": found.record_count, "bytes": found.end, "seconds": perf_counter() - begun,
-        "cpu": cpu_seconds() - cpu, "rss_mib": anonymous_mib(os.getpid()),
+        "cpu": cpu_seconds(os.getpid()) - cpu, "rss_mib": anonymous_mib(os.getpid()),
     }  # fmt: skip
 
 
@@ -74,7 +67,7 @@ def run_verify(store: Path, views: Path) -> dict[str, float]:
     from pocketmq.rebuild.log_files import KnownShape
     from pocketmq.tools.verify.verification import VerifyOptions, verify
 
-    begun, cpu = perf_counter(), cpu_seconds()
+    begun, cpu = perf_counter(), cpu_seconds(os.getpid())
     sizes = KnownShape(
         commit_log_file_size_bytes=FILE_SIZE, index_slot_count=GEOMETRY.slot_count,
         index_entry_count_max=GEOMETRY.entry_count_max, index_style=STYLE_5_5, time_zone="UTC",
@@ -82,7 +75,7 @@ def run_verify(store: Path, views: Path) -> dict[str, float]:
     found = verify(Disk(), store, sizes, VerifyOptions(views=views))
     if found.findings:
         raise SystemExit(f"verify found {found.counts}")
-    return {"seconds": perf_counter() - begun, "cpu": cpu_seconds() - cpu}
+    return {"seconds": perf_counter() - begun, "cpu": cpu_seconds(os.getpid()) - cpu}
 
 
 def run_backfill(store: Path, out: Path, workers: int, jobs: int) -> dict[str, Any]:
@@ -123,9 +116,9 @@ def run_reput(store: Path) -> dict[str, float]:
         ),
         Disk(),
     )  # fmt: skip
-    begun, cpu = perf_counter(), cpu_seconds()
+    begun, cpu = perf_counter(), cpu_seconds(os.getpid())
     start_at_once(parts, SystemClock())
-    found = {"seconds": perf_counter() - begun, "cpu": cpu_seconds() - cpu}
+    found = {"seconds": perf_counter() - begun, "cpu": cpu_seconds(os.getpid()) - cpu}
     parts.close()
     return found
 
@@ -137,7 +130,7 @@ def sampled_workers(peak: list[float]) -> Iterator[None]:
 
     def sample() -> None:
         while not ended.wait(SAMPLE_SECONDS):
-            for process_id in _spark_workers():
+            for process_id in spark_workers():
                 try:
                     peak[0] = max(peak[0], anonymous_mib(process_id))
                 except (FileNotFoundError, ProcessLookupError):
@@ -152,7 +145,8 @@ def sampled_workers(peak: list[float]) -> Iterator[None]:
         thread.join()
 
 
-def _spark_workers() -> list[int]:
+def spark_workers() -> list[int]:
+    """Returns the numbers of Spark's Python workers, and of the daemon that forks them."""
     found = []
     for entry in Path("/proc").iterdir():
         try:
@@ -163,18 +157,10 @@ def _spark_workers() -> list[int]:
     return found
 
 
+measured = partial(apart, "bench.rebuild")
+
+
 # --- figures ------------------------------------------------------------------------------------
-
-
-def measured(*arguments: object) -> dict[str, Any]:
-    """Runs this file as a process and returns what it printed."""
-    command = [sys.executable, "-m", "bench.rebuild", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(command)}\n{done.stderr}")
-    result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    print(json.dumps({"run": [str(a) for a in arguments[:1]], **result}), file=sys.stderr)
-    return result
 
 
 @contextmanager
@@ -271,17 +257,18 @@ def reput_figures(extent: Extent) -> list[Figure]:
 
 def main() -> None:
     """Runs one measured process."""
-    kind, *rest = sys.argv[1:]
-    if kind == "rebuild":
-        result: dict[str, Any] = run_rebuild(
-            Path(rest[0]), Path(rest[1]), check_crc=rest[2:] == ["crc"]
-        )
-    elif kind == "verify":
-        result = run_verify(Path(rest[0]), Path(rest[1]))
-    elif kind == "backfill":
-        result = run_backfill(Path(rest[0]), Path(rest[1]), int(rest[2]), int(rest[3]))
-    else:
-        result = run_reput(Path(rest[0]))
+    kind, store, *rest = sys.argv[1:]
+    log, out = Path(store), Path(rest[0]) if rest else Path()
+    result: dict[str, Any]
+    match kind:
+        case "rebuild":
+            result = run_rebuild(log, out, check_crc=rest[1:] == ["crc"])
+        case "verify":
+            result = run_verify(log, out)
+        case "backfill":
+            result = run_backfill(log, out, int(rest[1]), int(rest[2]))
+        case _:
+            result = run_reput(log)
     print(json.dumps(result))
 
 

@@ -13,9 +13,7 @@ it opens its store is in it. The limit is 2 s, and 1 s for each GiB of log behin
 """
 
 import asyncio
-import json
 import random
-import subprocess
 import sys
 import tempfile
 from contextlib import AbstractContextManager, suppress
@@ -23,12 +21,12 @@ from pathlib import Path
 from threading import Event, Thread, get_native_id
 from time import perf_counter
 
-from bench.process import anonymous_mib, cpu_seconds
 from bench.queues import shuffled_queues, topics_of
 from bench.servers import ASYNC, BROKER, Server, broker_server, loading, send_request
-from bench.table import Extent, Figure
+from bench.serving_inside import HOST, batch_like
+from harness.figures import Extent, Figure
+from harness.process import anonymous_mib, ended, module, tell
 from pocketmq.files.disk import Disk
-from pocketmq.format.addresses import host_from_text
 from pocketmq.format.checkpoint_layout import decode_checkpoint
 from pocketmq.format.layout import crc32
 from pocketmq.format.properties import encode_properties
@@ -54,8 +52,6 @@ KEPT = ("checkpoint", "pocketmq/watermark", "pocketmq/queue_ends.json")
 """What tells a start how far the views are believed, and where they ended then."""
 
 
-_HOST = host_from_text("127.0.0.1:8081")
-
 # --- making the store ---------------------------------------------------------------------------
 
 
@@ -64,21 +60,11 @@ def batch(number: int, body: bytes) -> Batch:
     numbers = range(BATCH_SIZE)
     unique_keys = [f"{number * BATCH_SIZE + at:032X}" for at in numbers]
     keys = [f"key-{at}" for at in numbers]
-    pairs = zip(unique_keys, keys, strict=True)
-    return Batch(
-        bodies=[body] * BATCH_SIZE,
-        property_blocks=[
-            encode_properties({UNIQUE_KEY: unique_key, KEYS: key, TAGS: "TagA"})
-            for unique_key, key in pairs
-        ],
-        unique_keys=unique_keys,
-        keys=keys,
-        tags=["TagA"] * BATCH_SIZE,
-        born_ms=[0] * BATCH_SIZE,
-        born_hosts=[_HOST] * BATCH_SIZE,
-        flags=[0] * BATCH_SIZE,
-        reconsume_times=[0] * BATCH_SIZE,
-    )
+    blocks = [
+        encode_properties({UNIQUE_KEY: unique_key, KEYS: key, TAGS: "TagA"})
+        for unique_key, key in zip(unique_keys, keys, strict=True)
+    ]
+    return batch_like(body, blocks, unique_keys, keys)
 
 
 async def fill(directory: Path, log_bytes: int, queue_count: int) -> None:
@@ -89,7 +75,7 @@ async def fill(directory: Path, log_bytes: int, queue_count: int) -> None:
     queues, body = shuffled_queues(topics_of(queue_count)), random.Random(2).randbytes(1024)
     number = 0
     while store.appended < log_bytes:
-        destination = Destination(*queues[number % queue_count], _HOST)
+        destination = Destination(*queues[number % queue_count], HOST)
         await store.writing.put([(destination, batch(number, body))], wait=False)
         number += 1
         if number % 8 == 0:
@@ -166,7 +152,7 @@ class Restarts:
         peak.start()
         with self._serving() as server:
             took = perf_counter() - begun
-            cpu = cpu_seconds(server.process.pid)
+            cpu = server.cpu_seconds
             if server.status().appended_offset < end:
                 raise SystemExit(f"the log ended at {end}, and is shorter after the start")
             mib = peak.stop()
@@ -201,22 +187,13 @@ def recovery_figures(extent: Extent) -> list[Figure]:
     figures: list[Figure] = []
     with tempfile.TemporaryDirectory(prefix="pocketmq-bench-") as temporary:
         store = Path(temporary) / "store"
-        command = [
-            sys.executable,
-            "-m",
-            "bench.recovery",
-            str(store),
-            str(LOG_BYTES),
-            str(QUEUE_COUNT),
-        ]
-        subprocess.run(command, check=True)
+        ended(module("bench.recovery", store, LOG_BYTES, QUEUE_COUNT))
         restarts = Restarts(store)
         for variant in (NEAR, FAR):
             runs = []
             for number in range(extent.rounds):
                 runs.append(restarts.round(variant, extent.seconds(LOAD_SECONDS)))
-                told = {"round": number, "variant": variant, **runs[-1]}
-                print(json.dumps(told), file=sys.stderr)
+                tell({"round": number, "variant": variant, **runs[-1]})
             figures += _figures(variant, runs)
     return figures
 

@@ -5,18 +5,16 @@ most of the files exceed, while sends and pulls go on at an even pace. The files
 be the newest ones that fit the limit, and the log must begin where they do.
 """
 
-import json
 import random
 import shutil
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic, sleep
 
-from bench.lag import lag_bound_ms
-from bench.servers import ASYNC, BROKER, Server, broker_server, loading
-from bench.table import Extent, Figure
+from bench.servers import ASYNC, BROKER, Server, broker_server, lag_bound_ms, loading
+from harness.figures import Extent, Figure
+from harness.process import tell
 from pocketmq.rpc.pb import broker_pb2 as pb
 
 TOPIC = "bench"
@@ -54,7 +52,7 @@ def retention_figures(extent: Extent) -> list[Figure]:
             directory = Path(place) / "store"
             shutil.copytree(original, directory)
             row = _round(directory, extent.seconds(SECONDS), count)
-            print(json.dumps({"round": number, **row}), file=sys.stderr)
+            tell({"round": number, **row})
             rows.append(row)
             shutil.rmtree(directory)
     gone = f"while {FILE_COUNT - KEPT_COUNT} files of {FILE_SIZE >> 20} MiB go"

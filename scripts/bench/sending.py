@@ -5,29 +5,19 @@ Processor time of the thread, dispatch apart. The shortcut and the usual way tak
 
 import asyncio
 import random
-import tempfile
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from time import thread_time
 from typing import Final
 
 from bench.peer.content import equal_contents, mixed_contents, v2_request
-from bench.table import Extent, Figure, turns
-from pocketmq.files.disk import Disk
-from pocketmq.format.addresses import UniqueKeyMaker, host_from_text
-from pocketmq.model.step import SystemClock
-from pocketmq.rpc.call import May, anything
+from bench.serving_inside import PEER, opened
+from harness.figures import Extent, Figure, turns
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.pb import messaging_pb2
 from pocketmq.rpc.v1.send_message import SendMessage, parse_send_request
 from pocketmq.rpc.v2.send_message import SendMessageV2
-from pocketmq.rpc.v2.send_shortcut import CLIENT_ID_KEY
-from pocketmq.services.produce.rules import SendRules
 from pocketmq.services.produce.send import Send
-from pocketmq.store.message_store import open_store
-from pocketmq.store.settings import StoreSettings
 
-HOST: Final = host_from_text("127.0.0.1:8081")
 MESSAGES: Final = 4_000
 """Of each kind in a round."""
 BURST: Final = 200
@@ -43,34 +33,6 @@ REQUESTS: Final[dict[str, tuple[int, bool]]] = {
 OFFICIAL: Final = "v2"
 
 
-class _Peer:
-    """A call without a user."""
-
-    user = ""
-    may: May = staticmethod(anything)
-    peer = "ipv4:127.0.0.1:4711"
-    peer_host = host_from_text("127.0.0.1:4711")
-
-    def metadata(self, name: str, /) -> str | None:
-        return "bench" if name == CLIENT_ID_KEY else None
-
-    def identify(self, user: str, /, *, is_admin: bool) -> None:
-        """Ignores the user."""
-
-    def time_left_ms(self) -> int | None:
-        return None
-
-    def room(self, wanted: int, /) -> int:
-        return wanted
-
-    def check_room(self, size: int, /) -> None:
-        """Finds room for any answer."""
-
-    def if_lost(self, undo: Callable[[], None], /) -> None:
-        """Nothing is lost."""
-
-
-PEER: Final = _Peer()
 Way = Callable[[bytes], bytes | Awaitable[bytes]]
 
 
@@ -99,13 +61,7 @@ def sending_figures(extent: Extent) -> list[Figure]:
 
 async def _figures(extent: Extent) -> list[Figure]:
     taken: dict[tuple[str, str], list[float]] = {}
-    with tempfile.TemporaryDirectory(prefix="pocketmq-bench-") as directory:
-        settings = StoreSettings(directory=Path(directory) / "store", flush="async")
-        clock = SystemClock()
-        store = await open_store(settings, clock, Disk())
-        maker = UniqueKeyMaker(address=b"\x7f\0\0\1", process_id=1, random_bytes=b"send")
-        rules = SendRules(HOST, "DefaultCluster")
-        send = Send(store, rules, clock, key_maker=maker, random=random.Random(1))
+    async with opened() as (store, send):
         await store.tables.topics.create("bench", queue_count=8)
         ways = _own_ways(send) | _official_ways(send)
         for number in range(extent.rounds + 1):  # The first warms up.
@@ -117,7 +73,6 @@ async def _figures(extent: Extent) -> list[Figure]:
                     raw = request_of(count, is_mixed=is_mixed)
                 seconds = await _seconds(ways[way], raw, count, extent.count(MESSAGES))
                 taken.setdefault((name, way), []).append(seconds * 1e6)
-        await store.close()
     return [
         Figure.of(
             f"{name}_{way.replace(' ', '_')}",

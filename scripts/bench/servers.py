@@ -1,36 +1,41 @@
 """Servers under measurement, started as processes on loopback and ended by pid."""
 
 import json
-import os
 import random
-import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from time import monotonic, perf_counter, sleep
-from typing import Any
+from time import monotonic, sleep
 from urllib.request import ProxyHandler, build_opener
 
 import grpc
+from prometheus_client.parser import text_string_to_metric_families
 
 from bench.load import framed
-from bench.process import anonymous_mib
+from harness.process import (
+    CACHE,
+    ROOT,
+    Serving,
+    anonymous_mib,
+    cpu_seconds,
+    ended,
+    module,
+    need,
+    running,
+    serve,
+)
 from pocketmq.rpc.pb import admin_pb2
 from pocketmq.rpc.pb import broker_pb2 as pb
 
-ROOT = Path(__file__).resolve().parents[2]
 BROKER = "/pocketmq.v1.Broker/"
 ADMIN = "/pocketmq.v1.Admin/"
 ASYNC = "store.flush=async"
 TOPIC = "bench"
 BODY = random.Random(1).randbytes(1024)
 CATCH_UP_SECONDS = 60
-END_SECONDS = 60
-SAID_MAX = 4_000
-"""Letters of a server's log that are shown when a measurement fails."""
+LAG = "pocketmq_event_loop_lag_seconds"
 
 _open = build_opener(ProxyHandler({})).open
 
@@ -47,13 +52,16 @@ def send_request(count: int, topic: str = TOPIC, queue_id: int | None = None) ->
 class Server:
     """A running process with a gRPC port, and with an HTTP port if it is a broker."""
 
-    def __init__(
-        self, process: subprocess.Popen[str], target: str, store: Path | None, http: str = ""
-    ) -> None:
-        self.process = process
-        self.target = target
+    def __init__(self, serving: Serving, store: Path | None = None) -> None:
+        self.process = serving.process
+        self.target = serving.target if store is None else str(serving.ready["grpc"])
         self.store = store
-        self.http = http
+        self._http = "" if store is None else str(serving.ready["http"])
+
+    @property
+    def cpu_seconds(self) -> float:
+        """The processor time of all its threads so far."""
+        return cpu_seconds(self.process.pid)
 
     def call(self, method: str, request: bytes, *, timeout_s: float = 60) -> bytes:
         """Returns the bytes one call answers."""
@@ -118,7 +126,7 @@ class Server:
 
     def page(self, path: str) -> str:
         """Returns a page of the HTTP port."""
-        with _open(f"http://{self.http}{path}", timeout=60) as answer:
+        with _open(f"http://{self._http}{path}", timeout=60) as answer:
             text: str = answer.read().decode()
             return text
 
@@ -126,28 +134,30 @@ class Server:
 @contextmanager
 def noop_server(pull_answer: bytes = b"") -> Iterator[Server]:
     """Runs the bare server."""
-    with tempfile.NamedTemporaryFile() as file:
-        Path(file.name).write_bytes(pull_answer)
-        command = [sys.executable, "-m", "bench.noop", file.name]
-        with _running(command) as (process, line):
-            yield Server(process, f"127.0.0.1:{line.strip()}", None)
+    with _answering(module("bench.noop"), pull_answer) as server:
+        yield server
 
 
 @contextmanager
 def bare_server(answer: bytes) -> Iterator[Server]:
     """Runs a server in C that gives every call this answer (bench/bare).
 
-    Errors   SystemExit: there is no C compiler, or it does not build
+    Errors   NotHere: there is no C compiler; Failed: it does not build
     """
-    program = ROOT / ".cache" / "bench" / "bare"
+    program = CACHE / "bench" / "bare"
     program.parent.mkdir(parents=True, exist_ok=True)
-    command = ["gcc", "-O2", "-o", str(program), str(Path(__file__).parent / "bare" / "bare.c")]
-    if shutil.which("gcc") is None or subprocess.run(command, check=False).returncode:
-        raise SystemExit("the bare server cannot be built: gcc is missing, or refuses it")
+    need("gcc", "it builds the bare server")
+    ended(["gcc", "-O2", "-o", str(program), str(Path(__file__).parent / "bare" / "bare.c")])
+    with _answering([str(program)], answer) as server:
+        yield server
+
+
+@contextmanager
+def _answering(command: Sequence[str], answer: bytes) -> Iterator[Server]:
     with tempfile.NamedTemporaryFile() as file:
         Path(file.name).write_bytes(answer)
-        with _running([str(program), file.name]) as (process, line):
-            yield Server(process, f"127.0.0.1:{line.strip()}", None)
+        with running([*command, file.name]) as serving:
+            yield Server(serving)
 
 
 @contextmanager
@@ -164,63 +174,34 @@ def broker_server(
     root          the source tree the daemon is run from
     """
     with tempfile.TemporaryDirectory(prefix="pocketmq-bench-") as temporary:
-        store = directory or Path(temporary) / "store"
-        command = [sys.executable, "-m", "pocketmq", "serve", "--store", str(store)]
-        command += ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]
-        for setting in settings:
-            command += ["--set", setting]
-        in_order, more = directory is not None, environment or {}
-        with _running(command, in_order=in_order, environment=more, root=root) as (process, line):
-            ready: dict[str, Any] = json.loads(line)
-            yield Server(process, ready["grpc"], store, ready["http"])
+        store, in_order = directory or Path(temporary) / "store", directory is not None
+        command = serve(store, *settings)
+        with running(command, in_order=in_order, root=root, variables=environment) as serving:
+            yield Server(serving, store)
 
 
-@contextmanager
-def _running(
-    command: list[str],
-    *,
-    in_order: bool = False,
-    environment: Mapping[str, str] | None = None,
-    root: Path = ROOT,
-) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Runs a command and returns its process and the first line it prints."""
-    with tempfile.TemporaryFile("w+") as said:
-        # As users run it: modules are compiled once, whatever the environment says.
-        own = {n: v for n, v in os.environ.items() if n != "PYTHONDONTWRITEBYTECODE"}
-        own |= {"PYTHONPATH": f"{root}:{root / 'broker'}:{root / 'scripts'}", **(environment or {})}
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=said, text=True, cwd=root, env=own
-        )
-        try:
-            assert process.stdout is not None
-            line = process.stdout.readline()
-            if not line:
-                raise SystemExit(f"{' '.join(command)} ended")
-            yield process, line
-        except BaseException:
-            said.seek(0)
-            print(said.read()[-SAID_MAX:], file=sys.stderr)
-            raise
-        finally:
-            if in_order:
-                process.terminate()
-                _wait(process)
-            process.kill()
-            process.wait()
+def bucket_counts(page: str) -> dict[float, float]:
+    """Returns how many observations each bucket of the lag holds, by its upper bound, cumulated."""
+    counts: dict[float, float] = {}
+    for family in text_string_to_metric_families(page):
+        for sample in family.samples if family.name == LAG else ():
+            if sample.name == f"{LAG}_bucket":
+                bound = float(sample.labels["le"])
+                counts[bound] = counts.get(bound, 0) + sample.value
+    return counts
 
 
-def _wait(process: subprocess.Popen[str]) -> None:
-    try:
-        process.wait(timeout=END_SECONDS)
-    except subprocess.TimeoutExpired:
-        print(f"process {process.pid} does not end; it is killed", file=sys.stderr)
+def lag_bound_ms(before: str, after: str) -> float | None:
+    """Returns the bound in ms of the loop's lag between two pages, by the metric's buckets.
 
-
-def seconds_to_ready() -> float:
-    """Returns how long the daemon takes from its command to its ready line, on an empty store."""
-    begun = perf_counter()
-    with broker_server():
-        return perf_counter() - begun
+    None where the pages tell nothing about it; inf above the last bound.
+    """
+    old, new = bucket_counts(before), bucket_counts(after)
+    added = {bound: count - old.get(bound, 0) for bound, count in new.items()}
+    total = max(added.values(), default=0)
+    if not total:
+        return None
+    return 1000 * min(bound for bound, count in added.items() if count == total)
 
 
 class Load:
@@ -254,9 +235,8 @@ def loading(
     """Drives a server meanwhile; see load.py for what the numbers mean."""
     with tempfile.NamedTemporaryFile() as file:
         Path(file.name).write_bytes(framed(requests))
-        command = [sys.executable, "-m", "bench.load", server.target, method]
-        command += [file.name, "--in-flight", str(in_flight), "--seconds", str(seconds)]
-        command += ["--count", str(count), "--rate", str(rate)]
+        command = module("bench.load", server.target, method, file.name, "--in-flight", in_flight)
+        command += ["--seconds", str(seconds), "--count", str(count), "--rate", str(rate)]
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
         )

@@ -5,13 +5,14 @@ Without a transport: a send is from request bytes to reply bytes.
 
 import asyncio
 import gc
+import random
+import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from time import perf_counter
 from typing import Final, NamedTuple
 
-from bench.sending import PEER
 from bench.servers import ASYNC
 from pocketmq.app.access import door_of
 from pocketmq.app.parts import Parts, parts_of
@@ -19,18 +20,80 @@ from pocketmq.app.ports import Ports
 from pocketmq.config.live import LiveConfig
 from pocketmq.config.load import load
 from pocketmq.files.disk import Disk
+from pocketmq.format.addresses import UniqueKeyMaker, host_from_text
+from pocketmq.model.batch import Batch
 from pocketmq.model.step import Clock, SystemClock
+from pocketmq.rpc.call import May, anything
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.v1.send_message import SendMessage, parse_send_request
+from pocketmq.rpc.v2.send_shortcut import CLIENT_ID_KEY
+from pocketmq.services.produce.rules import SendRules
+from pocketmq.services.produce.send import Send
 from pocketmq.store.message_store import MessageStore, open_store
 from pocketmq.store.runner import Runner
+from pocketmq.store.settings import StoreSettings
 
 TOPIC: Final = "bench"
 ADDRESS: Final = "127.0.0.1:8081"
+HOST: Final = host_from_text(ADDRESS)
 DIFFERENT: Final = 200
 """Requests that differ in their times; more are the same again."""
 PAUSE_S: Final = 0.002
 HANG_S: Final = 120.0
+
+
+class _Peer:
+    """A call without a user."""
+
+    user = ""
+    may: May = staticmethod(anything)
+    peer = "ipv4:127.0.0.1:4711"
+    peer_host = host_from_text("127.0.0.1:4711")
+
+    def metadata(self, name: str, /) -> str | None:
+        return "bench" if name == CLIENT_ID_KEY else None
+
+    def identify(self, user: str, /, *, is_admin: bool) -> None:
+        """Ignores the user."""
+
+    def time_left_ms(self) -> int | None:
+        return None
+
+    def room(self, wanted: int, /) -> int:
+        return wanted
+
+    def check_room(self, size: int, /) -> None:
+        """Finds room for any answer."""
+
+    def if_lost(self, undo: Callable[[], None], /) -> None:
+        """Nothing is lost."""
+
+
+PEER: Final = _Peer()
+
+
+@asynccontextmanager
+async def opened() -> AsyncIterator[tuple[MessageStore, Send]]:
+    """Opens a store of its own with the service that sends to it, without the rest of a broker."""
+    with tempfile.TemporaryDirectory(prefix="pocketmq-bench-") as directory:
+        settings = StoreSettings(directory=Path(directory) / "store", flush="async")
+        store = await open_store(settings, SystemClock(), Disk())
+        maker = UniqueKeyMaker(address=b"\x7f\0\0\1", process_id=1, random_bytes=b"send")
+        rules = SendRules(HOST, "DefaultCluster")
+        yield store, Send(store, rules, store.clock, key_maker=maker, random=random.Random(1))
+        await store.close()
+
+
+def batch_like(
+    body: bytes, blocks: Sequence[bytes], unique_keys: Sequence[str], keys: Sequence[str]
+) -> Batch:
+    """Returns messages of one body and tag, as many as property blocks."""
+    count = len(blocks)
+    return Batch(
+        bodies=[body] * count, property_blocks=[*blocks], unique_keys=[*unique_keys], keys=[*keys],
+        tags=["TagA"] * count, born_ms=[1_790_000_000_000] * count, born_hosts=[HOST] * count,
+        flags=[0] * count, reconsume_times=[0] * count,
+    )  # fmt: skip
 
 
 class Ahead(SystemClock):

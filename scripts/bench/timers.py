@@ -17,18 +17,18 @@ import gc
 import json
 import os
 import random
-import subprocess
 import sys
 import tempfile
 from bisect import bisect_right
 from collections.abc import Coroutine, Sequence
+from functools import partial
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any, Final
 
-from bench.process import anonymous_mib
 from bench.serving_inside import DIFFERENT, TOPIC, Ahead, Broker, serving
-from bench.table import Extent, Figure, turns
+from harness.figures import Extent, Figure, turns
+from harness.process import anonymous_mib, apart
 from pocketmq.format.names import TIMER_WHEEL_FILE
 from pocketmq.format.record import decode_record
 from pocketmq.model.reading import ReadRange
@@ -50,6 +50,7 @@ SENDS: Final[dict[int, int]] = {1: 3_000, 100: 20_000}
 TURN: Final = 64
 """Unary sends between two turns of the loop."""
 HOUR_MS: Final = 3_600_000
+_apart = partial(apart, "bench.timers")
 LEAD_MS: Final = 3_000
 """How long before the first is due the last was sent."""
 STATES: Final = {
@@ -286,16 +287,6 @@ def _pending_figures(found: dict[str, Any], count: int) -> list[Figure]:
             Figure.of(f"timers_send_{batch}", f"{what}: {count:,} ÷ few", ratios, "ratio"),
         ]
     return figures
-
-
-def _apart(piece: str, directory: Path, *numbers: float) -> dict[str, Any]:
-    command = [sys.executable, "-m", "bench.timers", piece, str(directory), *map(str, numbers)]
-    begun = perf_counter()
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    told = {"piece": piece, "took": round(perf_counter() - begun, 1), **found}
-    print(json.dumps(told), file=sys.stderr)
-    return found
 
 
 def _piece(name: str, directory: Path, numbers: Sequence[str]) -> None:

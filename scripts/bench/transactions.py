@@ -11,9 +11,8 @@ from typing import Final
 
 import grpc
 
-from bench.process import cpu_seconds
 from bench.servers import ADMIN, ASYNC, BODY, BROKER, TOPIC, Server, broker_server, load
-from bench.table import Extent, Figure
+from harness.figures import Extent, Figure
 from pocketmq.rpc.pb import admin_pb2
 from pocketmq.rpc.pb import broker_pb2 as pb
 
@@ -97,9 +96,9 @@ async def _timed(
             left -= 1
             await one()
 
-    begun, cpu = loop.time(), cpu_seconds(server.process.pid)
+    begun, cpu = loop.time(), server.cpu_seconds
     await asyncio.gather(*(caller() for _ in range(callers)))
-    return loop.time() - begun, cpu_seconds(server.process.pid) - cpu
+    return loop.time() - begun, server.cpu_seconds - cpu
 
 
 def _request(batch: int, *, transactional: bool = False, body: bytes = BODY) -> bytes:

@@ -4,7 +4,7 @@ import struct
 from collections.abc import Sequence
 from time import process_time, thread_time
 
-from bench.table import Extent, Figure
+from harness.figures import Extent, Figure
 from pocketmq.native import why_not_compiled
 from pocketmq.native.machine import BytesWriter
 from pocketmq.wire.connection import Connection

@@ -15,6 +15,7 @@ from random import Random
 from time import monotonic
 from typing import Any, Final
 
+from harness.budget import Budget
 from pocketmq.app.parts import Parts
 from pocketmq.format.record import decode_record
 from pocketmq.model.errors import BrokerError
@@ -23,7 +24,6 @@ from pocketmq.model.step import SystemClock
 from pocketmq.services.produce.drafts import DeliveryRequest
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
-from torture.budget import Budget
 from torture.handover import HOST
 from torture.pending import KEY, TOPIC, sent, serving
 

@@ -9,8 +9,6 @@ earlier than its level says, and no other.
 
 import asyncio
 import json
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -18,12 +16,12 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+from harness.budget import Budget
+from harness.process import Serving, running, serve
 from pocketmq.client import AsyncClient, ClientError, Message, PullQuery
 from pocketmq.client.values import ReceiveQuery
 from pocketmq.model.administration import GroupSettings
 from pocketmq.model.message import StoredMessage
-from torture.budget import Budget
-from torture.real_broker import ROOT
 
 GROUP, TOPIC = "readers", "orders"
 RETRY, SCHEDULE = f"%RETRY%{GROUP}", "SCHEDULE_TOPIC_XXXX"
@@ -41,33 +39,13 @@ SMALL: Final = (
 )
 
 
-def _started(store: Path, flush: str) -> tuple["subprocess.Popen[str]", str]:
-    """Starts a broker on a store; returns its process and where it listens."""
-    settings = [word for one in (*SMALL, f"store.flush={flush}") for word in ("--set", one)]
-    command = [sys.executable, "-m", "pocketmq", "serve", "--store", str(store), *settings]
-    with store.with_suffix(".log").open("a", encoding="utf-8") as said:
-        process = subprocess.Popen(
-            [*command, "--listen", "127.0.0.1:0", "--http", ""],
-            stdout=subprocess.PIPE, stderr=said, text=True, cwd=ROOT,
-        )  # fmt: skip
-    assert process.stdout is not None, "its first line says where it listens"
-    line = process.stdout.readline()
-    assert line, f"does not start; see {said.name}"
-    return process, str(json.loads(line)["grpc"])
-
-
 @asynccontextmanager
-async def _served(
-    store: Path, flush: str
-) -> AsyncIterator[tuple[AsyncClient, "subprocess.Popen[str]"]]:
+async def _served(store: Path, flush: str) -> AsyncIterator[tuple[AsyncClient, Serving]]:
     """Serves a store; whatever happens, its process is gone in the end."""
-    process, endpoint = await asyncio.to_thread(_started, store, flush)
-    try:
-        async with AsyncClient(endpoint, retry_ms=0) as client:
-            yield client, process
-    finally:
-        process.kill()
-        process.wait()
+    command = serve(store, *SMALL, f"store.flush={flush}", http="")
+    with running(command, store.with_suffix(".log")) as broker:
+        async with AsyncClient(broker.ready["grpc"], retry_ms=0) as client:
+            yield client, broker
 
 
 async def _work(client: AsyncClient, chance: Random, number: int) -> None:
@@ -132,12 +110,12 @@ async def _judged(client: AsyncClient) -> tuple[Counter[str], str]:
 async def _one_store(store: Path, seed: int, lives: int, flush: str) -> tuple[Counter[str], str]:
     chance = Random(seed)
     for number in range(lives):
-        async with _served(store, flush) as (client, process):
+        async with _served(store, flush) as (client, broker):
             if number == 0:
                 await client.admin.create_group(GROUP, GroupSettings(max_attempts=ATTEMPTS))
             work = asyncio.create_task(_work(client, chance, number))
             await asyncio.sleep(chance.uniform(0.3, 4.0))
-            process.kill()
+            broker.process.kill()
             await work
     async with _served(store, flush) as (client, _):
         figures, wrong = await _judged(client)
@@ -157,7 +135,4 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
         assert not wrong, f"seed {seed}, {flush} flush: {wrong}"
         total += figures
         budget.progress(json.dumps(total))
-    return {
-        name: total[name]
-        for name in ("stores", "kills", "waited", "lost", "delivered twice", "early")
-    }
+    return {name: total[name] for name in FIGURES}

@@ -15,6 +15,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
+from harness.budget import Budget, NotHere
 from pocketmq.app.serve import EXIT_STORE_FAILED
 from pocketmq.client import AsyncClient, ClientError, Message
 from tests.e2e.daemon import Daemon
@@ -22,7 +23,6 @@ from tests.faults.lives import can_trace
 from tests.faults.test_failing_disk import run_with
 from tests.faults.test_full_disk import all_of
 from tests.sim.failing_os import Fault
-from torture.budget import Budget, NotHere
 
 KINDS: Final = tuple(
     (code, sticky) for code in (errno.EIO, errno.ENOSPC, errno.EROFS) for sticky in (False, True)

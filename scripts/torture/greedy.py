@@ -22,13 +22,15 @@ from pathlib import Path
 from time import monotonic, perf_counter
 from typing import Any, Final, NamedTuple
 
+from bench.load import percentile
+from harness.budget import Budget
+from harness.process import anonymous_mib, module
 from pocketmq.client import AsyncClient, ClientError, Message, ReceiveQuery
 from pocketmq.model.access import User
 from pocketmq.tools.users import changed_roster
 from tests.e2e.daemon import Daemon
 from tests.kit.users import SECRET, grant_of
 from torture import greedy_ways
-from torture.budget import Budget
 from torture.greedy_ways import WAYS
 
 SECONDS_MAX: Final = 60.0
@@ -63,9 +65,7 @@ class Besieged(Daemon):
     def anonymous_bytes(self) -> int:
         """Returns the memory it holds that is no file's, 0 once it has ended."""
         with suppress(OSError):
-            lines = Path(f"/proc/{self.pid}/status").read_text("ascii").splitlines()
-            kept = (int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
-            return next(kept, 0) * 1024
+            return int(anonymous_mib(self.pid) * (1 << 20))
         return 0
 
 
@@ -91,8 +91,7 @@ class Waits:
     @property
     def p99_s(self) -> float:
         """The time within which 99 of 100 were over."""
-        ordered = sorted(self.seconds)
-        return ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))] if ordered else 0.0
+        return percentile(sorted(self.seconds), 0.99)
 
 
 class Row(NamedTuple):
@@ -196,9 +195,9 @@ async def _beside(broker: Besieged, name: str, seconds: float) -> Row:
 def _begun(broker: Besieged, name: str, seconds: float) -> "subprocess.Popen[str] | None":
     if name == NOTHING:
         return None
-    command = [sys.executable, "-m", "torture.greedy_ways", name, broker.endpoint]
+    given = (name, broker.endpoint, broker.ready["http"], seconds + END_S)
     return subprocess.Popen(
-        [*command, str(broker.ready["http"]), str(seconds + END_S)],
+        module("torture.greedy_ways", *given),
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
     )  # fmt: skip
 

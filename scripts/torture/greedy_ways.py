@@ -34,6 +34,7 @@ MINE: Final = "mine"
 GROUP: Final = "mine-group"
 BROKER: Final = "pocketmq.v1.Broker"
 ADMIN: Final = "pocketmq.v1.Admin"
+SEND: Final = f"{BROKER}/SendMessage"
 V2: Final = "apache.rocketmq.v2.MessagingService"
 CONNECTIONS: Final = 8
 WAIT_MS: Final = 30_000
@@ -135,15 +136,9 @@ class Greedy:
 
         await asyncio.gather(*[work_on() for _ in range(size)])
 
-    async def send(self, **fields: Any) -> bytes:
-        """Sends one message to the user's topic."""
-        message = pb.Message(**{"topic": MINE, "body": b"x", **fields})
-        return await self.v1("SendMessage", pb.SendMessageRequest(messages=[message]))
-
-    async def send_batch(self, size: int, **fields: Any) -> bytes:
-        """Sends so many messages at once."""
-        messages = [pb.Message(**{"topic": MINE, "body": b"x", **fields}) for _ in range(size)]
-        return await self.v1("SendMessage", pb.SendMessageRequest(messages=messages))
+    async def send(self, size: int = 1, **fields: Any) -> bytes:
+        """Sends so many messages at once, to the user's topic unless told otherwise."""
+        return await self.ask(SEND, _sent(size, **fields))
 
     def socket(self) -> socket.socket:
         """Returns a connection without a protocol; it does not wait for the network."""
@@ -155,6 +150,11 @@ class Greedy:
     def peer(self) -> RawClient:
         """Returns a connection of HTTP/2 without manners."""
         return RawClient(self.endpoint).__enter__()
+
+
+def _sent(size: int = 1, **fields: Any) -> Message:
+    message = pb.Message(**{"topic": MINE, "body": b"x", **fields})
+    return pb.SendMessageRequest(messages=[message] * size)
 
 
 def _raw(request: Message) -> bytes:
@@ -181,21 +181,10 @@ async def _churning(make: Callable[[], Message]) -> AsyncIterator[Message]:
         await asyncio.sleep(0)
 
 
+Way = Callable[[Greedy], Awaitable[None]]
+
+
 # -- what waits ------------------------------------------------------------------------------------
-
-
-async def parked_receives(one: Greedy) -> None:
-    """12,000 receives that wait."""
-    request = pb.ReceiveRequest(group="mine-idle", topic="mine-idle", wait_ms=WAIT_MS)
-    await one.crowd(12_000, lambda: one.v1("Receive", request))
-
-
-async def parked_pulls(one: Greedy) -> None:
-    """12,000 pulls that wait."""
-    request = pb.PullMessageRequest(topic="mine-idle", offset=0, wait_ms=WAIT_MS)
-    await one.crowd(12_000, lambda: one.v1("PullMessage", request))
-
-
 async def parked_filters(one: Greedy) -> None:
     """Pulls that wait, each with a filter of its own, while messages come for none of them."""
 
@@ -206,7 +195,7 @@ async def parked_filters(one: Greedy) -> None:
 
     await asyncio.gather(
         one.crowd(2_000, lambda: one.v1("PullMessage", request())),
-        one.crowd(4, lambda: one.send_batch(32, properties={"p": "x" * 200})),
+        one.crowd(4, lambda: one.send(32, properties={"p": "x" * 200})),
     )
 
 
@@ -220,15 +209,7 @@ async def official_receives(one: Greedy) -> None:
     await one.crowd(4_000, lambda: one.receive_v2(request, f"greedy@{next(one.numbers)}"))
 
 
-async def check_polls(one: Greedy) -> None:
-    """Producers that wait to be asked about transactions."""
-    request = pb.CheckTransactionsRequest(group=MINE, client_id="greedy", wait_ms=WAIT_MS)
-    await one.crowd(12_000, lambda: one.v1("CheckTransactions", request))
-
-
 # -- sessions --------------------------------------------------------------------------------------
-
-
 async def telemetry_streams(one: Greedy) -> None:
     """Streams of 4,000 clients that stay."""
     await one.crowd(
@@ -281,8 +262,6 @@ async def verifications(one: Greedy) -> None:
 
 
 # -- connections -----------------------------------------------------------------------------------
-
-
 async def _opened(one: Greedy, first: bytes, pause_s: float, kept_max: int) -> None:
     while True:
         with suppress(OSError):
@@ -413,27 +392,13 @@ async def scrapes(one: Greedy) -> None:
 
 
 # -- work ------------------------------------------------------------------------------------------
-
-
 async def like_bombs(one: Greedy) -> None:
     """Filters of many LIKEs over long properties."""
     for _ in range(30):
-        await one.send_batch(16, properties={"p": "x" * 30_000})
+        await one.send(16, properties={"p": "x" * 30_000})
     filter_ = pb.Filter(kind=pb.Filter.SQL, expression=LIKES)
     request = pb.PullMessageRequest(topic=MINE, max_messages=1024, filter=filter_)
     await one.crowd(32, lambda: one.v1("PullMessage", request))
-
-
-async def many_filters(one: Greedy) -> None:
-    """Filters that no earlier request used."""
-
-    def request() -> Message:
-        number = next(one.numbers)
-        terms = " OR ".join(f"p{n} = '{number}'" for n in range(60))
-        filter_ = pb.Filter(kind=pb.Filter.SQL, expression=terms)
-        return pb.PullMessageRequest(topic=MINE, filter=filter_)
-
-    await one.crowd(32, lambda: one.v1("PullMessage", request()))
 
 
 async def compressed_queries(one: Greedy) -> None:
@@ -461,7 +426,7 @@ async def _bombs(one: Greedy) -> None:
 async def one_slot(one: Greedy) -> None:
     """Keys that all lie in one chain of the index, and searches along it."""
     await asyncio.gather(
-        one.crowd(8, lambda: one.send_batch(32, keys=[f"{'Aa' * 8}{'BB' * 8}"] * 1)),
+        one.crowd(8, lambda: one.send(32, keys=[f"{'Aa' * 8}{'BB' * 8}"] * 1)),
         one.crowd(32, lambda: one.v1("QueryByKey", pb.QueryByKeyRequest(topic=MINE, key="AaBB"))),
     )
 
@@ -469,7 +434,7 @@ async def one_slot(one: Greedy) -> None:
 async def key_queries(one: Greedy) -> None:
     """Searches by a key that thousands of messages have, 300 at once."""
     for _ in range(60):
-        await one.send_batch(64, keys=["k"])
+        await one.send(64, keys=["k"])
     request = pb.QueryByKeyRequest(topic=MINE, key="k")
     await one.crowd(300, lambda: one.v1("QueryByKey", request))
 
@@ -478,7 +443,7 @@ async def traces(one: Greedy) -> None:
     """Ways of a message that was sent thousands of times."""
     key = "0A000001000000010000000000000002"
     for _ in range(70):
-        await one.send_batch(64, message_id=key)
+        await one.send(64, message_id=key)
     for number in range(500):
         request = pb.CommitOffsetRequest(group=f"mine-{number}", topic=MINE, offset=1)
         await one.v1("CommitOffset", request)
@@ -487,63 +452,10 @@ async def traces(one: Greedy) -> None:
     )
 
 
-async def topic_creation(one: Greedy) -> None:
-    """Topics with as many queues as may be."""
-
-    def request() -> Message:
-        return admin.CreateTopicRequest(name=f"mine-{next(one.numbers)}", queue_count=64)
-
-    await one.crowd(16, lambda: one.admin("CreateTopic", request()))
-
-
-async def topics_by_send(one: Greedy) -> None:
-    """Sends to topics that do not exist."""
-    await one.crowd(16, lambda: one.send(topic=f"mine-{next(one.numbers)}"))
-
-
-async def groups_by_receive(one: Greedy) -> None:
-    """Receives of groups that do not exist."""
-
-    def request() -> Message:
-        return pb.ReceiveRequest(group=f"mine-{next(one.numbers)}", topic=MINE)
-
-    await one.crowd(32, lambda: one.v1("Receive", request()))
-
-
-async def groups_by_offset(one: Greedy) -> None:
-    """Offsets of groups and queues that do not exist."""
-
-    def request() -> Message:
-        number = next(one.numbers)
-        return pb.CommitOffsetRequest(group=f"mine-{number}", topic=MINE, queue_id=number % 8)
-
-    await one.crowd(32, lambda: one.v1("CommitOffset", request()))
-
-
-async def far_delays(one: Greedy) -> None:
-    """Messages for a time that is far."""
-    hour_ms = 3_600_000
-    await one.crowd(
-        16,
-        lambda: one.send_batch(
-            32,
-            topic="mine-later",
-            deliver_at_ms=int(time() * 1000) + next(one.numbers) % 20 * hour_ms,
-        ),
-    )
-
-
-async def open_transactions(one: Greedy) -> None:
-    """Transactions that are never ended."""
-    await one.crowd(
-        32, lambda: one.send(topic="mine-half", transactional=True, first_check_ms=1_000)
-    )
-
-
 async def renewals(one: Greedy) -> None:
     """Leases that are made longer again and again."""
     for _ in range(30):
-        await one.send_batch(64)
+        await one.send(64)
 
     async def renew() -> None:
         request = pb.ReceiveRequest(group=GROUP, topic=MINE, max_messages=32, invisible_ms=20_000)
@@ -567,21 +479,6 @@ async def renewals(one: Greedy) -> None:
     await one.crowd(16, renew)
 
 
-async def large_sends(one: Greedy) -> None:
-    """Sends as large as may be."""
-    await one.crowd(8, lambda: one.send(body=bytes(4_000_000)))
-
-
-async def small_sends(one: Greedy) -> None:
-    """Sends, 2,000 at once."""
-    await one.crowd(2_000, lambda: one.send())
-
-
-async def bad_requests(one: Greedy) -> None:
-    """Requests that cannot be read, and signatures that are wrong."""
-    await one.crowd(64, lambda: one.ask(f"{BROKER}/SendMessage", admin.TopicStatsRequest(name="x")))
-
-
 async def looks(one: Greedy) -> None:
     """Everything that operators ask for."""
     await asyncio.gather(
@@ -593,17 +490,59 @@ async def looks(one: Greedy) -> None:
     )
 
 
-WAYS: Final = {
-    way.__name__.replace("_", " "): way
-    for way in (
-        parked_receives, parked_pulls, parked_filters, official_receives, check_polls,
-        telemetry_streams, settings_churn, huge_settings, heartbeats, stack_prints, verifications,
-        half_handshakes, silent_connections, idle_connections, huge_headers, resets, continuations,
-        slow_reads, unfinished_sends, scrapes, like_bombs, many_filters, compressed_queries,
-        compressed_receives, one_slot, key_queries, traces, topic_creation, topics_by_send,
-        groups_by_receive, groups_by_offset, far_delays, open_transactions, renewals, large_sends,
-        small_sends, bad_requests, looks,
-    )
+def repeated(size: int, path: str, make: Callable[[int], Message]) -> Way:
+    """Returns a strategy: requests made from numbers, so many at once, again and again."""
+
+    async def way(one: Greedy) -> None:
+        await one.crowd(size, lambda: one.ask(path, make(next(one.numbers))))
+
+    return way
+
+
+def _many_terms(number: int) -> Message:
+    terms = " OR ".join(f"p{n} = '{number}'" for n in range(60))
+    filter_ = pb.Filter(kind=pb.Filter.SQL, expression=terms)
+    return pb.PullMessageRequest(topic=MINE, filter=filter_)
+
+
+def _far(number: int) -> Message:
+    at_ms = int(time() * 1000) + number % 20 * 3_600_000
+    return _sent(32, topic="mine-later", deliver_at_ms=at_ms)
+
+
+WAYS: Final[dict[str, Way]] = {
+    "parked receives": repeated(12_000, f"{BROKER}/Receive", lambda _: pb.ReceiveRequest(
+        group="mine-idle", topic="mine-idle", wait_ms=WAIT_MS)),
+    "parked pulls": repeated(12_000, f"{BROKER}/PullMessage", lambda _: pb.PullMessageRequest(
+        topic="mine-idle", offset=0, wait_ms=WAIT_MS)),
+    # Producers that wait to be asked.
+    "check polls": repeated(12_000, f"{BROKER}/CheckTransactions", lambda _:
+        pb.CheckTransactionsRequest(group=MINE, client_id="greedy", wait_ms=WAIT_MS)),
+    "many filters": repeated(32, f"{BROKER}/PullMessage", _many_terms),
+    "topic creation": repeated(16, f"{ADMIN}/CreateTopic", lambda number:
+        admin.CreateTopicRequest(name=f"mine-{number}", queue_count=64)),
+    "topics by send": repeated(16, SEND, lambda number: _sent(topic=f"mine-{number}")),
+    "groups by receive": repeated(32, f"{BROKER}/Receive", lambda number:
+        pb.ReceiveRequest(group=f"mine-{number}", topic=MINE)),
+    "groups by offset": repeated(32, f"{BROKER}/CommitOffset", lambda number:
+        pb.CommitOffsetRequest(group=f"mine-{number}", topic=MINE, queue_id=number % 8)),
+    "far delays": repeated(16, SEND, _far),
+    "open transactions": repeated(32, SEND, lambda _:
+        _sent(topic="mine-half", transactional=True, first_check_ms=1_000)),
+    "large sends": repeated(8, SEND, lambda _: _sent(body=bytes(4_000_000))),
+    "small sends": repeated(2_000, SEND, lambda _: _sent()),
+    # What cannot be read.
+    "bad requests": repeated(64, SEND, lambda _: admin.TopicStatsRequest(name="x")),
+    **{
+        way.__name__.replace("_", " "): way
+        for way in (
+            parked_filters, official_receives, telemetry_streams, settings_churn, huge_settings,
+            heartbeats, stack_prints, verifications, half_handshakes, silent_connections,
+            idle_connections, huge_headers, resets, continuations, slow_reads, unfinished_sends,
+            scrapes, like_bombs, compressed_queries, compressed_receives, one_slot, key_queries,
+            traces, renewals, looks,
+        )
+    },
 }  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+from harness.budget import Budget
 from pocketmq.files.disk import Disk
 from pocketmq.filter.tag import EVERYTHING
 from pocketmq.format.addresses import host_from_text
@@ -40,7 +41,6 @@ from pocketmq.services.delay.timer import Timer
 from pocketmq.store.message_store import MessageStore, opened
 from pocketmq.store.runner import Runner
 from pocketmq.store.settings import StoreSettings
-from torture.budget import Budget
 from torture.judged import Truth
 from torture.real_broker import Plan, real, run_real
 

@@ -6,20 +6,18 @@ transport; grpcurl, grpc-python, grpc-go and grpc-js talk to the real daemon, al
 """
 
 import json
-import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from torture.budget import Budget, NotHere
+from harness.budget import Budget, NotHere
+from harness.figures import table
+from harness.process import CACHE, ROOT, Failed, ended, module, need, running, serve
 from torture.foreign.calls import TOPIC, plan
 
-ROOT: Final = Path(__file__).resolve().parents[2]
-CACHE: Final = ROOT / ".cache" / "foreign"
+PROGRAMS: Final = CACHE / "foreign"
 FOREIGN: Final = Path(__file__).with_name("foreign")
 CASES: Final = (
     "empty_unary", "large_unary", "client_streaming", "server_streaming", "ping_pong",
@@ -47,10 +45,11 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
     for transport in ("own", "own, TLS", "grpcio"):
         ran[f"gRPC's interop cases, {transport}"] = verdicts_of(_interop, transport, str(place))
     for transport in ("own", "grpcio"):
-        with _daemon(place / transport, transport) as target:
+        with running(serve(place / transport, f"rpc.transport={transport}")) as broker:
             for name, client in CLIENTS.items():
+                target = str(broker.ready["grpc"])
                 ran[f"{name}, {transport}"] = verdicts_of(client, target, f"{TOPIC}-{name}")
-    print(f"\n{table(ran)}\n", flush=True)
+    print(f"\n{table(('client', 'calls', 'not as it must be'), cells(ran))}\n", flush=True)
     missing = {name: verdicts["here"] for name, verdicts in ran.items() if "here" in verdicts}
     if len(missing) == len(ran):
         raise NotHere("; ".join(missing.values()))
@@ -66,17 +65,15 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
     }
 
 
-def table(ran: dict[str, Verdicts]) -> str:
-    """Returns a Markdown table: a row for each client, with what did not go well."""
-    lines = ["| client | calls | not as it must be |", "|---|---|---|"]
+def cells(ran: dict[str, Verdicts]) -> Iterator[tuple[str, str, str]]:
+    """Yields a row for each client, with what did not go well."""
     for name, verdicts in ran.items():
         if "here" in verdicts:
-            lines.append(f"| {name} | not run | {verdicts['here']} |")
+            yield name, "not run", verdicts["here"]
             continue
         wrong = [f"{what}: {verdict}" for what, verdict in verdicts.items() if verdict != OK]
         count = f"{len(verdicts) - len(wrong)} of {len(verdicts)} ok"
-        lines.append(f"| {name} | {count} | {'; '.join(wrong) or '–'} |")
-    return "\n".join(lines)
+        yield name, count, "; ".join(wrong) or "–"
 
 
 def verdicts_of(run: Callable[..., Verdicts], *arguments: str) -> Verdicts:
@@ -85,7 +82,7 @@ def verdicts_of(run: Callable[..., Verdicts], *arguments: str) -> Verdicts:
         return run(*arguments)
     except NotHere as why:
         return {"here": str(why)}
-    except (OSError, ValueError, subprocess.SubprocessError) as error:
+    except (OSError, ValueError, Failed, subprocess.SubprocessError) as error:
         return {"the client": f"{type(error).__name__}: {error}"[:SAID_MAX]}
 
 
@@ -98,35 +95,30 @@ def _interop(transport: str, place: str) -> Verdicts:
     cert = _certificate(Path(place)) if tls else []
     options = ["--use_tls", "--use_test_ca", "--ca_file", *cert[:1]] if tls else []
     options += ["--server_host_override", HOST] if tls else []
-    with _served([sys.executable, "-m", "torture.interop_service", name, *cert]) as line:
-        command = [str(client), "--server_host", "127.0.0.1", "--server_port", line.strip()]
+    with running(module("torture.interop_service", name, *cert)) as server:
+        command = [str(client), "--server_host", "127.0.0.1", "--server_port", server.line.strip()]
         return {case: _case([*command, *options, "--test_case", case]) for case in CASES}
 
 
 def _certificate(place: Path) -> list[str]:
     """Returns the files of a certificate that signs itself, and of its key."""
-    _need("openssl", "it makes a certificate; install it with your system's packages")
+    need("openssl", "it makes a certificate; install it with your system's packages")
     files = [str(place / "cert.pem"), str(place / "key.pem")]
     made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
-    made += [
-        "-nodes",
-        "-days",
-        "2",
-        "-subj",
-        f"/CN={HOST}",
-        "-addext",
-        f"subjectAltName=DNS:{HOST}",
-    ]
+    made += ["-nodes", "-days", "2", "-subj", f"/CN={HOST}"]
+    made += ["-addext", f"subjectAltName=DNS:{HOST}"]
     _fetched([*made, "-out", files[0], "-keyout", files[1]])
     return files
 
 
 def _case(command: list[str]) -> str:
     try:
-        done = _ended(command, CASE_S)
+        ended(command, timeout_s=CASE_S)
     except subprocess.TimeoutExpired:
         return f"no end after {CASE_S} s"
-    return OK if done.returncode == 0 else done.stderr[-SAID_MAX:]
+    except Failed as why:
+        return str(why)[-SAID_MAX:]
+    return OK
 
 
 # --- clients of the daemon ----------------------------------------------------------------------
@@ -136,31 +128,26 @@ def _judged(command: list[str], target: str, topic: str, where: Path = ROOT) -> 
     """Makes a client run the calls of the plan, and judges the result of each."""
     calls = plan(topic)
     asked = json.dumps([call.document() for call in calls])
-    done = subprocess.run(
-        [*command, target], input=asked, capture_output=True, text=True, check=False,
-        timeout=CASE_S * 2, cwd=where, env=_environment(),
-    )  # fmt: skip
-    if done.returncode:
-        raise ValueError(done.stderr[-SAID_MAX:])
-    results = {result["name"]: result for result in json.loads(done.stdout)}
+    told = ended([*command, target], timeout_s=CASE_S * 2, cwd=where, given=asked)
+    results = {result["name"]: result for result in json.loads(told)}
     return {call.name: call.verdict(results[call.name]) for call in calls}
 
 
 def _python(target: str, topic: str) -> Verdicts:
-    return _judged([sys.executable, "-m", "torture.foreign.client"], target, topic)
+    return _judged(module("torture.foreign.client"), target, topic)
 
 
 def _go(target: str, topic: str) -> Verdicts:
-    program = CACHE / "go-client"
-    _need("go", "install Go 1.26 or newer")
-    CACHE.mkdir(parents=True, exist_ok=True)
+    program = PROGRAMS / "go-client"
+    need("go", "install Go 1.26 or newer")
+    PROGRAMS.mkdir(parents=True, exist_ok=True)
     _fetched(["go", "-C", str(FOREIGN / "go"), "build", "-o", str(program), "."])
     return _judged([str(program)], target, topic)
 
 
 def _node(target: str, topic: str) -> Verdicts:
-    _need("npm", "install Node.js 20 or newer, with npm")
-    place = CACHE / "node"
+    need("npm", "install Node.js 20 or newer, with npm")
+    place = PROGRAMS / "node"
     place.mkdir(parents=True, exist_ok=True)
     for source in (FOREIGN / "node").iterdir():
         shutil.copy(source, place)
@@ -187,7 +174,10 @@ def _grpcurl(target: str, topic: str) -> Verdicts:
     }
     verdicts = {}
     for name, (words, wanted) in asked.items():
-        done = _ended([str(program), "-plaintext", *words], CASE_S)
+        done = subprocess.run(
+            [str(program), "-plaintext", *words], capture_output=True, text=True, check=False,
+            timeout=CASE_S,
+        )  # fmt: skip
         said = done.stdout + done.stderr
         verdicts[name] = OK if wanted in said else said[-SAID_MAX:]
     return verdicts
@@ -204,62 +194,17 @@ CLIENTS: Final[dict[str, Callable[[str, str], Verdicts]]] = {
 # --- processes ----------------------------------------------------------------------------------
 
 
-@contextmanager
-def _daemon(store: Path, transport: str) -> Iterator[str]:
-    """Runs the daemon on a store and gives where it listens."""
-    command = [sys.executable, "-m", "pocketmq", "serve", "--store", str(store)]
-    command += ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]
-    with _served([*command, "--set", f"rpc.transport={transport}"]) as line:
-        target: str = json.loads(line)["grpc"]
-        yield target
-
-
-@contextmanager
-def _served(command: list[str]) -> Iterator[str]:
-    """Runs a server and gives the first line it prints."""
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=_environment()
-    )
-    try:
-        assert process.stdout is not None, "its output is piped"
-        line = process.stdout.readline()
-        if not line:
-            raise ValueError(f"{' '.join(command)} ended at once")
-        yield line
-    finally:
-        process.kill()
-        process.wait()
-
-
-def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'broker'}:{ROOT / 'scripts'}"}
-
-
-def _ended(command: list[str], timeout_s: int) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout_s)
-
-
 def _fetched(command: list[str]) -> None:
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=BUILD_S, env=_go_environment()
-    )
-    if done.returncode:
-        raise NotHere(f"{command[0]} failed: {(done.stderr or done.stdout)[-SAID_MAX:]}")
-
-
-def _go_environment() -> dict[str, str]:
-    return {**os.environ, "GOBIN": str(CACHE / "bin")}
+    try:
+        ended(command, timeout_s=BUILD_S, variables={"GOBIN": str(PROGRAMS / "bin")})
+    except Failed as why:
+        raise NotHere(str(why)[-SAID_MAX:]) from why
 
 
 def _go_installed(program: str, package: str) -> Path:
     """Returns a Go program, fetched and built where that was not done before."""
-    found = CACHE / "bin" / program
+    found = PROGRAMS / "bin" / program
     if not found.exists():
-        _need("go", f"install Go 1.26 or newer; it fetches {package}")
+        need("go", f"install Go 1.26 or newer; it fetches {package}")
         _fetched(["go", "install", package])
     return found
-
-
-def _need(program: str, how: str) -> None:
-    if shutil.which(program) is None:
-        raise NotHere(f"{program} is not on the PATH; {how}")

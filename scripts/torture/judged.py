@@ -5,17 +5,14 @@ A step's outcome is "" where all is as the real broker said, or what was differe
 
 import asyncio
 import hashlib
-import json
-import os
-import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from harness.process import ROOT, Failed, ended, module, running, serve
 from pocketmq.client import AsyncClient, ClientError, KeyQuery, Message, PullQuery
 from pocketmq.format.names import (
     COMMIT_LOG_DIRECTORY,
@@ -24,7 +21,7 @@ from pocketmq.format.names import (
     INDEX_DIRECTORY,
 )
 from pocketmq.model.message import FLAG_COMPRESSED, StoredMessage
-from torture.real_broker import ROOT, Document
+from torture.real_broker import Document
 
 COMMAND_S: Final = 240
 SHOWN_MAX: Final = 160
@@ -144,13 +141,14 @@ class Ours:
 
     def __init__(self, directory: Path, settings: Sequence[str]) -> None:
         self.directory = directory
-        self._settings = [word for setting in settings for word in ("--set", setting)]
+        self._settings = settings
         assert directory.is_dir(), f"{directory} is not there"
 
     def tool(self, *arguments: str) -> tuple[int, str, str]:
         """Runs a command on the store; returns its exit code and what it printed."""
+        given = [word for setting in self._settings for word in ("--set", setting)]
         done = subprocess.run(
-            [*_pocketmq(), *arguments, *self._settings], capture_output=True, text=True, cwd=ROOT,
+            module("pocketmq", *arguments, *given), capture_output=True, text=True, cwd=ROOT,
             check=False, timeout=COMMAND_S,
         )  # fmt: skip
         return done.returncode, done.stdout, done.stderr
@@ -184,29 +182,16 @@ class Ours:
 
         Errors   AssertionError: it did not start, or not stop in order
         """
-        command = [*_pocketmq(), "serve", "--store", str(self.directory), *self._settings]
-        command += ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]
         log = self.directory.with_suffix(".log")
-        with log.open("w+", encoding="utf-8") as said:
-            process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=said, text=True, cwd=ROOT
-            )
-            try:
-                assert process.stdout is not None, "its first line says where it listens"
-                line = process.stdout.readline()
-                assert line, f"does not start: {_last_error(log.read_text('utf-8'))}"
-                result = asyncio.run(_with_client(json.loads(line)["grpc"], work))
-                process.send_signal(signal.SIGTERM)
-                code = process.wait(COMMAND_S)
-            finally:
-                process.kill()
-                process.wait()
+        try:
+            with running(serve(self.directory, *self._settings), log) as broker:
+                result = asyncio.run(_with_client(broker.ready["grpc"], work))
+                broker.process.terminate()
+                code = broker.process.wait(COMMAND_S)
+        except Failed as why:
+            raise AssertionError(f"does not start: {_last_error(log.read_text('utf-8'))}") from why
         assert code == 0, f"stops with {code}: {_last_error(log.read_text('utf-8'))}"
         return result
-
-
-def _pocketmq() -> list[str]:
-    return [sys.executable, "-m", "pocketmq"]
 
 
 def _last_error(said: str) -> str:
@@ -412,6 +397,5 @@ def sending(truth: Truth) -> Callable[[AsyncClient], Any]:
 
 def copied(source: Path, to: Path) -> Path:
     """Copies a store, holes as holes."""
-    command = ["cp", "-a", "--sparse=always", os.fspath(source), os.fspath(to)]
-    subprocess.run(command, check=True)
+    ended(["cp", "-a", "--sparse=always", str(source), str(to)])
     return to

@@ -12,7 +12,7 @@ order and `store verify`.
     --workload later  messages wait for times and delay levels, are taken back, are of transactions:
                       tests/faults/later_lives.py
     --workload official   RocketMQ's own clients for Python and Java send and are pushed messages:
-                      official_lives.py. A start is followed by their work, the end by a look at all
+                      official.py. A start is followed by their work, the end by a look at all
 """
 
 import json
@@ -24,15 +24,14 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, TypeAlias
 
-from tests.e2e.official.programs import PROGRAMS, Missing, Program
+from harness.budget import Budget
 from tests.faults import deliveries, later_lives
 from tests.faults.consuming_lives import ConsumingLives
 from tests.faults.history import WRONG
 from tests.faults.later_lives import LaterLives
 from tests.faults.lives import LOAD, ORDERLY, START, STOP, SYSCALL, Lives, can_trace
-from torture import official_lives
-from torture.budget import Budget, NotHere
-from torture.official_lives import OfficialLives
+from torture import official
+from torture.official import OfficialLives, programs_of
 
 ENDS: Final = (*[LOAD] * 12, *[SYSCALL] * 4, *[STOP] * 2, *[START] * 2, *[ORDERLY] * 2)
 LIVES_PER_STORE: Final = 100
@@ -53,7 +52,7 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
     Errors   AssertionError: something was lost, or worse; the history is kept. NotHere
     """
     if budget.workload == "official":
-        _official_clients()
+        programs_of(*OFFICIAL)
     context = multiprocessing.get_context("spawn")
     told: Advance = context.Queue()
     workers = [
@@ -105,7 +104,7 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
         return {name: figures[name] for name in names} | {later_lives.LATEST: latest_ms}
     if budget.workload == "official":
         stores = ("kills", "sync flush", "async flush", "stores")
-        return {name: figures[name] for name in (*stores, *official_lives.FIGURES)}
+        return {name: figures[name] for name in (*stores, *official.FIGURES)}
     return {
         "lives": figures["kills"],
         "killed": {end: figures[end] for end in dict.fromkeys(ENDS)},
@@ -121,13 +120,12 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
 def work(place: Path, number: int, seed: int, seconds: float, workload: str, told: Advance) -> None:
     """Kills brokers of one store after the other, as one of the workers."""
     budget, round_number = Budget(seed, seconds), 0
-    stores = {
+    one_store = {
         "send": _one_store,
         "pop": _one_consuming_store,
         "later": _one_store_of_waiting,
         "official": _one_store_of_strangers,
-    }
-    one_store = stores[workload]
+    }[workload]
     try:
         while budget.left():
             own = place / f"worker-{number}-{round_number}"
@@ -191,7 +189,7 @@ def _one_store_of_waiting(place: Path, name: str, budget: Budget, told: Advance)
 
 
 def _one_store_of_strangers(place: Path, name: str, budget: Budget, told: Advance) -> None:
-    lives = OfficialLives(place, Random(name).randrange(2**31), _official_clients())
+    lives = OfficialLives(place, Random(name).randrange(2**31), programs_of(*OFFICIAL))
     try:
         for number in range(OFFICIAL_LIVES_PER_STORE):
             if number and not budget.left():
@@ -202,14 +200,3 @@ def _one_store_of_strangers(place: Path, name: str, budget: Budget, told: Advanc
         lives.close()
     told.put(("life", dict(lives.figures)))
     told.put(("store", {"stores": 1}))
-
-
-def _official_clients() -> dict[str, Program]:
-    """Returns the clients.
-
-    Errors   NotHere
-    """
-    try:
-        return {name: PROGRAMS[name]() for name in OFFICIAL}
-    except Missing as why:
-        raise NotHere(str(why)) from why

@@ -23,6 +23,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+from harness.budget import Budget
 from pocketmq.app.access import door_of
 from pocketmq.app.parts import Parts, parts_of
 from pocketmq.app.ports import Ports
@@ -42,7 +43,6 @@ from pocketmq.tools.pending.listing import pending_messages
 from pocketmq.tools.pending.timers import LEASE
 from pocketmq.tools.selection import LogSearch
 from pocketmq.tools.verify.verification import VerifyOptions, verify
-from torture.budget import Budget
 from torture.handover import HOST, SIZES, VERSION
 from torture.judged import Truth
 from torture.real_broker import Plan, Real, real, run_real

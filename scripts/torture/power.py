@@ -19,7 +19,6 @@ import os
 import shutil
 import signal
 import struct
-import subprocess
 import sys
 import tempfile
 import time
@@ -29,11 +28,13 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+from harness.budget import Budget, NotHere
+from harness.process import Failed, ended, need
 from tests.e2e.daemon import Daemon, pocketmq
 from tests.faults.history import WRONG, History
 from tests.faults.lives import SMALL_FILES, words
 from tests.faults.load import Load
-from torture.budget import Budget, NotHere
+from torture.file_systems import make_file_system
 
 SHUTDOWN: Final = 0x8004587D
 WITHOUT_JOURNAL: Final = struct.pack("I", 2)
@@ -44,10 +45,6 @@ KINDS: Final[dict[str, tuple[str, str]]] = {
     "ext4, commit=5": ("ext4", "data=ordered,commit=5"),
     "ext4, commit=1000": ("ext4", "data=ordered,commit=1000"),
     "xfs": ("xfs", "defaults"),
-}
-MAKE: Final = {
-    "ext4": ["mkfs.ext4", "-q", "-F"],
-    "xfs": ["mkfs.xfs", "-q", "-f"],
 }
 CUTS_PER_IMAGE: Final = 10
 FLUSH_MS: Final = 100
@@ -65,18 +62,12 @@ def needed() -> None:
     """
     if os.geteuid() != 0:
         raise NotHere("only root may mount and shut file systems down")
-    if shutil.which("losetup") is None or shutil.which("mkfs.ext4") is None:
-        raise NotHere("losetup or mkfs.ext4 is missing")
-    done = subprocess.run(["losetup", "-f"], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise NotHere(f"no loop device is free: {done.stderr.strip()}")
-
-
-def run(*command: str) -> None:
-    """Runs a command that has to succeed."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise OSError(f"{' '.join(command)}: {done.stderr.strip()}")
+    need("losetup", "it makes loop devices")
+    need("mkfs.ext4", "it makes the file systems")
+    try:
+        ended(["losetup", "-f"])
+    except Failed as why:
+        raise NotHere(f"no loop device is free: {why}") from why
 
 
 class Machine:
@@ -88,21 +79,12 @@ class Machine:
         self.root = place / "mounted"
         self._is_mounted = False
         self.root.mkdir()
-        with self._image.open("wb") as file:
-            file.truncate(IMAGE_BYTES)
-        run(*MAKE[self._type], str(self._image))
+        make_file_system(self._type, self._image, IMAGE_BYTES)
 
     def mount(self) -> None:
         """Switch it on."""
-        run(
-            "mount",
-            "-t",
-            self._type,
-            "-o",
-            f"loop,{self._options}",
-            str(self._image),
-            str(self.root),
-        )
+        options = f"loop,{self._options}"
+        ended(["mount", "-t", self._type, "-o", options, str(self._image), str(self.root)])
         self._is_mounted = True
 
     def cut(self) -> None:
@@ -117,7 +99,7 @@ class Machine:
         """Unmounts the file system and detaches its loop device, unless that was done."""
         # Not asked of /proc/self/mounts: while others mount, one reading of it may lack a line.
         if self._is_mounted:
-            run("umount", str(self.root))
+            ended(["umount", str(self.root)])
             self._is_mounted = False
 
     def __enter__(self) -> "Machine":
@@ -125,14 +107,14 @@ class Machine:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, Failed):
             self.unmount()
             return
-        run("umount", "-l", str(self.root))
+        ended(["umount", "-l", str(self.root)])
 
 
 @contextlib.contextmanager
-def ended(daemon: Daemon) -> Iterator[Daemon]:
+def begun(daemon: Daemon) -> Iterator[Daemon]:
     """Starts a broker, and leaves none behind."""
     daemon.begin()
     try:
@@ -173,7 +155,7 @@ class Cuts:
 
         Errors   AssertionError
         """
-        with ended(self._daemon(flush)) as daemon:
+        with begun(self._daemon(flush)) as daemon:
             if self._chance.random() < 0.1:  # while it starts
                 time.sleep(self._chance.uniform(0.3, 0.9))
                 self._cut_here(daemon, flush)
@@ -203,7 +185,7 @@ class Cuts:
 
         Errors   AssertionError
         """
-        with ended(self._daemon("sync")) as daemon:
+        with begun(self._daemon("sync")) as daemon:
             assert daemon.becomes_ready(), daemon.log.read_text()
             look = self._load.look(daemon.endpoint, whole=True, loss_since=self._lost_since)
             asyncio.run(look)
@@ -219,7 +201,7 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
     Errors   NotHere; AssertionError: something was lost, or worse
     """
     needed()
-    kinds = [name for name, (kind, _) in KINDS.items() if shutil.which(MAKE[kind][0])]
+    kinds = [name for name, (kind, _) in KINDS.items() if shutil.which(f"mkfs.{kind}")]
     chance = Random(budget.seed)
     figures: Counter[str] = Counter()
     number = 0

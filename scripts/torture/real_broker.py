@@ -18,10 +18,10 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from torture.budget import NotHere
+from harness.budget import NotHere
+from harness.process import CACHE, Failed, ended, need
 
-ROOT: Final = Path(__file__).resolve().parents[2]
-CACHE: Final = ROOT / ".cache" / "rocketmq"
+JARS: Final = CACHE / "rocketmq"
 DRIVER: Final = Path(__file__).with_name("RealBroker.java")
 ARTIFACTS: Final = ("broker", "namesrv", "tools", "client")
 RUN_S: Final = 420
@@ -65,12 +65,11 @@ def real(version: str) -> Real:
     Errors   NotHere: no Java, no javac, or no jars and no Maven to fetch them
     """
     for program in ("java", "javac", "javap"):
-        if shutil.which(program) is None:
-            raise NotHere(f"{program} is not on the PATH; install a JDK 17")
-    jars = CACHE / version / "lib"
+        need(program, "install a JDK 17")
+    jars = JARS / version / "lib"
     if not (jars / f"rocketmq-broker-{version}.jar").exists():
         _fetch(version, jars)
-    classes = CACHE / "driver" / version
+    classes = JARS / "driver" / version
     compiled = classes / "RealBroker.class"
     if not compiled.exists() or compiled.stat().st_mtime < DRIVER.stat().st_mtime:
         classes.mkdir(parents=True, exist_ok=True)
@@ -84,8 +83,7 @@ def real(version: str) -> Real:
 
 
 def _fetch(version: str, jars: Path) -> None:
-    if shutil.which("mvn") is None:
-        raise NotHere(f"{jars} does not exist, and there is no mvn to fetch it with; install Maven")
+    need("mvn", f"install Maven, which fetches {jars}")
     dependencies = "".join(
         f"<dependency><groupId>org.apache.rocketmq</groupId><artifactId>rocketmq-{name}</artifactId>"
         f"<version>{version}</version></dependency>"
@@ -104,12 +102,10 @@ def _fetch(version: str, jars: Path) -> None:
 
 
 def _ended(command: Sequence[str], timeout_s: int = RUN_S) -> str:
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=timeout_s, cwd=ROOT
-    )
-    if done.returncode:
-        raise NotHere(f"{command[0]} failed: {(done.stderr or done.stdout)[-SAID_MAX:]}")
-    return done.stdout
+    try:
+        return ended(command, timeout_s=timeout_s)
+    except Failed as why:
+        raise NotHere(str(why)) from why
 
 
 @dataclass(frozen=True)

@@ -12,19 +12,18 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from bench.rebuild import _spark_workers as spark_workers
+from bench.rebuild import spark_workers
 from bench.servers import broker_server
+from harness.budget import Budget
+from harness.process import ROOT, apart, module
 from pocketmq.format.names import CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
-from torture.budget import Budget
 
-ROOT = Path(__file__).resolve().parents[2]
 PARTITIONS = (1, 2, 7)
 KILLED_AFTER_SECONDS = 1.0
 PIECE = "16MiB"
@@ -34,11 +33,7 @@ PIECE = "16MiB"
 def make_store(directory: Path, count: int, seed: int) -> dict[str, Any]:
     """Fills a store through the daemon; returns what was acknowledged."""
     with broker_server("store.flush=async", directory=directory) as server:
-        command = [sys.executable, "-m", "torture.load", server.target]
-        command += [str(count), str(seed)]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
-    acknowledged: dict[str, Any] = json.loads(done.stdout)
-    return acknowledged
+        return apart("torture.load", server.target, count, seed)
 
 
 def digests(directory: Path) -> dict[str, str]:
@@ -56,7 +51,7 @@ def digests(directory: Path) -> dict[str, str]:
 def pocketmq(*arguments: str, killed: Callable[[subprocess.Popen[str]], None] | None = None) -> int:
     """Runs the command line; `killed` may do harm to it meanwhile. Returns its exit code."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "pocketmq", *arguments], cwd=ROOT, stdout=subprocess.DEVNULL,
+        module("pocketmq", *arguments), cwd=ROOT, stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     if killed is not None:

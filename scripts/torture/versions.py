@@ -17,7 +17,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Final
 
-from torture.budget import Budget
+from harness.budget import Budget
 from torture.judged import (
     OURS,
     TOPIC,

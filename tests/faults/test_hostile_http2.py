@@ -46,7 +46,7 @@ GOOD_SENDS: Final = 2 * GOOD_COUNT
 CONNECTIONS: Final = 100
 STREAMS: Final = 100
 ATTACK_S: Final = float(os.environ.get("HOSTILE_S", "2"))
-"""How long each attack lasts at most; the long tier (scripts/torture/hostile.py) takes 60 s."""
+"""How long each attack lasts at most; the long tier (scripts/torture/http2.py) takes 60 s."""
 COUNT_FACTOR: Final = max(1, int(ATTACK_S / 2))
 """How much more may be done in that time."""
 LATE: Final = re.compile(r'event_loop_lag_seconds_bucket\{.*le="([^"]+)".*\} (\S+)')

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from torture.official_lives import IN_FLIGHT_MS, WRONG, judged
+from torture.official import IN_FLIGHT_MS, WRONG, judged
 
 KILL_MS = 10_000
 

@@ -7,8 +7,6 @@ of calls or say how many they made, so that what is stored can be counted agains
 
 import json
 import re
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from functools import cache
@@ -16,14 +14,14 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from bench.load import framed
-from bench.servers import ROOT, SAID_MAX
+from harness.process import CACHE, ended, need
 
 CONNECTIONS: Final = 8
 STREAMS: Final = 8
 """Calls in flight on each connection."""
 RUN_SECONDS_MAX: Final = 300
 GO_SOURCE: Final = Path(__file__).parents[1] / "go"
-GO_PROGRAM: Final = ROOT / ".cache" / "bench" / "load"
+GO_PROGRAM: Final = CACHE / "bench" / "load"
 HEADERS: Final = (
     "content-type: application/grpc", "te: trailers", "x-mq-client-id: bench",
     "x-mq-language: GO", "x-mq-client-version: 5.1.0", "x-mq-protocol: v2",
@@ -84,10 +82,9 @@ def h2load_run(said: str) -> Run | None:
 def check_clients() -> None:
     """Builds what has to be built.
 
-    Errors   SystemExit: h2load or Go is missing, with how to install it
+    Errors   NotHere: h2load or Go is missing, with how to install it
     """
-    if shutil.which("h2load") is None:
-        raise SystemExit("h2load is not on the PATH; Debian's package is nghttp2-client")
+    need("h2load", "Debian's package is nghttp2-client")
     go_program()
 
 
@@ -95,12 +92,11 @@ def check_clients() -> None:
 def go_program() -> Path:
     """Returns the Go client, built from its source where that changed.
 
-    Errors   SystemExit: there is no Go, or it does not build
+    Errors   NotHere: there is no Go; Failed: it does not build
     """
     newest = max(file.stat().st_mtime for file in GO_SOURCE.iterdir())
     if not GO_PROGRAM.exists() or GO_PROGRAM.stat().st_mtime < newest:
-        if shutil.which("go") is None:
-            raise SystemExit("go is not on the PATH; install Go 1.26, it builds our client")
+        need("go", "install Go 1.26, it builds our client")
         GO_PROGRAM.parent.mkdir(parents=True, exist_ok=True)
         _said(["go", "-C", str(GO_SOURCE), "build", "-o", str(GO_PROGRAM), "."])
     return GO_PROGRAM
@@ -116,7 +112,7 @@ def go_load(
     callers   so many in all, which go from connection to connection, not `in_flight` on each
     warm   calls that are made before and not counted
     pid    the server's process, to tell what it takes
-    Errors   SystemExit: a call failed
+    Errors   Failed: a call failed
     """
     with tempfile.NamedTemporaryFile() as file:
         Path(file.name).write_bytes(framed(requests))
@@ -141,7 +137,7 @@ def go_consume(target: str, requests: Sequence[bytes], count: int, pid: int) -> 
 
     requests   a TelemetryCommand with a simple consumer's settings, and a ReceiveMessageRequest
     count      0: whatever is there, until there is nothing
-    Errors     SystemExit: others came, or one twice, or they did not come in time
+    Errors     Failed: others came, or one twice, or they did not come in time
     """
     with tempfile.NamedTemporaryFile() as file:
         Path(file.name).write_bytes(framed(requests))
@@ -157,11 +153,4 @@ def go_consume(target: str, requests: Sequence[bytes], count: int, pid: int) -> 
 
 
 def _said(command: list[str]) -> str:
-    """Runs a program to its end and returns what it printed."""
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=RUN_SECONDS_MAX
-    )
-    if done.returncode:
-        said = (done.stdout + done.stderr)[-SAID_MAX:]
-        raise SystemExit(f"{Path(command[0]).name} failed: {said}")
-    return done.stdout
+    return ended(command, timeout_s=RUN_SECONDS_MAX)

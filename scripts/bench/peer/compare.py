@@ -7,14 +7,13 @@ system of the server's process with dispatch included, of the real one without i
 Rows come on standard error as they are measured, the table at the end; all rounds go to a file.
 """
 
-import argparse
-import json
 import os
-import signal
 import subprocess
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Final, NamedTuple
@@ -22,16 +21,18 @@ from typing import Final, NamedTuple
 from bench.peer import costs, official, pulls, sends
 from bench.peer.clients import check_clients
 from bench.peer.rocketmq import VERSION, checked_jars
-from bench.peer.rows import Row, table
+from bench.peer.rows import HEAD, Row
 from bench.peer.sides import Extent
-from bench.servers import ROOT
+from harness.arguments import Arguments, add_result, end_in_order
+from harness.figures import table
+from harness.process import CACHE, ROOT
 
 QUICK: Final = Extent(rounds=1, seconds=0.7, jvm_calls=20_000)
 MINUTES: Final = 20.0
 SECONDS: Final = (0.7, 4.0)
 """The shortest and the longest run of a client."""
 WHY_MAX: Final = 300
-JSON_FILE: Final = ROOT / ".cache" / "bench" / "peer.jsonl"
+JSON_FILE: Final = CACHE / "bench" / "peer.jsonl"
 
 
 class Section(NamedTuple):
@@ -58,8 +59,8 @@ def _own(rows: Callable[[Extent], Iterator[Row]]) -> Callable[[Path, Extent], It
 SECTIONS: Final = {
     "sends": Section(sends.async_rows, 60, 10.8),
     "sync": Section(sends.sync_rows, 50, 2),
-    "official": Section(official.async_rows, 60, 9),
-    "official_sync": Section(official.sync_rows, 50, 2),
+    "official": Section(partial(sends.async_rows, face=sends.V2), 60, 9),
+    "official_sync": Section(partial(sends.sync_rows, face=sends.V2), 50, 2),
     "consume": Section(official.consume_rows, 75, 5),
     "pulls": Section(_own(pulls.pull_rows), 15, 4),
     "plain": Section(_own(pulls.plain_rows), 10, 2),
@@ -113,47 +114,40 @@ def _said(*command: str) -> str:
 def main() -> None:
     """Measures what was asked for and prints the table."""
     given = _given()
-    names = given.names or [*SECTIONS]
     jars = checked_jars(given.peer[1])
     check_clients()
-    extent = QUICK if given.quick else fitted(names, given.rounds, given.minutes)
+    extent = QUICK if given.quick else fitted(given.names, given.rounds, given.minutes)
     extent = extent._replace(settings=tuple(given.set))
     head = machine() | {"extent": extent._asdict()}
     if '"compiled": []' in " ".join(str(head["ours"]).split()):
         print("ours runs uncompiled; scripts/compile makes it what is shipped", file=sys.stderr)
-    begun, rows = monotonic(), list[Row]()
-    given.json.parent.mkdir(parents=True, exist_ok=True)
-    with given.json.open("a", encoding="utf-8") as file:
-        print(json.dumps(head, ensure_ascii=False), file=file)
-        for name in names:
-            since = monotonic()
-            left = 60 * given.minutes - (since - begun)
-            for row in measured(name, jars, extent, left):
-                print(row.line(), file=file, flush=True)
-                rows.append(row)
-            print(f"{name}: {monotonic() - since:.0f} s", file=sys.stderr)
-    took = monotonic() - begun
+    begun, rows = monotonic(), []
+    add_result(given.json, head)
+    for name in given.names:
+        since = monotonic()
+        for row in measured(name, jars, extent, 60 * given.minutes - (since - begun)):
+            add_result(given.json, row.document)
+            rows.append(row.cells)
+        print(f"{name}: {monotonic() - since:.0f} s", file=sys.stderr)
     print(
         f"\n{head['ours']}\n\n{os.cpu_count()} cores, {extent.rounds} rounds of "
         f"{extent.seconds:.1f} s, RocketMQ {VERSION} warmed by "
-        f"{extent.jvm_calls:,} calls, {took:.0f} s in all\n"
+        f"{extent.jvm_calls:,} calls, {monotonic() - begun:.0f} s in all\n"
     )
-    print(f"{table(rows)}\n\nall rounds: {given.json}")
+    print(f"{table(HEAD, rows)}\n\nall rounds: {given.json}")
 
 
-def _given() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="scripts/bench/run", description=__doc__.splitlines()[0],
-        epilog=f"ROW is one of {', '.join(SECTIONS)}; all without",
-    )  # fmt: skip
+def _given() -> Namespace:
+    parser = Arguments(
+        "scripts/bench/run", "Ours beside a real RocketMQ, row by row with goals.", SECTIONS, "row"
+    )
+    parser.set_defaults(json=JSON_FILE)
     parser.add_argument("--peer", nargs=2, required=True, metavar=("rocketmq", "DIR"))
-    parser.add_argument("names", nargs="*", metavar="ROW", choices=[[], *SECTIONS])
     parser.add_argument("--quick", action="store_true", help="one short round of each")
     parser.add_argument("--rounds", type=int, default=Extent().rounds)
     parser.add_argument("--minutes", type=float, default=MINUTES, help="about how long, in all")
     parser.add_argument("--set", action="append", default=[], help="a setting of ours, KEY=VALUE")
-    parser.add_argument("--json", type=Path, default=JSON_FILE, help="rounds are added to it")
-    given = parser.parse_args()
+    given = parser.given()
     if given.peer[0] != "rocketmq":
         parser.error(f"no peer {given.peer[0]}; there is rocketmq")
     given.peer[1] = Path(given.peer[1])
@@ -161,5 +155,5 @@ def _given() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # Servers end with the measurement.
+    end_in_order()
     main()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from pathlib import Path
 from time import perf_counter, sleep
 from typing import Final, NamedTuple
@@ -9,10 +10,9 @@ from typing import Final, NamedTuple
 from bench.peer.clients import go_load, h2load
 from bench.peer.content import equal_contents, v1_request
 from bench.peer.rocketmq import rocketmq_server
-from bench.peer.rows import Aim, Row, ratios, sides
+from bench.peer.rows import Aim, Row, sides
 from bench.peer.sends import told
 from bench.peer.sides import Extent, pair
-from bench.process import anonymous_mib
 from bench.queues import shuffled_queues, topics_of
 from bench.servers import (
     ASYNC,
@@ -23,7 +23,8 @@ from bench.servers import (
     load,
     send_request,
 )
-from bench.table import turns
+from harness.figures import alternated, ratios
+from harness.process import anonymous_mib
 
 READY: Final = Aim(0.125, at_most=True)
 MEMORY: Final = Aim(0.1, at_most=True)
@@ -50,11 +51,7 @@ def start_rows(jars: Path, extent: Extent) -> Iterator[Row]:
     starts: dict[str, Callable[[], float]] = {
         "ours": lambda: _our_start(extent), "real": lambda: _real_start(jars),
     }  # fmt: skip
-    took: dict[str, list[float]] = {name: [] for name in starts}
-    for number in range(extent.rounds):
-        for name in turns([*starts], number):
-            took[name].append(starts[name]())
-    own, other = took["ours"], took["real"]
+    own, other = alternated(extent.rounds, starts, unit="s").values()
     what = "from the command to the first send taken"
     yield told(Row("ready", what, READY, ratios(own, other), sides(own, other, "s", 2)))
 
@@ -113,14 +110,11 @@ class _Case(NamedTuple):
 def _compared(
     name: str, what: str, extent: Extent, many: _Case, one: _Case, aim: Aim | None = FLAT
 ) -> Row:
-    cases = (many, one)
-    found: tuple[list[float], list[float]] = ([], [])
-    for case in cases:
+    for case in (many, one):
         case.us(extent)
-    for number in range(extent.rounds):
-        for place in turns((0, 1), number):
-            found[place].append(cases[place].us(extent))
-    return told(Row(name, what, aim, ratios(*found), sides(*found, "µs", 1)))
+    cases = {"many": partial(many.us, extent), "one": partial(one.us, extent)}
+    own, other = alternated(extent.rounds, cases, unit="µs").values()
+    return told(Row(name, what, aim, ratios(own, other), sides(own, other, "µs", 1)))
 
 
 def queue_rows(extent: Extent) -> Iterator[Row]:

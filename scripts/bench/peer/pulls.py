@@ -1,22 +1,21 @@
 """Pulls against an earlier commit, and sends of the plain source against a bare grpc.aio server."""
 
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from time import sleep
 from typing import Final, NamedTuple
 
 from bench.peer.clients import Run, h2load
 from bench.peer.content import TOPIC, equal_contents, unary_content, v1_request
-from bench.peer.rows import Aim, Row, ratios, sides
+from bench.peer.rows import Aim, Row, sides
 from bench.peer.sends import told
 from bench.peer.sides import Extent
-from bench.process import cpu_seconds
-from bench.servers import ASYNC, BROKER, ROOT, Server, broker_server, noop_server
-from bench.table import turns
+from bench.servers import ASYNC, BROKER, Server, broker_server, noop_server
+from harness.figures import alternated, ratios
+from harness.process import ROOT, ended, need
 from pocketmq.rpc.pb import broker_pb2 as pb
 
 BASELINE: Final = "b091470"
@@ -48,9 +47,9 @@ class _Subject:
 
         Errors   SystemExit: answers are shorter or longer than the first one in the middle
         """
-        before = cpu_seconds(self._server.process.pid)
+        before = self._server.cpu_seconds
         run = h2load(self._server.target, self._method, self._request, calls)
-        spent = cpu_seconds(self._server.process.pid) - before
+        spent = self._server.cpu_seconds - before
         if not 0.8 < run.answer_bytes / calls / (self._answer_bytes + 5) < 1.2:
             raise SystemExit(f"{self._method}: {run.answer_bytes} bytes in {calls} answers")
         return _Called(run, 1e6 * spent / calls)
@@ -58,16 +57,12 @@ class _Subject:
 
 def _rounds(subjects: Sequence[_Subject], extent: Extent, seconds: float) -> list[list[_Called]]:
     """Returns rounds of each, alternating, all warm before."""
-    calls, found = {}, {}
-    for subject in subjects:
+    runs = {}
+    for number, subject in enumerate(subjects):
         first = subject.run(WARM_CALLS).run
         again = subject.run(max(WARM_CALLS, int(first.per_second * seconds / 2))).run
-        calls[subject] = max(64, int(again.per_second * seconds))
-        found[subject] = list[_Called]()
-    for number in range(extent.rounds):
-        for subject in turns(subjects, number):
-            found[subject].append(subject.run(calls[subject]))
-    return [*found.values()]
+        runs[number] = partial(subject.run, max(64, int(again.per_second * seconds)))
+    return [*alternated(extent.rounds, runs).values()]
 
 
 def pull_rows(extent: Extent) -> Iterator[Row]:
@@ -126,16 +121,12 @@ def _fill(server: Server) -> None:
 def tree(commit: str) -> Iterator[Path]:
     """Lays out the sources of a commit in a directory of their own.
 
-    Errors   SystemExit: this is no clone that has it
+    Errors   Failed: this is no clone that has it
     """
-    if shutil.which("git") is None:
-        raise SystemExit(f"git is not on the PATH, and lays out the sources of {commit}")
+    need("git", f"it lays out the sources of {commit}")
     with tempfile.TemporaryDirectory(prefix="pocketmq-baseline-") as temporary:
         tar, sources = Path(temporary) / "tar", Path(temporary) / "sources"
-        archive = ["git", "-C", str(ROOT), "archive", "--format=tar", "-o", str(tar), commit]
-        made = subprocess.run(archive, capture_output=True, text=True, check=False)
-        if made.returncode:
-            raise SystemExit(f"no sources of {commit} here: {made.stderr}")
+        ended(["git", "-C", str(ROOT), "archive", "--format=tar", "-o", str(tar), commit])
         sources.mkdir()
-        subprocess.run(["tar", "-xf", str(tar), "-C", str(sources)], check=True)
+        ended(["tar", "-xf", str(tar), "-C", str(sources)])
         yield sources

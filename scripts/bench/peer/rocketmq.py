@@ -6,7 +6,6 @@ machine which is busy for a moment fails no call. Sends arrive as apache.rocketm
 """
 
 import json
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from typing import Final
 import grpc
 
 from bench.peer.content import GROUP, TOPIC, unary_content, v2_request
-from bench.servers import SAID_MAX
+from harness.process import SAID_MAX, need
 from torture.real_broker import LOGBACK, OPENED, free_ports
 
 VERSION: Final = "5.5.0"
@@ -56,8 +55,7 @@ def checked_jars(directory: Path) -> Path:
     if missing:
         how = HOW_TO.format(POM, directory.resolve())
         raise SystemExit(f"{directory} lacks {' and '.join(missing)}; from Maven Central: {how}")
-    if shutil.which("java") is None:
-        raise SystemExit("java is not on the PATH; install a JRE 17")
+    need("java", "install a JRE 17")
     return directory.resolve()
 
 

@@ -1,14 +1,16 @@
 """Rows of the comparison: what was measured, what is wanted of it, and what came of it."""
 
-import json
 from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import Final, NamedTuple
+
+from harness.figures import spread
 
 HELD: Final = "held"
 FLOOR: Final = "floor only"
 MISSED: Final = "missed"
 NOT_RUN: Final = "not run"
+HEAD: Final = ("row", "goal (floor)", "median [lowest to highest]", "", "both sides")
 
 
 class Aim(NamedTuple):
@@ -57,40 +59,24 @@ class Row(NamedTuple):
             return NOT_RUN
         return "–" if self.aim is None else self.aim.verdict(self.value)
 
-    def line(self) -> str:
-        """Returns it as a JSON document."""
-        document = {
+    @property
+    def document(self) -> dict[str, object]:
+        """It as a JSON document."""
+        return {
             "name": self.name, "what": self.what, "verdict": self.verdict, "plain": self.plain,
             "aim": None if self.aim is None else self.aim._asdict(), "rounds": [*self.rounds],
             "value": self.value if self.rounds else None, "why": self.why,
         }  # fmt: skip
-        return json.dumps(document, ensure_ascii=False)
 
-
-def ratios(over: Iterable[float], under: Iterable[float]) -> list[float]:
-    """Returns one side by the other, round by round."""
-    return [a / b for a, b in zip(over, under, strict=True)]
+    @property
+    def cells(self) -> tuple[str, str, str, str, str]:
+        """Its row of a table, below HEAD."""
+        aim = "–" if self.aim is None else str(self.aim)
+        measured = f"{self.value:.2f} {spread(self.rounds)}" if self.rounds else "–"
+        return self.what, aim, measured, self.verdict, self.plain or self.why
 
 
 def sides(ours: Iterable[float], other: Iterable[float], unit: str, digits: int = 0) -> str:
     """Returns the medians of both sides as text."""
     own, real = median([*ours]), median([*other])
     return f"{own:,.{digits}f} against {real:,.{digits}f} {unit}"
-
-
-def table(rows: Sequence[Row]) -> str:
-    """Returns the rows as a Markdown table."""
-    lines = [
-        "| row | goal (floor) | median [lowest to highest] | | both sides |",
-        "|---|---|---|---|---|",
-    ]
-    for row in rows:
-        aim = "–" if row.aim is None else str(row.aim)
-        if row.rounds:
-            spread = f"[{min(row.rounds):.2f} to {max(row.rounds):.2f}]"
-            measured = f"{row.value:.2f} {spread}"
-        else:
-            measured = "–"
-        told = row.plain or row.why.replace("\n", " ")
-        lines.append(f"| {row.what} | {aim} | {measured} | {row.verdict} | {told} |")
-    return "\n".join(lines)

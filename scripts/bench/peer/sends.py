@@ -1,17 +1,17 @@
 """Sends of both sides in the same rounds: unary by two clients, batches, and how long one waits."""
 
-import json
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Final
+from typing import Final, NamedTuple
 
 from bench.peer.clients import Run, go_load
 from bench.peer.content import Content, equal_contents, mixed_contents, unary_content
-from bench.peer.rows import Aim, Row, ratios, sides
-from bench.peer.sides import Extent, Measured, Pair, pair
-from bench.table import turns
+from bench.peer.rows import Aim, Row, sides
+from bench.peer.sides import Extent, Measured, Pair, Side, pair
+from harness.figures import alternated, ratios
+from harness.process import tell
 
 PEAK_SHARE: Final = 0.7
 UNARY: Final = Aim(3.0, 2.0)
@@ -19,54 +19,77 @@ UNARY_SYNC: Final = Aim(2.0, 1.4)
 UNARY_GO: Final = Aim(2.0, 1.4)
 EQUAL: Final = Aim(2.0, 1.3)
 MIXED: Final = Aim(1.5, 1.1)
-UNARY_CPU: Final = Aim(0.15, at_most=True)
 BATCH_CPU: Final = Aim(0.4, at_most=True)
 WAIT: Final = Aim(1.0, at_most=True)
 SHARE_OF_UNARY: Final = 0.6
 """Batches make more bytes than single sends: their runs are shorter."""
 
 
-def async_rows(jars: Path, extent: Extent) -> Iterator[Row]:
+class Face(NamedTuple):
+    """The protocol that ours takes: its own, or the bytes that the real one gets.
+
+    cpu, go_cpu   goals of a unary send's processor time, from h2load and from grpc-go
+    """
+
+    prefix: str
+    said: str
+    cpu: Aim
+    go_cpu: Aim | None = None
+
+    @property
+    def is_official(self) -> bool:
+        """Whether ours takes the same bytes as the real one."""
+        return bool(self.prefix)
+
+
+OWN: Final = Face("", "", Aim(0.15, at_most=True))
+V2: Final = Face("official_", "v2 to both: ", Aim(0.35, at_most=True), Aim(0.35, at_most=True))
+
+
+def async_rows(jars: Path, extent: Extent, face: Face = OWN) -> Iterator[Row]:
     """Sends that no disk is waited for."""
-    unary = [unary_content()]
-    with pair(jars, extent) as both:
-        what = "unary send 1 KiB, 8 × 8 in flight, h2load"
+    unary, name, said = [unary_content()], f"{face.prefix}unary", face.said
+    with pair(jars, extent, official=face.is_official) as both:
         ours, real = both.rounds(unary, extent.rounds, extent.seconds)
-        yield rate("unary", what, UNARY, ours, real)
-        yield cost("unary_cpu", "processor time of a unary send", UNARY_CPU, ours, real)
-        what = "unary send 1 KiB, 8 × 8, grpc-go, headers that differ from call to call"
+        yield rate(name, f"{said}unary send 1 KiB, 8 × 8 in flight, h2load", UNARY, ours, real)
+        yield cost(f"{name}_cpu", f"{said}processor time of a unary send", face.cpu, ours, real)
         ours, real = both.rounds(unary, extent.rounds, extent.seconds, _by_go)
-        yield rate("unary_go", what, UNARY_GO, ours, real)
-        what = "processor time of a unary send from grpc-go"
-        yield cost("unary_go_cpu", what, None, ours, real)
+        what = f"{said}unary send 1 KiB, 8 × 8, grpc-go, headers that differ from call to call"
+        yield rate(f"{name}_go", what, UNARY_GO, ours, real)
+        what = f"{said}processor time of a unary send from grpc-go"
+        yield cost(f"{name}_go_cpu", what, face.go_cpu, ours, real)
         slower = min(median(one.run.per_second for one in side) for side in (ours, real))
         for size in (32, 100):
-            yield from batches(both, extent, size, "equal", EQUAL, equal_contents(size))
-            yield from batches(both, extent, size, "mixed", MIXED, mixed_contents(size))
-        yield _waits(both, extent, PEAK_SHARE * slower)
+            for kind, contents in (
+                ("equal", equal_contents(size)),
+                ("mixed", mixed_contents(size)),
+            ):
+                yield from _batches(both, extent, face, kind, contents)
+        if not face.is_official:
+            yield _waits(both, extent, PEAK_SHARE * slower)
 
 
-def sync_rows(jars: Path, extent: Extent) -> Iterator[Row]:
+def sync_rows(jars: Path, extent: Extent, face: Face = OWN) -> Iterator[Row]:
     """Sends whose answers wait for the disk, on both sides."""
-    with pair(jars, extent, sync=True) as both:
+    with pair(jars, extent, sync=True, official=face.is_official) as both:
         ours, real = both.rounds([unary_content()], extent.rounds, extent.seconds)
-        what = "unary send 1 KiB with sync flush on both, h2load"
-        yield rate("unary_sync", what, UNARY_SYNC, ours, real)
-        what = "processor time of a unary send with sync flush"
-        yield cost("unary_sync_cpu", what, None, ours, real)
+        name = f"{face.prefix}unary_sync"
+        what = f"{face.said}unary send 1 KiB with sync flush on both, h2load"
+        yield rate(name, what, UNARY_SYNC, ours, real)
+        what = f"{face.said}processor time of a unary send with sync flush"
+        yield cost(f"{name}_cpu", what, None, ours, real)
 
 
-def batches(
-    both: Pair, extent: Extent, size: int, kind: str, aim: Aim, contents: Sequence[Content],
-    prefix: str = "",
-) -> Iterator[Row]:  # fmt: skip
+def _batches(
+    both: Pair, extent: Extent, face: Face, kind: str, contents: Sequence[Content]
+) -> Iterator[Row]:
     """Yields rate and processor time of requests with many messages."""
     ours, real = both.rounds(contents, extent.rounds, SHARE_OF_UNARY * extent.seconds)
     shown = "× 1 KiB" if kind == "equal" else "of mixed sizes, keys, tags and ids"
-    name, faces = f"{prefix}batch_{size}_{kind}", "v2 to both: " if prefix else ""
-    what = f"{faces}batch of {size} {shown}, messages/s"
-    yield rate(name, what, aim, ours, real)
-    what = f"{faces}processor time of a message, batch of {size} {shown}"
+    name, size = f"{face.prefix}batch_{len(contents)}_{kind}", len(contents)
+    what = f"{face.said}batch of {size} {shown}, messages/s"
+    yield rate(name, what, EQUAL if kind == "equal" else MIXED, ours, real)
+    what = f"{face.said}processor time of a message, batch of {size} {shown}"
     yield cost(f"{name}_cpu", what, BATCH_CPU, ours, real)
 
 
@@ -86,16 +109,15 @@ def cost(
 
 def _waits(both: Pair, extent: Extent, rate: float) -> Row:
     """How long one in a hundred waits at a rate that either side can keep."""
-    waits: dict[str, list[float]] = {side.name: [] for side in both}
-    for number in range(extent.rounds):
-        for side in turns(both, number):
 
-            def paced(target: str, method: str, request: bytes, _: int) -> Run:
-                return go_load(target, method, request, seconds=extent.seconds, rate=rate)
+    def paced(target: str, method: str, request: bytes, _: int) -> Run:
+        return go_load(target, method, request, seconds=extent.seconds, rate=rate)
 
-            run = side.run([unary_content()], 0, paced).run
-            waits[side.name].append(run.p99_ms)
-    ours, real = (waits[side.name] for side in both)
+    def wait(side: Side) -> float:
+        return side.run([unary_content()], 0, paced).run.p99_ms
+
+    subjects: dict[str, Callable[[], float]] = {side.name: partial(wait, side) for side in both}
+    ours, real = alternated(extent.rounds, subjects, unit="p99, ms").values()
     what = f"p99 of a unary send at {rate:,.0f}/s (70 % of the slower one's peak), grpc-go"
     return told(Row("p99", what, WAIT, ratios(ours, real), sides(ours, real, "ms", 2)))
 
@@ -107,5 +129,5 @@ def _by_go(target: str, method: str, request: bytes, calls: int) -> Run:
 def told(row: Row) -> Row:
     """Returns a row, shown on standard error as soon as it is known."""
     short = {"row": row.name, "value": round(row.value, 3), "verdict": row.verdict}
-    print(json.dumps({**short, "plain": row.plain}, ensure_ascii=False), file=sys.stderr)
+    tell({**short, "plain": row.plain})
     return row

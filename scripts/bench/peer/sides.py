@@ -1,9 +1,8 @@
 """Both sides of the comparison under one set of verbs: sent to, counted, measured."""
 
-import json
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Final, NamedTuple
@@ -13,9 +12,9 @@ import numpy as np
 from bench.peer.clients import Run, h2load
 from bench.peer.content import TOPIC, Content, unary_content, v1_request, v2_request
 from bench.peer.rocketmq import SEND, rocketmq_server
-from bench.process import cpu_seconds
 from bench.servers import ASYNC, BROKER, broker_server
-from bench.table import turns
+from harness.figures import alternated
+from harness.process import cpu_seconds, tell
 
 JVM_CALLS: Final = 150_000
 """What a JVM answers before anything is counted."""
@@ -129,11 +128,9 @@ class Pair(NamedTuple):
     ) -> tuple[list[Measured], list[Measured]]:
         """Returns rounds of ours and theirs, alternating who comes first; both warm before."""
         calls = {side: calls_for(side, contents, seconds, client) for side in self}
-        found: dict[Side, list[Measured]] = {side: [] for side in self}
-        for turn in range(number):
-            for side in turns(self, turn):
-                found[side].append(side.run(contents, calls[side], client))
-        return found[self.ours], found[self.real]
+        runs = {side.name: partial(side.run, contents, calls[side], client) for side in self}
+        found = alternated(number, runs, messages=len(contents))
+        return found[self.ours.name], found[self.real.name]
 
 
 def calls_for(side: Side, contents: Sequence[Content], seconds: float, client: Client) -> int:
@@ -168,4 +165,4 @@ def pair(
         both.ours.run(unary, WARM_CALLS)
         yield both
         stored = {side.name: side.stored for side in both}
-        print(json.dumps({"acknowledged, and found stored": stored}), file=sys.stderr)
+        tell({"acknowledged, and found stored": stored})

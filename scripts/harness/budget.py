@@ -1,17 +1,16 @@
 """Budget of a long battery: a seed, seconds and workers; and the error that it cannot run here.
 
-A battery is a module `torture/NAME.py` with
-
-    def torture(place: Path, budget: Budget) -> dict[str, Any]
-
-which works below `place`, ends soon after `budget.left()` says no, tells now and then how far it is
-by `budget.progress`, and returns its figures. What it finds wrong it raises, `NotHere` where the
-machine lacks something.
+A battery is a function of (place: Path, budget: Budget), a row of `torture.batteries.BATTERIES`. It
+works below `place`, ends soon after `budget.left()` is false, calls `budget.progress` now and then,
+and returns its figures. What it finds wrong it raises; `NotHere` where the machine lacks something.
 """
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from time import monotonic
 from typing import Final, TypeVar
@@ -20,9 +19,9 @@ Case = TypeVar("Case")
 Outcome = TypeVar("Outcome")
 
 PROGRESS_SECONDS: Final = 15.0
-"""How often a battery tells how far it is."""
 WORKLOADS: Final = ("send", "pop", "later", "official")
 """What goes on while the battery kill kills."""
+SEEDS_APART: Final = 10_000_000
 
 
 class NotHere(Exception):
@@ -44,11 +43,11 @@ class Budget:
     seconds: float = 600.0
     workers: int = 1
     messages: int = 2_100_000
+    cases: int = 2_000_000
+    workload: str = WORKLOADS[0]
     versions: tuple[str, ...] = ()
     shapes: tuple[str, ...] = ()
     keep: Path | None = None
-    cases: int = 2_000_000
-    workload: str = WORKLOADS[0]
     _begun: float = field(default_factory=monotonic, repr=False)
     _told: float = field(default_factory=monotonic, repr=False)
 
@@ -60,6 +59,16 @@ class Budget:
     def left(self) -> bool:
         """Tells whether there is time to do more."""
         return self.spent < self.seconds
+
+    def seeds(self, *, least: int = 0, apart: int = 1) -> Iterator[int]:
+        """Yields seed after seed while there is time, `least` of them in any case.
+
+        apart   how many numbers lie between the seeds of two budgets
+        """
+        for number in count():
+            if number >= least and not self.left():
+                return
+            yield self.seed * apart + number
 
     def in_portions(
         self, cases: Sequence[Case], size: int, work: Callable[[list[Case]], Outcome], *,
@@ -82,3 +91,13 @@ class Budget:
         if now - self._told >= PROGRESS_SECONDS:
             self._told = now
             print(f"  {self.spent:6.0f} s  {text}", flush=True)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Suppresses log events for a block: crashes are no news in a battery."""
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)

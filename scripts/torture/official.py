@@ -1,5 +1,11 @@
 """Lives of a broker under RocketMQ's own clients, ended by SIGKILL or in order; the clients stay.
 
+    kill --workload official   kills (kill.py)
+    restarts                   in order, in three forms with a store each: the port is closed
+                               meanwhile; a socket stays, as systemd holds one; over TLS
+    official_rust              the tests' cases with RocketMQ's client for Rust; a battery as its
+                               build takes minutes of a core: 250 crates
+
 One program for each language, for as long as the store: a producer, whose client tries a send
 again by itself, and a push consumer in a group of its own. At the end everything acknowledged must
 have come to every group. What came again is told apart by what explains it: a send that was tried
@@ -8,6 +14,7 @@ at a kill.
 """
 
 import asyncio
+import json
 import os
 import socket
 import time
@@ -17,11 +24,13 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Any, Final
 
+from harness.budget import Budget, NotHere
+from harness.process import ended, module
 from pocketmq.client import AsyncClient
 from tests.e2e.daemon import Daemon, messages_of, pocketmq
-from tests.e2e.official.programs import Official, Program, Row, Talk
+from tests.e2e.official.programs import PROGRAMS, Missing, Official, Program, Row, Talk
 from tests.faults.history import Violation
 from tests.faults.lives import SMALL_FILES, check_log, words
 
@@ -41,6 +50,25 @@ FIGURES: Final = (
     "came again, ack in flight", "came again otherwise", "lost", "never sent",
 )  # fmt: skip
 WRONG: Final = ("came again otherwise", "lost", "never sent")
+PORT_CLOSED: Final = "port closed"
+SOCKET_STAYS: Final = "socket stays"
+OVER_TLS: Final = "over TLS"
+FORMS: Final = (PORT_CLOSED, SOCKET_STAYS, OVER_TLS)
+LANGUAGES: Final = ("python", "java", "node", "go")
+RESTARTS: Final = 20
+"""Of each form, where the time allows."""
+CASES: Final = "tests/e2e/official/rust_cases.py"
+
+
+def programs_of(*languages: str) -> dict[str, Program]:
+    """Returns RocketMQ's clients of some languages, built where need be.
+
+    Errors   NotHere
+    """
+    try:
+        return {name: PROGRAMS[name]() for name in languages}
+    except Missing as why:
+        raise NotHere(str(why)) from why
 
 
 class OfficialLives:
@@ -246,3 +274,54 @@ async def _stored(endpoint: str) -> Counter[str]:
     async with AsyncClient(endpoint) as client:
         queues = [await messages_of(client, TOPIC, each) for each in range(QUEUE_COUNT)]
     return Counter(message.unique_key for queue in queues for message in queue)
+
+
+# -- batteries -------------------------------------------------------------------------------------
+def restarts(place: Path, budget: Budget) -> dict[str, Any]:
+    """Restart until there were enough of each form; returns the figures.
+
+    Errors   AssertionError, Violation: a client did not come back, something was lost, or came
+             twice; a client was told of a restart on a socket that stays. NotHere
+    """
+    programs = programs_of(*LANGUAGES)
+    figures: dict[str, Any] = {}
+    for number, form in enumerate(FORMS, 1):
+        end_s = budget.seconds * number / len(FORMS)
+        figures[form] = dict(_restarted(place / str(number), form, programs, budget, end_s))
+        budget.progress(json.dumps(figures))
+    assert figures[SOCKET_STAYS][FAILED] == 0, figures
+    return figures
+
+
+def _restarted(
+    place: Path, form: str, programs: Mapping[str, Program], budget: Budget, end_s: float
+) -> Counter[str]:
+    """Returns the figures of one form, whose share of the time ends at `end_s`."""
+    place.mkdir()
+    done = 0
+    with ExitStack() as stack:
+        listening = None
+        if form == SOCKET_STAYS:
+            listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        lives = OfficialLives(
+            place, Random(f"{budget.seed}-{form}").randrange(2**31), programs,
+            listening=listening, is_tls=form == OVER_TLS,
+        )  # fmt: skip
+        stack.callback(lives.close)
+        while done < RESTARTS and (not done or budget.spent < end_s):
+            lives.restart()
+            done += 1
+            budget.progress(json.dumps({form: done}))
+        lives.end()
+    failed = [f"{FAILED}, {name}" for name in programs]
+    return Counter({"restarts": done} | {name: lives.figures[name] for name in (*FIGURES, *failed)})
+
+
+def rust(place: Path, budget: Budget) -> dict[str, Any]:
+    """Builds the client, and runs the cases; returns what pytest says at its end.
+
+    Errors   Failed: a case failed. NotHere
+    """
+    programs_of("rust")
+    told = ended(module("pytest", "-q", "--no-header", f"--basetemp={place / 't'}", CASES))
+    return {"cases": told.strip().splitlines()[-1]}
