@@ -74,7 +74,7 @@ PEER: Final = _Peer()
 
 @asynccontextmanager
 async def opened() -> AsyncIterator[tuple[MessageStore, Send]]:
-    """Opens a store of its own with the service that sends to it, without the rest of a broker."""
+    """Opens a store of its own, and the service that sends to it."""
     with tempfile.TemporaryDirectory(prefix="pocketmq-bench-") as directory:
         settings = StoreSettings(directory=Path(directory) / "store", flush="async")
         store = await open_store(settings, SystemClock(), Disk())

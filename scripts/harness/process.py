@@ -128,7 +128,7 @@ def ended(
 
 
 def apart(name: str, *arguments: object) -> dict[str, Any]:
-    """Runs a module in a process of its own; returns the document of its last line, and tells it.
+    """Runs a module in a process; returns the document of its last line.
 
     Errors   Failed
     """

@@ -35,7 +35,7 @@ FILE_SIZE = 16_384
 UNSEEN_MAX = 0.02
 """Share of damages to queues and index after which a query by key may claim to be complete while it
 is not: a slot that leads to an older entry of its own chain looks as it should."""
-CASES = 200
+CASES = 120
 """Of each kind of file and each ending, some 8 ms a case."""
 
 

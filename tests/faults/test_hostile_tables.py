@@ -10,6 +10,7 @@ import logging
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import cycle, islice
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -111,8 +112,13 @@ async def use(directory: Path) -> None:
 
 
 def cases(document: Any, name: str) -> list[Any]:
-    found = [changed(document, path, odd) for path in places(document) for odd in ODD]
-    return Random(name).sample(found, min(len(found), 60))
+    """Returns documents with one odd value each: every value, and every place, once at least."""
+    chance, paths, odd = Random(name), [*places(document)], [*ODD]
+    chance.shuffle(paths)
+    chance.shuffle(odd)
+    count = max(len(paths), len(odd))
+    pairs = zip(islice(cycle(paths), count), cycle(odd), strict=False)
+    return [changed(document, path, value) for path, value in pairs]
 
 
 @pytest.mark.usefixtures("quiet")

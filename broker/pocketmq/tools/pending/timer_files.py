@@ -152,10 +152,11 @@ def _read_log(disk: Disk, directory: Path) -> TimerSnapshot:
 def _is_end(content: bytes, position: int, *, is_last: bool) -> bool:
     """Returns whether units may end there: a blank up to the file's end, or zeros in the last."""
     left = len(content) - position
-    if left >= LOG_BLANK.size and content[position:].strip(b"\0"):
+    is_written = bool(np.frombuffer(content, np.uint8, offset=position).any()) if left else False
+    if left >= LOG_BLANK.size and is_written:
         size, zero, magic = LOG_BLANK.struct.unpack_from(content, position)
         return (size, zero, magic) == (left, 0, BLANK_MAGIC)
-    return is_last and not content[position:].strip(b"\0")
+    return is_last and not is_written
 
 
 # -- what follows from units -----------------------------------------------------------------------
