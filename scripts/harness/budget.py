@@ -60,13 +60,13 @@ class Budget:
         """Tells whether there is time to do more."""
         return self.spent < self.seconds
 
-    def seeds(self, *, least: int = 0, apart: int = 1) -> Iterator[int]:
-        """Yields seed after seed while there is time, `least` of them in any case.
+    def seeds(self, *, apart: int = 1) -> Iterator[int]:
+        """Yields seed after seed while there is time, and the first in any case.
 
         apart   how many numbers lie between the seeds of two budgets
         """
         for number in count():
-            if number >= least and not self.left():
+            if number and not self.left():
                 return
             yield self.seed * apart + number
 
@@ -74,11 +74,11 @@ class Budget:
         self, cases: Sequence[Case], size: int, work: Callable[[list[Case]], Outcome], *,
         share: float = 1.0,
     ) -> Iterator[Outcome]:  # fmt: skip
-        """Runs portions of cases in processes of their own while a share of the time is left."""
+        """Runs portions of cases in processes while a share of the time is left, one at least."""
         step = size * max(self.workers, 1)
         with ProcessPoolExecutor(self.workers) as pool:
             for begin in range(0, len(cases), step):
-                if self.spent > self.seconds * share:
+                if begin and self.spent > self.seconds * share:
                     return
                 some = cases[begin : begin + step]
                 yield from pool.map(

@@ -194,8 +194,7 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
     """
     total: Counter[str] = Counter()
     latest = dict.fromkeys(LATEST, 0)
-    while not total["stores"] or budget.left():
-        seed = budget.seed + total["stores"]
+    for seed in budget.seeds():
         figures = asyncio.run(_one_store(place / f"store{seed}", seed, budget))
         own = {name: figures.pop(name, 0) for name in LATEST}
         latest = max(latest, own, key=lambda one: one[LATEST[0]])

@@ -128,8 +128,7 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
     Errors   AssertionError: something was lost, came twice or early
     """
     total: Counter[str] = Counter()
-    while not total["stores"] or budget.left():
-        seed = budget.seed + total["stores"]
+    for seed in budget.seeds():
         flush = ("sync", "async")[seed % 2]
         figures, wrong = asyncio.run(_one_store(place / f"store{seed}", seed, 8, flush))
         assert not wrong, f"seed {seed}, {flush} flush: {wrong}"

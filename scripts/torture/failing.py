@@ -67,7 +67,7 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
         if not figures:
             raise NotHere("strace, which may trace")
         return {**figures, "processes": "no strace here"}
-    while budget.left():
+    for _ in budget.seeds():
         in_a_process(place / f"{figures['processes']}", chance, figures)
         budget.progress(f"{figures['processes']} processes")
     return dict(figures)

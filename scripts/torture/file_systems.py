@@ -19,6 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -70,11 +71,10 @@ def full(place: Path, budget: Budget) -> dict[str, Any]:
     """Runs rounds on every file system in turn; returns how much was done on each."""
     if os.geteuid() != 0:
         raise NotHere("root: it mounts file systems of its own")
-    chance, figures, number = Random(budget.seed), Counter[str](), 0
+    chance, figures = Random(budget.seed), Counter[str]()
     worst = 0.0
-    while budget.left():
-        kind = [*FILE_SYSTEMS][number % len(FILE_SYSTEMS)]
-        number += 1
+    for number, _ in enumerate(budget.seeds(), 1):
+        kind = [*FILE_SYSTEMS][(number - 1) % len(FILE_SYSTEMS)]
         own = place / f"{number}"
         own.mkdir()
         with mounted(own, kind) as where:
@@ -271,7 +271,7 @@ def page_in(place: Path, budget: Budget) -> dict[str, Any]:
         (disk.mount / "store").mkdir()
         store.symlink_to(disk.mount / "store")
         sent: list[str] = []
-        while budget.left() and figures["page-in errors"] < LIVES_MAX:
+        for _ in islice(budget.seeds(), LIVES_MAX):
             sent += _one_life(disk, store, sent, chance)
             figures["page-in errors"] += 1
             budget.progress(f"{figures['page-in errors']} page-in errors")

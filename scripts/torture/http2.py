@@ -167,8 +167,7 @@ def hostile(place: Path, budget: Budget) -> dict[str, Any]:
     suffered: dict[str, str] = {}
     attack_s = min(ATTACK_MAX_S, max(ATTACK_MIN_S, budget.seconds / 20))
     rounds = 0
-    while rounds == 0 or budget.left():
-        seed = budget.seed + rounds
+    for seed in budget.seeds():
         done = subprocess.run(
             [
                 *(sys.executable, "-m", "pytest", "-q", "-s", f"--timeout={TEST_S + 2 * attack_s}"),

@@ -119,7 +119,7 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
 
 def work(place: Path, number: int, seed: int, seconds: float, workload: str, told: Advance) -> None:
     """Kills brokers of one store after the other, as one of the workers."""
-    budget, round_number = Budget(seed, seconds), 0
+    budget = Budget(seed, seconds)
     one_store = {
         "send": _one_store,
         "pop": _one_consuming_store,
@@ -127,12 +127,11 @@ def work(place: Path, number: int, seed: int, seconds: float, workload: str, tol
         "official": _one_store_of_strangers,
     }[workload]
     try:
-        while budget.left():
+        for round_number, _ in enumerate(budget.seeds()):
             own = place / f"worker-{number}-{round_number}"
             own.mkdir()
             one_store(own, f"{seed}-{number}-{round_number}", budget, told)
             shutil.rmtree(own)
-            round_number += 1
     except BaseException as error:  # noqa: BLE001 – told to who waits
         kept = Path(shutil.move(own, Path("/tmp") / f"pocketmq-kill-{own.name}-{seed}"))
         told.put(("wrong", f"worker {number}, store {round_number}, kept in {kept}: {error!r}"))
@@ -145,7 +144,7 @@ def _one_store(place: Path, name: str, budget: Budget, told: Advance) -> None:
     lives = Lives(place, chance.randrange(2**31), tell=lambda text: told.put(("slow", text)))
     ends = ENDS if can_trace() else [end for end in ENDS if end != SYSCALL]
     for number in range(LIVES_PER_STORE):
-        if not budget.left():
+        if number and not budget.left():
             break
         ended_by = chance.choice(ends)
         before = lives.history.figures.copy()
@@ -161,7 +160,7 @@ def _one_store(place: Path, name: str, budget: Budget, told: Advance) -> None:
 def _one_consuming_store(place: Path, name: str, budget: Budget, told: Advance) -> None:
     lives = ConsumingLives(place, Random(name).randrange(2**31))
     for number in range(CONSUMING_LIVES_PER_STORE):
-        if not budget.left():
+        if number and not budget.left():
             break
         before, kills = lives.figures, lives.kills.copy()
         lives.live(number)

@@ -277,8 +277,7 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
     """
     one = real(VERSION)
     figures = dict.fromkeys(FIGURES, 0)
-    while not figures["stores"] or budget.left():
-        seed = budget.seed + figures["stores"]
+    for seed in budget.seeds():
         store, run = place / f"store{seed}", f"pending{seed}"
         made = asyncio.run(make(store, Random(seed)))
         sizes = shape_at(store)

@@ -204,8 +204,7 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
     kinds = [name for name, (kind, _) in KINDS.items() if shutil.which(f"mkfs.{kind}")]
     chance = Random(budget.seed)
     figures: Counter[str] = Counter()
-    number = 0
-    while budget.left():
+    for number, _ in enumerate(budget.seeds()):
         kind = kinds[number % len(kinds)]
         own = place / f"machine-{number}"
         own.mkdir()
@@ -217,7 +216,6 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
                 raise AssertionError(f"{kind}: {error}\nkept in {_kept(own)}") from error
             figures.update(cuts.history.figures)
         shutil.rmtree(own)
-        number += 1
     return {
         "cuts": figures["cuts"],
         "by file system": {kind: figures[kind] for kind in KINDS if kind in kinds},
@@ -229,7 +227,7 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
 
 def _one_machine(cuts: Cuts, kind: str, budget: Budget, figures: Counter[str]) -> None:
     for index in range(CUTS_PER_IMAGE):
-        if not budget.left():
+        if index and not budget.left():
             break
         flush = ("sync", "sync", "async")[index % 3]
         cuts.cut(flush, whole=index % 5 == 4)
