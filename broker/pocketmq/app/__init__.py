@@ -1,1 +1,1 @@
-"""The composition root: settings become objects, objects run, and stop in reverse."""
+"""Composition root: builds a broker's objects from settings, runs them, and stops them."""

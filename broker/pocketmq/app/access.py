@@ -1,4 +1,4 @@
-"""Access control of this broker: whether calls must be signed, and the checks of each call."""
+"""Access control of a broker: whether calls must be signed, and the checks of each call."""
 
 import logging
 from collections.abc import Iterable
@@ -27,13 +27,13 @@ from pocketmq.store.tables.users import UserTable
 
 FIRST_ADMIN: Final = "admin"
 OPEN_PAGES: Final = frozenset({"/livez", "/readyz", "/startupz"})
-"""Pages that probes read, which have no secrets."""
+"""Pages for probes, which contain no secrets."""
 
 logger = logging.getLogger(__name__)
 
 
 class AccessControl:
-    """The users of a broker, and whether they are asked for."""
+    """The users of a broker, and whether calls must be signed."""
 
     __slots__ = (
         "_clock", "_cluster", "_has_new_admin", "_in_clear", "_live", "access", "is_checked"
@@ -48,11 +48,11 @@ class AccessControl:
         self._clock = clock
         self.is_checked = is_checked
         self._in_clear = in_clear
-        """Ports that serve without TLS."""
+        """Addresses that serve without TLS."""
         self._cluster = live.config.broker.cluster
         self._has_new_admin = has_new_admin
         if has_new_admin:
-            assert access.table.roster.users, "the new admin is a user"
+            assert access.table.roster.users, "the new admin is missing"
 
     async def begin(self) -> None:
         """Saves the first admin in the open store, and logs the state of access control.
@@ -70,9 +70,9 @@ class AccessControl:
             logger.warning("access.open", extra={"users": count})
 
     def guarded(self, services: Iterable[Service], tables: Tables) -> list[Service]:
-        """Returns the services to serve: the APIs as they are, or each behind the guard.
+        """Returns the services to serve, each with the guard if calls must be signed.
 
-        tables   of the store, which know the groups of retry topics
+        tables   tables of the store, for the groups of retry topics
         """
         if not self.is_checked:
             return [*services]
@@ -88,9 +88,9 @@ class AccessControl:
         return self._live.config.limits.user_creations_per_hour
 
     def admits(self, path: str, authorization: str, peer: str, is_private: bool) -> bool:
-        """Returns whether a page may be read, by HTTP Basic or a bearer token.
+        """Returns whether a page may be read with HTTP Basic or a bearer token.
 
-        peer         the reader's address as gRPC writes it
+        peer         the client's address in gRPC's form
         is_private   the connection is encrypted or local, so that a password may be sent
         """
         if not self.is_checked or path in OPEN_PAGES:
@@ -106,9 +106,9 @@ class AccessControl:
 
 
 def door_of(live: LiveConfig, disk: Disk, clock: Clock, ports: Ports) -> AccessControl:
-    """Returns the access control of a broker whose store is not open yet.
+    """Returns the access control of a broker, before its store is open.
 
-    ports    its listening ports
+    ports    the broker's listening ports
     Errors   TableUnreadable; IllegalConfig: no enabled user, or an unreadable secret file
     """
     config = live.config
@@ -130,7 +130,7 @@ def door_of(live: LiveConfig, disk: Disk, clock: Clock, ports: Ports) -> AccessC
 
 
 def must_check(config: Config, ports: Ports) -> bool:
-    """Returns whether calls have to be signed."""
+    """Returns whether calls must be signed."""
     check = config.access.check
     return check == ON or (check == AUTO and bool(ports.opened(config)))
 

@@ -1,4 +1,4 @@
-"""The services of an open store, as its settings define them."""
+"""Builds the services of an open store from settings."""
 
 from random import Random
 from secrets import randbits
@@ -24,10 +24,10 @@ from pocketmq.store.tables.tables import Tables
 def backing_of(
     store: MessageStore, live: LiveConfig, store_host: bytes, keys: UniqueKeyMaker
 ) -> Services:
-    """Returns the services of an open store; they follow its settings.
+    """Returns the services of an open store, which follow changes of the settings.
 
-    store_host   packed, as records carry it
-    keys         makes ids of messages that come without one
+    store_host   packed store host for records
+    keys         generates unique keys for messages without one
     """
     config, clock = live.config, store.clock
     bound_tables(store.tables, config)
@@ -58,7 +58,7 @@ def bound_tables(tables: Tables, config: Config) -> None:
 
 
 def send_rules(config: Config, store_host: bytes) -> SendRules:
-    """Returns the settings of sending."""
+    """Returns the rules of sending from the settings."""
     return SendRules(
         store_host=store_host,
         cluster=config.broker.cluster,
@@ -75,14 +75,14 @@ def send_rules(config: Config, store_host: bytes) -> SendRules:
 
 
 def consume_settings(config: Config, store_host: bytes) -> ConsumeSettings:
-    """Returns the settings that consuming needs."""
+    """Returns the settings of consuming."""
     return ConsumeSettings(
         config.broker.cluster, config.broker.name, store_host, config.limits.in_flight_max
     )
 
 
 def check_rules(config: Config) -> CheckRules:
-    """Returns when producers are asked about their transactions."""
+    """Returns the rules of transaction checks from the settings."""
     section = config.transactions
     return CheckRules(
         timeout_ms=section.timeout_ms,

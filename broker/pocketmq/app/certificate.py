@@ -1,11 +1,11 @@
-"""The TLS certificate of the broker: the configured one, else one it makes itself.
+"""The TLS certificate of the broker: the configured one, else a generated one.
 
     pocketmq/tls/certificate.pem   the certificate; clients that verify it trust this file
     pocketmq/tls/key.pem           its key, readable by the broker's user only
 
-Its own certificate is ECDSA on P-256, self-signed, made by the openssl command when the store is
-first opened. It is made again if it is damaged, about to expire, or lacks an address that clients
-get. Backups leave it out: copies of a store contain no key, and make their own.
+The generated certificate is ECDSA on P-256, self-signed, created by the openssl command when the
+store is first opened. It is replaced if it is damaged, about to expire, or lacks an address that
+clients get. Backups omit it, so a copy of a store generates its own key.
 Source: TlsHelper, ProxyAndTlsProtocolNegotiator.
 """
 
@@ -35,9 +35,9 @@ CERTIFICATE_FILE: Final = "certificate.pem"
 KEY_FILE: Final = "key.pem"
 KEY_MODE: Final = PRIVATE_MODE
 DAYS: Final = 3_650
-"""How long a certificate of our own is valid: clients that trust it need the next one then."""
+"""Validity of a generated certificate; clients that trust it then need the next one."""
 LEFT_S: Final = 30 * 86_400
-"""A certificate valid for less is renewed at the next start, or SIGHUP."""
+"""Remaining validity below which the next start or SIGHUP renews the certificate."""
 OPENSSL_S: Final = 10.0
 LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 EVERY_HOST: Final = frozenset({"0.0.0.0", "::"})
@@ -65,7 +65,7 @@ logger = logging.getLogger(__name__)
 class Shown(NamedTuple):
     """The public facts of a certificate.
 
-    names     hosts and addresses it is for
+    names     hosts and addresses that the certificate covers
     until_s   expiry, seconds since 1970
     """
 
@@ -77,11 +77,11 @@ NOTHING_SHOWN: Final = Shown(frozenset(), 0.0)
 
 
 class Certificate:
-    """Which certificate a broker shows, from its start on.
+    """Selects and renews the certificate of a broker.
 
-    tls     is given it
+    tls     receives the certificate
     store   the store's directory
-    hosts   listening addresses, and names that clients reach
+    hosts   listening addresses, and names that clients use
     """
 
     __slots__ = ("_cert", "_clock", "_disk", "_hosts", "_key", "_seen", "_tls")
@@ -96,13 +96,13 @@ class Certificate:
         self._cert = store / OWN_DIRECTORY / DIRECTORY / CERTIFICATE_FILE
         self._key = self._cert.with_name(KEY_FILE)
         self._seen = (b"", NOTHING_SHOWN)
-        """Last content of both files, and its kind."""
-        assert self._cert.parent == self._key.parent, "they are made together"
+        """Last content of both files, and its facts."""
+        assert self._cert.parent == self._key.parent, "certificate and key are in two directories"
 
     def show_what_is_there(self, config: Config) -> None:
-        """Shows the certificate that was given, or was made before; the store may be another's.
+        """Loads the configured or existing certificate; does not write, as the store is not locked.
 
-        Errors   IllegalConfig when one that was given is none
+        Errors   IllegalConfig: the configured certificate is invalid
         """
         rpc = config.rpc
         if not rpc.offers_tls:
@@ -113,9 +113,11 @@ class Certificate:
             self._tls.take(str(self._cert), str(self._key))
 
     def make_sure(self, config: Config) -> None:
-        """Makes a certificate unless there is one; the store is ours. Blocks for some 20 ms.
+        """Generates a certificate unless there is a valid one; blocks for some 20 ms.
 
-        Errors   IllegalConfig when there is none, and connections without TLS are not wanted
+        The store must be locked by this process.
+
+        Errors   IllegalConfig: it cannot be generated, and rpc.tls_only is set
         """
         rpc = config.rpc
         if not rpc.offers_tls or rpc.tls_cert or self._is_fit(config):
@@ -129,7 +131,7 @@ class Certificate:
             logger.warning("tls.certificate_failed", extra={"reason": str(error)})
 
     def read_again(self, config: Config) -> None:
-        """Reloads the files for later handshakes; bad files change nothing."""
+        """Reloads the files for later handshakes; invalid files change nothing."""
         try:
             self.show_what_is_there(config)
         except IllegalConfig as error:
@@ -138,7 +140,7 @@ class Certificate:
             self.make_sure(config)
 
     def _is_fit(self, config: Config) -> bool:
-        """Returns whether the broker's own certificate exists, is fresh and names all hosts."""
+        """Returns whether the generated certificate exists, is fresh and covers all hosts."""
         files = (self._cert, self._key)
         if not all(self._disk.exists(path) for path in files):
             return False
@@ -150,7 +152,8 @@ class Certificate:
         return is_fresh and found.names >= told_names(config, self._hosts)
 
     def _make(self, config: Config) -> None:
-        """Replaces both files: one that does not fit the other is found at the next start.
+        """Replaces both files; if only one is replaced, the next start detects it.
+
 
         Errors   IllegalConfig, DiskFull, WriteFailed
         """
@@ -162,7 +165,7 @@ class Certificate:
             (self._cert, certificate, FILE_MODE),
         ):
             draft = path.with_name(path.name + DRAFT_SUFFIX)
-            self._disk.unlink(draft)  # its mode may be another
+            self._disk.unlink(draft)  # it may have another mode
             self._disk.write_file(draft, content, mode)
             self._disk.rename(draft, path)
         self._disk.sync_directory(self._cert.parent)
@@ -170,7 +173,7 @@ class Certificate:
 
 
 def told_names(config: Config, hosts: Iterable[str]) -> set[str]:
-    """Returns the names that a certificate must have: the advertised ones and this machine's.
+    """Returns the names that a certificate must cover: advertised, local and listening ones.
 
     hosts   listening addresses
     """
@@ -178,12 +181,12 @@ def told_names(config: Config, hosts: Iterable[str]) -> set[str]:
 
 
 def names_of_machine() -> set[str]:
-    """Returns the names of this machine, which may differ after a restart in a container."""
+    """Returns the names of this machine, which may change at a restart in a container."""
     return set(_usable([socket.gethostname(), str(own_address())]))
 
 
 def _usable(names: Iterable[str]) -> Iterable[str]:
-    """Yields those that a certificate may contain, with addresses in their canonical form."""
+    """Yields the names that a certificate may contain, with addresses in canonical form."""
     for name in names:
         bare = name.partition("%")[0]
         if _is_address(bare):
@@ -201,10 +204,10 @@ def _is_address(name: str) -> bool:
 
 
 def made(names: Iterable[str]) -> tuple[bytes, bytes]:
-    """Returns a certificate and its key, PEM, for hosts and addresses; nothing is written.
+    """Generates (certificate, key) in PEM for hosts and addresses; writes no file.
 
-    Cost     10 ms: openssl is a process of its own
-    Errors   IllegalConfig when openssl is not there, or fails
+    Cost     10 ms, in an openssl process
+    Errors   IllegalConfig: openssl is missing or fails
     """
     lines = [
         f"{'IP' if _is_address(name) else 'DNS'}.{number} = {name}"
@@ -239,9 +242,9 @@ def _unmade(why: str) -> IllegalConfig:
 
 
 def shown(cert_file: Path, key_file: Path) -> Shown:
-    """Returns a self-signed certificate's description; empty when it is none, or expires soon.
+    """Returns the facts of a self-signed certificate, NOTHING_SHOWN if a handshake with it fails.
 
-    Cost     2 ms: a handshake in memory, so that it is sure to serve clients that trust it
+    Cost     2 ms: a handshake in memory with a client that trusts the certificate
     """
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname = False
@@ -251,11 +254,11 @@ def shown(cert_file: Path, key_file: Path) -> Shown:
         client.load_verify_locations(cert_file)
         asks = client.wrap_bio(to_client, to_server)
         says = server.wrap_bio(to_server, to_client, server_side=True)
-        for end in (asks, says, asks):  # as far as each goes by itself
+        for end in (asks, says, asks):  # each proceeds until it waits for the other
             with suppress(ssl.SSLWantReadError):
                 end.do_handshake()
         found = asks.getpeercert() or {}
-    except (OSError, ValueError, IllegalConfig):  # ssl's errors are of the first two
+    except (OSError, ValueError, IllegalConfig):  # ssl's errors are subclasses of the first two
         return NOTHING_SHOWN
     names = [str(name[1]) for name in found.get("subjectAltName", ())]
     until_s = ssl.cert_time_to_seconds(str(found["notAfter"]))

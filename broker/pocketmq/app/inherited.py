@@ -1,7 +1,7 @@
 """A listening socket inherited from a supervisor, so that a restart refuses no connection.
 
-systemd and others open the port and keep it. Clients that connect between the stop of one broker
-and the start of the next wait in the socket's backlog. Source: sd_listen_fds(3).
+systemd and other supervisors open the port and keep it open. Clients that connect between the stop
+of one broker and the start of the next wait in the socket's backlog. Source: sd_listen_fds(3).
 """
 
 import os
@@ -15,15 +15,15 @@ COUNT: Final = "LISTEN_FDS"
 PROCESS: Final = "LISTEN_PID"
 NAMES: Final = "LISTEN_FDNAMES"
 FIRST: Final = 3
-"""The descriptor of the first."""
+"""Descriptor of the first inherited socket."""
 
 
 def inherited_socket(
     environment: MutableMapping[str, str], first: int = FIRST
 ) -> socket.socket | None:
-    """Returns the socket handed to this process, None for none; clears the variables that name it.
+    """Returns the inherited socket, or None; removes its environment variables.
 
-    Errors   IllegalConfig: there are several, or it is none that listens for TCP
+    Errors   IllegalConfig: there are several, or the socket does not listen for TCP
     """
     given = {name: environment.pop(name, "") for name in (COUNT, PROCESS, NAMES)}
     if given[PROCESS] != str(os.getpid()) or given[COUNT] in {"", "0"}:
@@ -45,6 +45,6 @@ def inherited_socket(
 
 
 def address_of(listening: socket.socket) -> str:
-    """Returns the address a socket listens on, "host:port"."""
+    """Returns the address of a listening socket, "host:port"."""
     host, port = listening.getsockname()[:2]
     return f"[{host}]:{port}" if listening.family == socket.AF_INET6 else f"{host}:{port}"

@@ -37,7 +37,7 @@ from pocketmq.store.read.holding import holder_at
 
 
 class Parts(NamedTuple):
-    """The parts that run on an open store."""
+    """The services of an open store, and their protocols."""
 
     backing: Services
     schedule: Schedule
@@ -48,13 +48,14 @@ class Parts(NamedTuple):
 
     @property
     def steps(self) -> list[Step]:
-        """The steps to call while the store is open."""
+        """The services' steps, to run while the store is open."""
         later = [self.schedule.step, self.timer.step] if self.schedule.is_on else []
         backing = self.backing
         return [self.retention.step, backing.consume.step, backing.transactions.step, *later]
 
     async def recover(self) -> None:
-        """Recovers the leases and transactions that were open when the store was closed or killed.
+        """Recovers the leases and transactions that were open at the end of the last run.
+
 
         Errors   Corruption, DiskSlow
         """
@@ -62,7 +63,7 @@ class Parts(NamedTuple):
         await self.backing.transactions.recover()
 
     def drain(self) -> None:
-        """Answers every parked call."""
+        """Ends every parked call."""
         backing = self.backing
         backing.sessions.drain()
         backing.pull.drain()
@@ -71,14 +72,14 @@ class Parts(NamedTuple):
         backing.store.turns.drain()
 
     async def close(self) -> None:
-        """Persists the progress of every part; steps must not be called any more."""
+        """Persists the progress of every part; the runner must be closed."""
         await self.backing.consume.close()
         await self.schedule.close()
         await self.backing.transactions.close()
         await self.timer.close()
 
     def stats(self) -> list[Stat]:
-        """The stats of all parts, for metrics."""
+        """Returns the stats of all parts, for metrics."""
         _, send, pull, _, consume, members, sessions, transactions = self.backing
         parts = (
             send, pull, consume, members, sessions, self.schedule, self.timer, transactions,
@@ -106,9 +107,9 @@ def parts_of(
 ) -> Parts:
     """Returns the services that run on an open store.
 
-    bound   the address clients come to
-    drain   asks the broker to end
-    door    admits or refuses callers
+    bound   listening address of gRPC
+    drain   requests the broker's stop
+    door    access control
     """
     config = live.config
     address, port = advertised_address(config.broker, bound)
@@ -156,7 +157,7 @@ def retention_of(
 ) -> Retention:
     """Returns the retention service of an open store.
 
-    floors   physical offsets; nothing at or above the lowest of them goes
+    floors   return physical offsets; files at or above the lowest of them are not removed
     """
     zone = zone_from_name(store.settings.time_zone)
     return Retention(
@@ -172,7 +173,7 @@ def retention_of(
 
 
 def _expires(store: MessageStore, config: Config) -> bool:
-    """Returns whether messages of a store expire at all."""
+    """Returns whether messages of a store expire."""
     return store.damage is None and is_wanted(
         config.retention_settings(),
         made_here=store.made_here,

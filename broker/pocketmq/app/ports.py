@@ -1,8 +1,7 @@
-"""The ports a broker listens on, as its sockets report them, and which machines reach each.
+"""The listening ports of a broker, and whether other machines reach them.
 
-A supervisor may hand over a socket, a host name may resolve to any address, a proxy may pass
-connections on. So nothing is decided by the setting `rpc.listen`: the address is that of the bound
-socket.
+A supervisor may pass a socket, a host name may resolve to any address, a proxy may forward
+connections. So decisions use the address of the bound socket, not the setting `rpc.listen`.
 """
 
 import logging
@@ -30,8 +29,8 @@ HTTP: Final = "http.listen"
 class BoundAddress(NamedTuple):
     """One bound address.
 
-    setting   that chose it, or LISTEN_FDS
-    address   "host:port" as the socket reports it
+    setting   setting of the address, or LISTEN_FDS
+    address   "host:port" of the socket
     """
 
     setting: str
@@ -41,9 +40,9 @@ class BoundAddress(NamedTuple):
 class Ports(NamedTuple):
     """All ports of a broker.
 
-    grpc     "host:port" for clients, the host as configured
-    bound    every address that is listened on
-    http     the port of pages; None: there is none of its own
+    grpc     "host:port" for clients, with the configured host
+    bound    every listening address
+    http     the separate port of pages, None without one
     """
 
     grpc: str
@@ -52,13 +51,13 @@ class Ports(NamedTuple):
 
     @property
     def hosts(self) -> list[str]:
-        """Hosts by which clients reach gRPC: names for a certificate."""
+        """Hosts of the gRPC port, for the certificate."""
         rpc = [one.address for one in self.bound if one.setting != HTTP]
         return [split_address(address)[0] for address in (self.grpc, *rpc)]
 
     @property
     def pages(self) -> str:
-        """The address of pages, "host:port"."""
+        """Address of the pages, "host:port"."""
         return self.grpc if self.http is None else self.http.address
 
     async def close(self) -> None:
@@ -67,10 +66,10 @@ class Ports(NamedTuple):
             await self.http.close()
 
     def opened(self, config: Config) -> list[tuple[str, str]]:
-        """Returns the ports that other machines reach: the setting of each, and why it is open.
+        """Returns (setting, reason) of the ports that other machines can reach.
 
-        A loopback address is open where others are passed on to it: by a balancer with PROXY
-        headers, or by a reverse proxy, whose address clients get from `broker.advertised_host`.
+        A loopback address is reachable through a balancer with PROXY headers, or through a reverse
+        proxy, whose address `broker.advertised_host` gives to clients.
         """
         found: list[tuple[str, str]] = []
         for setting, address in self.bound:
@@ -83,7 +82,7 @@ class Ports(NamedTuple):
     def in_clear(self, config: Config) -> list[str]:
         """Returns the addresses that serve users without TLS.
 
-        The port of clients counts even on loopback, the port of pages only where others reach it.
+        The gRPC port counts even on loopback, the port of pages only if it is not on loopback.
         """
         return [
             address
@@ -93,7 +92,7 @@ class Ports(NamedTuple):
 
 
 def _passed_on(config: Config) -> str:
-    """Returns the setting by which connections from elsewhere are passed on, "" for none."""
+    """Returns the setting that shows that a proxy forwards connections, "" for none."""
     host = config.broker.advertised_host
     if config.rpc.proxy_protocol:
         return "rpc.proxy_protocol = true"
@@ -106,7 +105,8 @@ def bind(
     listening: socket.socket | None,
     site: Site,
 ) -> Ports:
-    """Listens on the socket that was handed over, else as configured; serves no call yet.
+    """Listens on the inherited socket, else as configured; does not accept calls yet.
+
 
     Errors   AddressUnavailable, IllegalConfig
     """
@@ -128,12 +128,12 @@ def bind(
     http = HttpPort(site, config.http.listen) if config.http.listen else None
     if http is not None:
         bound.append(BoundAddress(HTTP, http.address))
-    assert bound, "a server listens somewhere"
+    assert bound, "the server has no listening address"
     return Ports(address, tuple(bound), http)
 
 
 def _addresses(server: "GrpcioServer | OwnServer", address: str) -> Iterable[str]:
-    """Returns the listening sockets; gRPC's library reports none, and listens on all addresses."""
+    """Returns the listening addresses; those of gRPC's library are resolved from the host."""
     if isinstance(server, OwnServer):
         return map(address_of, server.sockets)
     host, port = split_address(address)

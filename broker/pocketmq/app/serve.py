@@ -1,11 +1,11 @@
-"""The composition root: settings become objects, objects run, and stop in reverse.
+"""Runs a broker: builds its objects from settings, serves, and stops in reverse order.
 
     ports ── HTTP served ── store recovered ── gRPC served ── ready line
     drain: health not serving, sends refused, parked polls answered ── calls end ── store ── HTTP
 
-Nothing is decided here about messages. The first SIGTERM or SIGINT drains and ends with 0, a second
-one ends the process at once, which the store survives as it survives a crash. SIGHUP has settings
-read again, or drains where they cannot be: a terminal that closes sends it more than once.
+The first SIGTERM or SIGINT drains and ends with exit code 0. A second one ends the process at once,
+like a crash, which the store survives. SIGHUP reloads the settings, or drains if they cannot be
+reloaded. A closing terminal may send SIGHUP more than once.
 Source: BrokerStartup, BrokerController.
 """
 
@@ -59,18 +59,18 @@ if TYPE_CHECKING:
 
 EXIT_OK: Final = 0
 EXIT_STORE_FAILED: Final = 74
-"""EX_IOERR: the disk refused something; a supervisor should not restart blindly."""
+"""EX_IOERR: the store failed; a supervisor should not restart without a check."""
 SWITCH_INTERVAL_S: Final = 0.001
-"""How long a thread that reads old messages may keep the interpreter from the event loop. Python's
-5 ms would be the p99 of every send meanwhile."""
+"""Time for which a thread that reads old messages may hold the GIL. With Python's default of 5 ms,
+the p99 of sends would be 5 ms meanwhile."""
 CONNECTION_FILES: Final = 3
-"""One in three files may be a connection: those of the store must never lack one."""
+"""Open-file limit per connection: a third of the files for connections, the rest for the store."""
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 HOLD_S: Final = 2.0
-"""How long a client waits for the store to open before it gets the answer that it recovers:
-official clients give a call three seconds."""
-QUIET_S: Final = 1.0  # a client that reads its answers knows after one round trip
-FAILED_GRACE_S: Final = 1.0  # a failed store acknowledges nothing; callers only need to hear that
+"""Time for which a call waits for the store to open before it is refused as recovering; official
+clients time out after three seconds."""
+QUIET_S: Final = 1.0  # most time for clients to read the replies of ended calls
+FAILED_GRACE_S: Final = 1.0  # after a failure, running calls only get errors
 
 Announce = Callable[[Mapping[str, object]], None]
 
@@ -86,11 +86,11 @@ def run_broker(
 ) -> int:
     """Runs a broker until it receives a stop signal, and returns the exit code of the process.
 
-    live   its settings; where they can be read again, SIGHUP has them read
-    accept_damage   give up durable records that are damaged, and take messages
-    announce   is called once with the addresses bound, when clients may come
-    stage      the surroundings it runs on; None: the machine
-    Errors     StorageError kinds: the broker did not start
+    live            settings; SIGHUP reloads them if they are live
+    accept_damage   abandon durable records that are damaged, and accept messages
+    announce        called once with the bound addresses, when clients are served
+    stage           environment of the broker; None: the machine
+    Errors          StorageError subclasses: the broker did not start
     """
     if sys.flags.optimize:
         raise IllegalConfig(field="python -O", why="the broker needs its assertions; leave it out")
@@ -98,7 +98,7 @@ def run_broker(
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1)  # prints the stack of every thread, without ending
     _, files_max = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError):  # macOS calls "unlimited" a maximum and refuses it
+    with suppress(ValueError):  # macOS reports "unlimited" as maximum, but refuses it
         resource.setrlimit(resource.RLIMIT_NOFILE, (files_max, files_max))
     config, logs = live.config, live.config.logs
     start_logs(sys.stderr, logs.level, logs.format, request_id=current_request_id)
@@ -108,7 +108,7 @@ def run_broker(
         with asyncio.Runner(loop_factory=_new_event_loop) as runner:
             stage = replace(stage or Stage(), listening=inherited_socket(os.environ))
             return runner.run(_serve_until_signalled(live, announce, accept_damage, stage))
-    except StoreFailed as error:  # while it opened or closed
+    except StoreFailed as error:  # while the store opened or closed
         logger.critical("store.failed", extra={"reason": str(error)})
         return EXIT_STORE_FAILED
 
@@ -132,13 +132,13 @@ async def _serve_until_signalled(
     live.follow(lambda config: logging.getLogger().setLevel(config.logs.level.upper()))
     try:
         return await serve(live, announce, stop, accept_damage=accept_damage, stage=stage)
-    finally:  # The rest is short, and the next SIGHUP must not cut it off.
+    finally:  # Another SIGHUP must not end the rest of the stop.
         loop.remove_signal_handler(signal.SIGHUP)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
 def hang_up(live: LiveConfig, stop: asyncio.Future[str]) -> None:
-    """Reads the settings again; ends the process in order where they cannot be read."""
+    """Reloads the settings; stops the broker in order if they are not live."""
     if live.is_live:
         live.reload()
     elif not stop.done():
@@ -162,8 +162,8 @@ async def serve(
 ) -> int:
     """Runs a broker until `stop` is done (its result is the cause) or its store fails.
 
-    stage    the surroundings it runs on; None: the machine
-    Errors   StorageError kinds: the broker did not start
+    stage    environment of the broker; None: the machine
+    Errors   StorageError subclasses: the broker did not start
     """
     config = live.config
     settings = replace(config.store_settings(), accept_damage=accept_damage)
@@ -175,7 +175,7 @@ async def serve(
         up.push_async_callback(outside.server.stop, 0)
         ports = bind(config, outside.server, stage.listening, site)
         up.push_async_callback(ports.close)
-        grpc, world = ports.grpc, SystemClock()  # certificates and signatures know no other clock
+        grpc, world = ports.grpc, SystemClock()  # certificates and signatures use the real time
         door = door_of(live, disk, world, ports)
         site.admits = door.admits
         certificate = Certificate(tls, settings.directory, disk, world, ports.hosts)
@@ -216,16 +216,16 @@ async def serve(
 async def _open_unless_stopped(
     opening: Coroutine[Any, Any, MessageStore], stop: asyncio.Future[str]
 ) -> MessageStore | None:
-    """Opens the store; None when stopped before it is open, for recovery can take minutes.
+    """Opens the store; returns None if a stop is requested meanwhile, as recovery can take minutes.
 
-    Effects  objects that exist by then are left out of all garbage collections: they are nearly all
-             there will be, and walking over ten thousand queues stops all callers for a while
+    Effects  excludes the present objects from garbage collections: they are long-lived, and
+             visiting ten thousand queues would block all callers
     """
     gc.disable()
     try:
         task = asyncio.create_task(opening)
         await asyncio.wait((task, stop), return_when=asyncio.FIRST_COMPLETED)
-        task.cancel()  # Does nothing to one that is done.
+        task.cancel()  # Has no effect on a task that is done.
         await asyncio.wait((task,))
         gc.freeze()
     finally:
@@ -250,8 +250,8 @@ class _Outside:
     def show(
         self, store: MessageStore, parts: Parts, live: LiveConfig, services: Sequence[Service]
     ) -> None:
-        """Shows and serves an open store from now on."""
-        assert self.starting.progress == 1.0, "the store has recovered"
+        """Publishes and serves an open store."""
+        assert self.starting.progress == 1.0, "recovery is not complete"
         self._store = store
         self.held = lambda: parts.retention.held
         self._numbers = Numbers(
@@ -272,20 +272,20 @@ class _Outside:
 
     @property
     def state(self) -> str:
-        """The store's state; that of its start while there is none."""
+        """The state of the store, or of its start before it is open."""
         return self.starting.state if self._store is None else self._store.state
 
     def stats(self) -> list[Stat]:
-        """The stats that metrics show now."""
+        """Returns the present stats."""
         found = self.starting.stats if self._numbers is None else self._numbers.stats()
         return [self.loop_lag.seconds, *found, *self.server.stats]
 
     def gone(self) -> Gone:
-        """The topics and groups that were removed, by the label that names them."""
+        """Returns removed topics and groups by label."""
         return {} if self._numbers is None else self._numbers.gone()
 
     async def refresh(self) -> None:
-        """Computes the numbers that take time, before a scrape."""
+        """Computes the slow values before a scrape."""
         if self._numbers is not None:
             await self._numbers.refresh()
 
@@ -346,7 +346,7 @@ async def _http_served(
 async def _drain(
     config: Config, store: MessageStore, parts: Parts, server: "GrpcioServer | OwnServer"
 ) -> None:
-    """Refuses new calls, ends waits, and lets calls under way end."""
+    """Refuses new calls, ends parked calls, and waits for running calls."""
     logger.info("broker.stopping")
     server.turn_away()
     parts.drain()

@@ -1,7 +1,8 @@
 """The environment of a broker, and its preparation before clients are served.
 
-By default: the machine's clocks and disk, the plain services, and no preparation. `pocketmq dev`
-creates topics. A broker for tests (testing/) has a movable clock, and faults around its services.
+The defaults are the system's clocks and disk, unmodified services, and no preparation. `pocketmq
+dev` creates topics. A broker for tests (testing/) has a movable clock, and injects faults into
+services.
 """
 
 import socket
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Opened(NamedTuple):
-    """A broker that is about to serve: its store, the runner of its services' steps, its server."""
+    """A broker before it serves: its store, the runner of its steps, and its server."""
 
     store: MessageStore
     runner: Runner
@@ -40,10 +41,9 @@ async def _nothing(opened: Opened) -> None:
 class Stage:
     """The environment of a broker.
 
-    around     returns the services to serve in place of these
-    prepare    is awaited once the store is open, before clients are served; an error it raises ends
-               the start
-    listening  the socket to serve in place of rpc.listen
+    around     wraps the services to serve
+    prepare    awaited once the store is open, before clients are served; its error ends the start
+    listening  inherited socket, which replaces rpc.listen
     """
 
     clock: Clock = field(default_factory=SystemClock)
@@ -54,7 +54,7 @@ class Stage:
 
 
 def with_topics(topics: Iterable[tuple[str, str]]) -> Prepare:
-    """Returns a preparation that creates topics, (name, type) each; type "": messages of any type.
+    """Returns a preparation that creates topics by (name, type); type "" allows any type.
 
     Errors   of the preparation: IllegalTopic, SystemTopic, TopicExists, DiskFull
     """

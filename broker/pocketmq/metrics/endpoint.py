@@ -1,16 +1,16 @@
 """HTTP pages: /metrics, /livez, /readyz, /startupz, /version.
 
-They are served on the port of all clients, or on a separate one (http1.py). Status codes of probes:
+They are served on the main port, or on a separate one (http1.py). Status codes of probes:
 
 state        livez   startupz   readyz
 starting     200     200        503
-recovering   200     200        503      it advances, so it must not be killed
+recovering   200     200        503      recovery advances, so do not kill it
 running      200     200        200
-disk_full    200     200        200      reading is served; sends resume by themselves
-read_only    200     200        200      reading is served; store.write has the reason
-damaged      200     200        200      the same; an operator has to look
+disk_full    200     200        200      serves reads; sends resume without an operator
+read_only    200     200        200      serves reads; the log event store.refused has the reason
+damaged      200     200        200      serves reads; an operator must act
 draining     200     200        503
-failed       503     503        503      the process ends by itself
+failed       503     503        503      the process ends
 """
 
 import json
@@ -29,7 +29,8 @@ FAILED: Final = "failed"
 
 
 class ProbeAnswers:
-    """Answers to probes.
+    """State of the broker for probes.
+
 
     read_state      returns the store's state
     read_progress   returns the share of recovery that is done, 0 to 1
@@ -56,16 +57,16 @@ class ProbeAnswers:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process should go on living."""
+        """Whether the process should keep running."""
         return self.state != FAILED
 
     @property
     def is_ready(self) -> bool:
-        """Whether clients should come."""
+        """Whether clients may be routed to the broker."""
         return self.state in READY_STATES
 
     def report(self) -> dict[str, str | float]:
-        """Returns the body of a probe's answer: the state, and the progress of recovery."""
+        """Returns the body of a response: the state, with recovery progress or retention."""
         state = self.state
         if state == RECOVERING and self._read_progress is not None:
             return {"state": state, "progress": round(self._read_progress(), 3)}
@@ -74,7 +75,7 @@ class ProbeAnswers:
 
 
 Page = Callable[[str], Awaitable[Answer]]
-"""Returns a page; given is what the client accepts, "" for anything."""
+"""Returns a page for a client's Accept header, "" for any type."""
 
 
 def site_pages(

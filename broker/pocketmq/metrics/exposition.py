@@ -1,13 +1,13 @@
 """The metrics of all components in Prometheus' text format.
 
-A component owns its numbers (model/stats.py); each scrape reads them. RocketMQ's own metrics
-(`rocketmq_…`) have the labels of its dashboards, and `broker` beside `node_id`. Ours (`pocketmq_…`)
-have none of these: the scraper adds the label of the broker. Names by profile:
+Components own their stats (model/stats.py), which each scrape reads. RocketMQ's metrics
+(`rocketmq_…`) have the labels of its dashboards, and `broker` in addition to `node_id`. PocketMQ's
+(`pocketmq_…`) have no broker label, which the scraper adds. Names by profile:
 
-native          rocketmq_rpc_latency_milliseconds       since RocketMQ 5.1.4: the unit is appended
+native          rocketmq_rpc_latency_milliseconds       since RocketMQ 5.1.4, with the unit
 native-legacy   rocketmq_rpc_latency                    in 5.1.0 to 5.1.3 and in their docs
 
-Series of deleted topics and groups disappear. Above the limit of series, those of the largest
+Series of deleted topics and groups are dropped. Above the limit of series, series of the largest
 metrics are left out and counted. Rendering a page yields to the event loop many times.
 Source: BrokerMetricsManager, DefaultStoreMetricsManager.
 """
@@ -63,25 +63,25 @@ LEGACY_NAMES: Final[Mapping[str, str]] = {
         "rocketmq_delay_message_latency_seconds",
     )
 }
-"""Name with its unit -> name without."""
+"""Metric name with its unit -> name without it."""
 SERIES_MAX: Final = 50_000
-"""RocketMQ's limit (metricsOtelCardinalityLimit); a page of so many has some 8 MiB."""
+"""RocketMQ's limit (metricsOtelCardinalityLimit); a page of 50,000 series has some 8 MiB."""
 SERIES_AT_ONCE: Final = 32
 TURN_SECONDS: Final = 0.002
-"""Work on a page between two turns of the event loop."""
+"""Time of rendering before the event loop runs other work."""
 TOLD_S: Final = 600.0
-"""Samples that are left out are logged once in so long."""
+"""Least time between two warnings about samples left out."""
 
 logger = logging.getLogger(__name__)
 
 
 def native_labels(cluster: str, broker: str) -> dict[str, str]:
-    """Returns the labels that every metric of RocketMQ's carries."""
+    """Returns the labels of all RocketMQ metrics."""
     return {"cluster": cluster, "node_type": "broker", "node_id": broker, "broker": broker}
 
 
 def build_info(version: str, store_version: int) -> Gauge:
-    """Returns the metric that describes the running broker: always 1, with labels."""
+    """Returns the metric of the running version: always 1, with labels."""
     labels = (version, platform.python_version(), str(store_version))
     return Gauge(
         "pocketmq_build_info",
@@ -92,7 +92,7 @@ def build_info(version: str, store_version: int) -> Gauge:
 
 
 def compiled_modules() -> Gauge:
-    """Returns the metric of how many modules run compiled."""
+    """Returns the metric of the modules that run compiled."""
     return Gauge(
         "pocketmq_module_compiled",
         "1: the module runs compiled, 0: from source.",
@@ -102,17 +102,17 @@ def compiled_modules() -> Gauge:
 
 
 def proxy_up() -> Gauge:
-    """Returns the metric by which RocketMQ's proxies report that they run: here, in the broker."""
+    """Returns the metric by which a RocketMQ proxy, here the broker, reports that it runs."""
     help = "1 while official clients are served."
     return Gauge(PROXY_UP, help, lambda: {("local",): 1.0}, ("proxy_mode",))
 
 
 class Exposition:
-    """Everything this process shows to Prometheus.
+    """Metrics page of this process.
 
-    find_stats   returns all stats there are now: a store has none before it is open
-    find_gone    returns names that were removed and are no more: their series go
-    max_series   samples of one page, those of the Python process not counted
+    find_stats   returns the present stats: a store has none before it is open
+    find_gone    returns names of deleted topics and groups: their series are dropped
+    max_series   most samples of a page, without those of the Python process
     """
 
     __slots__ = (
@@ -139,7 +139,7 @@ class Exposition:
         self._lock = asyncio.Lock()
         self._begun_count = self._waiter_count = 0
         self._made: dict[str, tuple[int, bytes]] = {}
-        """The last pages by content type, and the number of each, while others wait for one."""
+        """(number, page) last rendered by content type; kept only while requests wait."""
         self._labels = native_labels(cluster, broker)
         self._storage_labels = {**self._labels, **STORAGE_LABELS}
         self._profiles = frozenset(profiles)
@@ -156,14 +156,15 @@ class Exposition:
         GCCollector(registry=self._registry)
 
     def page(self, accept: str = "") -> tuple[bytes, str]:
-        """Returns (text, content type) at once, in the format the Accept header prefers."""
+        """Returns (text, content type) in the format of the Accept header; does not yield."""
         form = format_for(accept)
         return b"".join(self._pieces(form)), form.content_type
 
     async def page_in_turns(self, accept: str = "") -> tuple[bytes, str]:
-        """Returns the same, in many turns of the loop; requests meanwhile share the next page.
+        """Renders the same page as `page`, yielding to the loop; requests meanwhile share the next.
 
-        Cost     1 µs a series, and 1 ms for the process; 2 ms of one turn, but for the slowest stat
+        Cost     1 µs per series plus 1 ms for process metrics; blocks the loop for 2 ms at a time,
+                 longer only for one slow stat
         """
         form = format_for(accept)
         asked = self._begun_count
@@ -177,13 +178,13 @@ class Exposition:
                     self._made[form.content_type] = made
         finally:
             self._waiter_count -= 1
-            assert self._waiter_count >= 0, "who waited came"
+            assert self._waiter_count >= 0, "negative number of waiters"
             if not self._waiter_count:
                 self._made.clear()
         return made[1], form.content_type
 
     def _pieces(self, form: TextFormat) -> Iterator[bytes]:
-        """Yields the page in pieces, each some work."""
+        """Yields the page in pieces that each take little time to render."""
         stats, gone = [*self._find_stats(), self._dropped], self._find_gone()
         groups: dict[str, list[Stat]] = {}
         for stat in stats:
@@ -211,7 +212,7 @@ class Exposition:
         return self._storage_labels if name.startswith(STORAGE_PREFIXES) else self._labels
 
     def _counts_shown(self, families: Sequence[Family]) -> list[int]:
-        """Returns how many series of each family are shown; small families keep all of theirs."""
+        """Returns the number of series to show by family; small families are shown completely."""
         sizes = [len(family.series) * family.block_lines for family in families]
         counts = [len(family.series) for family in families]
         left, dropped = self._max_series, 0
@@ -227,7 +228,7 @@ class Exposition:
         return counts
 
     def _tell(self, dropped: int) -> None:
-        """Logs that samples are left out, now and then."""
+        """Logs the number of samples left out, at most every TOLD_S."""
         now_s = self._clock()
         if now_s >= self._quiet_until_s:
             self._quiet_until_s = now_s + TOLD_S
@@ -236,7 +237,7 @@ class Exposition:
             )
 
     def _python_page(self, form: TextFormat) -> bytes:
-        """Returns the metrics of the Python process, and the end of the page."""
+        """Returns the end of the page, with the metrics of the Python process."""
         if form.is_open:
             page: bytes = open_metrics.generate_latest(self._registry)  # type: ignore[no-untyped-call]
             return page
@@ -244,7 +245,7 @@ class Exposition:
 
 
 def _forget(stat: Counter | Histograms, gone: Gone) -> None:
-    """Drops the series of names that are no more."""
+    """Drops the series of deleted names."""
     for label in gone.keys() & set(stat.label_names):
         series = stat.values if isinstance(stat, Counter) else stat.series
         place, names = stat.label_names.index(label), gone[label]
@@ -253,7 +254,7 @@ def _forget(stat: Counter | Histograms, gone: Gone) -> None:
 
 
 async def in_turns(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """Yields the items of an iterator, and lets other tasks run between two of them."""
+    """Yields the items of an iterator, and runs other tasks between them."""
     begun = perf_counter()
     for piece in pieces:
         yield piece
@@ -263,7 +264,7 @@ async def in_turns(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
 
 
 def names_shown(name: str, profiles: Collection[str]) -> tuple[str, ...]:
-    """Returns the names a metric is shown under."""
+    """Returns the names of a metric in the selected profiles."""
     legacy = LEGACY_NAMES.get(name)
     if legacy is None:
         return (name,)

@@ -1,12 +1,12 @@
-"""HTTP/1.1 for pages: GET and HEAD, one request at a time, parsed by h11.
+"""HTTP/1.1 server for pages: GET and HEAD, one request at a time, parsed by h11.
 
-    site = Site()                  and its pages
-    site.connection(peer)          a protocol for one connection, wherever it was accepted
-    HttpPort(site, address)        a port that speaks nothing else
+    site = Site()                  the pages
+    site.connection(peer)          a protocol for one connection, accepted on any port
+    HttpPort(site, address)        a port for HTTP/1.1 only
 
-It serves scrapers and probes. The cost of other clients is bounded: CONNECTIONS_MAX connections of
-IDLE_S each, 16 KiB of headers, no bodies, one unread answer a connection, UNREAD_MAX bytes of all.
-A new connection above the limit replaces the one that was silent longest.
+It serves scrapers and probes. Limits bound the cost of other clients: CONNECTIONS_MAX connections,
+IDLE_S per request, 16 KiB of headers, no bodies, one unread response per connection, UNREAD_MAX
+bytes in total. A connection above the limit replaces the one that was idle longest.
 """
 
 import asyncio
@@ -25,27 +25,27 @@ from pocketmq.model.strangers import START_SIZE, Sparingly, protocol_of
 
 CONNECTIONS_MAX: Final = 256
 IDLE_S: Final = 60.0
-"""Time that a client may take for a request, from the last answer on."""
+"""Longest time between a response and the end of the next request."""
 HEAD_SIZE_MAX: Final = 16_384
 SMALL_SIZE: Final = 65_536
 UNREAD_MAX: Final = 64 * 1024 * 1024
-"""Bytes of larger answers that may wait for all clients together; a page of 50,000 series has 8
-MiB."""
+"""Most unread bytes of responses above SMALL_SIZE, of all clients; a page of 50,000 series has
+8 MiB."""
 TEXT: Final = "text/plain; charset=utf-8"
 TOKEN_ALONE: Final = 'Bearer realm="pocketmq"'
-"""Asks for a token (`pocketmq user token`), as anybody on the way could read a secret."""
+"""Challenge for a token (`pocketmq user token`), as a secret could be read in transit."""
 SECRET_OR_TOKEN: Final = 'Basic realm="pocketmq", Bearer realm="pocketmq"'
-"""Asks for access key and secret, or a token."""
+"""Challenge for access key and secret, or a token."""
 
 logger = logging.getLogger(__name__)
 
 Admits = Callable[[str, str, str, bool], bool]
-"""Returns whether a page may be read: given its path, the client's authorization, its address as
-gRPC writes it, and whether the connection is private."""
+"""(path, authorization, client's address in gRPC's form, whether the connection is private) ->
+whether the page may be read."""
 
 
 class Site:
-    """The pages, and the connections that read them; `admits` decides which may read which."""
+    """The pages and their connections; `admits` authorizes each request."""
 
     __slots__ = ("_strangers", "admits", "connections", "pages")
 
@@ -53,16 +53,16 @@ class Site:
         self.admits = admits
         self._strangers = Sparingly()
         self.pages: dict[str, Page] = {}
-        """By their paths."""
+        """Pages by path."""
         self.connections: dict[HttpConnection, None] = {}
-        """Those that were silent longest first."""
+        """Connections, the one idle longest first."""
 
     def connection(self, peer: str) -> "HttpConnection":
-        """Returns the protocol of a client's connection."""
+        """Returns the protocol for a client's connection."""
         return HttpConnection(self, peer)
 
     def tell_stranger(self, protocol: str, peer: str) -> None:
-        """Logs a client that is closed for the protocol it speaks, or speaks wrongly."""
+        """Logs a client that is disconnected for its protocol, or for an error in it."""
         if self._strangers.may_tell(asyncio.get_running_loop().time()):
             left_out = self._strangers.told()
             logger.warning(
@@ -72,10 +72,10 @@ class Site:
     async def answer(
         self, target: str, fields: Mapping[bytes, bytes], peer: str, is_private: bool
     ) -> Answer:
-        """Returns the answer to a GET.
+        """Returns the response to a GET.
 
         target       path and query
-        fields       of the client's header, names in lower case
+        fields       header fields, with names in lower case
         is_private   the connection has TLS
         """
         path = target.partition("?")[0]
@@ -94,9 +94,9 @@ class Site:
             return plain(HTTPStatus.INTERNAL_SERVER_ERROR)
 
     def has_room_for(self, size: int) -> bool:
-        """Returns whether an answer may wait until its client reads it; small ones always may.
+        """Returns whether a response may be buffered until its client reads it; small ones always.
 
-        Cost     20 µs where all connections are taken
+        Cost     20 µs with CONNECTIONS_MAX connections
         """
         if size <= SMALL_SIZE:
             return True
@@ -104,13 +104,13 @@ class Site:
         return not unread or size + unread <= UNREAD_MAX
 
     def close(self) -> None:
-        """Closes all connections; answers in progress are lost."""
+        """Closes all connections; running responses are lost."""
         for connection in [*self.connections]:
             connection.close()
 
 
 class HttpConnection(asyncio.Protocol):
-    """One client of the site."""
+    """Connection of one client."""
 
     __slots__ = (
         "_is_paused", "_is_private", "_machine", "_peer", "_site", "_start", "_task", "_timer",
@@ -121,9 +121,9 @@ class HttpConnection(asyncio.Protocol):
         self._site = site
         self._peer = peer
         self._is_private = False
-        """Whether it has TLS."""
+        """Whether the connection has TLS."""
         self._start = b""
-        """Its first bytes."""
+        """First bytes of the connection."""
         self._machine = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_SIZE_MAX)
         self._transport: asyncio.Transport | None = None
         self._task: asyncio.Task[None] | None = None
@@ -131,7 +131,7 @@ class HttpConnection(asyncio.Protocol):
         self._is_paused = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begins."""
+        """Registers the connection."""
         transport = cast(asyncio.Transport, transport)  # uvloop's has no such base
         self._peer = self._peer or _peer_of(transport)
         self._is_private = transport.get_extra_info("sslcontext") is not None
@@ -139,34 +139,34 @@ class HttpConnection(asyncio.Protocol):
         if len(self._site.connections) >= CONNECTIONS_MAX:
             next(iter(self._site.connections)).cut_off()
         self._wait()
-        assert len(self._site.connections) <= CONNECTIONS_MAX, "those beyond are closed"
+        assert len(self._site.connections) <= CONNECTIONS_MAX, "too many connections"
 
     def data_received(self, data: bytes) -> None:
-        """Takes the client's bytes."""
+        """Processes the client's bytes."""
         if len(self._start) < START_SIZE:
             self._start += data[: START_SIZE - len(self._start)]
         self._machine.receive_data(data)
         self._advance()
 
     def eof_received(self) -> bool:
-        """Takes it that the client sends no more; answers still go."""
+        """Handles the end of the client's requests; pending responses are still sent."""
         self._machine.receive_data(b"")
         self._advance()
         return self._task is not None or self._is_paused
 
     def pause_writing(self) -> None:
-        """Answers no more until the client has read."""
+        """Stops responses until the client has read."""
         self._is_paused = True
 
     def resume_writing(self) -> None:
-        """Continues when the client has read."""
+        """Continues after the client has read."""
         self._is_paused = False
         if self._transport is not None and self._task is None:
             self._transport.resume_reading()
         self._advance()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Stops answering."""
+        """Unregisters the connection and cancels its response."""
         self._site.connections.pop(self, None)
         self._transport = None
         if self._timer is not None:
@@ -181,18 +181,18 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def unread(self) -> int:
-        """Bytes of answers that the client has not read."""
+        """Bytes of responses that the client has not read."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def cut_off(self) -> None:
-        """Closes the connection now, whether the client has read its answer or not."""
+        """Aborts the connection, even if the client has not read its response."""
         transport = self._transport
         self.connection_lost(None)
         if transport is not None:
             transport.abort()
 
     def _wait(self) -> None:
-        """Gives the client its time for the next request, and for reading the last answer."""
+        """Restarts the time limit for reading the last response and sending the next request."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_later(IDLE_S, self.cut_off)
@@ -200,7 +200,7 @@ class HttpConnection(asyncio.Protocol):
         self._site.connections[self] = None
 
     def _advance(self) -> None:
-        """Answers the next request if it is here, and the last answer was read."""
+        """Answers the next request if it is complete and the last response was read."""
         if self._task is not None or self._is_paused:
             return
         request: h11.Request | None = None
@@ -220,14 +220,14 @@ class HttpConnection(asyncio.Protocol):
                 self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
                 return
             elif isinstance(event, h11.EndOfMessage):
-                assert request is not None, "a message begins with a request"
+                assert request is not None, "the message has no request"
                 if self._transport is not None:
                     self._transport.pause_reading()
                 self._task = asyncio.Task(self._answer(request))
                 return
             elif event is h11.NEED_DATA:
                 return
-            else:  # The client has closed its side, or knows that this one is closed.
+            else:  # The client has closed its side, or the server has.
                 self.close()
                 return
 
@@ -251,7 +251,7 @@ class HttpConnection(asyncio.Protocol):
         self._advance()
 
     def _refuse(self, status: int) -> None:
-        """Answers a request that is none of ours, and closes."""
+        """Sends an error response and closes."""
         if self._machine.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             self._send(plain(HTTPStatus(status)), is_last=True)
         self.close()
@@ -273,9 +273,9 @@ class HttpConnection(asyncio.Protocol):
 
 
 class HttpPort:
-    """Serves a site on "HOST:PORT"; port 0 takes any that is free.
+    """Serves a site on "HOST:PORT"; port 0 binds a free port.
 
-    Life     made (listening), `start`, `close`
+    Life     created (listening), `start`, `close`
     Errors   AddressUnavailable
     """
 
@@ -286,21 +286,21 @@ class HttpPort:
         self._listener = _listen(address)
         self._server: asyncio.Server | None = None
         self.address = _address_of(self._listener)
-        """The address bound."""
+        """Bound address."""
 
     async def start(self) -> None:
-        """Answers from now on."""
-        assert self._listener.fileno() >= 0, "a port that is closed is not started"
+        """Starts to accept connections."""
+        assert self._listener.fileno() >= 0, "the port is closed"
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
             lambda: self._site.connection(""), sock=self._listener
         )
 
     async def close(self) -> None:
-        """Listens no more, and closes all connections."""
+        """Stops listening, and closes all connections."""
         if self._server is not None:
-            # Connections that were accepted meanwhile begin in the loop's next turns; asyncio would
-            # leave them open for ever once its server is closed.
+            # Connections accepted meanwhile begin in the next loop iterations; asyncio would leave
+            # them open for ever once its server is closed.
             asyncio.get_running_loop().remove_reader(self._listener)
             await asyncio.sleep(0)
             await asyncio.sleep(0)
@@ -309,11 +309,11 @@ class HttpPort:
             self._listener.close()
         else:
             self._server.close()
-            await asyncio.sleep(0)  # Sockets are closed in the loop's next turn.
+            await asyncio.sleep(0)  # Sockets are closed in the next loop iteration.
 
 
 def plain(status: HTTPStatus) -> Answer:
-    """Returns an answer that is only its status."""
+    """Returns a response with the status phrase as text."""
     return Answer(status, TEXT, f"{status.phrase}\n".encode())
 
 
@@ -329,7 +329,7 @@ def _listen(address: str) -> socket.socket:
 
 
 def _peer_of(transport: asyncio.Transport) -> str:
-    """Returns the client's address as gRPC writes it, "" when it has none."""
+    """Returns the client's address in gRPC's form, "" without one."""
     place = transport.get_extra_info("peername")
     if not isinstance(place, tuple):
         return ""

@@ -1,14 +1,14 @@
-"""Consumer lag: messages not consumed by each group, and the age of the oldest.
+"""Consumer lag: unconsumed messages of each group, and the age of the oldest one.
 
     refresh (before a scrape, at most once a second)        gauges (at the scrape)
-    group's offset … queue's end ─► messages ready          results of the last refresh
-    and its leases               ─► messages left
-    store times of the first of both ─► how old they are
+    group's offset … queue's end ─► ready messages          results of the last refresh
+    and the group's leases       ─► unconsumed messages
+    store times of the first messages of both ─► ages
 
 A refresh handles a few hundred queues at a time, so that calls proceed meanwhile. Messages that
-must be read from the disk are read in a thread, a few in each refresh. The store time of a message
-never changes, so that a group without progress costs nothing. `unconsumed` of model/consuming.py
-defines which messages count as consumed, also for administration.
+must be read from the disk are read in a thread, a few in each refresh. Store times are cached, so
+that a group without progress needs no reads. `unconsumed` of model/consuming.py defines which
+messages count as consumed, also for administration.
 Source: ConsumerLagCalculator, BrokerMetricsManager.
 """
 
@@ -28,9 +28,9 @@ from pocketmq.store.read.cold_read import NowOrLater
 
 REFRESH_INTERVAL_MS: Final = 1_000
 TURN_SECONDS: Final = 0.002
-"""Work between two turns of the event loop."""
+"""Time of measuring before the event loop runs other work."""
 COLD_READS_MAX: Final = 16
-"""Reads from the disk in one refresh; the rest is known one refresh later."""
+"""Most reads from the disk in one refresh; the others follow in the next refresh."""
 LABELS: Final = ("consumer_group", "topic", "is_retry", "is_system")
 OFFSET_LABELS: Final = ("consumer_group", "topic", "queue_id")
 
@@ -39,22 +39,22 @@ Position = tuple[str, str, Mapping[int, int]]
 
 
 class Queues(NamedTuple):
-    """How many queues a topic has, and whether a group without an offset begins at their begin."""
+    """Queue count of a topic, and whether a group without an offset begins at the min offset."""
 
     queue_count: int = 0
     begins_at_min: bool = False
 
 
 class Lag:
-    """The lag of every group in every topic it has an offset or leases in, or receives in.
+    """The lag of every group in each topic in which it has offsets or leases, or receives.
 
     queue_range      returns (min, max) queue offset of a topic's queue
-    store_time_at    returns the store time in ms of a topic's, queue's and queue offset's message,
-                     None when there is none; StorageError, DiskSlow
+    store_time_at    returns the store time in ms of the message at (topic, queue id, queue offset),
+                     None without one; StorageError, DiskSlow
     read_positions   returns the positions of all groups
-    read_leased      returns groups' messages under leases
-    read_receiving   returns (group, topic) that clients were heard of lately to receive in
-    known            returns the known facts of a topic's queues, for a group and a topic
+    read_leased      returns the leased messages by group and topic
+    read_receiving   returns (group, topic) in which clients have received recently
+    known            returns `Queues` for a group and a topic
     """
 
     __slots__ = (
@@ -136,9 +136,9 @@ class Lag:
         ]
 
     async def refresh(self) -> None:
-        """Measures all groups again, at most once a second.
+        """Measures all groups, at most once a second.
 
-        Cost     2 µs a queue, 5 more if its group made progress; yields to the loop every 2 ms
+        Cost     2 µs a queue, 5 µs more if its group made progress; yields to the loop every 2 ms
         """
         now_ms = self._now_ms()
         if 0 <= now_ms - self._refreshed_ms < REFRESH_INTERVAL_MS:
@@ -171,13 +171,13 @@ class Lag:
         held: Mapping[int, Held],
         times: dict[tuple[str, int, int], int],
     ) -> None:
-        """Adds a group's lag in a topic; `times` gets the store times that it took."""
+        """Adds a group's lag in a topic to `found`, and the store times used to `times`."""
         for queue_id in {**queue_offsets, **held, **dict.fromkeys(range(known.queue_count))}:
             lower, upper = self._queue_range(topic, queue_id)
             begin = lower if known.begins_at_min else None
             committed, leased = queue_offsets.get(queue_id, begin), held.get(queue_id, NOTHING_HELD)
             its = unconsumed(committed, lower, upper, leased)
-            assert its.ready <= its.left, "what is ready is not consumed"
+            assert its.ready <= its.left, "more ready messages than unconsumed ones"
             found.count += its.left
             found.leased_count += leased.total
             found.ready_count += its.ready
@@ -201,7 +201,7 @@ class Lag:
         return time_ms
 
     def _time_at(self, topic: str, queue_id: int, queue_offset: int) -> int | None:
-        """Returns the store time of a message, 0 where there is none, None while unknown."""
+        """Returns the store time of a message, 0 without a message, None while unknown."""
         try:
             found = self._store_time_at(topic, queue_id, queue_offset)
         except StorageError:
@@ -225,7 +225,7 @@ class Lag:
                 self._times[place] = await later or 0
 
     def _ages(self, since: Mapping[LabelValues, int | None]) -> dict[LabelValues, float]:
-        """Returns how old messages of these store times are; 0 for none, nothing while unknown."""
+        """Returns ages by store times: 0 without a message, no entry while unknown."""
         now_ms = self._now_ms()
         return {
             labels: float(max(now_ms - time_ms, 0)) if time_ms else 0.0
@@ -254,44 +254,44 @@ class _Found:
         self._left: dict[LabelValues, _Left] = {}
 
     def of(self, labels: LabelValues) -> _Left:
-        """Returns the sums of some labels, zeros at first."""
+        """Returns the sums for labels, initially zero."""
         return self._left.setdefault(labels, _Left())
 
     @property
     def messages(self) -> dict[LabelValues, float]:
-        """Messages that are not consumed."""
+        """Number of unconsumed messages."""
         return {labels: float(left.count) for labels, left in self._left.items()}
 
     @property
     def ready(self) -> dict[LabelValues, float]:
-        """Of these those that are under no lease."""
+        """Number of unconsumed messages without a lease."""
         return {labels: float(left.ready_count) for labels, left in self._left.items()}
 
     @property
     def leased(self) -> dict[LabelValues, float]:
-        """Those that are under leases."""
+        """Number of leased messages."""
         return {labels: float(left.leased_count) for labels, left in self._left.items()}
 
     @property
     def since(self) -> dict[LabelValues, int | None]:
-        """When the oldest of all was stored."""
+        """Returns the store time of the oldest unconsumed message."""
         return {labels: left.since for labels, left in self._left.items()}
 
     @property
     def ready_since(self) -> dict[LabelValues, int | None]:
-        """When the oldest of those was that are under no lease."""
+        """Returns the store time of the oldest unconsumed message without a lease."""
         return {labels: left.ready_since for labels, left in self._left.items()}
 
 
 def _older(one: int | None, other: int | None) -> int | None:
-    """Returns the earlier of two times; 0 is none at all, None is not known."""
+    """Returns the earlier of two times; 0 means no time, None unknown."""
     if one is None or other is None:
         return None
     return min(one, other) if one and other else one or other
 
 
 def _labels(group: str, topic: str) -> LabelValues:
-    """Returns labels as RocketMQ's: retries of a lease count for the topic they are of."""
+    """Returns RocketMQ's labels; retries count for their original topic."""
     origin = leased_topic(topic, group)
     is_system = is_system_topic(origin) or is_system_group(group)
     return (group, origin, _word(topic.startswith(RETRY_PREFIX)), _word(is_system))

@@ -1,11 +1,11 @@
-"""Log lines: one event a line, named noun.verb, its fields beside it.
+"""Log lines: one event per line, named noun.verb, with its fields.
 
     to a terminal   12:34:56.789 INFO store.opened plan=@clean end=4096
     elsewhere       {"time":"2026-11-21T12:34:56.789Z","level":"info","event":"store.opened",…}
 
-Standard error only: standard output belongs to what a command prints. A line that repeats is logged
-a few times and then counted; the bytes of messages are never logged.
-See: docs/reference/log-events.md, all events and their fields.
+Logs go to standard error, as standard output is for the output of commands. A repeated event is
+logged a few times and then counted. The bytes of messages are never logged.
+docs/reference/log-events.md lists all events and their fields.
 """
 
 import json
@@ -20,26 +20,26 @@ JSON: Final = "json"
 CONSOLE: Final = "console"
 WINDOW_SECONDS: Final = 10.0
 BURST: Final = 20
-"""Lines of one event in a window: enough to see its subject."""
+"""Most lines of one event in a window."""
 EVENTS_MAX: Final = 1_000
 FIELD_LENGTH_MAX: Final = 200
 TRACE_LENGTH_MAX: Final = 8_000
-"""Characters of a field and of an error's trace: a client's text may be in both, and 20 lines of an
-event in 10 seconds have to stay below 1 MiB a minute."""
+"""Most characters of a traceback. Fields and tracebacks may contain a client's text; the limits
+keep 20 lines of an event in 10 seconds below 1 MiB a minute."""
 _BREAKS: Final = {
     0x7F: "\\u007f",
     **{code: f"\\u{code:04x}" for code in (*range(0x80, 0xA0), 0x2028, 0x2029)},
 }
-"""Characters that JSON leaves as they are, and some readers take for the end of a line."""
+"""Characters that JSON does not escape and some readers interpret as the end of a line."""
 
 STANDARD_ATTRIBUTES: Final = frozenset(
     vars(logging.makeLogRecord({})).keys() | {"message", "asctime", "taskName"}
 )
-"""Fields of every record; all others are fields of the event."""
+"""Attributes of every record; all others are fields of the event."""
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line."""
+    """Formats a record as one JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Returns the line of a record."""
@@ -57,10 +57,10 @@ class JsonFormatter(logging.Formatter):
 
 
 class ConsoleFormatter(logging.Formatter):
-    """A line to read, the trace of an error below it."""
+    """Formats a record as a line for people, followed by the traceback of an error."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Returns the line of a record, and of its error's trace."""
+        """Returns the line of a record, and the lines of its traceback."""
         time = _utc(record.created).astimezone().strftime("%H:%M:%S.%f")[:-3]
         fields = "".join(f" {k}={_on_one_line(v)}" for k, v in _fields(record).items())
         line = f"{time} {record.levelname} {_on_one_line(record.getMessage())}{fields}"
@@ -71,9 +71,9 @@ class ConsoleFormatter(logging.Formatter):
 
 
 class RepeatLimit(logging.Filter):
-    """Lets an event through BURST times in WINDOW_SECONDS, then counts it.
+    """Logs an event at most BURST times in WINDOW_SECONDS, and counts the others.
 
-    The next line of the event after that has the number left out, as `suppressed`.
+    The event's next line has their number as `suppressed`.
     """
 
     def __init__(self, now: Callable[[], float] = monotonic) -> None:
@@ -105,11 +105,11 @@ def start_logs(
     *,
     request_id: Callable[[], str] = str,
 ) -> None:
-    """Sends all log records from a level on to a stream.
+    """Writes all log records of a level or above to a stream.
 
     level        "debug", "info", "warning" or "error"
-    form         "json", "console", or "auto": the one that suits the stream
-    request_id   returns the id of the call a record belongs to, "" for none
+    form         "json", "console", or "auto": console on a terminal, else JSON
+    request_id   returns the id of the current call, "" for none
     """
     assert form in (AUTO, JSON, CONSOLE)
     is_console = form == CONSOLE or (form == AUTO and stream.isatty())
@@ -140,7 +140,7 @@ def _on_one_line(value: Any) -> str:
 
 
 def _shown(value: Any) -> Any:
-    """Returns a field as it may be logged: bytes may be a message's, and long text floods."""
+    """Returns a field for the log: no content of bytes, as they may be a message's; short text."""
     if isinstance(value, bytes | bytearray | memoryview):
         return f"<{len(value)} bytes>"
     if isinstance(value, bool | int | float | None):

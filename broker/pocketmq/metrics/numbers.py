@@ -1,11 +1,11 @@
-"""All stats of one broker: counters of its parts, and numbers computed at a scrape.
+"""All stats of one broker: counters of its parts, and values computed at a scrape.
 
 numbers = Numbers(store, count, …)      `count` returns the stats of the parts
 await numbers.refresh()                 before a page is rendered
 Exposition(numbers.stats, find_gone=numbers.gone, …)
 
-Numbers that the store holds are read at the scrape. The store time of the oldest message is read
-once for each oldest message, off the event loop if it is on the disk.
+Values of the store are read at the scrape. The store time of the oldest message is read once for
+each oldest message, in a thread if it is on the disk.
 Source: DefaultStoreMetricsManager, BrokerMetricsManager.
 """
 
@@ -31,20 +31,20 @@ QUEUE_LABELS: Final = ("topic", "queue_id")
 NEVER: Final = -1
 REMOVED_MAX: Final = 10_000
 INTERVAL_SECONDS: Final = 0.02
-"""A look takes some microseconds; a delay longer than two intervals cannot hide."""
+"""Interval of lag measurements, of some microseconds each; a longer delay is always detected."""
 LOOP_LAG_BUCKETS: Final = (
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4
 )  # fmt: skip
-"""Seconds; a broker may be late by 50 ms, by 200 ms on a machine that does other things."""
+"""Seconds; a delay of 50 ms is acceptable, or of 200 ms on a shared machine."""
 
 
 class Numbers:
     """The stats of a broker.
 
-    count            returns the stats of send, pull, the server and retention
+    count            returns the stats of the broker's parts
     read_positions   returns the offsets of every group
-    read_leased      returns the messages under leases of each group
-    read_receiving   returns (group, topic) pairs of clients that received lately
+    read_leased      returns the leased messages by group and topic
+    read_receiving   returns (group, topic) in which clients have received recently
     permission       returns the broker's permission bits
     detail           "public", or "full" for series of every queue
     """
@@ -88,25 +88,25 @@ class Numbers:
             self._gauges += queue_gauges(store)
 
     def stats(self) -> list[Stat]:
-        """Returns all stats there are."""
+        """Returns all present stats."""
         return [*self._store.stats, *self._count(), *self._gauges]
 
     def gone(self) -> Gone:
-        """Returns the topics and groups that were removed and are no more, by their label."""
+        """Returns removed topics and groups by label."""
         return {label: one.names for label, one in self._gone.items() if one.names}
 
     async def refresh(self) -> None:
-        """Computes the slow numbers; while the store ends, the old ones are kept."""
+        """Computes the slow values; while the store ends, the old ones are kept."""
         if self._store.state in OPEN_STATES:
             await self._oldest.refresh()
             await self._lag.refresh()
 
 
 def known_queues(tables: Tables, group: str, topic: str) -> Queues:
-    """Returns the queue count of a topic, and whether a group without offset starts at the minimum.
+    """Returns a topic's queue count, and whether a group without an offset begins at the minimum.
 
-    A group that does not exist chooses its own offsets: queues it has no offset in count as
-    consumed.
+    For a group that does not exist, queues without an offset count as consumed, as its clients
+    choose their own offsets.
     """
     topic_config, group_config = tables.topics.find(topic), tables.groups.find(group)
     count = 0 if topic_config is None else topic_config.queue_count
@@ -116,7 +116,7 @@ def known_queues(tables: Tables, group: str, topic: str) -> Queues:
 class Removed:
     """Names removed from a table while the process runs, and not added again.
 
-    names   at most REMOVED_MAX; the one removed longest ago is dropped first
+    names   the last REMOVED_MAX names
     """
 
     __slots__ = ("_table", "names")
@@ -132,15 +132,14 @@ class Removed:
             self.names[name] = None
             if len(self.names) > REMOVED_MAX:
                 del self.names[next(iter(self.names))]
-        assert len(self.names) <= REMOVED_MAX, "one comes at a time"
+        assert len(self.names) <= REMOVED_MAX, "too many names"
 
 
 class Oldest:
     """The age of a log's oldest message.
 
     log_range    returns [begin, end) of the log, as physical offsets
-    message_at   returns the message at a physical offset, None when there is none; StorageError,
-                 DiskSlow
+    message_at   returns the message at a physical offset, None without one; StorageError, DiskSlow
     """
 
     __slots__ = ("_log_range", "_message_at", "_now_ms", "_physical_offset", "_stored_ms")
@@ -158,7 +157,7 @@ class Oldest:
         self._stored_ms = 0
 
     async def refresh(self) -> None:
-        """Learns the store time of the oldest message when it is another than before."""
+        """Reads the store time of the oldest message if that has changed."""
         begin, end = self._log_range()
         assert begin <= end
         if self._physical_offset == begin or begin == end:
@@ -171,16 +170,16 @@ class Oldest:
             self._physical_offset, self._stored_ms = begin, oldest.store_timestamp_ms
 
     def age_ms(self) -> int:
-        """Returns how old it is, 0 while that is unknown."""
+        """Returns the age of the oldest message, 0 while unknown."""
         return max(self._now_ms() - self._stored_ms, 0) if self._stored_ms else 0
 
 
 def storage_gauges(
     store: MessageStore, oldest: Oldest, permission: Callable[[], int]
 ) -> list[Gauge]:
-    """Returns gauges of a store's disk, files and tables; they can be read once it is open.
+    """Returns gauges of an open store's disk, files and tables.
 
-    permission   the broker's: 4 read, 2 write
+    permission   returns the broker's permission bits: 4 read, 2 write
     """
 
     rows: tuple[tuple[str, str, Callable[[], int]], ...] = (
@@ -249,9 +248,9 @@ def queue_gauges(store: MessageStore) -> list[Gauge]:
 
 
 class LoopLag:
-    """How late the event loop is for a timer, looked at from `start` to `end`.
+    """Delay of the event loop after a timer, measured from `start` to `end`.
 
-    Everything of the broker runs on that loop, so every call waits at least so long.
+    The whole broker runs on this loop, so the delay is a part of every call's latency.
     """
 
     __slots__ = ("_timer", "seconds")
@@ -265,7 +264,7 @@ class LoopLag:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Begins to look, on the running loop."""
+        """Starts measuring, on the running loop."""
         loop = asyncio.get_running_loop()
         self._plan(loop, loop.time())
 

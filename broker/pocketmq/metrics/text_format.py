@@ -1,15 +1,14 @@
-"""Stats as lines of text: Prometheus 0.0.4 and OpenMetrics 1.0.
+"""Formats stats as text: Prometheus 0.0.4 and OpenMetrics 1.0.
 
     # HELP rocketmq_messages_in_total Messages stored.
     # TYPE rocketmq_messages_in_total counter
     rocketmq_messages_in_total{cluster="c",…,topic="T"} 42.0
-    └────────────────── head, kept ──────────────────┘
+    └───────────────── head, cached ─────────────────┘
 
-The two formats differ in how a counter's family is called, and in how the page ends. A head is made
-once for a series and kept as long as the series is shown: a scrape of 1,000 topics is then little
-more than the numbers themselves.
-Bounds of buckets are printed as Java prints them, so that matchers written for a real broker go on
-matching.
+The two formats differ in the name of a counter's family, and in the end of the page. The head of a
+series is cached as long as the series is shown, so that a scrape of 1,000 topics formats little
+more than the values. Bounds of buckets are formatted as in Java, so that matchers for RocketMQ
+work.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from pocketmq.model.stats import Counter, Gauge, Histogram, Histograms, LabelValues, Stat
 
 SPARE_HEADS_MAX: Final = 64
-"""Heads kept beyond twice those in use: below it, sweeping would cost more than it frees."""
+"""Cached heads beyond twice those in use, above which the cache is cleared."""
 
 _ESCAPES: Final = {"\\": r"\\", "\n": r"\n", '"': r"\""}
 _LABEL_ESCAPES: Final = str.maketrans(_ESCAPES)
@@ -29,7 +28,7 @@ _HELP_ESCAPES: Final = str.maketrans({"\\": r"\\", "\n": r"\n"})
 Series = tuple[LabelValues, float] | Histogram
 """One series of a metric."""
 Gone = Mapping[str, Collection[str]]
-"""Names that are no more, by the label that carries them."""
+"""Names of deleted topics and groups, by label."""
 
 
 class TextFormat(NamedTuple):
@@ -44,12 +43,12 @@ OPEN_METRICS: Final = TextFormat("application/openmetrics-text; version=1.0.0; c
 
 
 def format_for(accept: str) -> TextFormat:
-    """Returns the format that an Accept header asks for."""
+    """Returns the format for an Accept header."""
     return OPEN_METRICS if "application/openmetrics-text" in accept else PLAIN
 
 
 class Family(NamedTuple):
-    """One metric with its series, each of `block_lines` samples; `LineMaker` makes their lines."""
+    """One metric with its series, each of `block_lines` samples; see `LineMaker`."""
 
     name: str
     kind: str
@@ -69,9 +68,10 @@ class Family(NamedTuple):
 
 
 def family_of(name: str, stats: Sequence[Stat], fixed: Mapping[str, str], gone: Gone) -> Family:
-    """Returns the stats of one metric under a name, its series with the labels `fixed` added.
+    """Returns the family of a metric's stats under a name.
 
-    gone   values of labels whose series are left out, by label
+    fixed  labels added to all series
+    gone   values by label whose series are left out
     """
     first = stats[0]
     if isinstance(first, Histogram | Histograms):
@@ -93,7 +93,7 @@ def _values(one: Series) -> LabelValues:
 
 
 class LineMaker:
-    """Makes the lines of series; remembers the parts that stay the same between two scrapes."""
+    """Formats series as lines, and caches the parts that scrapes share."""
 
     __slots__ = ("_heads", "_histogram_heads", "_histogram_lines")
 
@@ -101,14 +101,13 @@ class LineMaker:
         self._heads: dict[str, dict[LabelValues, str]] = {}
         self._histogram_heads: dict[str, dict[LabelValues, tuple[str, ...]]] = {}
         self._histogram_lines: dict[str, dict[LabelValues, tuple[list[int], float, str]]] = {}
-        """The counts, the sum and the lines of each histogram at the last scrape: most of many
-        topics are idle between two."""
+        """(counts, sum, lines) of each histogram at the last scrape, as most topics are idle
+        between two scrapes."""
 
     def lines(self, family: Family, upto: int) -> Iterator[str]:
-        """Yields the lines of a metric's first series, one block a series.
+        """Yields the lines of a metric's first `upto` series, one block per series.
 
-        upto     how many series
-        Cost     1 µs a block, 20 µs one of a histogram that changed
+        Cost     1 µs a block, 20 µs for a histogram that changed
         """
         assert 0 <= upto <= len(family.series)
         name = family.name
@@ -148,7 +147,7 @@ class LineMaker:
 
 
 def number_text(number: float) -> str:
-    """Returns a number as both formats take it."""
+    """Returns a number in the syntax of both formats."""
     text = repr(float(number))
     if text[-1] > "9":  # inf, -inf, nan
         return "NaN" if number != number else "+Inf" if number > 0 else "-Inf"
@@ -188,7 +187,7 @@ def _histogram_heads(
 def _label_block(labels: Mapping[str, str]) -> str:
     if not labels:
         return ""
-    # An empty value is none to Prometheus.
+    # To Prometheus, an empty label value is the same as no label.
     pairs = [
         f'{name}="{value.translate(_LABEL_ESCAPES)}"' for name, value in labels.items() if value
     ]
@@ -196,6 +195,6 @@ def _label_block(labels: Mapping[str, str]) -> str:
 
 
 def _sweep(heads: dict[LabelValues, Any], series_count: int) -> None:
-    """Forgets all heads when most are of series that are gone."""
+    """Clears the cache if most heads are of dropped series."""
     if len(heads) > 2 * series_count + SPARE_HEADS_MAX:
         heads.clear()

@@ -1,15 +1,15 @@
-"""Which modules run compiled, and that they do so only where their sources are the compiled ones.
+"""Selects compiled modules, if their sources are those that were compiled.
 
-The modules of COMPILED are typed Python that mypyc turns into one shared library (scripts/compile).
-The same files run as they are wherever there is no library, or none that fits:
+mypyc compiles the modules of COMPILED, which are typed Python, into one shared library
+(scripts/compile). Without a matching library, the sources run:
 
-    built/modules__mypyc.TAG.so         the library, of all modules together
-    built/pocketmq.format.x.TAG.so      one entry a module, some lines of C that lead into it
-    built/sources.TAG                   its sources: SHA-256 and path, a line each
+    built/modules__mypyc.TAG.so         library with all modules
+    built/pocketmq.format.x.TAG.so      entry point of one module, some lines of C
+    built/sources.TAG                   SHA-256 and path of each source, a line each
 
-TAG is of the interpreter, so libraries for several can coexist. All modules run compiled or
-none does: calls between them are bound when they are compiled. Values that a compiled module has
-from others (constants above all) are part of it as well, so `sources` names the modules it imports.
+TAG identifies the interpreter, so that libraries for several can coexist. Either all modules run
+compiled or none, as calls between them are bound at compile time. Constants of imported modules are
+compiled in too, so `sources` also lists the modules that compiled ones import.
 """
 
 import os
@@ -94,9 +94,9 @@ COMPILED: Final = (
     "pocketmq.wire.stream",
     "pocketmq.wire.streams",
 )
-"""Modules that are compiled together; the sources are the same program, several times slower."""
+"""Modules that are compiled together; their sources are several times slower."""
 PURE_VARIABLE: Final = "POCKETMQ_PURE"
-"""Set to anything but 0 or nothing, the sources run: to debug, and to compare."""
+"""Environment variable that makes the sources run, unless it is empty or 0."""
 ROOT: Final = Path(__file__).parents[2]
 BUILT: Final = Path(__file__).parent / "built"
 SUFFIX: Final = EXTENSION_SUFFIXES[0]
@@ -105,17 +105,17 @@ _NUMBER: Final = -(2**40)
 
 
 class CompiledModules:
-    """Finds the compiled form of a module where there is one that fits, before its source."""
+    """Import finder for compiled modules; comes before the finder of sources."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Returns the library's spec of a module of COMPILED; None: it is loaded as usual."""
+        """Returns the spec of a compiled module, None to load the source."""
         return _built(name) if name in COMPILED and not why_not_compiled() else None
 
 
 def install() -> None:
-    """Installs the finder of compiled modules; called once, before any of them is imported."""
+    """Installs the finder of compiled modules, before any of them is imported."""
     if not any(isinstance(finder, CompiledModules) for finder in sys.meta_path):
         sys.meta_path.insert(0, CompiledModules())
 
@@ -126,22 +126,22 @@ def running() -> tuple[str, ...]:
 
 
 def form() -> str:
-    """Returns in which form the modules run, for people: `compiled`, or `sources` and why."""
+    """Returns `compiled`, or `sources` with the reason, for display."""
     why = why_not_compiled()
     return f"sources ({why})" if why else "compiled"
 
 
 @cache
 def why_not_compiled() -> str:
-    """Returns why the sources run, for people; empty: the compiled modules do.
+    """Returns the reason why the sources run, "" if the compiled modules do.
 
-    Cost     a millisecond or so, once a process: each source is read and its digest taken
+    Cost     about a millisecond, once per process: each source is read and hashed
     """
     if os.environ.get(PURE_VARIABLE, "0") not in ("", "0"):
         return f"{PURE_VARIABLE} is set"
     try:
         changed = stale()
-    except (FileNotFoundError, NotADirectoryError):  # The latter: all of us are in an archive.
+    except (FileNotFoundError, NotADirectoryError):  # The latter if the package is in an archive.
         return "not compiled"
     why = f"{changed} is not what was compiled" if changed else _fault()
     if why:
@@ -155,26 +155,26 @@ def is_compiled() -> bool:
 
 
 def stale() -> str:
-    """Returns the path of the first source that is not as it was compiled; empty: none.
+    """Returns the path of the first source that differs from the compiled one, "" for none.
 
-    Errors   FileNotFoundError: nothing was compiled
+    Errors   FileNotFoundError: there is no library
     """
     rows = [line.split("  ", 1) for line in SOURCES.read_text().splitlines()]
     known = {path: digest for digest, path in rows}
     built = {path.name.removesuffix(SUFFIX) for path in BUILT.glob(f"pocketmq.*{SUFFIX}")}
-    for name in (*COMPILED, *sorted(built.difference(COMPILED))):  # Each is bound to all others.
+    for name in (*COMPILED, *sorted(built.difference(COMPILED))):  # All modules must match.
         if name not in COMPILED or name not in built or source_of(name) not in known:
             return source_of(name)
     return next((path for path, digest in known.items() if digest_of(path) != digest), "")
 
 
 def source_of(name: str) -> str:
-    """Returns the path of a module's source from the directory of the package."""
+    """Returns the path of a module's source, relative to the source root."""
     return f"{name.replace('.', '/')}.py"
 
 
 def digest_of(path: str) -> str:
-    """Returns the SHA-256 of a source, in hexadecimal; empty where there is none."""
+    """Returns the SHA-256 of a source in hexadecimal, "" if it cannot be read."""
     try:
         return sha256((ROOT / path).read_bytes()).hexdigest()
     except OSError:
@@ -187,9 +187,9 @@ def _built(name: str) -> ModuleSpec | None:
 
 
 def _fault() -> str:
-    """Loads the probe out of the library and uses it; returns the fault, if any.
+    """Loads and calls the probe module; returns the fault, "" without one.
 
-    It may be that the library, or the librt that is installed, does not fit.
+    It detects a library or an installed librt of another version.
     """
     spec = _built(PROBE)
     assert spec is not None, PROBE

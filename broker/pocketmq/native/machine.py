@@ -1,13 +1,13 @@
-"""Integers of machine width, byte buffers and vectors, as modules that are compiled use them.
+"""Fixed-width integers, byte buffers and vectors for compiled modules.
 
-From mypy_extensions and librt, whose types mypyc turns into plain C; where librt is not installed
-(the sources need no compiler and no wheel for the machine) the replacements of `plain` do the same.
+They come from mypy_extensions and librt, whose types mypyc compiles to plain C. If librt is not
+installed, the pure-Python replacements of `plain` are used.
 
-    i64, i32, i16, u8     int in the sources; compiled they wrap silently, so check before
-    BytesWriter           bytes that grow: append(byte), write(bytes), [i], truncate, getvalue()
-    write_i32_be(w, n)    append a number, big-endian; read_i32_be(data, place) reads one
-    vec[i64]              numbers in a row, a value: `v = append(v, x)`
-    mypyc_attr(...)       how a class is compiled; acyclic=True: its objects never form cycles
+    i64, i32, i16, u8     int in the sources; compiled, they wrap silently, so check ranges before
+    BytesWriter           growing buffer: append(byte), write(bytes), [i], truncate, getvalue()
+    write_i32_be(w, n)    appends a big-endian integer; read_i32_be(data, position) reads one
+    vec[i64]              vector of integers with value semantics: `v = append(v, x)`
+    mypyc_attr(...)       compiler options of a class; acyclic=True: its objects never form cycles
 """
 
 from typing import TYPE_CHECKING
@@ -41,9 +41,9 @@ else:
             write_i64_be,
         )
         from librt.vecs import append, extend, pop, vec
-        from mypy_extensions import i64, mypyc_attr  # vec[i64] asks for this very i64
+        from mypy_extensions import i64, mypyc_attr  # vec[i64] requires this type
 
-        i16 = i32 = u8 = int  # in the sources; mypy_extensions' own take five times as long
+        i16 = i32 = u8 = int  # mypy_extensions' types are five times slower in the sources
     except ImportError:
         from pocketmq.native.plain import (
             BytesWriter,

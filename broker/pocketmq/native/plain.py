@@ -1,7 +1,7 @@
-"""Replaces librt and mypy_extensions where they are not installed; see `machine`.
+"""Pure-Python replacements of librt and mypy_extensions; see `machine`.
 
-Results and calls are the same, with two differences that callers must not rely on. A vector that
-was appended to is the same object as before (librt may copy). The text of some errors differs.
+They behave the same, with two differences on which callers must not rely. `append` returns the same
+vector, where librt may return a copy. Some error texts differ.
 """
 
 from array import array
@@ -17,7 +17,7 @@ _I64: Final = Struct(">q")
 
 
 class BytesWriter(bytearray):
-    """Bytes that grow; `append(byte)`, `[place]` and `len` are bytearray's own."""
+    """Growing byte buffer; `append(byte)`, `[position]` and `len` are bytearray's."""
 
     write = bytearray.__iadd__
 
@@ -26,9 +26,9 @@ class BytesWriter(bytearray):
         return bytes(self)
 
     def truncate(self, size: int) -> None:
-        """Drops the bytes behind the first `size`.
+        """Keeps the first `size` bytes.
 
-        Errors   ValueError: fewer are there
+        Errors   ValueError: there are fewer bytes
         """
         if not 0 <= size <= len(self):
             raise ValueError(f"{len(self)} bytes cannot be cut to {size}")
@@ -67,38 +67,38 @@ read_i16_be, read_i32_be, read_i64_be = _reader(_I16), _reader(_I32), _reader(_I
 
 
 class _Numbers(array):  # type: ignore[type-arg]
-    """Numbers of 64 bits in a row, as `vec[i64]` has them; numpy reads them through the buffer."""
+    """Vector of 64-bit integers, in place of `vec[i64]`; numpy reads its buffer."""
 
     def __new__(cls, items: Iterable[int] = (), /, *, capacity: int = 0) -> Self:
         return super().__new__(cls, "q", items)  # type: ignore[return-value]
 
 
 class _Objects(list[Any]):
-    """Objects in a row."""
+    """Vector of objects."""
 
     def __init__(self, items: Iterable[Any] = (), /, *, capacity: int = 0) -> None:
         super().__init__(items)
 
 
 class vec:  # noqa: N801 - librt's name
-    """`vec[i64]` and the like are the types; this itself has no instances."""
+    """Generic type of vectors: `vec[i64]` is a type, `vec` itself has no instances."""
 
     def __class_getitem__(cls, kind: object) -> type:
         return _Numbers if kind is int else _Objects
 
 
 def append(vector: Any, item: Any, /) -> Any:
-    """Returns the vector with one more behind it."""
+    """Appends an item and returns the vector."""
     vector.append(item)
     return vector
 
 
 def extend(vector: Any, items: Iterable[Any], /) -> Any:
-    """Returns the vector with more behind it."""
+    """Appends items and returns the vector."""
     vector.extend(items)
     return vector
 
 
 def pop(vector: Any, place: int = -1, /) -> tuple[Any, Any]:
-    """Returns the vector without one item, and the item."""
+    """Removes an item; returns (vector, item)."""
     return vector, vector.pop(place)

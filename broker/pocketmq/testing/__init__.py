@@ -1,4 +1,4 @@
-"""A broker for the tests of programs that use one: a pytest plugin, and its processes.
+"""Brokers for tests of programs that use RocketMQ: a pytest plugin, and the broker processes.
 
     def test_an_order_is_shipped(rocketmq):
         rocketmq.create_topic("orders")
@@ -7,9 +7,9 @@
 
     pytest ─► plugin ─► rocketmq ─► broker_process ═ socket ═► spawner ─ fork ─► controlled broker
 
-Each broker is a process of its own with a store of its own, as official clients and their broker
-them cannot share one. The spawner has imported the broker and forks, so that one is ready in some
-hundredths of a second. docs/howto/testing.md has more.
+Each broker is a process with its own store, as official clients and the broker cannot share a
+process. The spawner has imported the broker and forks, so that a broker is ready in some hundredths
+of a second. docs/howto/testing.md has more.
 """
 
 from pocketmq.testing.broker_process import BrokerEnded, BrokerNotStarted

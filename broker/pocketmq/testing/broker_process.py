@@ -1,4 +1,4 @@
-"""Processes of a test's brokers, as the test sees them: begun, given requests, killed."""
+"""Broker processes of a test: starts them, sends them requests, and kills them."""
 
 import json
 import os
@@ -15,33 +15,33 @@ from typing import Any, Final
 import pocketmq
 
 START_S: Final = 30.0
-"""A broker that is not ready by then never will be: a store that a test left is small."""
+"""Time limit of a start, as the store of a test is small."""
 ANSWER_S: Final = 30.0
 KILL_S: Final = 30.0
-"""The system needs no broker's help for it."""
+"""Time limit of a kill."""
 LOOK_AGAIN_S: Final = 0.001
 CHUNK: Final = 65_536
 PACKAGES: Final = str(Path(pocketmq.__file__).parents[1])
 THREAD_COUNTS: Final = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 ONE_THREAD: Final = dict.fromkeys(THREAD_COUNTS, "1")
-"""The process that forks has no threads."""
+"""Environment that prevents threads in the process that forks."""
 SPAWNING: Final = "pocketmq.testing.spawner"
 SPAWN: Final = f"import gc; gc.disable(); from {SPAWNING} import main; main()"
-"""A tenth of an import's time would be a search for garbage."""
+"""Program of the spawner; garbage collections would take a tenth of the imports' time."""
 
 
 class BrokerEnded(Exception):
-    """The broker's process is gone: it was killed, or it crashed; its log has the reason."""
+    """The broker's process has ended: it was killed or crashed; its log has the reason."""
 
 
 class BrokerNotStarted(Exception):
-    """The broker could not start: a setting is wrong, or its store damaged."""
+    """The broker could not start, for example because of a wrong setting or a damaged store."""
 
 
 class Spawner:
-    """The process that brokers are forked from; begun with the first one, or before.
+    """The process from which brokers are forked; starts with the first broker, or before.
 
-    Safe among threads. Where it ends, all its brokers do.
+    Thread-safe. When it ends, all its brokers end.
     """
 
     def __init__(self) -> None:
@@ -50,12 +50,12 @@ class Spawner:
         self._socket: socket.socket | None = None
 
     def begin(self) -> None:
-        """Begins it, and do not wait: it takes a while until it can fork."""
+        """Starts the spawner without waiting until it can fork."""
         with self._lock:
             self._begun()
 
     def fork(self, request: dict[str, Any], control: socket.socket, log: int) -> int:
-        """Begins a broker; returns its process id.
+        """Forks a broker; returns its process id.
 
         Errors   BrokerNotStarted
         """
@@ -70,7 +70,7 @@ class Spawner:
         if not answer:
             raise BrokerNotStarted("the process that brokers are forked from has ended")
         pid = int(answer)
-        assert pid > 1, "a broker is a process of its own"
+        assert pid > 1, "illegal process id"
         return pid
 
     def _begun(self) -> socket.socket:
@@ -82,12 +82,12 @@ class Spawner:
                     [sys.executable, "-P", "-c", SPAWN],
                     stdin=theirs.fileno(),
                     env={**os.environ, **ONE_THREAD, "PYTHONPATH": path},
-                    start_new_session=True,  # Ctrl-C is for the tests.
+                    start_new_session=True,  # Ctrl-C must reach only the tests.
                 )
         return self._socket
 
     def close(self) -> None:
-        """Ends it, and with it nothing else; once more is fine."""
+        """Ends the spawner; may be called again."""
         if self._process is not None and self._socket is not None:
             self._socket.close()
             self._process.wait()
@@ -95,9 +95,9 @@ class Spawner:
 
 
 class BrokerProcess:
-    """One broker, from its start until its end.
+    """One broker process, ready once created.
 
-    Life     made: it is ready. `kill` or `stop`, any number of times
+    Life     created, then `kill` or `stop`, any number of times
     Errors   BrokerNotStarted
     """
 
@@ -121,7 +121,7 @@ class BrokerProcess:
     def ask(self, do: str, **fields: Any) -> Any:
         """Sends the broker a request; returns its answer.
 
-        Errors   BrokerEnded, for one that hangs too, which is killed; ValueError: an impossible
+        Errors   BrokerEnded, also for a broker that hangs, which is killed; ValueError: an invalid
                  request
         """
         with self._lock:
@@ -139,21 +139,21 @@ class BrokerProcess:
         return said["ok"]
 
     def kill(self) -> None:
-        """Ends it as a crash does (SIGKILL), and returns when it has ended."""
+        """Kills the process (SIGKILL), and waits for its end."""
         with self._lock:
             self._end_by(signal.SIGKILL)
 
     def stop(self) -> None:
-        """Ends it in order (SIGTERM), and returns when it has ended.
+        """Stops the process in order (SIGTERM), and waits for its end.
 
-        Errors   BrokerEnded: it did not in time, so it was killed
+        Errors   BrokerEnded: it did not stop in time and was killed
         """
         with self._lock:
             if not self._end_by(signal.SIGTERM):
                 raise BrokerEnded(f"it did not stop in {ANSWER_S:g} s: it was killed")
 
     def _end_by(self, number: signal.Signals) -> bool:
-        """Ends it while it is there, at last by SIGKILL; returns whether the signal was enough."""
+        """Ends the process by a signal, then by SIGKILL; returns whether the signal sufficed."""
         if self._control.fileno() < 0:
             return True
         was_enough = self._has_ended() or self._signal(number)
@@ -163,7 +163,7 @@ class BrokerProcess:
         return was_enough
 
     def _has_ended(self) -> bool:
-        """Returns whether its socket has; another process may have its number by then."""
+        """Returns whether the socket has ended; another process may have the id by then."""
         self._control.settimeout(0)
         try:
             return not self._control.recv(CHUNK, socket.MSG_PEEK)
@@ -173,7 +173,7 @@ class BrokerProcess:
             return True
 
     def _signal(self, number: signal.Signals) -> bool:
-        """Sends a signal and wait; returns whether nothing of it is left."""
+        """Sends a signal and waits; returns whether the process has ended."""
         wait_s = KILL_S if number == signal.SIGKILL else ANSWER_S
         with suppress(ProcessLookupError):
             os.kill(self.pid, number)
@@ -188,7 +188,7 @@ class BrokerProcess:
         return self._has_gone(monotonic() + wait_s)
 
     def _has_gone(self, end_s: float) -> bool:
-        """Waits, its socket having ended, for the rest: it holds the lock of its store."""
+        """Waits after the end of the socket for the end of the process, which locks its store."""
         try:
             while monotonic() < end_s:
                 os.kill(self.pid, 0)
@@ -211,6 +211,6 @@ class BrokerProcess:
                 raise BrokerEnded("its process has ended; see its log")
             self._pending += chunk
         line, _, self._pending = self._pending.partition(b"\n")
-        assert len(line) > 1, "a line holds a document"
+        assert len(line) > 1, "the line is empty"
         said: dict[str, Any] = json.loads(line)
         return said

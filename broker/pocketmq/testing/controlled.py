@@ -1,10 +1,10 @@
-"""A broker that a test controls, over a socket: one request and one answer a line, JSON both.
+"""A broker that a test controls over a socket, by one JSON request and reply per line.
 
     broker ─► {"ready": {"grpc": …}} or {"failed": "why"}
     test   ─► {"do": "advance", "ms": 60000}      broker ─► {"ok": null}
 
-When the socket closes, the test's process has ended, and the broker exits at once: no one needs its
-store any more.
+When the socket closes, the test's process has ended. The broker then exits at once, as its store is
+no longer needed.
 """
 
 import asyncio
@@ -28,28 +28,28 @@ MACHINE: Final = SystemClock()
 
 
 class MovableClock:
-    """Wall and monotonic time, both the same time ahead of the machine's.
+    """Wall and monotonic clock, both ahead of the system's by the same time.
 
-    ahead_ms   how far, from the beginning
+    ahead_ms   initial lead
     """
 
     __slots__ = ("ahead_ms",)
 
     def __init__(self, ahead_ms: int = 0) -> None:
-        assert ahead_ms >= 0, "monotonic time never goes back"
+        assert ahead_ms >= 0, "the lead is negative"
         self.ahead_ms = ahead_ms
 
     def wall_ms(self) -> int:
-        """Returns milliseconds since 1970, and the lead."""
+        """Returns milliseconds since 1970, plus the lead."""
         return MACHINE.wall_ms() + self.ahead_ms
 
     def monotonic_ms(self) -> int:
-        """Returns milliseconds since an arbitrary moment, and the lead."""
+        """Returns milliseconds since an arbitrary moment, plus the lead."""
         return MACHINE.monotonic_ms() + self.ahead_ms
 
     def advance(self, by_ms: int) -> None:
         """Advances both clocks."""
-        assert by_ms >= 0, "monotonic time never goes back"
+        assert by_ms >= 0, "the clock would go back"
         self.ahead_ms += by_ms
 
 
@@ -57,7 +57,7 @@ class MovableClock:
 CHUNK: Final = 65_536
 DEV: Final = "dev"
 NO_TLS: Final = "rpc.tls=false"
-"""Tests turn TLS on if they need it: making a certificate would double the time of a start."""
+"""Default without TLS: generating a certificate would double the time of a start."""
 
 
 class Controlled:
@@ -94,7 +94,7 @@ class Controlled:
 
     @property
     def _broker(self) -> Opened:
-        assert self._opened is not None, "commands come when the broker is ready"
+        assert self._opened is not None, "the broker is not ready"
         return self._opened
 
     async def _prepare(self, opened: Opened) -> None:
@@ -114,7 +114,7 @@ class Controlled:
         if not chunk:
             os._exit(0)
         *lines, self._pending = (self._pending + chunk).split(b"\n")
-        assert self._pending.count(b"\n") == 0, "what is left is no whole line"
+        assert self._pending.count(b"\n") == 0, "a complete line is left"
         for line in lines:
             self._obey(json.loads(line))
 
@@ -128,13 +128,13 @@ class Controlled:
     # -- commands ----------------------------------------------------------------------------------
 
     def advance(self, ms: int) -> None:
-        """Advances the clock; everything due by then becomes due now."""
+        """Advances the clock, and runs the steps that become due."""
         self._clock.advance(ms)
         self._broker.store.look()
         self._broker.runner.look()
 
     def inject(self, **fault: Any) -> int:
-        """Adds a fault of calls; returns its number."""
+        """Adds a fault for calls; returns its number."""
         methods = frozenset(fault.pop("methods"))
         return self._faults.add(CallFault(methods=methods, **fault))
 
@@ -154,11 +154,11 @@ class Controlled:
     def cut_off(self) -> None:
         """Breaks all connections of clients."""
         server = self._broker.server
-        assert isinstance(server, OwnServer), "a broker for tests has a transport of our own"
+        assert isinstance(server, OwnServer), "the transport is not `own`"
         server.cut_off()
 
     refuse_percent = 0
-    """Disk usage above which sends are refused (retention.disk_refuse_percent)."""
+    """Disk usage in percent above which sends are refused (retention.disk_refuse_percent)."""
 
 
 def run_controlled(

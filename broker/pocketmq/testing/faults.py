@@ -4,7 +4,7 @@
                                             lose_answer: serve, then break the connections
          └ none ─► the handler
 
-Calls of Admin never fail: the test itself uses them.
+Calls of Admin have no faults, as the test itself uses them.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ OFFICIAL: Final = "apache.rocketmq.v2.MessagingService"
 OWN: Final = "pocketmq.v1.Broker"
 FAULTY_SERVICES: Final = frozenset({OFFICIAL, OWN})
 PLAIN_CODES: Final = {400: 3, 403: 7, 404: 5, 413: 3, 428: 9, 429: 8, 431: 3, 505: 12}
-"""gRPC codes by the first three digits of a v2 code, for the service that answers with them."""
+"""gRPC codes by the first three digits of a v2 code, for the service that replies with them."""
 INTERNAL: Final = 13
 TELEMETRY: Final = "Telemetry"
 REFUSE: Final = "refuse"
@@ -43,7 +43,7 @@ class Injected(Unavailable):
 
 
 def injected_error(code_name: str) -> Injected:
-    """Returns an error with the protocol's code of a name."""
+    """Returns an error with a code of the protocol, given by name."""
     kind = type(Injected.__name__, (Injected,), {}, code=Code[code_name])
     error = kind(why=code_name)
     assert isinstance(error, Injected)
@@ -55,9 +55,9 @@ class CallFault:
     """A fault of calls of some methods.
 
     kind      one of CALL_FAULTS
-    methods   their names; empty: all but Telemetry, by which clients get settings
-    code      name of the code of a refused call
-    seconds   delay of a delayed call
+    methods   names of methods; empty: all except Telemetry, by which clients get settings
+    code      name of the error code, for refuse
+    seconds   delay, for delay
     left      number of calls still to hit, None: all
     hits      number of calls hit
     """
@@ -76,7 +76,7 @@ class CallFault:
 
     def hit(self) -> None:
         """Counts a call."""
-        assert self.left != 0, "a fault that is over hits nothing"
+        assert self.left != 0, "the fault has ended"
         self.hits += 1
         if self.left is not None:
             self.left -= 1
@@ -114,7 +114,7 @@ class Faults:
         self._by_number[number].left = 0
 
     def hits(self, number: int) -> int:
-        """Returns how many calls a fault has hit."""
+        """Returns the number of calls that a fault has hit."""
         return self._by_number[number].hits
 
     def around(self, services: Sequence[Service]) -> list[Service]:
@@ -176,7 +176,7 @@ class Faults:
 
 
 def _refusing(service: Service) -> Refuse:
-    """Returns the function that makes a service's answer to an error, injected ones included."""
+    """Wraps a service's conversion of errors to replies, to convert injected errors."""
 
     def refuse(error: BrokerError, method: Method) -> Any:
         if service.name != OWN or not isinstance(error, Injected):
@@ -201,7 +201,7 @@ async def _begin(fault: CallFault) -> None:
 
 
 class FillableDisk(Disk):
-    """The machine's disk; while `is_full`, it reports no free byte."""
+    """The system's disk; while `is_full`, it reports no free bytes."""
 
     __slots__ = ("is_full",)
 
@@ -210,6 +210,6 @@ class FillableDisk(Disk):
         self.is_full = False
 
     def space(self, path: Path) -> tuple[int, int]:
-        """Returns (bytes used, bytes an ordinary user may still write)."""
+        """Returns (bytes used, bytes that an unprivileged user may still write)."""
         used, usable = super().space(path)
         return (used + usable, 0) if self.is_full else (used, usable)

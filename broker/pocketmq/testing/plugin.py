@@ -1,12 +1,13 @@
 """The pytest plugin: brokers as fixtures, and their logs in reports of failures.
 
     rocketmq           a broker for one test
-    rocketmq_module    one for all tests of a module
-    rocketmq_session   one for all tests of a run, or of a worker of pytest-xdist
+    rocketmq_module    a broker for all tests of a module
+    rocketmq_session   a broker for all tests of a run, or of a pytest-xdist worker
 
     @pytest.mark.rocketmq("limits.max_message_size_bytes=1MiB")     settings for a test's own broker
 
-`pip install pocketmq` registers it. No module of the broker is imported before a test needs one.
+`pip install pocketmq` registers the plugin. It imports no module of the broker before a test needs
+one.
 """
 
 from collections.abc import Generator, Iterator
@@ -42,7 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Ends the spawner, and with it every broker that is left."""
+    """Ends the spawner and all its brokers."""
     config.stash[SPAWNER].close()
 
 
@@ -67,7 +68,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Adds the logs of brokers to the report of a failure."""
+    """Adds the logs of brokers to the report of a failed test."""
     report = yield
     if report.failed:
         for one in item.config.stash[RUNNING]:

@@ -3,7 +3,7 @@
 broker.endpoint                     for clients: "127.0.0.1:41234", without TLS
 create_topic, create_group          topics and groups that are not created on first use
 messages, lag, wait_for_lag_0       stored messages, and those not consumed yet
-advance_clock                       everything due by then becomes due now
+advance_clock                       makes delays, leases, retries and transactions due
 inject_fault                        calls that fail, wait or lose their replies; a full disk
 kill, restart, drop_connections     crashes and orderly stops
 """
@@ -25,11 +25,11 @@ Value = TypeVar("Value")
 WAIT_S: Final = 10.0
 LOOK_AGAIN_S: Final = 0.01
 SURE_LOOKS: Final = 3
-"""Consecutive looks that must find lag 0: a message on its way from an expired lease to the retry
+"""Consecutive checks that must find lag 0: a message that moves from an expired lease to the retry
 topic is counted in neither for a moment."""
 PAGE_COUNT: Final = 256
 LOG_SIZE_MAX: Final = 64 * 1024
-"""Bytes of a log's end that a failure shows."""
+"""Most bytes of a log in the report of a failure."""
 DISK_FULL: Final = "disk_full"
 ANY_PORT: Final = "127.0.0.1:0"
 
@@ -39,7 +39,7 @@ class LagRemains(AssertionError):
 
 
 class Fault:
-    """A fault that was injected; it ends with `clear`, or with the `with` it is used in."""
+    """An injected fault; ends with `clear`, or at the end of its `with` block."""
 
     def __init__(self, clear: Callable[[], object], count: Callable[[], int]) -> None:
         self._clear = clear
@@ -47,11 +47,11 @@ class Fault:
 
     @property
     def hits(self) -> int:
-        """How many calls it has hit."""
+        """Number of calls that the fault has hit."""
         return self._count()
 
     def clear(self) -> None:
-        """Ends it; may be called again."""
+        """Ends the fault; may be called again."""
         self._clear()
 
     def __enter__(self) -> "Fault":
@@ -67,12 +67,12 @@ class Fault:
 
 
 class RocketMQ:
-    """A broker of tests, and its store.
+    """A broker for tests, and its store.
 
-    endpoint   where clients come; the same over restarts
-    directory  holds the store and the log
-    settings   as `serve --set` takes them: "limits.max_message_size_bytes=1MiB"
-    Errors     of all methods: BrokerEnded once it was killed, ClientError where it refuses
+    endpoint   address for clients, which restarts keep
+    directory  directory for the store and the log
+    settings   settings as for `serve --set`: "limits.max_message_size_bytes=1MiB"
+    Errors     of all methods: BrokerEnded after a kill, ClientError for a refused request
     """
 
     def __init__(self, spawner: Spawner, directory: Path, settings: Sequence[str] = ()) -> None:
@@ -95,7 +95,7 @@ class RocketMQ:
 
     @property
     def client(self) -> "Client":
-        """A client of `pocketmq.client` on this broker: it sends, pulls, and administers."""
+        """A `pocketmq.client` client of this broker, for sends, pulls and administration."""
         if self._client is None:
             from pocketmq.client import Client
 
@@ -105,17 +105,17 @@ class RocketMQ:
     # -- topics, groups, messages ------------------------------------------------------------------
 
     def create_topic(self, name: str, kind: str = "normal", queues: int = 8) -> None:
-        """Makes a topic for messages of a kind; one that is the same already stays.
+        """Creates a topic for messages of a kind, unless it exists.
 
         kind     normal, fifo, delay, transaction, priority, or mixed for all of them
-        Errors   errors.TopicExists: it is another kind, or has other queues; ValueError
+        Errors   errors.TopicExists: it has another kind or queue count; ValueError
         """
         self.client.admin.create_topic(name, queue_count=queues, type_name=kind)
 
     def create_group(self, name: str, **settings: Any) -> None:
-        """Makes a consumer group.
+        """Creates a consumer group.
 
-        settings   fields of `pocketmq.client.GroupSettings`, as fifo=True or max_attempts=3
+        settings   fields of `pocketmq.client.GroupSettings`, such as fifo=True or max_attempts=3
         Errors     errors.GroupExists: it has other settings
         """
         from pocketmq.client import GroupSettings
@@ -125,12 +125,13 @@ class RocketMQ:
     def messages(
         self, topic: str, count: int = 0, timeout: float = WAIT_S
     ) -> "list[StoredMessage]":
-        """Returns the messages now in a topic, consumed or not, oldest first.
+        """Returns the messages in a topic, consumed or not, oldest first.
 
-        Those that wait for their time or their transaction are not among them.
-        count    wait until there are so many; the topic may be made meanwhile
-        timeout  seconds to wait at most: then those that are there are returned
-        Errors   errors.TopicNotFound: the topic does not exist, or still not when the time is over
+        Delayed messages and messages of open transactions are not in the topic yet.
+
+        count    wait until there are this many messages; the topic may be created meanwhile
+        timeout  most seconds to wait; afterwards the existing messages are returned
+        Errors   errors.TopicNotFound: the topic does not exist at the end of the wait
         """
         from pocketmq.client import errors
 
@@ -166,14 +167,14 @@ class RocketMQ:
                 at = page.next_begin_offset
 
     def lag(self, group: str, topic: str = "") -> int:
-        """Returns how many messages a group has still to consume, those under leases included.
+        """Returns the number of messages that a group has not consumed, including leased ones.
 
-        topic    count there alone, and what failed and will come again; "": in all it consumes
+        topic    count only this topic and its retries; "": all topics of the group
         """
         return self._left(group, topic) or 0
 
     def _left(self, group: str, topic: str) -> int | None:
-        """Returns the same, None for a group that does not consume any topic yet."""
+        """Returns the lag, None for a group that does not consume any topic yet."""
         from pocketmq.client import errors
 
         try:
@@ -208,12 +209,12 @@ class RocketMQ:
             token = page.next_page_token
 
     def wait_for_lag_0(self, group: str, topic: str = "", timeout: float = WAIT_S) -> None:
-        """Returns once a group has consumed, and acknowledged, all there is.
+        """Waits until a group has consumed and acknowledged all messages.
 
-        topic    wait for that one, whether the group has begun to consume it or not; "": for those
-                 it consumes by now, and until it consumes some
+        topic    wait for this topic, even if the group has not begun to consume it; "": wait for
+                 all topics of the group, of which there must be one
         timeout  seconds
-        Errors   LagRemains: some are left, or the group has not begun to consume
+        Errors   LagRemains: messages are left, or the group has not begun to consume
         """
         looks, end_s = 0, monotonic() + timeout
         while looks < SURE_LOOKS:
@@ -226,7 +227,7 @@ class RocketMQ:
     def _until(
         self, look: Callable[[], Value], is_enough: Callable[[Value], bool], timeout: float
     ) -> Value:
-        """Returns the first look that is enough, or the last one before the time is over."""
+        """Repeats `look` until its result suffices or the time is over; returns the last result."""
         end_s = monotonic() + timeout
         while not is_enough(seen := look()) and monotonic() < end_s:
             sleep(LOOK_AGAIN_S)
@@ -235,11 +236,11 @@ class RocketMQ:
     # -- time --------------------------------------------------------------------------------------
 
     def advance_clock(self, seconds: float) -> None:
-        """Advances the clock of the broker alone.
+        """Advances the broker's clock, but not the system's.
 
         Delays, leases, retries, transactions and retention become due. The broker compares clients'
-        times with `now()`: a delivery time from the machine's clock may be in the past. The lead
-        survives restarts.
+        times with `now()`: a delivery time by the system's clock may be in the past. Restarts keep
+        the lead.
         Errors   ValueError: negative time
         """
         if seconds < 0:
@@ -264,14 +265,15 @@ class RocketMQ:
     ) -> Fault:
         """Injects a fault into calls from now on.
 
-        kind     refuse       calls are answered with a code, and nothing is done
-                 delay        calls wait before they are served
-                 lose_answer  calls are served, and their connections break before the reply
+        kind     refuse       calls are refused with a code, without effect
+                 delay        calls are delayed before they are served
+                 lose_answer  calls are served, and connections break before the reply
                  disk_full    sends are refused as if the disk were full; counts no hits
-        method   the protocol's name, or several; () for all but Telemetry. Methods of Admin, which
-                 this object itself uses, never fail
-        code     the protocol's name, of those this broker knows
-        times    hit only so many calls; None: all until it is cleared
+        method   name of a method, or several; () for all except Telemetry. Methods of Admin, which
+                 this object itself uses, have no faults
+        code     name of an error code of the protocol
+        seconds  delay, for delay
+        times    number of calls to hit; None: all until `clear`
         Errors   ValueError
         """
         process = self._process
@@ -291,7 +293,7 @@ class RocketMQ:
         self._process.ask("cut_off")
 
     def kill(self) -> None:
-        """Kills the broker's process, as a crash does; `restart` continues with its store."""
+        """Kills the broker's process, like a crash; `restart` continues with its store."""
         self._leave()
         self._process.kill()
 
@@ -303,12 +305,12 @@ class RocketMQ:
     def restart(self) -> None:
         """Stops the broker if it runs, and starts it with the same address, store and clock.
 
-        Faults end with the stop.
+        The stop ends all faults.
         Errors   BrokerNotStarted
         """
         self.stop()
         self._process = self._begin(self.endpoint)
-        assert self._process.endpoint == self.endpoint, "clients find it where it was"
+        assert self._process.endpoint == self.endpoint, "the address has changed"
 
     def _leave(self) -> None:
         if self._client is not None:
@@ -318,7 +320,7 @@ class RocketMQ:
     # -- its log -----------------------------------------------------------------------------------
 
     def mark_log(self) -> None:
-        """Makes `log` begin here."""
+        """Makes `log` begin at its present end."""
         self._log_begin = self._log.stat().st_size
 
     @property
@@ -331,7 +333,7 @@ class RocketMQ:
 
 
 def _clear(process: BrokerProcess, do: str, **fields: Any) -> None:
-    """Ends a fault; does nothing if the broker has ended."""
+    """Ends a fault; has no effect if the broker has ended."""
     try:
         process.ask(do, **fields)
     except BrokerEnded:
@@ -346,7 +348,7 @@ def _remains(group: str, topic: str, left: int | None, timeout: float) -> str:
 
 
 def _left(lag: "TopicLag") -> int:
-    """Returns the rest of a topic; one that the group never read is left whole."""
+    """Returns the lag in a topic: all messages, if the group has no offset in it."""
     if any(queue.committed_offset is not None for queue in lag.queues):
         return lag.lag_messages
     return sum(queue.max_offset - queue.min_offset for queue in lag.queues)

@@ -1,11 +1,11 @@
-"""Forks brokers for the tests of one process; its socket is its standard input.
+"""Forks brokers for the tests of one process; standard input is its control socket.
 
     test    ─► {"assignments": […], "listen": …, "ahead_ms": 0} and two descriptors: control, log
     spawner ─► the process id of the broker
 
-Importing a broker takes long, starting one does not; the spawner imports it once. Each broker
-writes its log and standard output to the log descriptor. The spawner ends when its socket closes;
-the system then kills the brokers left, because one that hangs does not see its own socket close.
+Importing a broker takes longer than starting one, so the spawner imports it once. Each broker
+writes its log and standard output to the log descriptor. The spawner ends when its socket closes.
+The system then kills the remaining brokers, as a broker that hangs would not notice its own socket.
 """
 
 import ctypes
@@ -32,14 +32,14 @@ BROKEN: Final = 70
 def main() -> None:
     """Forks a broker for every request.
 
-    The garbage collector may be off until here: imported modules are no garbage.
+    The garbage collector may be disabled before, during the imports.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The test's process decides what ends.
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # No process waits for brokers: control ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The test's process ends the brokers.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # Brokers are reaped without a wait.
     for name in LATER:
         with suppress(ImportError):
             import_module(name)
-    gc.freeze()  # Pages never written are shared with all brokers.
+    gc.freeze()  # Pages that are not written stay shared with all brokers.
     gc.enable()
     system = ctypes.CDLL(None)
     own_number = os.getpid()
@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def _next_request(test: socket.socket) -> tuple[dict[str, Any], int, int] | None:
-    """Returns a request and its descriptors, None when no more will come."""
+    """Returns (request, control descriptor, log descriptor), None at the end."""
     text, descriptors = b"", list[int]()
     while not text.endswith(b"\n"):
         chunk, came, _, _ = socket.recv_fds(test, REQUEST_MAX, DESCRIPTOR_COUNT)
@@ -71,14 +71,14 @@ def _next_request(test: socket.socket) -> tuple[dict[str, Any], int, int] | None
 
 
 def _end_with_parent(system: ctypes.CDLL, parent: int) -> None:
-    """Asks the system to kill this process when its parent ends, on Linux only.
+    """Requests a kill of this process when its parent ends; on Linux only.
 
-    Elsewhere a broker ends when its control socket closes.
+    On other systems a broker ends when its control socket closes.
     """
     call = getattr(system, "prctl", None)
     if call is not None:
         call(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL))
-        if os.getppid() != parent:  # It has ended before the system knew.
+        if os.getppid() != parent:  # The parent has ended before the call.
             os._exit(0)
 
 
