@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from pocketmq.backfill.job import outlook, run
-from pocketmq.backfill.reuse import find_reuse
+from pocketmq.backfill.job import find_reuse, outlook, run
 from pocketmq.rebuild.parallel import RebuildJob
 from pocketmq.rebuild.plan import map_here, plan_ranges
 from tests.backfill.jobs import small_job, small_log

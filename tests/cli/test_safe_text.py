@@ -10,15 +10,17 @@ import pytest
 
 from pocketmq.cli.output import (
     FORMATS,
+    STANDS_IN,
     Exit,
     Failure,
     Output,
     columns,
+    escaped,
+    safe,
     talk,
     talk_notes,
     yaml_document,
 )
-from pocketmq.cli.safe_text import STANDS_IN, escaped, safe
 from pocketmq.cli.store.export import _line_of
 from pocketmq.format.message_columns import MESSAGE_COLUMNS
 from tests.cli.local_broker import stored

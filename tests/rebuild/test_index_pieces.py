@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from pocketmq.format.columns.records import ENTRY_TYPE
-from pocketmq.rebuild import index_pieces as module
+from pocketmq.rebuild import parallel as module
 from pocketmq.rebuild.index_builder import IndexBuilder
-from pocketmq.rebuild.index_pieces import (
+from pocketmq.rebuild.parallel import (
     Spools,
     build_index,
     build_piece,

@@ -247,7 +247,7 @@ class Killed(Exception):
 def test_a_killed_rebuild_goes_on(
     golden: GoldenStores, tmp_path: Path, chunks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pocketmq.rebuild.resume.SAVED_EVERY_BYTES", 1)
+    monkeypatch.setattr("pocketmq.rebuild.sequential.SAVED_EVERY_BYTES", 1)
     told: list[int] = []
 
     def advance(byte_count: int) -> None:

@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 
 from pocketmq.model.finding import ScanEnd
-from pocketmq.rebuild import resume as module
+from pocketmq.rebuild import sequential as module
 from pocketmq.rebuild.index_builder import IndexBuilder
 from pocketmq.rebuild.log_files import KnownShape
 from pocketmq.rebuild.manifest import digest_of, mark_file, view_files, write_manifest
 from pocketmq.rebuild.plan import Range, map_here
 from pocketmq.rebuild.range_pass import RangeResult
-from pocketmq.rebuild.resume import Resume
-from pocketmq.rebuild.sequential import rebuild
+from pocketmq.rebuild.sequential import Resume, rebuild
 from pocketmq.rebuild.staging import (
     MANIFEST_FILE,
     Staging,

@@ -13,7 +13,7 @@ from pocketmq.format.consume_unit import PRE_BLANK, UNIT, UNIT_TYPE
 from pocketmq.log.consume_queue import ConsumeQueue
 from pocketmq.model.errors import IllegalTopic
 from pocketmq.rebuild import unit_files
-from pocketmq.rebuild.irregular import IrregularQueue
+from pocketmq.rebuild.sequential import IrregularQueue
 from pocketmq.rebuild.unit_files import QueueFiles, UnitWriter
 from tests.kit.golden_log import files_below
 from tests.sim.quick_disk import QuickDisk

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from pocketmq.backfill.checks import check_files, queues_of
-from pocketmq.backfill.job import new_job, run
-from pocketmq.backfill.reuse import find_reuse
+from pocketmq.backfill.job import find_reuse, new_job, run
 from pocketmq.files.disk import Disk
 from pocketmq.format.consume_unit import UNIT
 from pocketmq.format.deleted_topics import LeftOver

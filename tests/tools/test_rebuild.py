@@ -10,7 +10,7 @@ from pocketmq.files.disk import Disk
 from pocketmq.log.index_style import written_styles
 from pocketmq.log.store_directory import ManifestFile
 from pocketmq.model.errors import Corruption, DiskFull, NotAStore
-from pocketmq.rebuild import resume
+from pocketmq.rebuild import sequential
 from pocketmq.rebuild.log_files import KnownShape
 from pocketmq.tools.rebuild import plan_rebuild, rebuild_beside, rebuild_in_place
 from tests.golden_stores import GoldenStores
@@ -50,7 +50,7 @@ class Killed(Exception):
 
 def kill_at(monkeypatch: pytest.MonkeyPatch, chunk: int) -> Any:
     """Returns what ends a rebuild after so many chunks; its state is saved after every file."""
-    monkeypatch.setattr(resume, "SAVED_EVERY_BYTES", 1)
+    monkeypatch.setattr(sequential, "SAVED_EVERY_BYTES", 1)
     told: list[int] = []
 
     def advance(byte_count: int) -> None:
@@ -184,7 +184,7 @@ class ExchangeOnce(Disk):
 def test_killed_while_views_change_places_nothing_old_is_gone_on_with(
     golden: GoldenStores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resume, "SAVED_EVERY_BYTES", 1)
+    monkeypatch.setattr(sequential, "SAVED_EVERY_BYTES", 1)
     store = golden.copy("rebuild-base", tmp_path / "s")
     for path in (store / "consumequeue").rglob("0*"):
         if path.is_file():

@@ -7,8 +7,7 @@ from typing import Final
 
 from pocketmq.app.ports import Ports
 from pocketmq.config.live import LiveConfig
-from pocketmq.config.sections import Config
-from pocketmq.config.sections_access import AUTO, OFF, ON
+from pocketmq.config.sections import AUTO, OFF, ON, Config
 from pocketmq.files.disk import Disk
 from pocketmq.model.access import Need, ResourceKind, User
 from pocketmq.model.errors import BrokerError, IllegalConfig

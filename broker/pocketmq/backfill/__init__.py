@@ -3,7 +3,7 @@
 ARCHITECTURE.md ("Parallel rebuild") shows how ranges of the log become files of views.
 
     session.py          Spark, and its map over tasks; rebuild/parallel.py runs on it
-    job.py              the plan of a run, and the run; reuse.py, progress.py
+    job.py              the plan of a run, and the run; progress.py
     checks.py           compares built files with manifests, views and the log
     advice.py           whether Spark is worth its start
     readers.py          messages, units and entries as DataFrames

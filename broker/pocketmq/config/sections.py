@@ -19,15 +19,15 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from pocketmq.config.knob import INT32_MAX, Knob, Value, knob, knobs_of_section, live_knob
-from pocketmq.config.sections_access import AccessSection
-from pocketmq.config.sections_network import HttpSection, RpcSection
 from pocketmq.config.texts import (
     PORT_MAX,
+    address_from_text,
     delay_levels_from_text,
     hours_from_text,
     int_from_text,
     ip_from_text,
     name_from_text,
+    optional_address_from_text,
     profiles_from_text,
     zone_from_text,
 )
@@ -36,7 +36,102 @@ from pocketmq.format.index_layout import STYLES
 from pocketmq.model.store_shape import StoreShape
 from pocketmq.store.settings import FLUSH_ASYNC, FLUSH_SYNC, StoreSettings
 
+# -- the settings of the ports -----------------------------------------------------------------
+OWN: Final = "own"
+GRPCIO: Final = "grpcio"
 
+
+@dataclass(frozen=True, kw_only=True)
+class RpcSection:
+    """The port of all clients: gRPC, and over HTTP/1.1 metrics, health and version."""
+
+    listen: str = knob(
+        "127.0.0.1:8081", "Address of gRPC; port 0: any.", "listenPort", read=address_from_text
+    )
+    shutdown_grace_ms: int = live_knob(
+        25_000, "How long calls may finish after SIGTERM; stays below the 30 s of Kubernetes."
+    )
+    transport: str = knob(
+        OWN,
+        "own: everything on one port, and fast; grpcio: gRPC's own library, for comparison, "
+        "which ignores the following settings.",
+        choices=(OWN, GRPCIO),
+    )  # fmt: skip
+    tls: bool = knob(
+        True,
+        "Accept TLS on the same port, with the certificate below or, without one, with one that "
+        "the broker makes in pocketmq/tls/ of the store.",
+    )  # fmt: skip
+    tls_cert: str = knob(
+        "", "File with the server's certificate and those it is signed by, as PEM; empty: one of "
+        "the broker's own, which clients cannot check unless they are given it.",
+        "tls.server.certPath",
+    )  # fmt: skip
+    tls_key: str = knob(
+        "", "File with the certificate's key, as PEM, without a password.", "tls.server.keyPath"
+    )
+    tls_only: bool = knob(False, "With TLS: close connections without it.")
+    proxy_protocol: bool = knob(
+        False, "Each connection begins with a PROXY header, version 1 or 2, of a load balancer; "
+        "others are closed.",
+    )  # fmt: skip
+    connections_max: int = knob(
+        16_384, "Connections at once, at most a third of the files that the process may open; "
+        "those beyond are closed as they come.",
+        lower=1, upper=INT32_MAX,
+    )  # fmt: skip
+    connection_age_ms: int = knob(
+        0, "How old a connection may get before its client is asked to make a new one, so that "
+        "load balancers can spread clients anew; calls that have not ended a minute later end "
+        "with UNAVAILABLE. 0: any age.",
+    )  # fmt: skip
+    connection_idle_ms: int = knob(0, "Idle time after which a connection is closed; 0: never.")
+
+    @property
+    def offers_tls(self) -> bool:
+        """Whether TLS connections are answered."""
+        return self.tls and self.transport == OWN
+
+
+@dataclass(frozen=True, kw_only=True)
+class HttpSection:
+    """An extra port for metrics, health and version only."""
+
+    listen: str = knob(
+        "127.0.0.1:5557", "Extra address of HTTP; port 0: any; empty: none.",
+        read=optional_address_from_text,
+    )  # fmt: skip
+
+
+# ----------------------------------------------------------------------------------------------
+# -- settings of access control ----------------------------------------------------------------
+AUTO: Final = "auto"
+ON: Final = "on"
+OFF: Final = "off"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccessSection:
+    """Access control; the store holds users and grants, see `pocketmq user`, `pocketmq acl`."""
+
+    check: str = knob(
+        AUTO,
+        "Whether calls have to be signed by a user with permission: on, off, or auto, which is "
+        "on where other machines can reach a port.",
+        choices=(AUTO, ON, OFF),
+    )  # fmt: skip
+    date_window_ms: int = live_knob(
+        15 * HOUR_MS, "How far the date of a signature may be from the broker's clock; 0: any "
+        "date. Most clients write the time of their own zone, so that less than 14h shuts some "
+        "out; where all run in UTC, 5m will do.",
+    )  # fmt: skip
+    admin_secret_path: str = knob(
+        "", "File with a secret: a store without users begins with the user admin, who has it and "
+        "may do everything.",
+    )  # fmt: skip
+
+
+# ----------------------------------------------------------------------------------------------
 # -- transactions ------------------------------------------------------------------------------
 @dataclass(frozen=True, kw_only=True)
 class TransactionsSection:

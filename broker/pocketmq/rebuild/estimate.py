@@ -10,9 +10,8 @@ from pocketmq.format.columns.records import ENTRY_TYPE, decode
 from pocketmq.format.consume_unit import UNIT_SIZE
 from pocketmq.format.index_layout import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE
 from pocketmq.rebuild.index_builder import entries_per_file
-from pocketmq.rebuild.index_pieces import pieces_of
 from pocketmq.rebuild.log_files import KnownShape
-from pocketmq.rebuild.parallel import RebuildJob
+from pocketmq.rebuild.parallel import RebuildJob, pieces_of
 from pocketmq.rebuild.plan import Range
 from pocketmq.walk.reader import LogReader
 

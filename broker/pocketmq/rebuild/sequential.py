@@ -6,30 +6,224 @@ The slot table of the index file being built and the ends of queues are carried 
 written twice. Queues that turned out irregular are done once more at the end.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from pocketmq.format.columns.heads import Numbers
 from pocketmq.format.columns.queues import QueueTable
 from pocketmq.format.columns.records import decode, unit_rows
-from pocketmq.format.deleted_topics import LeftOver, left_over_of
+from pocketmq.format.consume_unit import PRE_BLANK, UNIT_SIZE
+from pocketmq.format.deleted_topics import DRIFT_MAX, LeftOver, left_over_of
 from pocketmq.format.names import CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
+from pocketmq.format.record import RECORD_SIZE_MIN
 from pocketmq.model.errors import Corruption
 from pocketmq.model.message import QueueKey
 from pocketmq.rebuild.extension import extend_queues
 from pocketmq.rebuild.index_builder import IndexBuilder
-from pocketmq.rebuild.irregular import IrregularQueue
 from pocketmq.rebuild.log_files import KnownShape, LogFile
-from pocketmq.rebuild.plan import map_here
+from pocketmq.rebuild.plan import Range, map_here
 from pocketmq.rebuild.range_pass import Advance, RangePass, RangeResult, no_advance
-from pocketmq.rebuild.resume import Resume
-from pocketmq.rebuild.unit_files import QueueFiles, UnitWriter
+from pocketmq.rebuild.staging import Staging, boot_id, range_mark, result_document, result_of
+from pocketmq.rebuild.unit_files import QueueFiles, QueueRun, UnitWriter
 from pocketmq.walk.log_walk import Hole, holes_and_tail
 from pocketmq.walk.reader import Chunk, LogReader
 
+# -- resume ------------------------------------------------------------------------------------
+PROGRESS_FILE: Final = "progress.json"
+SAVED_EVERY_BYTES: Final = 1 << 30
+"""Bytes of log between two states: each writes a slot table, 20 MB with RocketMQ's sizes."""
 
+
+class Resume:
+    """Saves and restores the state of one rebuild in a directory of its own."""
+
+    __slots__ = ("_directory", "_files", "_marks", "_saved_at", "_settings", "_upto")
+
+    def __init__(
+        self, directory: Path, files: Sequence[LogFile], settings: KnownShape, upto: int
+    ) -> None:
+        self._directory = directory
+        self._files = files
+        self._settings = asdict(settings)
+        self._upto = upto
+        self._marks: list[list[Any]] = []
+        self._saved_at = files[0].base if files else 0
+
+    def saved(self) -> dict[str, Any] | None:
+        """Returns the saved state of this log with these settings since the machine was started."""
+        found = Staging(self._directory).read(self._directory / PROGRESS_FILE)
+        if found is None or (found["settings"], found["boot"]) != (self._settings, boot_id()):
+            return None
+        marks = [self._mark(file) for file in self._files[: len(found["marks"])]]
+        return found if found["marks"] == marks else None
+
+    def restore(self, units: UnitWriter, index: IndexBuilder) -> list[RangeResult]:
+        """Brings everything to the last saved state; returns the ranges read until then.
+
+        Returns  an empty list when there is nothing that fits
+        """
+        saved = self.saved()
+        if saved is None:
+            return []
+        self._marks = saved["marks"]
+        for (topic, queue_id), run in zip(saved["keys"], saved["runs"], strict=True):
+            number = units.queues.add(topic.encode(), queue_id)
+            if run is not None:
+                units.runs[number] = QueueRun(*run)
+        slots = np.load(self._directory / saved["slots"]) if saved["slots"] else None
+        index.restore(saved["index"], slots)
+        results = [result_of(document) for document in saved["results"]]
+        self._saved_at = results[-1].end
+        return results
+
+    def _mark(self, file: LogFile) -> list[Any]:
+        return range_mark(Range(file, file.base, min(file.end, self._upto)))
+
+    def finished(
+        self, file: LogFile, results: Sequence[RangeResult], units: UnitWriter, index: IndexBuilder
+    ) -> None:
+        """Takes notice of a file that was read; saves the state now and then."""
+        assert file.end > self._saved_at
+        self._marks.append(self._mark(file))
+        if file.end - self._saved_at < SAVED_EVERY_BYTES:
+            return
+        self._saved_at = file.end
+        units.flush()
+        self._directory.mkdir(parents=True, exist_ok=True)
+        index_state, slots = index.state()
+        slots_name = "" if slots is None else f"slots-{len(self._marks)}.npy"
+        if slots is not None:
+            np.save(self._directory / slots_name, slots)
+        runs = [units.runs.get(number) for number in range(len(units.queues.keys))]
+        document = {
+            "settings": self._settings,
+            "boot": boot_id(),
+            "marks": self._marks,
+            "keys": [list(key) for key in units.queues.keys],
+            "runs": [run and [run.first, run.count, run.is_regular] for run in runs],
+            "slots": slots_name,
+            "index": index_state,
+            "results": [result_document(result) for result in results],
+        }
+        Staging(self._directory).write(self._directory / PROGRESS_FILE, document)
+        for path in self._directory.glob("slots-*.npy"):
+            if path.name != slots_name:
+                path.unlink()
+
+
+# ----------------------------------------------------------------------------------------------
+# -- irregular ---------------------------------------------------------------------------------
+Gaps = Sequence[tuple[int, int]]
+"""Where records are gone from the log, as [begin, end), rising."""
+
+
+class IrregularQueue:
+    """One queue, given its units in log order."""
+
+    __slots__ = (
+        "_end", "_files", "_gaps", "_key", "_last_place", "_odd_run", "_start", "first",
+        "is_disordered", "odd_count", "odd_place",
+    )  # fmt: skip
+
+    def __init__(
+        self, files: QueueFiles, key: QueueKey, gaps: Gaps, start: tuple[int, int] | None = None
+    ) -> None:
+        """Begins a queue; `start`: physical offset and unit number of a message (`LeftOver`)."""
+        self._files = files
+        self._key = key
+        self._gaps = gaps
+        self._start = start
+        self._end = -1
+        self._last_place = -1
+        self.first = -1
+        self.odd_count = 0
+        """Gaps and repeats, those where records are gone from the log left out."""
+        self.odd_place = -1
+        """Record of the first of these."""
+        self.is_disordered = False
+        """Whether some of them are none that RocketMQ 5.0.0 makes: it counts refused sends too, so
+        that offsets stay above their units until it is started again."""
+        self._odd_run = (-1, 0, 0)
+        """Offset behind the last unit of an odd record, the number of such units in a row, and the
+        distance of the last one's record above it."""
+
+    @property
+    def end(self) -> int:
+        """Units written, pre-blank ones in front included."""
+        return max(self._end, 0)
+
+    def put(self, queue_offsets: Numbers, units: NDArray[np.void]) -> None:
+        """Takes the next units of the queue."""
+        content = units.tobytes()
+        places: Iterable[int] = units["physical_offset"].tolist()
+        begin = 0
+        for number, (wanted, place) in enumerate(zip(queue_offsets.tolist(), places, strict=True)):
+            if wanted != self._end or not wanted:
+                self._write(content[begin * UNIT_SIZE : number * UNIT_SIZE])
+                begin = number + 1 if self._is_repeat(wanted) else number
+                is_odd = begin > number or not self._make_way(wanted, place)
+                if is_odd:
+                    self.odd_place = self.odd_place if self.odd_count else place
+                    self.odd_count += 1
+                    self._judge(wanted - self._end, is_repeat=begin > number)
+            if begin <= number:
+                self._end += 1
+                self._last_place = place
+        self._write(content[begin * UNIT_SIZE :])
+        assert self._end >= self.first
+
+    def _judge(self, drift: int, *, is_repeat: bool) -> None:
+        """Notes whether an odd record is one of several that a broker counted further."""
+        end, count, before = self._odd_run
+        if self._end == self.first:  # Others, which have left the log, may precede it.
+            end, count, before = self._end, 1, drift
+        follows = end == self._end
+        self.is_disordered |= is_repeat or not 0 < drift <= DRIFT_MAX
+        self.is_disordered |= drift < before if follows else count == 1
+        self._odd_run = (self._end + 1, count + 1 if follows else 1, drift)
+
+    def finish(self) -> None:
+        """Judges the last odd record: a single one with others behind it comes from no broker."""
+        end, count, _ = self._odd_run
+        self.is_disordered |= count == 1 and end != self._end
+
+    def _is_repeat(self, wanted: int) -> bool:
+        return 0 < wanted < self._end
+
+    def _make_way(self, wanted: int, place: int) -> bool:
+        """Begins the queue, or fill up to the offset wanted where records are gone.
+
+        Returns whether the unit is then in its place.
+        """
+        if self._end < 0:
+            place_there, unit = self._start or (-1, 0)
+            self._end = self.first = unit if place_there == place else wanted
+            self._files.fill(self._key, self.first)
+            return wanted == self._end
+        missing = wanted - self._end
+        if 0 < missing <= self._room_for(place) // RECORD_SIZE_MIN:
+            self._end = wanted
+            self._write(PRE_BLANK * missing)
+        return wanted == self._end
+
+    def _room_for(self, place: int) -> int:
+        """Returns the bytes gone from the log between the last unit's record and a place."""
+        first = bisect_left(self._gaps, (self._last_place, 0))
+        return sum(end - begin for begin, end in self._gaps[first:] if begin < place)
+
+    def _write(self, units: bytes) -> None:
+        """Writes units that end where the queue ends now."""
+        if units:
+            self._files.write(self._key, self._end - len(units) // UNIT_SIZE, memoryview(units))
+
+
+# ----------------------------------------------------------------------------------------------
 @dataclass(slots=True)
 class Rebuilt:
     """Result of a rebuild.

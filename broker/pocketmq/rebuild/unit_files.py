@@ -2,7 +2,7 @@
 
 Units are collected until there are many of each queue, then written queue by queue. That place is
 right as long as a queue's offsets follow on each other; a queue whose offsets do not is noted as
-irregular and left to `irregular.py`.
+irregular and left to `sequential.py`.
 """
 
 import os

@@ -30,8 +30,7 @@ from pocketmq.rebuild.log_files import KnownShape, LogFile, find_log_files
 from pocketmq.rebuild.manifest import view_files
 from pocketmq.rebuild.plan import whole_files
 from pocketmq.rebuild.range_pass import Advance, no_advance
-from pocketmq.rebuild.resume import Resume
-from pocketmq.rebuild.sequential import Rebuilt, rebuild
+from pocketmq.rebuild.sequential import Rebuilt, Resume, rebuild
 from pocketmq.tools.install import (
     STAGING_DIRECTORY,
     StagedViews,

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from pocketmq.backfill.progress import Phase, Progress
-from pocketmq.cli.backfill import status
-from pocketmq.cli.backfill.status import following
+from pocketmq.cli.backfill import run as status
+from pocketmq.cli.backfill.run import following
 
 PLANNED = Progress(Phase.PLANNED, True, upto=100, range_count=4, log_bytes=100)
 READING = replace(PLANNED, phase=Phase.READING, ranges_finished=1, bytes_finished=25)

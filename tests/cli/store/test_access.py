@@ -15,7 +15,8 @@ from pocketmq.files.disk import Disk
 from pocketmq.model.errors import StoreLocked
 from pocketmq.tools import grep as tools_grep
 from pocketmq.tools import listing, statistics
-from pocketmq.tools.export import files, sinks
+from pocketmq.tools.export import files
+from pocketmq.tools.export import files as sinks
 from tests.cli.command_line import run
 from tests.golden_stores import GoldenStores
 from tests.kit.golden_log import record_positions

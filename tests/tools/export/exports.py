@@ -15,8 +15,7 @@ from pocketmq.files.disk import Disk
 from pocketmq.format.message_columns import columns_of
 from pocketmq.model.message import StoredMessage
 from pocketmq.rebuild.log_files import LogFile
-from pocketmq.tools.export.files import Exported, export_files
-from pocketmq.tools.export.sinks import ExportFormat
+from pocketmq.tools.export.files import Exported, ExportFormat, export_files
 from pocketmq.tools.selection import LogSearch, Selection
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from pocketmq.format.message_columns import MESSAGE_COLUMNS, columns_of
 from pocketmq.rebuild.log_files import LogFile
-from pocketmq.tools.export import sinks
+from pocketmq.tools.export import files as sinks
 from pocketmq.tools.export.files import export_stream
 from pocketmq.tools.selection import LogSearch, Selection
 from tests.golden_stores import GoldenStores

@@ -13,8 +13,7 @@ from pocketmq.format.checkpoint_layout import (
 )
 from pocketmq.log.checkpoint import FlushedMark
 from pocketmq.log.store_directory import ClosedState, ManifestFile, StoreManifest
-from pocketmq.tools.repair.actions import FileAct, FileAction
-from pocketmq.tools.repair.small_files import lower_checkpoint
+from pocketmq.tools.repair.actions import FileAct, FileAction, lower_checkpoint
 
 BEYOND = CheckpointValues(1_001, 999, 5_000, -3, 4_100, 3_000)
 WITHIN = CheckpointValues(1_000, 999, 1_000, 0, 4_000, 3_000)

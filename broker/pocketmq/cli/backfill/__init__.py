@@ -12,7 +12,7 @@ PLACES: Final = {
     "run": CommandModule("pocketmq.cli.backfill.run", "Build queues and index from the log."),
     "verify": CommandModule("pocketmq.cli.backfill.verify", "Check what a run built."),
     "install": CommandModule("pocketmq.cli.backfill.install", "Put what was built into the store."),
-    "status": CommandModule("pocketmq.cli.backfill.status", "Show how far a run is."),
+    "status": CommandModule("pocketmq.cli.backfill.run", "Show how far a run is."),
 }
 
 

@@ -1,20 +1,241 @@
 """`pocketmq backfill plan` and `run`."""
 
 import os
-from typing import TYPE_CHECKING, Final
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from pocketmq.cli.backfill.options import (
-    BuildOptions,
-    open_job,
-    takes_build_options,
-)
 from pocketmq.cli.backfill.spark import Spark, takes_spark
-from pocketmq.cli.backfill.status import following
-from pocketmq.cli.options import examples, form_option
-from pocketmq.cli.output import Document, Output, amount, talk
+from pocketmq.cli.options import (
+    PATH,
+    SIZE,
+    directory_argument,
+    examples,
+    form_option,
+    read_only_option,
+    set_option,
+    takes,
+)
+from pocketmq.cli.output import Document, Exit, Failure, Output, amount, progress, talk
 
+# -- `pocketmq backfill status`, and the progress of a run while it runs -----------------------
+if TYPE_CHECKING:
+    from pocketmq.backfill.progress import Progress
+
+LOOK_SECONDS: Final = 0.5
+ENTRY_BYTES: Final = 20
+
+
+@click.command(epilog=examples("pocketmq backfill status ./views"))
+@click.argument("views", metavar="DIR2", type=PATH)
+@form_option
+def status(out: Output, views: Path) -> None:
+    """Show the progress of a run, also while it runs or after it was killed.
+
+    Phases: planned, reading (units and spooled entries), indexing, complete.
+    """
+    from pocketmq.backfill.progress import ProgressReader
+
+    found = ProgressReader(views).look()
+    if found is None:
+        text = f"no run was ever begun in {views}"
+        raise Failure(text, Exit.NOT_FOUND, f"pocketmq backfill run DIR --out {views}")
+    out.show({"out": str(views), **asdict(found), "phase": found.phase.value})
+
+
+@contextmanager
+def following(out: Path) -> Iterator[None]:
+    """Tells how far the run in a directory is, for as long as this is open."""
+    from pocketmq.backfill.progress import ProgressReader
+
+    is_over = Event()
+    look = ProgressReader(out).look
+    thread = Thread(target=follow, args=(look, lambda: is_over.wait(LOOK_SECONDS)), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def follow(look: "Callable[[], Progress | None]", wait: Callable[[], bool]) -> None:
+    """Reports news at each look, until `wait` reports that the run is over."""
+    label, done_bytes = "", 0
+    advance: Callable[[int], None] = lambda byte_count: None  # noqa: E731 - before the first bar
+    with ExitStack() as drawn:
+        while not wait():
+            found = look()
+            bar = _bar_of(found) if found is not None and found.is_running else None
+            if bar is None:
+                continue
+            if bar.label != label:
+                drawn.close()
+                label, done_bytes = bar.label, 0
+                if not sys.stderr.isatty():
+                    talk(bar.line)
+                advance = drawn.enter_context(progress(label, bar.total_bytes))
+            advance(bar.done_bytes - done_bytes)
+            done_bytes = bar.done_bytes
+
+
+class _Bar(NamedTuple):
+    """A bar; off a terminal `line` is printed instead."""
+
+    label: str
+    total_bytes: int
+    done_bytes: int
+    line: str
+
+
+def _bar_of(found: "Progress") -> _Bar | None:
+    """Returns the bar of a phase, None for a phase without one."""
+    if found.phase.value in ("planned", "reading"):
+        line = f"Reading {amount(found.log_bytes)} of log in {found.range_count} ranges"
+        return _Bar("Reading", found.log_bytes, found.bytes_finished, line)
+    if found.phase.value == "indexing":
+        line = f"Indexing {found.entries} entries of {found.records} records"
+        total, done = found.entries * ENTRY_BYTES, found.indexed * ENTRY_BYTES
+        return _Bar("Indexing", total, done, line)
+    return None
+
+
+# ----------------------------------------------------------------------------------------------
+# -- options -----------------------------------------------------------------------------------
+if TYPE_CHECKING:
+    from pocketmq.rebuild.parallel import RebuildJob
+
+COMPAT: Final = ("5.5", "5.3")
+EXTENSION: Final = "consumequeue_ext"
+
+
+class BuildOptions(NamedTuple):
+    """Values of the options of `plan` and `run`; see their help."""
+
+    directory: Path
+    target: Path
+    partitions: int | None
+    piece_size: int
+    piece_entries: int | None
+    check_crc: bool
+    compat: str | None
+    time_zone: str | None
+    accept_damage: bool
+    keep_spool: bool
+    upto: int | None
+    yes: bool
+    read_only: bool
+    assignments: tuple[str, ...]
+
+
+takes_build_options: Final = takes(
+    "options",
+    BuildOptions,
+    directory_argument,
+    click.option(
+        "--out", "target", metavar="DIR2", required=True, type=PATH,
+        help="Output directory: missing, empty, or an earlier run's.",
+    ),
+    click.option(
+        "--partitions", type=click.IntRange(1),
+        help="Tasks to share the work among [default: by files and processors].",
+    ),
+    click.option(
+        "--piece-size", type=SIZE, default=0,
+        help="Cut log files at about this size [default: only where there are few files].",
+    ),
+    click.option(
+        "--piece-entries", type=click.IntRange(1),
+        help="Least entries in a piece of an index file [default: 400000].",
+    ),
+    click.option("--check-crc", is_flag=True, help="Compare every body with its CRC."),
+    click.option(
+        "--compat", type=click.Choice(COMPAT),
+        help="Index as this RocketMQ does; only 5.5 indexes tags [default: as the store does].",
+    ),
+    click.option(
+        "--time-zone", metavar="ZONE", help="Zone of index file names [default: the store's]."
+    ),
+    click.option(
+        "--accept-damage", is_flag=True,
+        help="Continue behind damage; pre-blank units replace lost ones.",
+    ),
+    click.option(
+        "--keep-spool", is_flag=True,
+        help="Keep files by which a later run reads only new records: 20 bytes an index entry.",
+    ),
+    click.option(
+        "--upto", type=click.IntRange(0), help="Only records below this physical offset."
+    ),
+    click.option("--yes", is_flag=True, help="Build without the extensions that queues have."),
+    read_only_option,
+    set_option,
+)  # fmt: skip
+"""Gives a command all options of a build."""
+
+
+def open_job(options: BuildOptions, workers: int) -> "RebuildJob":
+    """Returns the job that the options mean.
+
+    Errors   Failure: the store or the output directory cannot be used; NotAStore, StoreLocked,
+             WrongFileSize, StoreGap, IllegalConfig, UnknownGeometry
+    """
+    from pocketmq.backfill.job import new_job, objection
+    from pocketmq.cli.store.access import accessible, known_end, sizes_of
+    from pocketmq.format.names import zone_from_name
+    from pocketmq.log.queue_places import expired_queues
+
+    disk = accessible(options.directory, read_only=options.read_only)
+    why = objection(options.directory, options.target)
+    if why:
+        text = f"{options.target} cannot be written to: {why}"
+        raise Failure(text, Exit.REFUSED, "name another directory: --out DIR2")
+    assignments = options.assignments
+    if options.compat is not None:
+        assignments += (f"store.index_style={options.compat}",)
+    if options.time_zone is not None:
+        assignments += (f"store.time_zone={options.time_zone}",)
+    sizes = sizes_of(disk, options.directory, assignments, with_index=True)
+    if not sizes.consume_queue_extension:
+        _refuse_extension(options)
+    zone_from_name(sizes.time_zone)
+    upto = options.upto
+    if upto is None:
+        upto = known_end(disk, options.directory, "read", unknown="all its records are read")
+    chosen = {"piece_entries": options.piece_entries} if options.piece_entries else {}
+    return new_job(
+        options.directory,
+        options.target,
+        replace(sizes, check_crc=options.check_crc),
+        log_file_bytes=sizes.commit_log_file_size_bytes,
+        upto=upto,
+        workers=workers,
+        piece_size=options.piece_size,
+        accept_holes=options.accept_damage,
+        keep_spool=options.keep_spool,
+        expired=tuple(expired_queues(disk, options.directory)),
+        **chosen,
+    )
+
+
+def _refuse_extension(options: BuildOptions) -> None:
+    extension = options.directory / EXTENSION
+    if options.yes or not (extension.is_dir() and any(extension.iterdir())):
+        return
+    text = (
+        f"the queues have extensions ({extension}), which are switched off: units would hold tags "
+        "codes where RocketMQ wrote addresses into the extension, and its filters be gone"
+    )
+    raise Failure(text, Exit.REFUSED, "add --yes to build them so")
+
+
+# ----------------------------------------------------------------------------------------------
 if TYPE_CHECKING:
     from pocketmq.backfill.advice import Times
     from pocketmq.backfill.job import Outlook

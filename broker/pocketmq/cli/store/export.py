@@ -15,7 +15,7 @@ from pocketmq.cli.store.selection import Chosen, searched, selection_options
 if TYPE_CHECKING:
     from pocketmq.format.message_columns import MessageColumn
     from pocketmq.model.message import StoredMessage
-    from pocketmq.tools.export.sinks import Line
+    from pocketmq.tools.export.files import Line
 
 FORMATS: Final = ("parquet", "arrow", "jsonl")
 SPLITS: Final = ("topic", "day", "rows")
@@ -85,8 +85,7 @@ def export(
     _refuse_mixtures(target, form, compression, split_by)
     _need_arrow(form)
     wanted = _columns(columns, no_body=no_body)
-    from pocketmq.tools.export.files import export_files, export_stream
-    from pocketmq.tools.export.sinks import ExportFormat
+    from pocketmq.tools.export.files import ExportFormat, export_files, export_stream
 
     shape = ExportFormat(
         form, wanted, _line_of(wanted), compression=compression or "zstd", decompress=not raw_body,

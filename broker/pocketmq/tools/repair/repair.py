@@ -35,10 +35,9 @@ from pocketmq.rebuild.sequential import rebuild
 from pocketmq.tools.install import STAGING_DIRECTORY, StagedViews, install_views
 from pocketmq.tools.pending.restoring import TimerPlan, install_timers, plan_timers
 from pocketmq.tools.pending.timer_files import CHECK_PATH
-from pocketmq.tools.repair.actions import RepairPlan, set_aside_whole
+from pocketmq.tools.repair.actions import RepairPlan, lower_checkpoint, set_aside_whole
 from pocketmq.tools.repair.neighbours import Neighbours
 from pocketmq.tools.repair.planning import plan_repair
-from pocketmq.tools.repair.small_files import lower_checkpoint
 from pocketmq.tools.verify.collector import Collector
 from pocketmq.tools.verify.timers import check_timers
 

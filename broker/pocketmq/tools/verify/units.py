@@ -5,35 +5,144 @@ no unit after the last one, or in files that a rebuild would not write.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pocketmq.files.disk import Disk
 from pocketmq.format.consume_unit import (
     EXTENSION_ADDRESS_MAX,
+    EXTENSION_HEAD,
     PRE_BLANK,
     PRE_BLANK_SIZE,
     UNIT_SIZE,
     UNIT_TYPE,
+    extension_position,
     first_file_position,
 )
 from pocketmq.format.names import (
+    BATCH_QUEUE_DIRECTORY,
+    CONSUME_QUEUE_DIRECTORY,
+    TOPICS_FILE,
     offset_file_name,
     offset_from_file_name,
     queue_directory,
     queue_id_from_name,
 )
+from pocketmq.log.deleted_topics import known_topics
 from pocketmq.model.errors import IllegalTopic
 from pocketmq.model.message import QueueKey
+from pocketmq.model.topic import is_system_topic
 from pocketmq.rebuild.unit_files import QueueFiles
 from pocketmq.tools.verify.collector import Collector
-from pocketmq.tools.verify.extension import ExtensionVerification
-from pocketmq.tools.verify.skipped_checks import SkippedChecks
 from pocketmq.walk.log_walk import Hole
 
+
+# -- topics whose records legitimately have no unit in consumequeue/ ---------------------------
+class SkippedChecks:
+    """Topics without checks of their queues, and those of them that records were found of."""
+
+    __slots__ = ("_batch", "_known", "_met")
+
+    def __init__(self, disk: Disk, directory: Path) -> None:
+        self._batch = set(disk.names(directory / BATCH_QUEUE_DIRECTORY))
+        self._known = known_topics(disk, directory)
+        self._met: set[str] = set()
+
+    def has(self, topic: str) -> bool:
+        """Returns whether checks of a topic's queues are skipped."""
+        return topic in self._batch or (self._known is not None and topic not in self._known)
+
+    def meet(self, topics: Iterable[str]) -> None:
+        """Records topics of the records found."""
+        self._met.update(topic for topic in topics if not is_system_topic(topic))
+        assert "" not in self._batch
+
+    def tell(self, collector: Collector) -> None:
+        """Reports the skipped checks as remarks."""
+        for topic in sorted(self._batch):
+            collector.remark(
+                f"topic {topic} has batch queues: {BATCH_QUEUE_DIRECTORY}/ is not looked at"
+            )
+        for topic in sorted(filter(self.has, self._met - self._batch)):
+            collector.remark(
+                f"topic {topic} was removed: config/{TOPICS_FILE} and {CONSUME_QUEUE_DIRECTORY}/ "
+                "do not know it, messages of it are left in the log"
+            )
+
+
+# ----------------------------------------------------------------------------------------------
+# -- verifies the consume-queue extension ------------------------------------------------------
+END_MARK: Final = -1
+"""Size that marks the rest of the file as unused."""
+
+
+class ExtensionVerification:
+    """The extension of all queues of a store."""
+
+    __slots__ = ("_collector", "_directory", "_files", "_queues", "_used")
+
+    def __init__(self, directory: Path, queues: Path, collector: Collector) -> None:
+        self._directory = directory
+        self._queues = queues
+        self._collector = collector
+        self._files: dict[Path, list[tuple[int, bytes]]] = {}
+        self._used: set[tuple[Path, int]] = set()
+
+    def holds(self, queue_file: Path, address: int, tags_code: int) -> bool:
+        """Returns whether the entry at an address is sound, has this tags code and is unused."""
+        queue = queue_file.parent.relative_to(self._queues)
+        position = extension_position(address)
+        assert position >= 0
+        for base, content in self._contents(self._directory / queue):
+            if base <= position < base + len(content) - EXTENSION_HEAD.size:
+                size, found, _, bitmap_size = EXTENSION_HEAD.unpack_from(content, position - base)
+                is_new = (queue, position) not in self._used
+                self._used.add((queue, position))
+                return bool(
+                    size == EXTENSION_HEAD.size + bitmap_size and found == tags_code and is_new
+                )
+        return False
+
+    def _contents(self, directory: Path) -> list[tuple[int, bytes]]:
+        if directory not in self._files:
+            paths = sorted(directory.iterdir()) if directory.is_dir() else []
+            bases = [(path, offset_from_file_name(path.name)) for path in paths]
+            self._files[directory] = [
+                (base, path.read_bytes()) for path, base in bases if base is not None
+            ]
+        return self._files[directory]
+
+    def look(self) -> None:
+        """Walks every file: sizes lead from unit to unit until nothing or the end mark follows."""
+        for path in sorted(self._directory.rglob("*")):
+            if path.is_file() and offset_from_file_name(path.name) is not None:
+                self._walk(path)
+
+    def _walk(self, path: Path) -> None:
+        content, position = path.read_bytes(), 0
+        while position + EXTENSION_HEAD.size <= len(content):
+            size, _, _, bitmap_size = EXTENSION_HEAD.unpack_from(content, position)
+            if size in (0, END_MARK):
+                break
+            if size != EXTENSION_HEAD.size + bitmap_size or size < EXTENSION_HEAD.size:
+                self._collector.add(
+                    "extension_unit", path, position, expected="a unit of the extension",
+                    found=f"size {size} with a bitmap of {bitmap_size}",
+                )  # fmt: skip
+                return
+            position += size
+        rest = content[position + 2 :] if position + 2 <= len(content) else b""
+        if rest.strip(b"\0"):
+            self._collector.add(
+                "extension_unit", path, position, expected="nothing", found="bytes behind the end"
+            )
+
+
+# ----------------------------------------------------------------------------------------------
 PIECE: Final = 1024 * 1024
 Unit = tuple[int, int, int]
 Units = NDArray[np.void]
