@@ -22,8 +22,9 @@ from time import process_time, thread_time
 from typing import Any, Final
 
 from bench.load import percentile
-from bench.serving_inside import TOPIC, Ahead, Broker, serving, until
+from bench.serving_inside import TOPIC, Broker, serving, until
 from harness.figures import Extent, Figure
+from harness.inside import PassedClock
 from harness.process import anonymous_mib, apart
 from pocketmq.filter.tag import EVERYTHING
 from pocketmq.model.administration import GroupSettings
@@ -98,7 +99,7 @@ def lease_figures(extent: Extent) -> list[Figure]:
 
 
 async def _look(loop: TurnsLoop, kind: str, count: int) -> dict[str, Any]:
-    clock = Ahead()
+    clock = PassedClock()
     with tempfile.TemporaryDirectory(prefix="pocketmq-bench-") as directory:
         async with serving(Path(directory) / "store", clock, QUEUES) as broker:
             tables = broker.store.tables
@@ -159,7 +160,7 @@ async def _waits(broker: Broker, count: int) -> list[Any]:
     return kept
 
 
-async def _over(broker: Broker, clock: Ahead, kind: str, count: int, kept: list[Any]) -> None:
+async def _over(broker: Broker, clock: PassedClock, kind: str, count: int, kept: list[Any]) -> None:
     """Advances the clock until every lease or wait is over, and waits for the loop to finish."""
     consume = broker.parts.backing.consume
     clock.ahead_ms += LEASE_MS + 1_000

@@ -14,11 +14,8 @@ from time import perf_counter
 from typing import Final, NamedTuple
 
 from bench.servers import ASYNC
-from pocketmq.app.access import door_of
-from pocketmq.app.parts import Parts, parts_of
-from pocketmq.app.ports import Ports
-from pocketmq.config.live import LiveConfig
-from pocketmq.config.load import load
+from harness.inside import ADDRESS, opened_broker
+from pocketmq.app.parts import Parts
 from pocketmq.files.disk import Disk
 from pocketmq.format.addresses import UniqueKeyMaker, host_from_text
 from pocketmq.model.batch import Batch
@@ -30,11 +27,9 @@ from pocketmq.rpc.v2.send_shortcut import CLIENT_ID_KEY
 from pocketmq.services.produce.rules import SendRules
 from pocketmq.services.produce.send import Send
 from pocketmq.store.message_store import MessageStore, open_store
-from pocketmq.store.runner import Runner
 from pocketmq.store.settings import StoreSettings
 
 TOPIC: Final = "bench"
-ADDRESS: Final = "127.0.0.1:8081"
 HOST: Final = host_from_text(ADDRESS)
 DIFFERENT: Final = 200
 """Requests that differ in their times; more are the same again."""
@@ -94,18 +89,6 @@ def batch_like(
         tags=["TagA"] * count, born_ms=[1_790_000_000_000] * count, born_hosts=[HOST] * count,
         flags=[0] * count, reconsume_times=[0] * count,
     )  # fmt: skip
-
-
-class Ahead(SystemClock):
-    """Both clocks of the machine, some time ahead: time that passes at once."""
-
-    ahead_ms = 0
-
-    def wall_ms(self) -> int:
-        return super().wall_ms() + self.ahead_ms
-
-    def monotonic_ms(self) -> int:
-        return super().monotonic_ms() + self.ahead_ms
 
 
 class Broker(NamedTuple):
@@ -170,14 +153,9 @@ async def until(is_so: Callable[[], bool]) -> None:
 async def serving(directory: Path, clock: Clock, queue_count: int = 8) -> AsyncIterator[Broker]:
     """Runs a broker on a store for a block, from when its timer knows all that waits."""
     assignments = [ASYNC, "broker.check_message_types=false", f"store.directory={directory}"]
-    live = LiveConfig(load(assignments=assignments))
     begun = perf_counter()
-    store = await open_store(live.config.store_settings(), clock, Disk())
-    opened = perf_counter()
-    door = door_of(live, Disk(), clock, Ports(ADDRESS, (), None))
-    parts = parts_of(store, live, ADDRESS, lambda: None, door)
-    runner = Runner(clock)
-    try:
+    async with opened_broker(assignments, clock) as (store, parts, runner):
+        opened = perf_counter()
         await parts.recover()
         recovered = perf_counter()
         send, phases = SendMessage(parts.backing.send), {"log": opened - begun}
@@ -190,8 +168,3 @@ async def serving(directory: Path, clock: Clock, queue_count: int = 8) -> AsyncI
         await broker.settled()
         phases.update(leases=recovered - opened, timer=perf_counter() - recovered)
         yield broker
-    finally:
-        parts.drain()
-        runner.close()
-        await parts.close()
-        await store.close()

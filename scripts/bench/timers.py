@@ -26,8 +26,9 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any, Final
 
-from bench.serving_inside import DIFFERENT, TOPIC, Ahead, Broker, serving
+from bench.serving_inside import DIFFERENT, TOPIC, Broker, serving
 from harness.figures import Extent, Figure, turns
+from harness.inside import PassedClock
 from harness.process import anonymous_mib, apart
 from pocketmq.format.names import TIMER_WHEEL_FILE
 from pocketmq.format.record import decode_record
@@ -173,7 +174,7 @@ def _start_figures(extent: Extent, directory: Path, waiting: int) -> list[Figure
 async def _burst(directory: Path, count: int, rounds: int) -> dict[str, Any]:
     """Returns thousands of messages a CPU-second, all due at one time, dispatch included."""
     rates, seconds = [], []
-    clock = Ahead()
+    clock = PassedClock()
     batch = min(FILL_BATCH, count)
     count = count // batch * batch
     async with serving(directory, clock) as broker:

@@ -2,7 +2,6 @@
 
 import json
 import signal
-import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Collection
 from pathlib import Path
@@ -42,5 +41,5 @@ def names(text: str) -> tuple[str, ...]:
 
 
 def end_in_order() -> None:
-    """Makes SIGTERM end this process as Ctrl-C does: with all that it started."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    """Makes SIGTERM end this process as Ctrl-C does: with all that it started, whatever it runs."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -16,11 +16,11 @@ from time import monotonic
 from typing import Any, Final
 
 from harness.budget import Budget
+from harness.inside import SetClock
 from pocketmq.app.parts import Parts
 from pocketmq.format.record import decode_record
 from pocketmq.model.errors import BrokerError
 from pocketmq.model.reading import ReadRange
-from pocketmq.model.step import SystemClock
 from pocketmq.services.produce.drafts import DeliveryRequest
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
@@ -47,17 +47,6 @@ FIGURES: Final = (
     "latest, ms", "waits for a core among it, ms",
 )  # fmt: skip
 LATEST: Final = FIGURES[13:]
-
-
-class SetClock(SystemClock):
-    """The machine's clock, set by hand."""
-
-    def __init__(self) -> None:
-        self.ahead_ms = 0
-
-    def wall_ms(self) -> int:
-        """Returns the wall time."""
-        return super().wall_ms() + self.ahead_ms
 
 
 class Watched:

@@ -24,11 +24,8 @@ from random import Random
 from typing import Any, Final
 
 from harness.budget import Budget
-from pocketmq.app.access import door_of
-from pocketmq.app.parts import Parts, parts_of
-from pocketmq.app.ports import Ports
-from pocketmq.config.live import LiveConfig
-from pocketmq.config.load import load
+from harness.inside import SetClock, opened_broker
+from pocketmq.app.parts import Parts
 from pocketmq.files.disk import Disk
 from pocketmq.format.names import COMMIT_LOG_DIRECTORY
 from pocketmq.format.transaction_id import HalfPlace, transaction_id
@@ -37,8 +34,7 @@ from pocketmq.model.transaction import Decision, Resolution
 from pocketmq.rebuild.log_files import KnownShape, find_log_files
 from pocketmq.services.produce.drafts import ABSENT_QUEUE, AT_ONCE, PEER, DeliveryRequest, Drafts
 from pocketmq.services.produce.send import Sent
-from pocketmq.store.message_store import MessageStore, open_store
-from pocketmq.store.runner import Runner
+from pocketmq.store.message_store import MessageStore
 from pocketmq.tools.pending.listing import pending_messages
 from pocketmq.tools.pending.timers import LEASE
 from pocketmq.tools.selection import LogSearch
@@ -79,17 +75,6 @@ FIGURES: Final = (
 )  # fmt: skip
 
 
-class AheadClock(SystemClock):
-    """A clock whose wall is some time ahead."""
-
-    def __init__(self, ahead_ms: int = 0) -> None:
-        self._ahead_ms = ahead_ms
-
-    def wall_ms(self) -> int:
-        """Returns the wall time."""
-        return super().wall_ms() + self._ahead_ms
-
-
 @dataclass
 class Made:
     """Numbers of messages by what becomes of them; due_ms: the earliest a message may come.
@@ -123,20 +108,10 @@ async def serving(directory: Path, clock: Clock) -> AsyncIterator[tuple[MessageS
         "broker.name=real", "broker.cluster=DefaultCluster", "limits.delay_max_ms=3d",
         f"store.directory={directory}",
     ]  # fmt: skip
-    live = LiveConfig(load(assignments=assignments))
-    store = await open_store(live.config.store_settings(), clock, Disk())
-    door = door_of(live, Disk(), clock, Ports(ADDRESS, (), None))
-    parts = parts_of(store, live, ADDRESS, lambda: None, door)
-    runner = Runner(clock)
-    try:
+    async with opened_broker(assignments, clock, ADDRESS) as (store, parts, runner):
         await parts.recover()
         runner.run(*parts.steps)
         yield store, parts
-    finally:
-        parts.drain()
-        runner.close()
-        await parts.close()
-        await store.close()
 
 
 async def sent(
@@ -154,7 +129,7 @@ async def sent(
 
 async def make(directory: Path, chance: Random) -> Made:
     """Makes a store with all kinds of pending messages, serves it for a while, and stops."""
-    made, clock = Made(), AheadClock()
+    made, clock = Made(), SetClock()
     async with serving(directory, clock) as (store, parts):
         await store.tables.topics.create(TOPIC, queue_count=2)
         await store.tables.topics.create(PAID, queue_count=1)
@@ -261,7 +236,7 @@ def looked_at(directory: Path, sizes: KnownShape, far: int) -> list[str]:
 
 async def take_back(directory: Path) -> None:
     """Serves a store with a clock that is days ahead until nothing comes any more."""
-    async with serving(directory, AheadClock(AHEAD_MS)) as (store, _):
+    async with serving(directory, SetClock(AHEAD_MS)) as (store, _):
         before, quiet = -1, 0
         while quiet < 20:
             await asyncio.sleep(0.25)

@@ -24,6 +24,7 @@ from bench.peer.sides import Extent as PeerExtent
 from bench.queues import shuffled_queues, topics_of
 from bench.retention import wanted_bases
 from bench.servers import LAG, lag_bound_ms
+from harness.arguments import end_in_order
 from harness.budget import Budget, NotHere
 from harness.figures import Extent, Figure, alternated, ratios, table, turns
 from harness.process import ROOT, Failed, apart, cpu_seconds, ended, maps_of, running
@@ -277,6 +278,20 @@ def test_a_battery_is_ok_failed_or_not_run_and_a_failure_says_how_to_see_it_agai
     assert ("kill", "why", "no go") in shown
     assert "run kill --seed 3 " in rows[2]["repro"]
     assert "AssertionError: lost" in rows[2]["why"]
+
+
+def test_a_signal_ends_all_batteries_and_not_the_one_that_runs() -> None:
+    def ended_by_signal(place: Path, budget: Budget) -> dict[str, Any]:
+        signal.raise_signal(signal.SIGTERM)
+        return {}
+
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        end_in_order()
+        with pytest.raises(KeyboardInterrupt):
+            ran("kill", None, Budget(), ended_by_signal)
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_something_is_tried_however_short_the_time() -> None:

@@ -1,0 +1,59 @@
+"""A broker in the process of a bench or a battery: store, services and runner, no transport."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
+
+from pocketmq.app.access import door_of
+from pocketmq.app.parts import Parts, parts_of
+from pocketmq.app.ports import Ports
+from pocketmq.config.live import LiveConfig
+from pocketmq.config.load import load
+from pocketmq.files.disk import Disk
+from pocketmq.model.step import Clock, SystemClock
+from pocketmq.store.message_store import MessageStore, open_store
+from pocketmq.store.runner import Runner
+
+ADDRESS: Final = "127.0.0.1:8081"
+
+
+class SetClock(SystemClock):
+    """The machine's clock, whose wall time is some time ahead; it may be set again and again."""
+
+    def __init__(self, ahead_ms: int = 0) -> None:
+        self.ahead_ms = ahead_ms
+
+    def wall_ms(self) -> int:
+        """Returns the wall time."""
+        return super().wall_ms() + self.ahead_ms
+
+
+class PassedClock(SetClock):
+    """Both clocks some time ahead: time that passes at once."""
+
+    def monotonic_ms(self) -> int:
+        """Returns the time that passed."""
+        return super().monotonic_ms() + self.ahead_ms
+
+
+@asynccontextmanager
+async def opened_broker(
+    assignments: Sequence[str], clock: Clock, address: str = ADDRESS
+) -> AsyncIterator[tuple[MessageStore, Parts, Runner]]:
+    """Opens a broker for a block, which recovers and runs its parts.
+
+    assignments   settings as KEY=VALUE
+    address       where clients would reach it
+    """
+    live = LiveConfig(load(assignments=list(assignments)))
+    store = await open_store(live.config.store_settings(), clock, Disk())
+    door = door_of(live, Disk(), clock, Ports(address, (), None))
+    parts = parts_of(store, live, address, lambda: None, door)
+    runner = Runner(clock)
+    try:
+        yield store, parts, runner
+    finally:
+        parts.drain()
+        runner.close()
+        await parts.close()
+        await store.close()
