@@ -193,7 +193,7 @@ class TimerDelivery:
         queue_id = number_of_bytes(queue, INT32_MAX)
         why = ""
         if not name or queue_id < 0 or name in (HALF_TOPIC, TIMER_TOPIC):
-            why = "it says no place to be delivered at"
+            why = "it names no valid target queue"
         elif self._store.tables.is_removed(name):
             why = f"topic {name} was removed"
         if why:

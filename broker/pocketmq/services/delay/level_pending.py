@@ -89,7 +89,7 @@ class WaitingMessages:
         _, properties, message_id = facts_of(record)
         place, why = real_place(properties), ""
         if place is None or place.topic in (HALF_TOPIC, SCHEDULE_TOPIC):
-            why = "it says no place to be delivered at"
+            why = "it names no valid target queue"
         elif self._store.tables.is_removed(place.topic):
             why = f"topic {place.topic} was removed"
         if why:

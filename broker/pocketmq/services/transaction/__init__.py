@@ -1,1 +1,1 @@
-"""Half messages, and the decisions of their producers."""
+"""Transactions: half messages, and the decisions of their producers."""

@@ -1,14 +1,15 @@
 """Checks undecided transactions: asks their producers to commit or roll back.
 
     half message ──a second──► read ──timeout over──► put again at the tail, one check more
-                                 │                      └─► one producer of its group is asked
+                                 │                      └─► check sent to a producer of its group
                                  ├── its producers are busy ─► checked again in turn
-                                 ├── too many checks, or no producer for too long ─► given up
-                                 └── no producer ─► checked later, and no check is counted
+                                 ├── too many checks, or no producer for too long ─► expired
+                                 └── no producer ─► waits for one; no check is counted
 
 Most transactions are decided before their first check, and cost nothing here. Times use the
-monotonic clock. A record's wall time is trusted within its own delay, so a clock that is set back
-stops nothing.
+monotonic clock. A record's wall time can delay a check by at most the usual delay, so a clock that
+is set back stops no check.
+
 Source: TransactionalMessageServiceImpl.check, AbstractTransactionalMessageCheckListener.
 """
 
@@ -60,9 +61,9 @@ class CheckSchedule:
             found.extend((begin, end))
 
     def add_once(self, at_ms: int, queue_offset: int) -> None:
-        """Schedules one offset, unless its range has it already.
+        """Schedules one offset, unless it is already scheduled at that time.
 
-        A schedule is filled by `add` or by `add_once`, never by both.
+        A schedule is filled either by `add` or by `add_once`.
         """
         moment = -(-at_ms // ROUND_MS)
         found = self._ranges.get(moment)
@@ -79,7 +80,7 @@ class CheckSchedule:
 
     @property
     def next_ms(self) -> int | None:
-        """When the first is due."""
+        """Monotonic time at which the first range is due."""
         return self._order[0] * ROUND_MS if self._order else None
 
     def due(self, now_ms: int, count_max: int) -> tuple[int, int] | None:
@@ -100,27 +101,28 @@ class CheckSchedule:
 
 # -- checking ----------------------------------------------------------------------------------
 LOOK_AFTER_MS: Final = 1_000
-"""How long a half message is there before it is read: its own times are no shorter."""
+"""Age at which a half message is first read; no check is due earlier."""
 LOOK_MAX: Final = 128
-"""Half messages read in one go."""
+"""Most half messages read at once."""
 RETRY_PAUSE_MS: Final = 1_000
-"""After a put that was refused, as by a full disk."""
+"""Pause after a refused put, for example on a full disk."""
 TURN_MS: Final = 100
 TURN_MAX: Final = 16
-"""Questions that a group is asked in a turn where more wait than its producers take at once."""
+"""Most checks of a group within TURN_MS while its producers are busy."""
 GROUPS_MAX: Final = 10_000
-"""Groups whose turns are remembered."""
+"""Most groups whose turns are kept."""
 
 logger = logging.getLogger(__name__)
 
 
 class CheckRules(NamedTuple):
-    """Rules for asking producers.
+    """Settings of transaction checks.
 
     timeout_ms    time before the first check of a transaction (transactionTimeOut)
-    interval_ms   time between two checks of one (transactionCheckInterval)
-    checks_max    checks before it is given up (transactionCheckMax)
-    keep_ms       retention of one without a connected producer (fileReservedTime); 0: forever
+    interval_ms   time between two checks of a transaction (transactionCheckInterval)
+    checks_max    checks before a transaction expires (transactionCheckMax)
+    keep_ms       age at which a transaction without a connected producer expires
+                  (fileReservedTime); 0: never
     """
 
     timeout_ms: int = 6_000
@@ -155,11 +157,11 @@ class Checking:
         self.first_looks = CheckSchedule()
         self.due = CheckSchedule()
         self._expiries = CheckSchedule()
-        """Time at which the lack of a producer to check has lasted too long."""
+        """Times at which half messages without a connected producer expire."""
         self._parked: dict[str, array[int]] = {}
-        """Ranges of half messages that wait for a producer of their group."""
+        """Group -> ranges of half messages that wait for a producer of the group."""
         self._turns: dict[str, tuple[int, int]] = {}
-        """By group, its last turn, and how many it has already."""
+        """Group -> time of its last turn, and the number of checks in it."""
         self.checks = Counter(
             "pocketmq_transaction_checks_total",
             "Checks of undecided transactions, by result.",
@@ -167,7 +169,7 @@ class Checking:
         )
 
     def wake(self, group: str, now_ms: int) -> bool:
-        """Makes half messages due that wait for a producer of a group; False: there are none."""
+        """Makes half messages due that wait for a producer of a group; returns whether any do."""
         ranges = self._parked.pop(group, None)
         for place in range(0, len(ranges or ()), 2):
             assert ranges is not None
@@ -193,7 +195,7 @@ class Checking:
                 await self._look(*due, now, is_due=timetable is not self.first_looks)
             except StoreFailed:
                 raise
-            except BrokerError as error:  # As a full disk: they are looked at again.
+            except BrokerError as error:  # A full disk, for example: they are checked again.
                 logger.warning("transaction.check_deferred", extra={"reason": str(error)})
                 following = self.first_looks if timetable is self.first_looks else self.due
                 following.add(now.monotonic_ms + RETRY_PAUSE_MS, *due)
@@ -212,7 +214,7 @@ class Checking:
         due: list[Half] = []
         for at in open_ones:
             if not self._ledger.halves.open_in(at, at + 1):
-                continue  # Decided while it was read.
+                continue  # Decided during the read.
             half = found.get(at)
             if half is not None:
                 self._counts.look(half)
@@ -228,7 +230,7 @@ class Checking:
         await self._check(due, now)
 
     def _wait_ms(self, half: Half, now: Now) -> int:
-        """Returns how long a half message is left alone from now on."""
+        """Returns the time until a half message's next check, in ms."""
         rules = self.rules
         delay_ms = rules.interval_ms if half.checks else rules.timeout_ms
         if half.immunity_ms is not None and not half.checks:
@@ -236,7 +238,7 @@ class Checking:
         return max(min(delay_ms, half.store_ms + delay_ms - now.wall_ms), 0)
 
     async def _pass_lost(self, at: int) -> None:
-        """Passes a half message that cannot be read: it never can be."""
+        """Ends a half message whose record is damaged or missing."""
         await self._doubts.clear(at)
         if not self._ledger.halves.is_open(at):
             return
@@ -250,7 +252,7 @@ class Checking:
         self._ledger.finish(at, HalfState.LOST)
 
     async def _check(self, due: list[Half], now: Now) -> None:
-        """Asks about half messages, or gives them up; each by itself where not all can be put."""
+        """Puts checked and expired half messages in pieces, then sends the checks."""
         ends: list[_End] = []
         spoken_for: CounterOf[Room] = CounterOf()
         for half in due:
@@ -276,13 +278,13 @@ class Checking:
             self.checks.add((result,))
 
     async def _end_of(self, half: Half, now: Now, spoken_for: CounterOf[Room]) -> "_End | None":
-        """Returns the end of a half message that is due, None: it waits."""
+        """Returns the outcome of a due half message, None: it is checked later."""
         at, rules = half.place.queue_offset, self.rules
         await self._doubts.clear(at)
         if not self._ledger.halves.is_open(at):
             return None
         if not half.place.unique_key:
-            return self._given_up(half)  # Without a key no producer can identify it.
+            return self._given_up(half)  # No producer can identify it without a key.
         if half.real is not None and self._store.tables.is_removed(half.real.topic):
             logger.warning(
                 "transaction.discarded",
@@ -316,7 +318,7 @@ class Checking:
         return _End(half, HalfState.GIVEN_UP, run)
 
     def _put_off(self, group: str, at: int, now: Now) -> None:
-        """Schedules another check for when producers of the group may have room again."""
+        """Schedules another check for when producers of the group may accept checks again."""
         turn_ms, count = self._turns.get(group, (0, 0))
         if turn_ms <= now.monotonic_ms:
             turn_ms, count = now.monotonic_ms + TURN_MS, 0

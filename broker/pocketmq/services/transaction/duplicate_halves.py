@@ -1,11 +1,11 @@
-"""Outcome of half messages that were sent as one, derived from the log.
+"""Outcome of a half message with its copies, derived from the log.
 
-    a committed message of one of its places     COMMITTED
-    a copy in the topic of given-up ones         GIVEN_UP
-    a later copy among half messages             MOVED, to the offset of the newest copy
-    otherwise                                    ROLLED_BACK
+    a committed message that names one of them     COMMITTED
+    a copy in the topic of expired half messages   GIVEN_UP
+    a later copy among the half messages           MOVED, to the offset of the newest copy
+    otherwise                                      ROLLED_BACK
 
-Copies name the first of their kind. Total cost: linear in their number.
+A copy names the first half message of its chain. Cost: linear in their number.
 """
 
 from typing import Final, NamedTuple
@@ -16,7 +16,7 @@ from pocketmq.model.system_topics import real_place
 from pocketmq.services.transaction.halves import HalfState
 
 NOWHERE: Final = ""
-"""The topic of one that does not name its real topic."""
+"""Target topic of a half message that names none."""
 
 
 class Became(NamedTuple):
@@ -27,7 +27,7 @@ class Became(NamedTuple):
 
 
 class _Copies:
-    """Positions of some half messages, and the newest of them."""
+    """Physical offsets of half messages, and the queue offset of the newest."""
 
     __slots__ = ("newest", "places")
 
@@ -42,10 +42,10 @@ class _Copies:
 
 
 class DuplicateHalves:
-    """Half messages of one key, birth, body and group, and the committed ones of these.
+    """Half messages with the same key, birth, body and group, and their committed messages.
 
-    topics        where they go
-    is_given_up   whether one of them is among the expired ones
+    topics        target topics
+    is_given_up   whether one of them has expired
     """
 
     __slots__ = ("_committed", "_halves", "_loose", "_of_origin", "is_given_up", "topics")
@@ -55,13 +55,13 @@ class DuplicateHalves:
         self.is_given_up = False
         self._committed: dict[str, set[int]] = {}
         self._halves: dict[int, tuple[int, str, str]] = {}
-        """By queue offset: its position, the first of its kind, its target."""
+        """Queue offset -> physical offset, queue offset of the first copy as text, target topic."""
         self._loose = _Copies()
-        """Those that name no first one may be copies of any."""
+        """Half messages that name no first one, and may be copies of any."""
         self._of_origin: dict[str, _Copies] = {}
 
     def see(self, half: StoredMessage) -> None:
-        """Adds a half message; adding the same one again changes nothing."""
+        """Adds a half message; adding it again has no effect."""
         at, place = half.queue_offset, half.physical_offset
         real = real_place(half.properties)
         topic = NOWHERE if real is None else real.topic
@@ -74,7 +74,7 @@ class DuplicateHalves:
         self.topics.add(topic)
 
     def see_committed(self, topic: str, place: int) -> None:
-        """Adds a committed message of a topic by the half message's place that it names."""
+        """Adds a committed message of a topic, by the physical offset of its half message."""
         self._committed.setdefault(topic, set()).add(place)
 
     def became(self) -> dict[int, Became]:

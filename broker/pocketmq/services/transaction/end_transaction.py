@@ -1,12 +1,13 @@
-"""Ends transactions: takes decisions of producers, and puts their outcome.
+"""Ends transactions: applies decisions of producers, and puts their outcome.
 
-    all decisions of one turn of the loop ─► their half messages, read together
+    all decisions of one loop iteration ─► their half messages, read together
         ─► committed messages, and one op message: one put
         ─► durable ─► answered
 
-A decision is for the half message with its place, key and group, or for its latest copy if it was
-put again. It is taken once. The same decision again gets the first answer; the opposite one gets an
-error with the first decision.
+A decision names a half message by offsets, key and group, and applies to its latest copy if it was
+put again. The first decision is applied. Repeating it gets the same answer; the opposite decision
+gets an error that states the first one.
+
 Source: EndTransactionProcessor.
 """
 
@@ -36,28 +37,28 @@ STATES: Final = {
 FIRST: Final = {
     HalfState.COMMITTED: "committed",
     HalfState.ROLLED_BACK: "rolled back",
-    HalfState.GIVEN_UP: "given up, as nobody said what becomes of it,",
-    HalfState.LOST: "given up, as its message is damaged,",
+    HalfState.GIVEN_UP: "given up undecided",
+    HalfState.LOST: "given up, as its message is damaged",
 }
-"""The error of a decision that contradicts the first one."""
+"""Text of a first outcome, for the error of a decision that contradicts it."""
 NO_ID: Final = "that is no transaction id"
-NOT_THERE: Final = "no half message of this place, key and group is there"
-NO_PLACE: Final = "its message does not say where it goes"
+NOT_THERE: Final = "no half message has these offsets, key and group"
+NO_PLACE: Final = "its message names no target queue"
 DAMAGED: Final = "its message is damaged"
 
 Ended = Callable[[str, int, HalfState], None]
-"""Called for each half message that a decision ended: its target, and its store time."""
+"""(target topic, store time in ms, outcome): called for each decided half message."""
 
 
 class Said:
-    """A decision on its way.
+    """A decision in progress.
 
-    place      from its id
-    at         present queue offset of that half message
-    is_known   the half message was found to be of the place, key and group it names
-    state      its requested state
-    found      its earlier state
-    error      why it was not taken
+    place      position from the transaction id
+    at         queue offset of the half message's latest copy
+    is_known   whether the half message at `place` was verified
+    state      requested outcome
+    found      earlier outcome
+    error      why the decision was not applied
     """
 
     __slots__ = ("at", "error", "found", "group", "is_done", "is_known", "place", "state", "text")
@@ -73,23 +74,23 @@ class Said:
         self.found = HalfState.OPEN
 
     def unknown(self, why: str = NOT_THERE) -> None:
-        """There is no such transaction."""
+        """Fails the decision: the transaction does not exist."""
         self.fail(TransactionUnknown(transaction_id=self.text, group=self.group, why=why))
 
     def fail(self, error: BrokerError) -> None:
-        """It was not taken."""
+        """Fails the decision with an error."""
         assert not self.is_done
         self.error, self.is_done = error, True
 
     def compare(self, found: HalfState) -> None:
-        """It was decided before."""
+        """Ends a decision on a half message that was decided before."""
         self.found = found
         if found is not self.state:
             self.error = TransactionDecided(transaction_id=self.text, first=FIRST[found])
         self.is_done = True
 
     def means(self, half: Half) -> bool:
-        """Returns whether this is the half message it names."""
+        """Returns whether a half message is the one that the decision names."""
         is_here = self.is_known or half.place.physical_offset == self.place.physical_offset
         return is_here and (half.group, half.place.unique_key) == (
             self.group, self.place.unique_key,
@@ -97,10 +98,10 @@ class Said:
 
 
 class EndTransactions:
-    """Takes decisions, those of one turn of the event loop together.
+    """Applies decisions, those of one loop iteration together.
 
-    is_removed     whether a topic is no more
-    queue_count    how many queues of a topic are sent to, 0 where it is not known
+    is_removed     returns whether a topic was removed
+    queue_count    returns the number of write queues of a topic, 0 for an unknown topic
     """
 
     __slots__ = (
@@ -126,10 +127,10 @@ class EndTransactions:
         self._job: Job[None] | None = None
 
     async def decide(self, group: str, decisions: Sequence[Decision]) -> list[Decided]:
-        """Takes decisions of a producer group; durable when it returns.
+        """Applies decisions of a producer group; durable when this returns.
 
         Effects  UNKNOWN changes nothing
-        Errors   those of a put, of reading: some of the others may have ended, repeat all
+        Errors   those of reads and puts: some decisions may have been applied, all can be repeated
         """
         said = [_said(group, *decision) for decision in decisions]
         waiting = [one for one in said if one is not None and not one.is_done]
@@ -147,7 +148,7 @@ class EndTransactions:
         ]
 
     async def state_of(self, half: Half) -> HalfState:
-        """Returns the state of a half message: OPEN where it has not ended.
+        """Returns the state of a half message; OPEN if it is undecided.
 
         Errors   Corruption, DiskSlow
         """
@@ -156,7 +157,7 @@ class EndTransactions:
         return asked.found
 
     async def newest_of(self, half: Half) -> int:
-        """Returns the queue offset of the newest half message that is the same as one.
+        """Returns the queue offset of a half message's newest copy.
 
         Errors   Corruption, DiskSlow
         """
@@ -165,7 +166,7 @@ class EndTransactions:
         return at if first is None else max(at, (await self._finding.became(first)).queue_offset)
 
     async def _turn(self) -> None:
-        """Takes all decisions that came in one turn of the loop."""
+        """Applies all decisions that arrived in one loop iteration."""
         self._job = None
         said, self._said = self._said, []
         halves = self._ledger.halves
@@ -184,7 +185,7 @@ class EndTransactions:
                     fresh.append(one)
                 else:
                     busy.append(one)
-            assert len({one.at for one in fresh}) == len(fresh), "one decision for each"
+            assert len({one.at for one in fresh}) == len(fresh), "two decisions for a half message"
             for begin in range(0, len(fresh), PUT_MESSAGES_MAX):
                 await self._end(fresh[begin : begin + PUT_MESSAGES_MAX])
             for one in busy:
@@ -227,7 +228,7 @@ class EndTransactions:
 
     # -- ending open half messages ------------------------------------------------------------
     async def _end(self, taken: list[Said]) -> None:
-        """Ends half messages that were taken; those that are too much for one go are given back."""
+        """Ends reserved half messages; those that were not read are released and tried again."""
         at_once: dict[int, Said] = {one.at: one for one in taken}
         try:
             found = await self._ledger.reading.read(sorted(at_once))
@@ -252,7 +253,7 @@ class EndTransactions:
             await self._put(pairs)
 
     def _refusal(self, one: Said, half: Half | None) -> BrokerError | None:
-        """Returns why a decision does not end the half message that was read at its place."""
+        """Returns why a decision cannot be applied to the half message read for it, or None."""
         why = ""
         if half is None:
             why = DAMAGED
@@ -272,7 +273,7 @@ class EndTransactions:
             one.fail(error)
 
     async def _put(self, pairs: list[tuple[Said, Half]]) -> None:
-        """Puts the results of decisions; where one cannot be put, each by itself."""
+        """Puts the outcomes of decisions together, or one by one if the put is refused."""
         runs = [
             committed(half, self._queue_count(half.real.topic))
             for one, half in pairs
@@ -298,7 +299,7 @@ class EndTransactions:
 
 
 def _said(group: str, text: str, resolution: Resolution) -> Said | None:
-    """Returns a decision to apply, None for one that decides nothing."""
+    """Returns a decision to apply, None for UNKNOWN."""
     state = STATES.get(resolution, HalfState.OPEN)
     if state is HalfState.OPEN and text.strip():
         return None

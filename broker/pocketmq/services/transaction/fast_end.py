@@ -1,11 +1,11 @@
-"""Plain decisions: applied at once, to half messages that are in memory as they were put.
+"""Fast path of plain decisions: applied at once, to half messages that are in memory.
 
-    request ─► each open, at its place, of its group ─► records ─► the log ─► done
-                    └ anything unusual: nothing has changed, and end_transaction.py takes them
+    request ─► each open, at its offset, of its group ─► records ─► the log ─► done
+                    └ anything unusual: declined, nothing has changed; see end_transaction.py
 
-`EndTransactions` handles all decisions, this those that nearly all producers make: of half
-messages that were sent since the start, are open, and are in memory. The effects are
-the same; tests compare records, views and replies. It never refuses.
+`EndTransactions` handles all decisions. This path handles nearly all of them: those for open half
+messages that were sent since the start and are in memory. The effects are the same; tests compare
+records, views and replies. It refuses no request.
 """
 
 from collections.abc import Sequence
@@ -25,14 +25,14 @@ from pocketmq.services.transaction.halves import HalfState
 from pocketmq.store.message_store import MessageStore
 
 FRAMES_MAX: Final = 1_024
-"""Topics whose frames are kept; beyond that all are made again."""
+"""Most topics whose frames are kept; the table is cleared when it is full."""
 _COMMITTED: Final = int(HalfState.COMMITTED)
 _ROLLED_BACK: Final = int(HalfState.ROLLED_BACK)
 
 
 @final
 class _Topic:
-    """A topic that messages are committed to, and the shared fields of their records."""
+    """A target topic of committed messages, and the shared fields of their records."""
 
     __slots__ = ("config", "frame")
 
@@ -44,7 +44,7 @@ class _Topic:
 
 @final
 class PlainEnd:
-    """The quick way through the decisions of one store."""
+    """The fast path of decisions."""
 
     __slots__ = (
         "_clock", "_counts", "_ended", "_half", "_is_tagged", "_known", "_ledger", "_log",
@@ -63,7 +63,7 @@ class PlainEnd:
         self._ended: list[tuple[str, int]] = []
         """Topic and store time of each half message of the request."""
         self._states: list[int] = []
-        """The committed message."""
+        """Outcomes of the request's half messages."""
         self._half = HalfRecord()
         self._said = EndRequest()
         self._records = EndRecords(self._frame(OP_HALF_TOPIC, 1, 0))
@@ -79,7 +79,7 @@ class PlainEnd:
         )
 
     def decide(self, group: str, decisions: Sequence[Decision]) -> bool:
-        """Takes decisions as `end` does those of a request."""
+        """Applies decisions, with the result of `end`."""
         said = self._said
         said.begin(group.encode())
         for text, resolution in decisions:
@@ -91,9 +91,9 @@ class PlainEnd:
         return bool(decisions) and self.end(said)
 
     def end(self, request: EndRequest) -> bool:
-        """Takes the decisions of a plain request, all in one put.
+        """Applies the decisions of a plain request in one put; does not wait until it is durable.
 
-        Returns  whether they were taken; False: nothing has changed. Durable they are with the log
+        Returns  whether they were applied; False: nothing has changed
         Errors   StoreBusy: nothing was stored
         Source   EndTransactionProcessor.processRequest
         """
@@ -111,7 +111,7 @@ class PlainEnd:
         return True
 
     def _count(self) -> None:
-        """Counts decided half messages, those together that were stored together."""
+        """Counts decided half messages, in groups of equal topic, store time and outcome."""
         number, count = 0, len(self._states)
         while number < count:
             topic, store_ms = self._ended[number]
@@ -124,7 +124,7 @@ class PlainEnd:
             number = end
 
     def _is_ready(self) -> bool:
-        """Returns whether the queue of op messages is there."""
+        """Returns whether all system topics of transactions exist."""
         for topic in TOPICS:
             config = self._topics.find(topic)
             if config is None or not config.is_kept:
@@ -156,7 +156,7 @@ class PlainEnd:
         return records.tell(request.at)
 
     def _read(self, at: int, place: int) -> bool:
-        """Reads a half message that this process put and that is still in memory."""
+        """Reads a half message that is in memory; returns whether that is plain."""
         log = self._log
         if place < log.hot_begin:
             return False
@@ -168,7 +168,7 @@ class PlainEnd:
         return self._half.read(bytes(file.view[position : position + size]), at, place)
 
     def _topic(self, name: bytes) -> _Topic | None:
-        """Returns a topic as the table has it now, None where nothing is committed to it."""
+        """Returns a topic from the cache or the table; None if this path may not commit to it."""
         known = self._known.get(name)
         if known is not None and self._topics.find(known.config.name) is known.config:
             return known

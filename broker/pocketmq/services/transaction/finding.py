@@ -1,7 +1,7 @@
-"""Searches the log for the outcome of half messages: evicted ones, and those before a start.
+"""Searches the log for the outcome of half messages that are not in memory.
 
-The search uses the unique key. A copy or committed message belongs to the half message whose place
-it names (duplicate_halves.py), so messages sent twice under one key stay apart.
+The search uses the unique key. A copy or committed message belongs to the half message whose offset
+it names (duplicate_halves.py), so messages sent twice with one key are kept apart.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _Birth = tuple[object, ...]
 
 
 class HalfSearch:
-    """Looks into an open store."""
+    """Searches an open store."""
 
     __slots__ = ("_store",)
 
@@ -34,7 +34,7 @@ class HalfSearch:
         self._store = store
 
     async def first(self, group: str, place: HalfPlace) -> StoredMessage | None:
-        """Returns the half message that a place and a group name, None where none is there.
+        """Returns the half message with a position, key and group, None if there is none.
 
         Errors   Corruption, DiskSlow
         """
@@ -48,16 +48,16 @@ class HalfSearch:
     async def became(self, first: StoredMessage) -> Became:
         """Returns the outcome of a half message.
 
-        Cost     some searches by key
+        Cost     some index queries by key
         Errors   Corruption, DiskSlow
         """
         own = _birth(first)
         return (await self._became(first, lambda birth: birth == own))[first.queue_offset]
 
     async def became_all(self, first: StoredMessage) -> dict[int, Became]:
-        """Returns the outcomes of all half messages of one's key, by their queue offsets.
+        """Returns the outcomes of all half messages with the same key, by queue offset.
 
-        Cost     as for one
+        Cost     as for one half message
         Errors   Corruption, DiskSlow
         """
         return await self._became(first, lambda birth: True)
@@ -87,11 +87,11 @@ class HalfSearch:
         for alike in found.values():
             became |= alike.became()
             await asyncio.sleep(0)
-        assert first.queue_offset in became, "what was asked for is answered"
+        assert first.queue_offset in became, "no outcome of the half message"
         return became
 
     async def _of_key(self, topic: str, key: str) -> AsyncIterator[StoredMessage]:
-        """Yields the messages of a topic under a key, newest first."""
+        """Yields the messages of a topic with a key, newest first."""
         wanted = KeyRange(topic, key, PAGE)
         while True:
             page = await self._store.reading.query(wanted)

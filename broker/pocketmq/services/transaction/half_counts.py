@@ -1,7 +1,8 @@
 """Metrics of transactions.
 
-A half message counts as open after its first check, a second or two after it was sent. Most are
-decided before; of those only the outcome is counted.
+A half message counts as open after it was first read, a second or two after it was sent. Most are
+decided before that; then only the outcome is counted.
+
 Source: BrokerMetricsManager, TransactionMetrics.
 """
 
@@ -14,10 +15,10 @@ from pocketmq.model.step import Clock
 from pocketmq.services.transaction.halves import HalfState
 
 FINISH_BUCKETS: Final = (5.0, 60.0, 600.0, 3600.0, 43200.0, 86400.0)
-"""Seconds, as RocketMQ has them in this metric despite its name."""
+"""Buckets in seconds, as in RocketMQ despite the metric's name."""
 UNKNOWN_TOPIC: Final = "unknown"
 TOPICS_MAX: Final = 10_000
-"""Topics with series of their own; others count as unknown."""
+"""Most topics with their own series; others count as unknown."""
 
 
 class HalfCounts:
@@ -30,11 +31,11 @@ class HalfCounts:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._topics = {UNKNOWN_TOPIC: 1}
-        """The number of each topic that was seen."""
+        """Topic -> its number, from 1 on."""
         self._open = [0, 0]
-        """Open half messages by number of their topic."""
+        """Number of a topic -> its open half messages."""
         self._numbers = array("H")
-        """The number of each half message's topic from `_base` on; 0: it is not counted."""
+        """Topic number of each half message from offset `_base` on; 0: not counted."""
         self._base = 0
         self.committed = Counter(
             "rocketmq_commit_messages_total", "Transactions committed.", ("topic",)
@@ -50,7 +51,7 @@ class HalfCounts:
         )
 
     def look(self, half: Half) -> None:
-        """Counts one that is open, once."""
+        """Counts an open half message, if it is not counted yet."""
         topic = _topic_of(half)
         number = self._topics.get(topic)
         if number is None:
@@ -62,24 +63,27 @@ class HalfCounts:
 
     @property
     def has_open(self) -> bool:
-        """Whether any was counted that may be open."""
+        """Whether any counted half message may be open."""
         return bool(self._numbers)
 
     def drop(self, queue_offset: int, moved_to: int = 0) -> None:
-        """Removes one that is not open any more; one that was put again counts at its new place."""
+        """Removes a half message that is no longer open.
+
+        moved_to   its new queue offset if it was put again, where it is counted from now on
+        """
         place = queue_offset - self._base
         if not 0 <= place < len(self._numbers):
             return
         number, self._numbers[place] = self._numbers[place], 0
         if number:
             self._open[number] -= 1
-            assert self._open[number] >= 0, "what ends was counted"
+            assert self._open[number] >= 0, "more half messages ended than counted"
             if moved_to:
                 self._mark(moved_to, number)
 
     def _mark(self, queue_offset: int, number: int) -> None:
         place = queue_offset - self._base
-        assert place >= 0, "what is done is not looked at"
+        assert place >= 0, "half message is done"
         if place >= len(self._numbers):
             more = place + 1 - len(self._numbers)
             self._numbers.frombytes(bytes(more * self._numbers.itemsize))
@@ -88,18 +92,18 @@ class HalfCounts:
             self._open[number] += 1
 
     def forget_below(self, queue_offset: int) -> None:
-        """All below are done."""
+        """Drops the entries of half messages below an offset: all are done."""
         cut = min(queue_offset - self._base, len(self._numbers))
         if cut > 0:
-            assert not any(self._numbers[:cut]), "what is done is not counted"
+            assert not any(self._numbers[:cut]), "a counted half message is done"
             del self._numbers[:cut]
         self._base = max(self._base, queue_offset)
 
     def end(self, topic: str, store_ms: int, state: HalfState, count: int = 1) -> None:
-        """Counts the outcomes of some.
+        """Counts the outcomes of `count` half messages.
 
-        topic      their real topic, "" where they do not name it
-        store_ms   when they were stored
+        topic      target topic, "" if they name none
+        store_ms   store time
         """
         topic = topic or UNKNOWN_TOPIC
         decided = self.committed if state is HalfState.COMMITTED else self.rolled_back

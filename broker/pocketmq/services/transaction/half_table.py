@@ -2,8 +2,8 @@
 
     put(named, runs)    replacements of half messages, and their op message: one put
 
-A half message is done when its op message is in the log, adjacent to its outcome: a crash keeps
-both or neither. The caller's answer waits for the flush mode's promise.
+A half message is done when its op message is in the log, contiguous with its outcome. Answers wait
+until both are as durable as the flush mode promises.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 class HalfReader:
-    """Reads queue 0 of both topics."""
+    """Reads queue 0 of the topics of half messages and op messages."""
 
     __slots__ = ("_store",)
 
@@ -44,14 +44,15 @@ class HalfReader:
         self._store = store
 
     def range_of(self, topic: str) -> tuple[int, int]:
-        """Returns (min, max) queue offset."""
+        """Returns the min and max queue offset."""
         return self._store.reading.queue_range(topic, 0)
 
     async def read(self, queue_offsets: Sequence[int]) -> dict[int, Half | None]:
-        """Returns half messages by queue offset: None for one that is damaged or gone for good.
+        """Returns half messages by queue offset; None for a damaged or deleted one.
 
-        Shape    queue_offsets rising
-        Effects  one that is not there yet is missing, as are those behind READ_BYTES_MAX or so
+        Offsets beyond the queue's end, or after about READ_BYTES_MAX bytes, are left out.
+
+        Shape    queue_offsets ascending
         Errors   StorageError, DiskSlow
         """
         found: dict[int, Half | None] = {}
@@ -81,9 +82,9 @@ class HalfReader:
         return [], queue_offset
 
     async def ops(self, begin: int) -> AsyncIterator[tuple[int, list[int]]]:
-        """Yields (queue offset, half messages it names) of the op messages from an offset on.
+        """Yields (queue offset, offsets of the ended half messages) of op messages from `begin` on.
 
-        Effects  one that is damaged names none
+        Effects  a damaged op message names no half messages
         Errors   StorageError, DiskSlow
         """
         _, upper = self.range_of(OP_HALF_TOPIC)
@@ -106,7 +107,7 @@ class HalfReader:
 
 
 def _ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:
-    """Returns rising numbers as ranges of those next to each other."""
+    """Returns ascending numbers as ranges of consecutive ones."""
     ranges: list[tuple[int, int]] = []
     for number in numbers:
         if ranges and ranges[-1][1] == number:
@@ -140,7 +141,11 @@ NAMES_NOTHING: Final = -1
 
 
 class Ops:
-    """The highest half message that each names, from the first on that is not over."""
+    """Op messages from the first one needed by recovery on.
+
+    Each is kept as the highest half message that it names; it is needed until all half messages up
+    to that one are done.
+    """
 
     __slots__ = ("_highest", "_passed", "base")
 
@@ -152,26 +157,26 @@ class Ops:
 
     @property
     def begin(self) -> int:
-        """Queue offset of the first that is not over."""
+        """Queue offset of the first op message that is needed."""
         return self.base + self._passed
 
     @property
     def end(self) -> int:
-        """Queue offset behind the last one known."""
+        """Queue offset after the last known op message."""
         return self.base + len(self._highest)
 
     def add(self, queue_offset: int, named: Iterable[int]) -> None:
         """Adds an op message; earlier ones may be added later."""
         place = queue_offset - self.base
-        assert place >= self._passed, "what is over is known"
+        assert place >= self._passed, "op message is no longer needed"
         while len(self._highest) <= place:
             self._highest.append(OFFSET_MAX)
         self._highest[place] = max(named, default=NAMES_NOTHING)
 
     def advance(self, half_begin: int) -> int:
-        """Passes those that are over; returns the offset of the first that is not.
+        """Skips op messages no longer needed; returns the offset of the first needed one.
 
-        half_begin   everything below is done
+        half_begin   all half messages below this offset are done
         """
         while self._passed < len(self._highest) and self._highest[self._passed] < half_begin:
             self._passed += 1
@@ -193,7 +198,7 @@ class HalfTable:
     """The half messages of an open store.
 
     store_host   packed address of this broker
-    put_bytes    of half messages ended by one put: it has to fit a file of the log
+    put_bytes    most bytes of half messages ended by one put, which has to fit a file of the log
     """
 
     __slots__ = (
@@ -208,7 +213,7 @@ class HalfTable:
     )
 
     def __init__(self, store: MessageStore, store_host: bytes, counts: HalfCounts) -> None:
-        assert store_host, "what is stored says by whom"
+        assert store_host, "no store host"
         self._store = store
         self._counts = counts
         self.store_host = store_host
@@ -222,7 +227,7 @@ class HalfTable:
         """Loads all half messages that may be open; called once, before any decision.
 
         Errors   Corruption, DiskSlow
-        Cost     a read of the op messages since the offsets on disk
+        Cost     reads the op messages after the saved offset
         """
         assert not self.halves.end
         find = self._store.tables.offsets.find
@@ -243,7 +248,7 @@ class HalfTable:
             self.halves.put(run.queue_offset, run.physical_offsets)
 
     def see(self) -> tuple[int, int]:
-        """Adds half messages stored since the last call; returns their range."""
+        """Adds half messages dispatched since the last call; returns their range."""
         begin = self.halves.end
         self.halves.grow(self.reading.range_of(HALF_TOPIC)[1])
         return begin, self.halves.end
@@ -258,7 +263,7 @@ class HalfTable:
         return queue_offset < upper
 
     async def half_at(self, place: HalfPlace) -> Half | None:
-        """Returns the half message of a place and key, done or not; None where none is there.
+        """Returns the half message with a position and key, done or not; None if there is none.
 
         Errors   StorageError, DiskSlow
         """
@@ -268,25 +273,25 @@ class HalfTable:
         return half if half is not None and half.place == place else None
 
     def take(self, queue_offset: int) -> None:
-        """Reserves a half message for the caller, which ends it."""
+        """Reserves an open half message for the caller, who puts its outcome."""
         self.halves.take(queue_offset)
 
     def give_back(self, queue_offset: int) -> None:
-        """Nothing came of it."""
+        """Releases a reserved half message, which is open again."""
         self.halves.give_back(queue_offset)
         self._wake(queue_offset)
 
     def finish(self, queue_offset: int, state: HalfState, moved_to: int = 0) -> None:
         """Records the outcome of a half message, and wakes its waiters."""
         self.halves.finish(queue_offset, state, moved_to)
-        # A half message that a start finds moved may have ended at its new place.
+        # Of a half message that a start finds moved, the new copy may be done.
         self._counts.drop(queue_offset, moved_to if self.halves.may_be_open(moved_to) else 0)
         self._wake(queue_offset)
 
     def finish_open(self, queue_offsets: Sequence[int], states: bytes) -> None:
         """Records outcomes of open half messages, which have no waiters.
 
-        states   a byte for each, its HalfState
+        states   the HalfState of each, as a byte
         """
         self.halves.finish_open(queue_offsets, states)
         if self._counts.has_open:
@@ -299,16 +304,17 @@ class HalfTable:
                 waiter.set_result(None)
 
     async def left(self, queue_offset: int) -> None:
-        """Returns when no task has reserved the half message any longer."""
+        """Waits until a half message is not reserved."""
         while self.halves.state(queue_offset) is HalfState.TAKEN:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.setdefault(queue_offset, []).append(waiter)
             await waiter
 
     async def put(self, named: Sequence[int], runs: Sequence[Run]) -> list[PutResult]:
-        """Puts runs, and that half messages are done, by their queue offsets; the runs' results.
+        """Puts runs, and op messages for the half messages that these end; returns the results.
 
-        Effects  nothing happens between the write and the return
+        named    queue offsets of the half messages
+        Effects  no other task runs between the write and the return
         Errors   those of store.writing.put: nothing was stored
         """
         topics = self._store.tables.topics
@@ -325,19 +331,19 @@ class HalfTable:
 
     @property
     def is_durable(self) -> bool:
-        """Whether the log is as durable as the flush mode promises."""
+        """Whether decisions are answered without a flush: the flush mode is not sync."""
         return self._store.settings.flush != FLUSH_SYNC
 
     async def durable(self) -> None:
-        """Returns when all that was put is as durable as the flush mode promises.
+        """Waits until all puts are as durable as the flush mode promises.
 
         Errors   FsyncFailed
         """
         while not self.is_durable and not await self._store.writing.durable():
-            pass  # A disk that is late is waited for as long as the caller waits.
+            pass  # A slow flush is awaited again until the caller is cancelled.
 
     async def save(self) -> None:
-        """Writes down from where on a start has to read, once that is durable in the log.
+        """Saves the offsets at which recovery starts, once the log is durable.
 
         Errors   DiskFull, FsyncFailed
         """

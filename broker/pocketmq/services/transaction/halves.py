@@ -1,10 +1,10 @@
-"""Outcome of each half message, by its queue offset: a byte and a place for each.
+"""State of each half message, by queue offset: a state byte and a physical offset.
 
     base …… begin ……………………… end
-    done    first that is not    behind the last one seen
+    done    first that is not    after the last one seen
 
-Everything below `begin` is done. The latest of these are kept, so that a repeated decision gets
-the outcome of the first. Older ones are searched in the log.
+All half messages below `begin` are done. The latest of these are kept, so that a repeated decision
+gets the outcome of the first. The log is searched for older ones.
 """
 
 from array import array
@@ -13,30 +13,30 @@ from enum import IntEnum
 from typing import Final
 
 REMEMBERED_MAX: Final = 1 << 18
-"""Half messages below `begin` that are remembered; twice as many before they are forgotten."""
+"""Half messages below `begin` that are kept; they are cut to this number at twice as many."""
 
 
 class HalfState(IntEnum):
-    """Outcome of a half message; from COMMITTED on it is done."""
+    """State of a half message; from COMMITTED on it is done."""
 
     OPEN = 0
     UNSURE = 1
-    """From before the start, and open as it looks."""
+    """From before the start, without an op message."""
     TAKEN = 2
     COMMITTED = 3
     ROLLED_BACK = 4
     MOVED = 5
     GIVEN_UP = 6
     DONE = 7
-    """From before the start: the outcome is in the log."""
+    """From before the start, with an op message: the outcome is in the log."""
     LOST = 8
-    """Its record is damaged, or gone."""
+    """The record is damaged or missing."""
 
 
 class Halves:
     """The half messages of one queue.
 
-    open_count   how many are not done
+    open_count   number of half messages that are not done
     """
 
     __slots__ = ("_places", "_states", "base", "begin", "open_count")
@@ -47,16 +47,15 @@ class Halves:
         self.open_count = 0
         self._states = bytearray()
         self._places = array("q")
-        """Physical offset of each plus one, 0: unknown; of one that was put again its place among
-        these now."""
+        """Physical offset of each plus one, 0: unknown; for a moved one its new queue offset."""
 
     @property
     def end(self) -> int:
-        """Queue offset behind the last one seen."""
+        """Queue offset after the last half message seen."""
         return self.base + len(self._states)
 
     def grow(self, end: int, state: HalfState = HalfState.OPEN) -> int:
-        """See half messages up to an offset; returns how many are new."""
+        """Adds half messages up to an offset; returns how many are new."""
         count = max(end - self.end, 0)
         self._states.extend(bytes((state,)) * count)
         self._places.frombytes(bytes(count * self._places.itemsize))
@@ -64,26 +63,26 @@ class Halves:
         return count
 
     def put(self, queue_offset: int, places: Sequence[int]) -> None:
-        """Adds half messages that are being put, and their physical offsets."""
+        """Adds half messages that were just put, with their physical offsets."""
         self.grow(queue_offset + len(places))
         for number, place in enumerate(places, queue_offset - self.base):
-            assert self._states[number] == HalfState.OPEN, "it is fresh"
+            assert self._states[number] == HalfState.OPEN, "half message is not new"
             self._places[number] = place + 1
 
     def is_open_at(self, queue_offset: int, physical_offset: int) -> bool:
-        """Returns whether one is open and is known to be at that offset."""
+        """Returns whether a half message is open and known to have this physical offset."""
         place = queue_offset - self.base
         if not 0 <= place < len(self._states) or self._states[place]:
             return False
         return self._places[place] == physical_offset + 1
 
     def state(self, queue_offset: int) -> HalfState | None:
-        """Returns the state of one, None where it was dropped or not seen."""
+        """Returns the state of a half message, None if it is not kept."""
         place = queue_offset - self.base
         return HalfState(self._states[place]) if 0 <= place < len(self._states) else None
 
     def believe(self, queue_offset: int) -> None:
-        """One of which that was not sure is open."""
+        """Sets an UNSURE half message to OPEN."""
         assert self.state(queue_offset) is HalfState.UNSURE
         self._states[queue_offset - self.base] = HalfState.OPEN
 
@@ -93,17 +92,17 @@ class Halves:
         return 0 <= place < len(self._states) and self._states[place] == HalfState.OPEN
 
     def may_be_open(self, queue_offset: int) -> bool:
-        """Returns whether one is not known to be done."""
+        """Returns whether a half message is not known to be done."""
         place = queue_offset - self.base
         return place >= 0 and (queue_offset >= self.end or self._states[place] <= HalfState.TAKEN)
 
     def take(self, queue_offset: int) -> None:
-        """Reserves a half message: its outcome is being put."""
+        """Reserves an open half message, whose outcome is being put."""
         assert self.is_open(queue_offset)
         self._states[queue_offset - self.base] = HalfState.TAKEN
 
     def give_back(self, queue_offset: int) -> None:
-        """Nothing came of it: it is open again."""
+        """Releases a reserved half message, which is open again."""
         assert self.state(queue_offset) is HalfState.TAKEN
         self._states[queue_offset - self.base] = HalfState.OPEN
 
@@ -115,7 +114,7 @@ class Halves:
         assert state >= HalfState.COMMITTED
         assert (state is HalfState.MOVED) == (moved_to > queue_offset)
         place = queue_offset - self.base
-        assert self._states[place] < HalfState.COMMITTED, "what is done stays so"
+        assert self._states[place] < HalfState.COMMITTED, "half message is done already"
         self._states[place] = state
         self._places[place] = moved_to
         self.open_count -= 1
@@ -126,10 +125,10 @@ class Halves:
     def know(self, queue_offset: int, state: HalfState, lies_at: int) -> None:
         """Records the outcome of a half message that was done before the start.
 
-        lies_at   its current queue offset; without meaning if it was not put again
+        lies_at   its new queue offset if it was put again, else unused
         """
         place = queue_offset - self.base
-        assert self._states[place] == HalfState.DONE, "nobody knew"
+        assert self._states[place] == HalfState.DONE, "the outcome is known already"
         self._states[place] = state
         self._places[place] = lies_at
 
@@ -139,7 +138,7 @@ class Halves:
         known, places, base = self._states, self._places, self.base
         for queue_offset, state in zip(queue_offsets, states, strict=True):
             place = queue_offset - base
-            assert not known[place], "what ends is open"
+            assert not known[place], "half message is not open"
             known[place] = state
             places[place] = 0
         self.open_count -= len(states)
@@ -147,7 +146,7 @@ class Halves:
         self._advance()
 
     def end_before(self, queue_offsets: Iterable[int]) -> None:
-        """Marks half messages done by op messages of the log; skips unknown and done ones."""
+        """Marks half messages that an op message names as done; skips unknown and done ones."""
         for queue_offset in queue_offsets:
             if self.state(queue_offset) in (HalfState.OPEN, HalfState.UNSURE):
                 self.finish(queue_offset, HalfState.DONE)
@@ -170,7 +169,7 @@ class Halves:
         return self._places[queue_offset - self.base]
 
     def open_in(self, begin: int, end: int) -> list[int]:
-        """Returns the offsets of a range that are open, sure or not."""
+        """Returns the offsets of a range that are OPEN or UNSURE."""
         first, last = max(begin, self.begin), min(end, self.end)
         states, base = self._states, self.base
         return [at for at in range(first, last) if states[at - base] < HalfState.TAKEN]

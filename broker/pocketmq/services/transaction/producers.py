@@ -1,7 +1,7 @@
-"""Connected producers by group, which can be asked to decide a transaction.
+"""Connected producers by group, which receive transaction checks.
 
-Any producer of a group may know the outcome; the one that sent the message may be gone. They are
-asked in turn, and one without room is skipped.
+Any producer of a group may know the outcome; the sender of the message may be disconnected. Checks
+are sent round-robin; producers that accept no more checks are skipped.
 Source: ProducerManager.getAvailableChannel.
 """
 
@@ -15,27 +15,27 @@ from pocketmq.model.message import INT32_MAX
 from pocketmq.model.transaction import Check
 
 ANSWER_BYTES_MAX: Final = 1024 * 1024
-"""Of stored messages in one answer, but for the first."""
+"""Most bytes of stored messages in one answer; the first message may be larger."""
 Offer = Callable[[Check], bool]
-"""Gives a producer a question; False: it takes none now."""
+"""Offers a check to a producer; returns whether it is accepted."""
 Room = Callable[[], int]
-"""Returns how many questions a producer takes now."""
+"""Returns how many checks a producer accepts now."""
 
 
 def plenty() -> int:
-    """Takes as many as there are."""
+    """Accepts any number of checks."""
     return INT32_MAX
 
 
 class Producer(NamedTuple):
-    """One that can be asked; for several groups its room is the same one."""
+    """A connected producer; its room is shared by all its groups."""
 
     offer: Offer
     room: Room
 
 
 class CheckListener:
-    """A call that waits for checks; those it gets at once are its answer."""
+    """A call that waits for checks; those that arrive together are its answer."""
 
     __slots__ = ("_count_max", "_size", "checks", "deadline_ms", "done")
 
@@ -48,7 +48,7 @@ class CheckListener:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def offer(self, check: Check) -> bool:
-        """Takes a question; False where it has enough, or is gone."""
+        """Accepts a check; returns False if the answer is full, or the call was cancelled."""
         if self.done.cancelled() or len(self.checks) >= self._count_max:
             return False
         if self.checks and self._size + len(check.record) > ANSWER_BYTES_MAX:
@@ -59,12 +59,12 @@ class CheckListener:
         return True
 
     def room(self) -> int:
-        """Returns how many questions it takes, of the size they usually have."""
+        """Returns how many more checks of usual size it accepts."""
         is_full = self.done.cancelled() or self._size >= ANSWER_BYTES_MAX
         return 0 if is_full else self._count_max - len(self.checks)
 
     def end(self) -> None:
-        """Ends the wait; checks that come before the answer still go with it."""
+        """Ends the wait; checks accepted until the answer is sent are part of it."""
         if not self.done.done():
             self.done.set_result(None)
 
@@ -94,7 +94,7 @@ class Producers:
         return leave
 
     def listen(self, count_max: int, deadline_ms: int) -> CheckListener:
-        """Returns a wait for checks, until a time in monotonic ms at most."""
+        """Registers a call that waits for checks until `deadline_ms`, in monotonic ms."""
         listener = CheckListener(count_max, deadline_ms)
         self._listeners.add(listener)
         listener.done.add_done_callback(lambda _: self._listeners.discard(listener))
@@ -103,40 +103,40 @@ class Producers:
         return listener
 
     def end_waits(self, now_ms: int) -> None:
-        """Answers calls whose wait is over."""
+        """Ends the waits whose deadline has passed."""
         for listener in [one for one in self._listeners if one.deadline_ms <= now_ms]:
             listener.end()
 
     def drain(self) -> None:
-        """Answers all waiting calls, and lets no new ones wait."""
+        """Ends all waits; new ones end at once."""
         self._is_draining = True
         for listener in [*self._listeners]:
             listener.end()
 
     @property
     def waiter_count(self) -> int:
-        """Calls that wait to be asked."""
+        """Number of calls that wait for checks."""
         return len(self._listeners)
 
     def count(self, group: str) -> int:
-        """Returns how many producers of a group there are."""
+        """Returns the number of connected producers of a group."""
         return len(self._offers.get(group, ()))
 
     @property
     def total(self) -> int:
-        """How many there are of all groups."""
+        """Number of connected producers of all groups."""
         return sum(map(len, self._offers.values()))
 
     def ask(self, check: Check) -> bool:
-        """Asks one producer of a group; False where none takes the question."""
+        """Sends a check to one producer of its group; returns False if none accepts it."""
         offers = self._offers.get(check.group, [])
         first = next(self._turns) % max(len(offers), 1)
         return any(one.offer(check) for one in [*offers[first:], *offers[:first]])
 
     def spare(self, group: str, spoken_for: Counter[Room]) -> bool:
-        """Speak for the room of one question to a producer of a group; False: there is none.
+        """Reserves room for one check at a producer of a group; returns False if all are busy.
 
-        spoken_for   since the last questions were asked
+        spoken_for   reservations since checks were last sent, which this updates
         """
         for producer in self._offers.get(group, ()):
             if spoken_for[producer.room] < producer.room():

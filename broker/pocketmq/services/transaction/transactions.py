@@ -1,11 +1,12 @@
-"""Transactions: half messages of an open store, decided by their producers or by checks.
+"""Transactions: half messages of an open store, decided by their producers.
 
     decide ─► end_transaction.py  commits or rolls back, once
-    step   ─► checking.py         asks producers (producers.py) about undecided ones
-              half_table.py       one put for the outcome of a half message and its op message
-              halves.py           ended half messages; half_table.py: where a start begins to read
+    step   ─► checking.py         sends checks of undecided ones to producers (producers.py)
+              half_table.py       one put for the outcome and its op message; start of recovery
+              halves.py           states of half messages
 
-At a start the state is rebuilt from the log. No consumer sees a half message.
+A start rebuilds the state from the log. Consumers never see half messages.
+
 Source: TransactionalMessageServiceImpl, TransactionalMessageCheckService.
 """
 
@@ -42,21 +43,21 @@ from pocketmq.store.watermark import Watermark
 from pocketmq.store.write.flush_group import FlushGroup
 
 STEP_INTERVAL_MS: Final = 500
-"""At most so long between two steps: half messages that came are seen."""
+"""Longest interval between two steps, in which new half messages are scheduled."""
 SAVE_INTERVAL_MS: Final = 5_000
-"""How often it is written down how far half messages are done (flushConsumerOffsetInterval)."""
+"""Interval between saves of the progress (flushConsumerOffsetInterval)."""
 
 
 class HalfPage(NamedTuple):
-    """A page of undecided half messages, and the offset of the next page; 0: there is none."""
+    """A page of undecided half messages, and the offset of the next page, 0 after the last."""
 
     halves: list[Half]
     next_offset: int
 
 
 def no_half(place: HalfPlace) -> TransactionUnknown:
-    """Returns the error of an id that leads to no half message."""
-    why = "no half message of this place and key is there"
+    """Returns the error for an id without a half message."""
+    why = "no half message has these offsets and key"
     return TransactionUnknown(transaction_id=transaction_id(place), group="", why=why)
 
 
@@ -88,7 +89,7 @@ class Transactions:
             self._ledger, finding, doubts, counts.end, store.tables.is_removed, self._queue_count
         )
         self.plain = PlainEnd(store, self._ledger, counts)
-        """Takes plain decisions at once."""
+        """Fast path of plain decisions."""
         self._resuming = asyncio.Lock()
         self._alarm = Watermark()
         self._now = Now(0, 0)
@@ -105,12 +106,12 @@ class Transactions:
         self.stats: list[Stat] = [*counts.all, self._checking.checks, producers]
 
     def take(self, rules: CheckRules) -> None:
-        """Follows other rules from the next look on."""
+        """Replaces the rules, from the next check on."""
         assert rules.checks_max >= 0
         self._checking.rules = rules
 
     async def recover(self) -> None:
-        """Finds the half messages of the store that are not done; once, before anything else.
+        """Loads the half messages of the store that are not done; called once, first.
 
         Errors   Corruption, DiskSlow
         """
@@ -122,21 +123,21 @@ class Transactions:
 
     # -- deciding ------------------------------------------------------------------------------
     async def decide(self, group: str, decisions: Sequence[Decision]) -> list[Decided]:
-        """Takes decisions of a producer group; durable when it returns.
+        """Applies decisions of a producer group; durable when this returns.
 
-        Errors   those of a put, of reading: repeat all of them
+        Errors   those of reads and puts: all decisions can be repeated
         """
         return await self._deciding.decide(group, decisions)
 
     async def durable(self) -> None:
-        """Returns when all that was decided so far is as durable as the flush mode promises.
+        """Waits until all decisions so far are as durable as the flush mode promises.
 
         Errors   FsyncFailed
         """
         await self._ledger.durable()
 
     def flush_group(self) -> FlushGroup:
-        """Returns a future, True once all decisions so far are durable, False where late.
+        """Returns the flush group of all decisions so far; its result is False on a timeout.
 
         Errors   FsyncFailed
         """
@@ -144,7 +145,7 @@ class Transactions:
 
     @property
     def is_durable(self) -> bool:
-        """Whether the log is as durable as the flush mode promises."""
+        """Whether decisions are answered without a flush: the flush mode is not sync."""
         return self._ledger.is_durable
 
     def join(self, group: str, offer: Offer, room: Room = plenty) -> Callable[[], None]:
@@ -157,10 +158,11 @@ class Transactions:
     async def asked(
         self, group: str, count_max: int, wait_ms: int, takes: Callable[[Check], bool] = _anything
     ) -> list[Check]:
-        """Returns the checks for a producer of a group; none where nothing came in time.
+        """Waits for checks for a producer of a group; returns none if none is due in time.
 
-        takes   returns whether the producer may be asked this by now
-        A check that it never gets is sent again after the usual time.
+        A check whose answer is lost is repeated after the usual interval.
+
+        takes   returns whether the producer may receive a check now
         """
         deadline_ms = self._store.clock.monotonic_ms() + wait_ms
         listener = self._producers.listen(count_max, deadline_ms)
@@ -177,13 +179,13 @@ class Transactions:
 
     @property
     def waiter_count(self) -> int:
-        """Calls that wait to be asked."""
+        """Number of calls that wait for checks."""
         return self._producers.waiter_count
 
     # -- background steps -----------------------------------------------------------------------
     def step(self, now: Now) -> Next:
         """Checks due half messages, and persists the progress."""
-        assert now.monotonic_ms >= self._now.monotonic_ms, "monotonic time never goes back"
+        assert now.monotonic_ms >= self._now.monotonic_ms, "monotonic time decreased"
         self._now = now
         self._producers.end_waits(now.monotonic_ms)
         if self._store.damage is not None:
@@ -211,7 +213,7 @@ class Transactions:
     def _save_if_due(self, now: Now) -> None:
         if self._saving is not None and self._saving.is_done:
             job, self._saving = self._saving, None
-            with suppress(BrokerError):  # The next one makes up for it.
+            with suppress(BrokerError):  # The next save retries it.
                 job.result()
         if now.monotonic_ms >= self._save_at_ms and self._saving is None:
             self._save_at_ms = now.monotonic_ms + SAVE_INTERVAL_MS
@@ -219,18 +221,18 @@ class Transactions:
             self._saving = Job(self._ledger.save())
 
     async def close(self) -> None:
-        """Returns when all work has ended, and the progress of checks is saved."""
+        """Waits until all jobs have ended, and saves the progress."""
         for job in (self._job, self._saving):
             if job is not None:
                 await job.reached()
         if self._store.damage is None:
-            with suppress(BrokerError):  # A start reads more then.
+            with suppress(BrokerError):  # The next start then reads more.
                 await self._ledger.save()
 
     def floor(self) -> int:
-        """Returns the physical offset of the oldest half message that is open, for retention.
+        """Returns the physical offset of the oldest open half message, for retention.
 
-        Cost     a look at its consume unit; one that cannot be seen at once keeps its old offset
+        Cost     reads its unit; if that is not in memory, returns the offset found before
         """
         begin = self._ledger.halves.begin
         place = self._store.reading.place_of(HALF_TOPIC, 0, begin)
@@ -248,11 +250,11 @@ class Transactions:
         return self._ledger.halves.open_count
 
     def producer_count(self, group: str) -> int:
-        """Returns how many producers of a group could be asked now."""
+        """Returns the number of connected producers of a group."""
         return self._producers.count(group)
 
     async def state_of(self, place: HalfPlace) -> tuple[Half, HalfState]:
-        """Returns a half message by its place, and its state: OPEN where it has not ended.
+        """Returns a half message by its position, and its state; OPEN if it is undecided.
 
         Errors   TransactionUnknown, StorageError, DiskSlow
         """
@@ -262,9 +264,9 @@ class Transactions:
         return half, await self._deciding.state_of(half)
 
     async def resume(self, place: HalfPlace) -> HalfPlace:
-        """Reopens a given-up half message for its decision; returns its new place.
+        """Reopens a transaction that expired undecided; durable when this returns.
 
-        One that is open again already is not put once more. Durable when it returns.
+        Returns  its position: the new one, or that of an earlier resume
         Errors   TransactionUnknown, TransactionDecided, StorageError, DiskSlow; those of a put
         """
         async with self._resuming:
@@ -280,13 +282,13 @@ class Transactions:
             run = resumed(half, store_host=self._ledger.store_host)
             (result,) = await self._store.writing.put([run])
             while not await self._store.writing.durable():
-                pass  # A disk that is late is waited for as long as the caller waits.
+                pass  # A slow flush is awaited again until the caller is cancelled.
             return HalfPlace(result.queue_offset, result.physical_offsets[0], place.unique_key)
 
     def _resumed(self, place: HalfPlace, found: Half) -> HalfPlace:
-        """Returns where a half message waits that was resumed before."""
+        """Returns the position of a half message that was resumed before."""
         if not self._ledger.halves.is_open(found.place.queue_offset):
-            first = "resumed, and decided since,"
+            first = "resumed and decided"
             raise TransactionDecided(transaction_id=transaction_id(place), first=first)
         return found.place
 
@@ -303,7 +305,7 @@ class Transactions:
         while at < halves.end and len(found) < count_max:
             wanted = halves.open_in(at, at + LOOK_MAX)[: count_max - len(found)]
             if not wanted:
-                await asyncio.sleep(0)  # A million ended ones may be between two open ones.
+                await asyncio.sleep(0)  # There may be a million decided ones between two open ones.
             read = await self._ledger.reading.read(wanted) if wanted else {}
             found += [half for half in read.values() if half is not None]
             is_cut = len(found) >= count_max or len(read) < len(wanted)

@@ -1,9 +1,10 @@
 """Resolves half messages from before a start that appear to be open.
 
-The outcome of a half message and its op message are adjacent, in this order, so a power cut may
-lose the latter alone. A real broker writes it up to three seconds later. So such a half message is
-searched in the log once, before it is decided or checked. The result is written to the log, as
-otherwise a real broker would ask about it, and the next start would search it again.
+The op message of a half message follows its outcome in the log, so a power cut may lose the op
+message alone. A RocketMQ broker writes it up to three seconds later. So the log is searched once
+for the outcome of such a half message, before it is decided or checked. The missing op message is
+then written: otherwise a RocketMQ broker would check the transaction, and the next start would
+search again.
 """
 
 from contextlib import suppress
@@ -17,7 +18,7 @@ from pocketmq.services.transaction.halves import HalfState
 
 
 class UnresolvedHalves:
-    """Clears up which half messages are open."""
+    """Resolves UNSURE half messages."""
 
     __slots__ = ("_done", "_finding", "_ledger")
 
@@ -27,9 +28,9 @@ class UnresolvedHalves:
         self._done: list[int] = []
 
     async def clear(self, queue_offset: int) -> None:
-        """Resolves whether a half message is open, or its outcome.
+        """Resolves an UNSURE half message: to OPEN, or to its outcome.
 
-        Cost     some searches by key, for one from before the start
+        Cost     some index queries by key, for a half message from before the start
         Errors   Corruption, DiskSlow
         """
         halves = self._ledger.halves
@@ -43,9 +44,9 @@ class UnresolvedHalves:
             halves.believe(queue_offset)
 
     async def clear_all(self, first: StoredMessage) -> None:
-        """Resolves all half messages of a key, and the outcome of those done before the start.
+        """Resolves all half messages with a key, and the outcomes of those done before the start.
 
-        Cost     one walk over the messages of that key: not one for each of them
+        Cost     one scan of the messages with that key for all of them
         Errors   Corruption, DiskSlow
         """
         halves = self._ledger.halves
@@ -69,9 +70,9 @@ class UnresolvedHalves:
         self._done.append(queue_offset)
 
     async def tell(self) -> None:
-        """Puts that those are done which were found to be.
+        """Puts op messages for the half messages that were found to be done.
 
-        Effects  one message for many; nothing where it cannot be put: a start finds it again
+        Effects  none if the put is refused: the next start resolves them again
         """
         done, self._done = self._done, []
         with suppress(BrokerError):
