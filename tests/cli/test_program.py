@@ -127,11 +127,11 @@ def test_what_is_not_there_is_exit_3(broker: LocalBroker, line: str) -> None:
 
 
 def test_an_answer_that_is_an_error_has_no_trace(broker: LocalBroker) -> None:
-    broker.error = Unreachable("Unreachable", "nobody answers at x")
+    broker.error = Unreachable("Unreachable", "no broker answers at x")
     done = run("topic", "ls")
     assert done.code == 5
     assert done.out == ""
-    assert done.err.startswith("Error: nobody answers at x\nNext:  pocketmq serve")
+    assert done.err.startswith("Error: no broker answers at x\nNext:  pocketmq serve")
 
 
 def test_an_error_of_the_store_is_told_the_same_way(broker: LocalBroker) -> None:

@@ -63,7 +63,7 @@ def test_a_broker_that_comes_back_is_read_on(
     broker: LocalBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(following, "RETRY_S", 0.0)
-    failures = [Unreachable("Unreachable", "nobody answers", retryable=True)]
+    failures = [Unreachable("Unreachable", "no broker answers", retryable=True)]
 
     async def pull(request: pb.PullMessageRequest) -> Any:
         if request.wait_ms and failures:
@@ -77,4 +77,4 @@ def test_a_broker_that_comes_back_is_read_on(
     broker.answers["Broker/PullMessage"] = pull
     done = run("tail", "orders", "--max", "1", "-o", "jsonl")
     assert [row["body_text"] for row in done.rows] == ["late"]
-    assert done.err == "nobody answers; trying again until Ctrl-C\nThe broker answers again.\n"
+    assert done.err == "no broker answers; trying again until Ctrl-C\nThe broker answers again.\n"

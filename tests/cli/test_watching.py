@@ -5,7 +5,7 @@ import pytest
 from pocketmq.cli.watching import repeat
 from pocketmq.client import ClientError, Unreachable
 
-GONE = Unreachable("Unreachable", "nobody answers", retryable=True)
+GONE = Unreachable("Unreachable", "no broker answers", retryable=True)
 
 
 class Picture:
@@ -32,9 +32,9 @@ def test_a_broker_that_goes_away_is_waited_for(capsys: pytest.CaptureFixture[str
     picture = Picture(None, GONE, GONE, None, GONE)
     repeat(1.0, picture.show)
     assert capsys.readouterr().err.splitlines() == [
-        "nobody answers; trying again until Ctrl-C",
+        "no broker answers; trying again until Ctrl-C",
         "The broker answers again.",
-        "nobody answers; trying again until Ctrl-C",
+        "no broker answers; trying again until Ctrl-C",
     ]
 
 

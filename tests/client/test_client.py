@@ -148,7 +148,7 @@ async def test_a_client_that_is_closed_says_so(endpoint: str) -> None:
         client.send(Message("orders", b"a"))
         client.close()
         client.close()
-        with pytest.raises(NotOpen, match="make another client"):
+        with pytest.raises(NotOpen, match="create a new client"):
             client.send(Message("orders", b"a"))
 
     await asyncio.to_thread(use)

@@ -72,7 +72,7 @@ def test_what_to_do_is_said_behind_what_happened() -> None:
     assert "unknown" in late.next_step
     late.message_ids = ("7F",)
     assert "message_ids" in late.next_step
-    gone = Unreachable("Unreachable", "nobody answers at h:1", endpoint="h:1")
+    gone = Unreachable("Unreachable", "no broker answers at h:1", endpoint="h:1")
     assert "pocketmq serve" in str(gone)
     plain = ClientError("IllegalTopic", "no topic", endpoint="h:1")
     assert str(plain) == "h:1: no topic"

@@ -256,5 +256,5 @@ def test_clients_of_a_broker_that_stopped_are_told(brokers: Brokers) -> None:
     with broker.daemon() as daemon:
         broker.look(daemon)
         assert daemon.stop() == os.EX_OK
-        with pytest.raises(ClientError, match="nobody answers"):
+        with pytest.raises(ClientError, match="no broker answers"):
             broker.look(daemon)

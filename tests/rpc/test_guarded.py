@@ -149,7 +149,7 @@ async def test_clients_of_our_own_are_told_by_class(desk: Desk) -> None:
     async with desk.client() as nobody:
         with pytest.raises(errors.Unauthenticated) as refused:
             await nobody.admin.list_topics()
-        assert "carries no signature" in str(refused.value)
+        assert "has no signature" in str(refused.value)
     async with desk.client("app", "guess") as guessing:
         with pytest.raises(errors.Unauthenticated):
             await guessing.send(Message("orders", b"x"))

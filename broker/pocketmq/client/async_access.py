@@ -18,7 +18,7 @@ class UserState(NamedTuple):
 class GrantState(NamedTuple):
     """A grant of actions on a resource to a user; with `deny` a prohibition.
 
-    sources   addresses it holds for; empty: all
+    sources   client addresses that it applies to; empty: all
     """
 
     user: str
@@ -29,7 +29,7 @@ class GrantState(NamedTuple):
 
 
 class Explained(NamedTuple):
-    """Whether a user may do something, why, and the grant that decides, if any."""
+    """Whether a user may perform an action, why, and the grant that decides, if any."""
 
     allowed: bool
     why: str
@@ -39,7 +39,7 @@ class Explained(NamedTuple):
 class AsyncAccess:
     """Administration of users and grants: `AsyncClient.admin.access`.
 
-    Errors   of every method: ClientError and its kinds
+    Errors   raised by every method: ClientError and its subclasses
     """
 
     __slots__ = ("_ask", "_read")
@@ -49,7 +49,7 @@ class AsyncAccess:
         self._ask, self._read = stub.ask, stub.read
 
     async def create_user(self, access_key: str, secret: str, *, admin: bool = False) -> UserState:
-        """Makes a user."""
+        """Creates a user."""
         answer = await self._ask("CreateUser", access_key=access_key, secret=secret, admin=admin)
         return value_of(UserState, answer.user)
 
@@ -61,7 +61,7 @@ class AsyncAccess:
         admin: bool | None = None,
         enabled: bool | None = None,
     ) -> UserState:
-        """Changes the given fields of a user; None leaves a field as it is."""
+        """Changes the given fields of a user; None: unchanged."""
         answer = await self._ask(
             "UpdateUser", is_repeatable=True,
             access_key=access_key, secret=secret, admin=admin, enabled=enabled,
@@ -92,11 +92,11 @@ class AsyncAccess:
         return list(map(_grant, answer.grants))
 
     async def list_grants(self, user: str = "") -> list[GrantState]:
-        """Returns the grants of a user, or of all."""
+        """Returns the grants of a user, or of all users."""
         return list(map(_grant, (await self._read("ListGrants", user=user)).grants))
 
     async def explain(self, user: str, action: str, resource: str, source: str = "") -> Explained:
-        """Returns whether a user may do something, and the grant that decides."""
+        """Returns whether a user may perform an action on a resource, and the deciding grant."""
         answer = await self._read(
             "Explain", user=user, action=action, resource=resource, source=source
         )

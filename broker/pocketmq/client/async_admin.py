@@ -40,14 +40,14 @@ from pocketmq.rpc.pb import admin_pb2
 
 PAGE_SIZE: Final = 1_000
 ANSWER_MS: Final = 5_000
-"""Time an official client has to answer."""
+"""Default timeout of an official client's answer."""
 DEFAULTS: Final = GroupSettings()
 
 
 class AsyncAdmin:
     """Administration of a broker, for operators: `AsyncClient.admin`.
 
-    Errors   of every method: ClientError and its kinds
+    Errors   raised by every method: ClientError and its subclasses
     """
 
     __slots__ = ("_ask", "_read", "_stub", "access")
@@ -100,7 +100,7 @@ class AsyncAdmin:
     async def delete_topic(self, name: str, *, dry_run: bool = False) -> list[str]:
         """Deletes a topic; returns the topics deleted: this one and its retry topics.
 
-        dry_run   delete nothing, return what would be deleted
+        dry_run   deletes nothing, returns what would be deleted
         """
         answer = await self._ask("DeleteTopic", name=name, dry_run=dry_run)
         return list(answer.removed_topics)
@@ -141,8 +141,8 @@ class AsyncAdmin:
     ) -> list[str]:
         """Deletes a group and its offsets; returns the group's own topics that are deleted.
 
-        with_topics   delete its retry and dead-letter topics
-        dry_run       delete nothing, return what would be deleted
+        with_topics   deletes its retry and dead-letter topics
+        dry_run       deletes nothing, returns what would be deleted
         """
         answer = await self._ask("DeleteGroup", name=name, with_topics=with_topics, dry_run=dry_run)
         return list(answer.removed_topics)
@@ -157,12 +157,12 @@ class AsyncAdmin:
         return _page(answer, answer.groups, _group_state)
 
     async def describe_group(self, name: str) -> GroupState:
-        """Returns a group with the topics it has an offset in."""
+        """Returns a group with the topics in which it has offsets."""
         answer = await self._read("DescribeGroup", name=name)
         return _group_state(answer.group)._replace(topics=list(answer.topics))
 
     async def list_members(self, group: str) -> list[Member]:
-        """Returns the clients that consumed for a group within two minutes, the last one first."""
+        """Returns the clients active in a group within two minutes, the most recent first."""
         answer = await self._read("ListMembers", group=group)
         return [value_of(Member, row, topics=list(row.topics)) for row in answer.members]
 
@@ -254,7 +254,7 @@ class AsyncAdmin:
         return await pull(self._stub, query)
 
     async def query_by_key(self, query: KeyQuery) -> QueryResult:
-        """Returns a page of the messages that carry a key, newest first."""
+        """Returns a page of the messages with a key, newest first."""
         return await find_by_key(self._stub, "QueryByKey", query)
 
     async def query_by_tag(self, query: KeyQuery) -> QueryResult:
@@ -270,7 +270,7 @@ class AsyncAdmin:
     async def trace_message(
         self, message_id: str, topic: str = ""
     ) -> tuple[str, list[TracedRecord]]:
-        """Returns a message's unique key, and its records in the order of the log.
+        """Returns a message's unique key, and its records in log order.
 
         topic   the topic it was sent to; "": all topics are searched
         """
@@ -280,7 +280,7 @@ class AsyncAdmin:
     async def list_delayed(
         self, topic: str = "", *, message_id: str = "", page_token: str = ""
     ) -> Page[DelayedMessage]:
-        """Returns delayed messages: a page, or all of a message id."""
+        """Returns a page of delayed messages, or all those with a message id."""
         answer = await self._read(
             "ListDelayed", topic=topic, message_id=message_id, page_size=PAGE_SIZE,
             page_token=page_token,
@@ -300,7 +300,9 @@ class AsyncAdmin:
     async def redrive_dead_letters(
         self, group: str, count_max: int = 0, *, topic: str = "", dry_run: bool = False
     ) -> tuple[list[Redriven], int]:
-        """Sends dead letters of a group again, the oldest first; returns them and the count left.
+        """Sends dead letters of a group again, the oldest first.
+
+        Returns     the dead letters, and the number of those still pending
 
         count_max   0: the broker's maximum, 1,024
         topic       target topic; "": the original topic of each
@@ -317,9 +319,9 @@ class AsyncAdmin:
     async def list_transactions(
         self, *, group: str = "", topic: str = "", count_max: int = PAGE_SIZE
     ) -> list[OpenTransaction]:
-        """Returns unresolved transactions, the oldest first.
+        """Returns undecided transactions, the oldest first.
 
-        group, topic   only those of this group or topic; "": of all
+        group, topic   restricts the result to a group or topic; "": all
         """
         found: list[OpenTransaction] = []
         at = 0
@@ -353,7 +355,7 @@ class AsyncAdmin:
         return value_of(StoreStatus, await self._read("StoreStatus"))
 
     async def flush(self) -> int:
-        """Flushes everything appended before; returns the flushed physical offset."""
+        """Flushes everything appended so far; returns the flushed physical offset."""
         return int((await self._ask("Flush", is_repeatable=True)).flushed_offset)
 
     async def effective_config(self) -> list[SettingRow]:

@@ -57,7 +57,7 @@ from pocketmq.model.transaction import Resolution
 from pocketmq.rpc.pb import broker_pb2
 
 HERE: Final = b"\x7f\0\0\1"
-"""The address in ids made here. The bytes after it distinguish processes."""
+"""The address in generated message ids. The bytes after it distinguish processes."""
 
 
 class AsyncClient:
@@ -66,14 +66,15 @@ class AsyncClient:
         async with AsyncClient("127.0.0.1:8081") as client:
             receipt = await client.send(Message("orders", b"order 42 paid", keys=["order-42"]))
 
-    It belongs to the event loop that runs at its first call. Any number of tasks may share it.
+    It belongs to the event loop of its first call. Any number of tasks may share it.
 
     timeout_ms   time limit of each try of a call; the wait of a long poll is added
     retry_ms     total pause between the tries of a failed call; 0: one try. A send is tried again
                  only if nothing can have been stored.
     access_key, secret_key   sign the calls, for brokers that check signatures; see `pocketmq user`
-    wire         makes the transport
-    Errors       of every method: ClientError and its kinds; ValueError for a bad endpoint
+    wire         creates the transport
+    Errors       raised by every method: ClientError and its subclasses; ValueError: an invalid
+                 endpoint
     """
 
     __slots__ = ("_channel", "_client_id", "_ids", "_stub", "admin")
@@ -123,13 +124,15 @@ class AsyncClient:
     async def send_many(
         self, messages: Sequence[Message], *, wait: Wait = Wait.DURABLE
     ) -> list[Receipt]:
-        """Sends messages of one topic: all are stored or none; receipts in their order.
+        """Sends messages of one topic, all or none; returns their receipts in order.
 
-        They are stored next to each other in one queue. A message without an id gets one here, so
-        that the caller can look it up if the reply is lost.
-        wait     DURABLE: what the broker's flush mode promises; APPENDED: do not wait for the disk
+        They are stored contiguously in one queue. The client generates missing message ids, so that
+        the caller can look up the messages if the reply is lost.
+
+        wait     DURABLE: as durable as the broker's flush mode promises; APPENDED: do not wait for
+                 the disk
         Limits   1,024 messages, and the broker's limits.max_message_size_bytes for all bodies
-        Errors   is_uncertain: they may have been stored, under the ids in `message_ids`
+        Errors   with is_uncertain, the messages may have been stored with the ids in `message_ids`
         """
         ids = [message.message_id or self._ids.make() for message in messages]
         rows = [
@@ -152,8 +155,8 @@ class AsyncClient:
 
         The broker stores a half message. The work is then called with its receipt, and returns the
         resolution. If it raises, the message is rolled back and the error is raised again. UNKNOWN
-        leaves the transaction open, as does a process that dies: the broker then checks with a
-        producer of the group.
+        leaves the transaction open, and so does a crash of the process: the broker then sends a
+        check to a producer of the group.
         Errors   ClientError; if ending fails, the outcome is unknown and the broker checks later
         """
         receipt = await self.send(replace(message, transactional=True))
@@ -174,14 +177,14 @@ class AsyncClient:
         """Commits or rolls back a transaction of a producer group; durable when this returns.
 
         A repeat with the same resolution succeeds.
-        Errors   ClientError, its reason NO_TRANSACTION, ENDED_OTHERWISE or CANNOT_COMMIT
+        Errors   ClientError with the reason NO_TRANSACTION, ENDED_OTHERWISE or CANNOT_COMMIT
         """
         await end_transaction(self._stub, group, transaction_id, resolution)
 
     async def end_transactions(
         self, group: str, decisions: Sequence[tuple[str, Resolution]]
     ) -> list[Ended]:
-        """Ends transactions, (id, resolution) each; one result for each, in their order."""
+        """Ends transactions, given as (id, resolution); returns a result for each, in order."""
         return await end_transactions(self._stub, group, decisions)
 
     async def answer_checks(
@@ -199,10 +202,10 @@ class AsyncClient:
         )
 
     async def recall(self, topic: str, recall_handle: str) -> str:
-        """Cancels a delayed message; returns its id. Durable when this returns.
+        """Recalls a delayed message; returns its id. Durable when this returns.
 
         recall_handle   from the receipt of its send
-        Errors   NotWaiting: it was delivered
+        Errors   NotWaiting: the message was delivered
         """
         answer = await self._stub.ask(
             "Recall", is_repeatable=True, topic=topic, recall_handle=recall_handle
@@ -218,9 +221,9 @@ class AsyncClient:
     async def tail(self, query: TailQuery) -> AsyncGenerator[StoredMessage, None]:
         """Yields the messages of all queues of a topic as they are stored.
 
-        Stored messages come in the order of the log; new ones are sorted within 20 ms. If the
-        broker becomes unreachable, this waits for it and continues at the next offset, so that no
-        message is missed. System topics and topics of groups may be followed.
+        Stored messages are yielded in log order; new ones are sorted within 20 ms. If the broker
+        becomes unreachable, the tail waits for it and continues at the next offset, so that no
+        message is missed. System topics and topics of groups can be tailed as well.
         """
         async with aclosing(self.tail_pages(query)) as pages:
             async for page in pages:
@@ -248,7 +251,7 @@ class AsyncClient:
         return Following(self._channel.wire, pull, wait_ms=wait_ms)
 
     async def query_by_key(self, query: KeyQuery) -> QueryResult:
-        """Returns a page of the messages that carry a key, newest first."""
+        """Returns a page of the messages with a key, newest first."""
         return await find_by_key(self._stub, "QueryByKey", query)
 
     async def query_by_id(self, topic: str, message_id: str) -> StoredMessage:
@@ -268,7 +271,7 @@ class AsyncClient:
         return int(answer.queue_offset)
 
     async def query_offsets(self, topic: str, queue_id: int) -> QueueState:
-        """Returns the minimum and maximum offset of a queue."""
+        """Returns the min and max offset of a queue."""
         answer = await self._stub.read("QueryOffsets", topic=topic, queue_id=queue_id)
         return value_of(QueueState, answer, queue_id=queue_id)
 
@@ -282,13 +285,13 @@ class AsyncClient:
         return await receive(self._stub, self._named(query, attempt_id=token_hex(8)))
 
     async def ack(self, group: str, topic: str, handles: Sequence[str]) -> list[Settled]:
-        """Ends leases for good; one result for each handle. Durable when this returns."""
+        """Acknowledges messages; returns a result for each handle. Durable when this returns."""
         return await settle(self._stub, "Ack", group, topic, receipt_handles=handles)
 
     async def change_invisible(
         self, group: str, topic: str, entries: Sequence[tuple[str, int]]
     ) -> list[Settled]:
-        """Sets the remaining time of leases, (handle, ms) each; 0 releases the messages.
+        """Changes the invisible duration of messages, given as (handle, ms); 0 releases them.
 
         The results have new handles; the old ones stay valid.
         """
@@ -298,9 +301,9 @@ class AsyncClient:
     async def send_back(
         self, group: str, topic: str, entries: Sequence[tuple[str, int]]
     ) -> list[Settled]:
-        """Schedules redelivery of messages, (handle, delay level) each.
+        """Schedules redelivery of messages, given as (handle, delay level).
 
-        Delay level 0 grows with each attempt.
+        For delay level 0 the delay grows with each attempt.
         """
         pairs = [{"receipt_handle": handle, "delay_level": level} for handle, level in entries]
         return await settle(self._stub, "SendBack", group, topic, entries=pairs)
@@ -315,11 +318,12 @@ class AsyncClient:
     async def consume(
         self, query: ReceiveQuery, *, count_max: int | None = None, is_lasting: bool = True
     ) -> AsyncGenerator[Leased, None]:
-        """Yields messages of a topic for a group; asking for the next acknowledges the previous.
+        """Yields messages of a topic for a group; requesting the next acknowledges the previous.
 
-        If the body raises or leaves the loop, its current message is redelivered to the group after
-        a delay, and messages it never saw are redelivered at once.
-        count_max    end after so many messages
+        If the loop's body raises or leaves the loop, its current message is redelivered after a
+        delay, and messages not yet yielded are redelivered at once.
+
+        count_max    number of messages after which the loop ends
         is_lasting   wait for a broker that becomes unreachable
         """
         loop = ReceiveLoop(
@@ -334,7 +338,7 @@ class AsyncClient:
                 yield message
 
     def _named(self, query: ReceiveQuery, attempt_id: str = "") -> ReceiveQuery:
-        """Returns a query with the client's id and an attempt id."""
+        """Returns a query, completed by the client's id and an attempt id."""
         return replace(
             query,
             client_id=query.client_id or self._client_id,
@@ -350,13 +354,13 @@ class AsyncClient:
         )
 
     async def fetch_offset(self, group: str, topic: str, queue_id: int) -> int | None:
-        """Returns a group's offset in a queue, None before its first commit."""
+        """Returns a group's committed offset in a queue, None before the first commit."""
         answer = await self._stub.read("FetchOffset", group=group, topic=topic, queue_id=queue_id)
         return answer.offset if answer.HasField("offset") else None
 
 
 class MessageIds:
-    """Makes the ids of a client's messages, for any number of threads."""
+    """Generates the ids of a client's messages, for any number of threads."""
 
     __slots__ = ("_lock", "_maker")
 

@@ -3,10 +3,10 @@
 Failed calls are retried if that is safe, with growing pauses of `retry_ms` in total:
 
     failure                      effect                    retried
-    refused as retryable         nothing was done          any call
-    not connected                nothing was sent          any call
-    the connection broke         it may have been done     repeatable calls, never a send
-    deadline exceeded            it may have been done     none
+    refused as retryable         none                      every call
+    not connected                none                      every call
+    the connection broke         unknown                   repeatable calls, never a send
+    deadline exceeded            unknown                   no call
 
 The wait of a long poll is added to the time limit of its call.
 """
@@ -33,7 +33,7 @@ from pocketmq.rpc.pb import status_pb2
 
 TIMEOUT_MS: Final = 10_000
 RETRY_MS: Final = 3_000
-"""Long enough for a broker to restart."""
+"""Default of the total pause between tries: long enough for a broker to restart."""
 PAUSE_MS: Final = 100
 PAUSE_MAX_MS: Final = 1_000
 
@@ -41,7 +41,7 @@ DETAILS_KEY: Final = "grpc-status-details-bin"
 ERROR_INFO_URL: Final = "type.googleapis.com/google.rpc.ErrorInfo"
 RETRY_INFO_URL: Final = "type.googleapis.com/google.rpc.RetryInfo"
 NEVER_SENT: Final = ("failed to connect to all addresses", "DNS resolution failed")
-"""Beginnings of gRPC's messages for a call that had no connection to be sent on."""
+"""Prefixes of gRPC's messages for a call that was never sent, for lack of a connection."""
 
 Value = TypeVar("Value", bound=tuple[Any, ...])
 _Answer = TypeVar("_Answer", bound=Message)
@@ -50,7 +50,7 @@ _Answer = TypeVar("_Answer", bound=Message)
 class Channel:
     """A connection to one endpoint, "host:port", from the first call to `close`.
 
-    wire          makes the transport
+    wire          creates the transport
     credentials   sign the calls
     """
 
@@ -65,8 +65,8 @@ class Channel:
         wire: Callable[[str], Wire] = LoopWire,
         credentials: Credentials = NOBODY,
     ) -> None:
-        assert timeout_ms > 0, "a call takes time"
-        assert retry_ms >= 0, "0 asks nothing again"
+        assert timeout_ms > 0, "timeout_ms is not positive"
+        assert retry_ms >= 0, "retry_ms is negative"
         self.endpoint = endpoint_from_text(endpoint)
         self._timeout_ms = timeout_ms
         self._retry_ms = retry_ms
@@ -91,10 +91,11 @@ class Channel:
     ) -> _Answer:
         """Calls a method, "/package.Service/Method", and returns its answer.
 
-        is_repeatable   idempotent
+        wait_ms         added to the time limit
+        is_repeatable   the call is idempotent
         Errors          ClientError and its kinds
         """
-        assert wait_ms >= 0, "an answer takes no negative time"
+        assert wait_ms >= 0, "wait_ms is negative"
         timeout_s = (self._timeout_ms + wait_ms) / 1000
         pauses = pauses_ms(self._retry_ms)
         while True:
@@ -121,13 +122,13 @@ class Channel:
         if failure.status == "DEADLINE_EXCEEDED":
             text = f"{self.endpoint} did not answer within {self._timeout_ms / 1000:g} s"
             if not await self.wire.is_connected():
-                text += "; no connection was made: is a broker there?"
+                text += "; no connection was made: is the broker running?"
             return self._silence(DeadlineExceeded, text, failure, is_uncertain=True)
         if failure.status == "UNAVAILABLE":
             is_uncertain = not failure.message.startswith(NEVER_SENT)
             # gRPC puts a path before the cause: "failed to connect to …: Connection refused".
             reason = failure.message.rpartition("remote host: ")[2]
-            text = f"nobody answers at {self.endpoint}: {reason}"
+            text = f"no broker answers at {self.endpoint}: {reason}"
             if is_uncertain:
                 text = f"the connection to {self.endpoint} broke: {reason}"
             return self._silence(Unreachable, text, failure, is_uncertain=is_uncertain)
@@ -164,7 +165,7 @@ def pauses_ms(budget_ms: int) -> Iterator[int]:
 
 
 class Stub:
-    """The methods of one service, by their names."""
+    """The methods of one service, by name."""
 
     __slots__ = ("_channel", "_service")
 
@@ -179,7 +180,7 @@ class Stub:
     async def ask(
         self, method: str, *, wait_for_ms: int = 0, is_repeatable: bool = False, **fields: Any
     ) -> Any:
-        """Calls a method with the fields of its request, None for unset, and returns its answer.
+        """Calls a method and returns its answer; `fields` are those of its request, None: unset.
 
         wait_for_ms   added to the time limit of the call
         Errors        ClientError and its kinds; ValueError: the request has no such field
@@ -194,9 +195,9 @@ class Stub:
 
 
 def value_of(kind: type[Value], message: Message, **given: Any) -> Value:
-    """Returns a named tuple of a message's fields of the same names; unset optional ones are None.
+    """Returns a named tuple of a message's fields with the same names; unset optional ones: None.
 
-    given   fields that differ from the message's, or are missing in it
+    given   fields that differ from the message's fields, or do not exist in it
     """
     fields = message.DESCRIPTOR.fields_by_name
     for name in kind._fields:  # type: ignore[attr-defined]
@@ -217,7 +218,7 @@ def _details(error: Any) -> bytes:
 def client_error(status: str, message: str, details: bytes) -> ClientError:
     """Returns the error of a gRPC status.
 
-    status    its name
+    status    name of the status
     details   serialized google.rpc.Status, b"" for none
     """
     try:

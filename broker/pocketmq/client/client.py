@@ -1,7 +1,7 @@
 """The blocking client, for any number of threads.
 
-Every method has the arguments and results of the method of AsyncClient, AsyncAdmin or AsyncAccess
-with its name, and blocks the calling thread.
+Every method has the arguments and results of the method with the same name in AsyncClient,
+AsyncAdmin or AsyncAccess, and blocks the calling thread.
 """
 
 from collections.abc import Callable, Coroutine, Generator
@@ -61,7 +61,7 @@ class AccessAdmin(Blocking[AsyncAccess]):
 class Admin(Blocking[AsyncAdmin]):
     """Administration of a broker, for operators: `Client.admin`.
 
-    Errors   of every method: ClientError and its kinds
+    Errors   raised by every method: ClientError and its subclasses
     """
 
     __slots__ = ("access",)
@@ -175,8 +175,8 @@ class Client(Blocking[AsyncClient]):
     def tail(self, query: TailQuery) -> Generator[StoredMessage, None, None]:
         """Yields the messages of all queues of a topic as they are stored: AsyncClient.tail.
 
-        It opens its own connection, and a thread for each queue while it waits for more. Both end
-        with the loop over it.
+        It opens its own connection, and a thread for each queue while it waits for more messages.
+        Both end with the generator.
         """
         inner = self._make()  # closing it ends the calls that wait
         pages = inner.tail_pages(query)

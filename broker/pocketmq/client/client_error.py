@@ -28,14 +28,14 @@ REFUSALS: Final = frozenset(
 class ClientError(Exception):
     """A call that failed.
 
-    reason        stable name; of a refusal, the class name in model/errors
+    reason        stable name; for an error of the broker, the class name in model/errors
     message       what happened
     status        name of the gRPC status
     retryable     the same call may succeed later
     is_uncertain  it may have taken effect: a client never repeats such a send by itself
     fields        the error's fields from the broker, as text
     endpoint      the endpoint called
-    message_ids   of a send: the ids its messages were sent with, for lookups
+    message_ids   ids with which the messages of a failed send were sent, for lookups
     """
 
     def __init__(
@@ -49,8 +49,8 @@ class ClientError(Exception):
         fields: Mapping[str, str] | None = None,
         endpoint: str = "",
     ) -> None:
-        assert reason, "programs test for the reason"
-        self.args = (message,)  # of a mixed class, the next __init__ wants the error's fields
+        assert reason, "empty reason"
+        self.args = (message,)  # super().__init__ of a mixed class would require the error's fields
         self._reason = reason
         self.message = message
         self.status = status
@@ -67,7 +67,7 @@ class ClientError(Exception):
 
     @property
     def next_step(self) -> str:
-        """Advice for the operator; "" if the message has it already."""
+        """Advice for the operator; "" if the message contains it already."""
         if self.is_uncertain:
             return _UNCERTAIN_SEND if self.message_ids else _UNCERTAIN
         step = _NEXT_STEPS.get(self.reason)
@@ -144,14 +144,14 @@ def _typed(kind: Any, text: str) -> str | int:
 
 
 _UNCERTAIN_SEND: Final = (
-    "whether it was stored is unknown; look each message up by its id (message_ids) before you "
+    "whether it was stored is unknown; look up each message by its id (message_ids) before you "
     "send it again"
 )
-_UNCERTAIN: Final = "whether it took effect is unknown; look at the broker before you ask again"
+_UNCERTAIN: Final = "whether it took effect is unknown; check the broker before you repeat the call"
 _UNREACHABLE: Final = (
     "start it with `pocketmq serve --store ./store`, or name another endpoint, HOST:PORT"
 )
-_LATE: Final = "look at the broker's log, or let the client wait longer (timeout_ms)"
+_LATE: Final = "read the broker's log, or raise the client's timeout (timeout_ms)"
 _NEXT_STEPS: Final[Mapping[str, Callable[[Mapping[str, str]], str]]] = {
     "TopicNotFound": lambda fields: "pocketmq topic ls",
     "GroupNotFound": lambda fields: "pocketmq group ls",
@@ -169,6 +169,6 @@ _NEXT_STEPS: Final[Mapping[str, Callable[[Mapping[str, str]], str]]] = {
     "OriginUnknown": lambda fields: (
         f"pocketmq dlq redrive {fields.get('group', 'GROUP')} --to-topic TOPIC"
     ),
-    "NotOpen": lambda fields: "make another client",
+    "NotOpen": lambda fields: "create a new client",
 }
 """Next steps, by the reason and fields of the broker's error."""

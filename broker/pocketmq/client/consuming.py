@@ -1,9 +1,10 @@
 """Receiving under leases: the calls, and a loop that acknowledges processed messages.
 
-receive ─► messages one by one ─► the body asks for the next: the previous one is done
+receive ─► messages one by one ─► the body requests the next: the previous one is processed
    ▲                                    └─► acknowledged in batches, within the lease
    └── none left: all are acknowledged
-the body leaves or raises: its current message and those it never saw return to the group
+
+the body leaves the loop or raises: unprocessed messages are released to the group
 """
 
 from collections import deque
@@ -25,15 +26,15 @@ from pocketmq.model.consuming import RECEIVE_MAX, Settled, SettleStatus
 from pocketmq.rpc.pb import broker_pb2
 
 WAIT_MS: Final = 15_000
-"""How long one receive of a loop waits."""
+"""Wait of one receive of a loop."""
 INVISIBLE_MS: Final = 30_000
-"""The broker's default lease."""
+"""The broker's default invisible duration."""
 EMPTY_S: Final = 0.02
-"""Pause after an answer without messages: a broker that stops answers at once."""
+"""Pause after an answer without messages: a stopping broker answers without waiting."""
 RETRY_S: Final = 0.5
 """Pause between two tries to reach an unreachable broker."""
 ACK_WITHIN: Final = 4
-"""Processed messages are acknowledged within this fraction, 1/4, of their lease."""
+"""Processed messages are acknowledged within 1/ACK_WITHIN of their lease."""
 
 
 async def receive(stub: Stub, query: ReceiveQuery) -> list[Leased]:
@@ -64,7 +65,7 @@ async def receive(stub: Stub, query: ReceiveQuery) -> list[Leased]:
 
 
 async def settle(stub: Stub, method: str, group: str, topic: str, **fields: Any) -> list[Settled]:
-    """Settles leases; one result for each handle, in their order."""
+    """Settles leases; returns a result for each handle, in order."""
     answer = await stub.ask(method, group=group, topic=topic, **fields)
     return [Settled(_STATUSES[row.status], row.receipt_handle) for row in answer.results]
 
@@ -81,9 +82,9 @@ class ReceiveLoop:
 
     stub       makes the calls
     wire       sleeps
-    query      of each receive
-    count_max  the loop ends after so many messages
-    patience   waits for an unreachable broker; None: that is an error
+    query      parameters of each receive
+    count_max  number of messages after which the loop ends
+    patience   waits for an unreachable broker; None: raises the error
     """
 
     __slots__ = ("_done", "_left", "_patience", "_query", "_rest", "_stub", "_wire")
@@ -97,19 +98,19 @@ class ReceiveLoop:
         count_max: float = inf,
         patience: BrokerWait | None = None,
     ) -> None:
-        assert count_max > 0, "a loop without a message is none"
+        assert count_max > 0, "count_max is not positive"
         self._stub = stub
         self._wire = wire
         self._query = replace(query, wait_ms=query.wait_ms or WAIT_MS)
         self._left = count_max
         self._patience = patience
         self._rest: deque[Leased] = deque()
-        """Received messages that are not done; the first is the body's current one."""
+        """Received messages not processed yet; the first is the body's current one."""
         self._done: list[str] = []
-        """Handles of processed messages, not acknowledged yet."""
+        """Handles of processed messages that are not acknowledged yet."""
 
     async def messages(self) -> AsyncGenerator[Leased, None]:
-        """Yields messages until `count_max` are done.
+        """Yields messages until `count_max` are processed.
 
         Errors   ClientError
         """
@@ -135,7 +136,7 @@ class ReceiveLoop:
         return self._query.invisible_ms or INVISIBLE_MS
 
     async def _receive(self) -> None:
-        """Receives some messages, or none in a while."""
+        """Receives messages; none if no message arrives within the wait."""
         count = min(self._query.max_messages or RECEIVE_MAX, self._left)
         query = replace(self._query, max_messages=int(count), attempt_id=token_hex(8))
         while True:
@@ -150,7 +151,7 @@ class ReceiveLoop:
             return
 
     async def _ack(self) -> None:
-        """Acknowledges processed messages; those whose lease ran out are redelivered."""
+        """Acknowledges processed messages; those whose lease has expired are redelivered."""
         while self._done:
             try:
                 await self._settle("Ack", receipt_handles=self._done)
@@ -161,7 +162,7 @@ class ReceiveLoop:
             self._done = []
 
     async def _leave(self) -> None:
-        """Acknowledges processed messages and releases the rest, the failed one with a delay."""
+        """Acknowledges processed messages and releases the others, the current one with a delay."""
         with suppress(ClientError):
             if self._done:
                 await self._settle("Ack", receipt_handles=self._done)

@@ -10,13 +10,13 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 class Credentials(NamedTuple):
-    """An access key and its secret, as `pocketmq user add` makes them; "" for unsigned calls."""
+    """An access key and its secret, see `pocketmq user add`; "" for unsigned calls."""
 
     access_key: str = ""
     secret_key: str = ""
 
     def __repr__(self) -> str:
-        """Returns the text for logs, without the secret."""
+        """Returns a text for logs, without the secret."""
         return f"Credentials({self.access_key!r})"
 
     def signed(self, now_ms: int) -> Pairs:

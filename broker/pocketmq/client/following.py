@@ -16,9 +16,9 @@ from pocketmq.model.message import StoredMessage
 from pocketmq.model.reading import PullStatus
 
 PAGE_COUNT: Final = 256
-"""Messages a pull asks for."""
+"""Most messages of one pull."""
 WAIT_MS: Final = 15_000
-"""How long one poll waits."""
+"""Wait of one poll."""
 GATHER_S: Final = 0.02
 """Time for which arrivals are gathered before they are sorted and yielded."""
 RETRY_S: Final = 0.5
@@ -32,9 +32,9 @@ def keep_quiet(text: str) -> None:
 
 
 class BrokerWait:
-    """Retries a broker that became unreachable after a first answer; reports loss and return.
+    """Decides whether to wait for an unreachable broker: only after a first answer.
 
-    say   prints to the user
+    say   prints a text to the user when the broker becomes unreachable or answers again
     """
 
     __slots__ = ("_has_answered", "_say", "is_gone")
@@ -66,7 +66,7 @@ class BrokerWait:
 
 @dataclass
 class Watch:
-    """One queue: its next pull, and the time left to wait."""
+    """One queue: its next pull, and its remaining wait."""
 
     query: PullQuery
     left_ms: float
@@ -77,7 +77,7 @@ class Following:
 
     wire       the transport of `pull`
     wait_ms    time limit of all polls together
-    patience   waits for an unreachable broker; None: that is an error
+    patience   waits for an unreachable broker; None: raises the error
     """
 
     __slots__ = ("_deadline_ms", "_patience", "_pull", "_wait_ms", "_wire")
@@ -90,7 +90,7 @@ class Following:
         wait_ms: float = inf,
         patience: BrokerWait | None = None,
     ) -> None:
-        assert wait_ms > 0, "who does not wait has no use for this"
+        assert wait_ms > 0, "wait_ms is not positive"
         self._wire = wire
         self._pull = pull
         self._wait_ms = wait_ms
@@ -100,7 +100,7 @@ class Following:
     async def pages(
         self, queries: Iterable[PullQuery]
     ) -> AsyncGenerator[list[StoredMessage], None]:
-        """Yields messages as they arrive, until the time is over or no queue is left.
+        """Yields messages as they arrive, until the time limit or until no queue is left.
 
         Errors   ClientError
         """
@@ -135,10 +135,10 @@ class Following:
                 pending.cancel()
 
     async def _arrival(self, watch: Watch) -> list[StoredMessage]:
-        """Returns the next messages of a queue; none if the time is over or the queue is gone."""
+        """Returns the next messages of a queue; none at the time limit or if it was deleted."""
         patience = self._patience
         while watch.left_ms > 0:
-            # After a failure the pull does not wait, so that the broker's return shows at once.
+            # After a failure the pull does not wait, to notice the broker's return at once.
             is_gone = patience is not None and patience.is_gone
             wait_ms = 0 if is_gone else ceil(min(WAIT_MS, watch.left_ms))
             query = replace(watch.query, max_messages=PAGE_COUNT, wait_ms=wait_ms)
@@ -158,9 +158,9 @@ class Following:
             watch.query = replace(query, queue_offset=page.next_begin_offset)
             if not page.messages and page.next_begin_offset == query.queue_offset:
                 if patience is None and monotonic() * 1000 - asked_ms < wait_ms / 2:
-                    break  # answered early: the broker is stopping, and nothing retries it
+                    break  # answered early: the broker is stopping
                 watch.left_ms -= wait_ms
-                await self._wire.sleep(GATHER_S)  # a broker that stops answers at once
+                await self._wire.sleep(GATHER_S)  # a stopping broker answers without waiting
             watch.left_ms = min(watch.left_ms, self._deadline_ms - monotonic() * 1000)
             if page.messages:
                 return page.messages
@@ -168,5 +168,5 @@ class Following:
 
 
 def place_in_log(message: StoredMessage) -> int:
-    """Returns the sort key for the order of the log."""
+    """Returns the sort key for log order."""
     return message.physical_offset

@@ -1,4 +1,4 @@
-"""Pulls and queries, which Broker serves to clients and Admin to operators."""
+"""Pulls and queries, which both Broker and Admin serve."""
 
 from pocketmq.client.channel import Stub, value_of
 from pocketmq.client.values import KeyQuery, PullPage, PullQuery

@@ -1,7 +1,7 @@
-"""Tails a topic: yields its messages without a group, leaving no state at the broker.
+"""Tails a topic: yields its messages without a group, and without state at the broker.
 
-stored messages   every queue page by page, merged in the order of the log
-new messages      following.py
+stored messages   pages of every queue, merged in log order
+new messages      long polls, see following.py
 """
 
 from collections import deque
@@ -23,7 +23,7 @@ Find = Callable[[str, int, int, Bound], Coroutine[Any, Any, int]]
 
 @dataclass
 class Reader:
-    """One queue: its next pull, messages pulled but not yielded, whether its end is reached."""
+    """One queue: its next pull, its messages not yielded yet, and whether its end is reached."""
 
     query: PullQuery
     pulled: deque[StoredMessage] = field(default_factory=deque)
@@ -31,11 +31,13 @@ class Reader:
 
 
 class Tail:
-    """One pass over a topic, which may never end.
+    """One tail of a topic; with `follow` it does not end by itself.
 
-    wire                   the transport of the three calls
-    pull, describe, find   pull, describe_topic and query_by_time of a client
-    patience               waits for an unreachable broker; None: that is an error
+    wire        the transport of the three calls
+    pull        `pull` of a client
+    describe    `describe_topic` of a client
+    find        `query_by_time` of a client
+    patience    waits for an unreachable broker; None: raises the error
     """
 
     def __init__(
@@ -47,14 +49,14 @@ class Tail:
         find: Find,
         patience: BrokerWait | None = None,
     ) -> None:
-        assert None in (wanted.since_ms, wanted.last_count), "there is one way to begin"
+        assert None in (wanted.since_ms, wanted.last_count), "both since_ms and last_count are set"
         self._wanted = wanted
         self._wire = wire
         self._pull, self._describe, self._find = pull, describe, find
         self._patience = patience
 
     async def pages(self) -> AsyncGenerator[list[StoredMessage], None]:
-        """Yields messages in the order of the log, in lists of those that arrived together.
+        """Yields messages in log order, in lists of those that arrived together.
 
         Errors   ClientError
         """
@@ -95,7 +97,7 @@ class Tail:
                 yield messages
 
     async def _begin(self, queue_id: int, ends: range) -> int:
-        """Returns the first offset to pull of a queue."""
+        """Returns the queue offset of the first pull."""
         wanted = self._wanted
         if wanted.last_count is not None:
             return max(ends.stop - wanted.last_count, ends.start)
@@ -106,7 +108,7 @@ class Tail:
         return await self._find(wanted.topic, queue_id, wanted.since_ms, Bound.LOWER)
 
     async def _merged(self, readers: list[Reader]) -> AsyncGenerator[list[StoredMessage], None]:
-        """Yields stored messages in the order of the log, until all queues are at their end."""
+        """Yields stored messages in log order, until the end of all queues is reached."""
         while True:
             empty = [reader for reader in readers if not (reader.pulled or reader.is_at_end)]
             await self._wire.all_of(self._refill(reader) for reader in empty)
@@ -117,7 +119,7 @@ class Tail:
                 continue
             if any(not (reader.pulled or reader.is_at_end) for reader in readers):
                 continue
-            # Beyond the smallest last offset of an unfinished queue, its messages are unknown yet.
+            # Later physical offsets may belong to messages of an unfinished queue, not pulled yet.
             ends = [r.pulled[-1].physical_offset for r in filled if not r.is_at_end]
             bound = min(ends) if ends else None
             messages = [message for reader in filled for message in _taken(reader, bound)]

@@ -1,10 +1,9 @@
 """Transactions on the producer's side.
 
-    send half ─► local work ─► commit, or roll back if the work failed
-    no resolution came ─► the broker checks with a producer of the group
+    send half message ─► local work ─► commit, or roll back if the work fails
+    no resolution ─► the broker sends a check to a producer of the group
 
-The result of a callable is awaited if it is awaitable: with the blocking client it is a plain
-function.
+A callable may return a resolution, or an awaitable of one; the latter only with AsyncClient.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -21,9 +20,9 @@ from pocketmq.model.transaction import Resolution
 
 Said = Resolution | Awaitable[Resolution]
 Checker = Callable[[PendingTransaction], Said]
-"""Returns the resolution of a transaction, UNKNOWN if there is none yet."""
+"""Returns the resolution of a transaction, UNKNOWN if it is not decided yet."""
 WAIT_MS: Final = 15_000
-"""How long one CheckTransactions waits for checks."""
+"""Wait of one CheckTransactions call."""
 EMPTY_S: Final = 0.05
 """Pause between an answer without checks and the next call."""
 
@@ -31,7 +30,7 @@ EMPTY_S: Final = 0.05
 async def end_transactions(
     stub: Stub, group: str, decisions: Sequence[tuple[str, Resolution]]
 ) -> list[Ended]:
-    """Ends transactions, (id, resolution) each; one result for each, in their order."""
+    """Ends transactions, given as (id, resolution); returns a result for each, in order."""
     answer = await stub.ask(
         "EndTransaction",
         is_repeatable=True,
@@ -49,7 +48,7 @@ async def end_transaction(
 ) -> None:
     """Ends one transaction.
 
-    Errors   ClientError: it did not end; the reason is the name of the status
+    Errors   ClientError: the transaction did not end; the reason is the name of the status
     """
     (ended,) = await end_transactions(stub, group, [(transaction_id, resolution)])
     if ended.status is not EndStatus.ENDED:
@@ -57,7 +56,7 @@ async def end_transaction(
 
 
 async def said(by: Said) -> Resolution:
-    """Returns the resolution of a callable, awaited if it is awaitable."""
+    """Returns a resolution, or the result of an awaitable of one."""
     return await by if isawaitable(by) else by
 
 
@@ -77,7 +76,7 @@ class Checks:
         self._patience = patience
 
     async def pending(self) -> AsyncGenerator[PendingTransaction, None]:
-        """Yields transactions as the broker asks for checks.
+        """Yields the transactions that the broker checks.
 
         Errors   ClientError
         """
@@ -115,7 +114,7 @@ class Checks:
 async def answer_checks(
     stub: Stub, group: str, checks: Checks, checker: Checker, count_max: float
 ) -> int:
-    """Ends checked transactions by a checker's resolution; returns how many it ended."""
+    """Ends checked transactions as a checker decides; returns how many ended."""
     count = 0
     pending = checks.pending()
     try:
@@ -123,7 +122,7 @@ async def answer_checks(
             resolution = await said(checker(one))
             if resolution is Resolution.UNKNOWN:
                 continue
-            # If another producer or an operator decided meanwhile, that is no error here.
+            # The result is ignored: another producer may have decided meanwhile.
             await end_transactions(stub, group, [(one.transaction_id, resolution)])
             count += 1
             if count >= count_max:

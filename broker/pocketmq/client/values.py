@@ -12,14 +12,14 @@ from pocketmq.model.reading import PullStatus
 
 
 class Wait(Enum):
-    """The durability a send waits for; names are the proto's."""
+    """The durability that a send waits for; names as in the proto."""
 
     DURABLE = 1
     APPENDED = 2
 
 
 class Shape(Enum):
-    """The form of a pull's messages; names are the proto's."""
+    """The form of a pull's messages; names as in the proto."""
 
     MESSAGES = 0
     RECORDS = 1
@@ -29,19 +29,20 @@ class Shape(Enum):
 class Message:
     """A message to send; None and "" mean unset.
 
-    tag, keys      for consumers' filters, and for lookups
-    message_id     the unique key; unset: the client makes one
+    tag            for filters of consumers
+    keys           for queries by key
+    message_id     the unique key; unset: the client generates one
     queue_id       unset: the broker chooses one
-    message_group  messages of one group keep their order
-    delay_level    …, deliver_at_ms (wall time), delay_ms (after its arrival at the broker):
-                   delivery time
-    priority       from 0; higher is delivered first
-    transactional  held back until its transaction ends
-    producer_group of a transactional message: the group whose producers resolve it; "": the
-                   topic's name
-    first_check_ms of a transactional message: time before the first check; None: the broker's
+    message_group  messages of one group are consumed in order
+    delay_level    from 1
+    deliver_at_ms  delivery time, wall time
+    delay_ms       delay from the arrival at the broker
+    priority       from 0; higher priorities are delivered first
+    transactional  not delivered until its transaction is committed
+    producer_group group whose producers resolve a transactional message; "": the topic's name
+    first_check_ms time before the first check of a transactional message; None: the broker's
                    setting
-    properties     the producer's own
+    properties     user properties
     """
 
     topic: str
@@ -65,10 +66,10 @@ class Message:
 
 
 class Receipt(NamedTuple):
-    """The place and ids of a sent message.
+    """Offsets and ids of a sent message.
 
-    recall_handle   of a delayed message: cancels its delivery; else ""
-    transaction_id  of a transactional message: ends its transaction; else ""
+    recall_handle   recalls a delayed message; "" for any other
+    transaction_id  ends the transaction of a transactional message; "" for any other
     """
 
     topic: str
@@ -84,7 +85,7 @@ class Receipt(NamedTuple):
 
 
 class EndStatus(Enum):
-    """Result codes of ending a transaction; values are the proto's."""
+    """Result codes of ending a transaction; values as in the proto."""
 
     ENDED = 1
     NO_TRANSACTION = 2
@@ -100,7 +101,7 @@ class Ended(NamedTuple):
 
 
 class PendingTransaction(NamedTuple):
-    """A transaction to check: its message as consumers would get it, and the count of checks."""
+    """A transaction to check: its message as consumers would get it, and the number of checks."""
 
     transaction_id: str
     message: StoredMessage
@@ -110,9 +111,9 @@ class PendingTransaction(NamedTuple):
 class OpenTransaction(NamedTuple):
     """A transaction as operators see it.
 
-    store_timestamp_ms   when its half message was stored, or rewritten for a check
+    store_timestamp_ms   store time of its half message's latest copy
     state                open, committed, rolled back, given up
-    producer_count       connected producers that could be asked now
+    producer_count       number of connected producers of the group
     """
 
     transaction_id: str
@@ -150,14 +151,13 @@ class PullQuery:
 class ReceiveQuery:
     """Parameters of a receive for a group; 0 means the broker's default.
 
-    invisible_ms   how long each lease lasts: until then no other consumer of the group gets the
-                   message
-    wait_ms        wait so long for messages, up to 30 s
+    invisible_ms   duration of each lease, in which no other consumer of the group gets the message
+    wait_ms        longest wait for messages, up to 30 s
     expression     tags, "a||b", or SQL if `sql` is set
-    client_id      unset: the client makes one
+    client_id      unset: the client generates one
     attempt_id     a receive with the same id returns the same messages, for lost replies
     auto_renew     leases last until two minutes after the client's last call
-    broadcast      every client gets every message, and settles none
+    broadcast      every client gets every message, without leases
     """
 
     group: str
@@ -176,7 +176,7 @@ class ReceiveQuery:
 class Leased(NamedTuple):
     """A message that was received.
 
-    receipt_handle      settles its lease; "" of a broadcast, which has none
+    receipt_handle      settles its lease; "" for a broadcast, which has no lease
     attempt             number of this delivery to its group, from 1
     invisible_until_ms  end of the lease, wall time
     """
@@ -200,13 +200,13 @@ class KeyQuery(NamedTuple):
 
 @dataclass(frozen=True)
 class TailQuery:
-    """Parameters of a tail; without time and count it begins at the ends of the queues.
+    """Parameters of a tail; without `since_ms` and `last_count` it begins at the queues' ends.
 
-    since_ms      begin with messages stored at this time or later
-    last_count    begin with the last so many
+    since_ms      begins with messages stored at this time or later
+    last_count    begins with this number of last messages
     expression    tags, "a||b", or SQL if `sql` is set
-    follow        wait for more
-    is_lasting    wait for a broker that becomes unreachable
+    follow        waits for new messages
+    is_lasting    waits for a broker that becomes unreachable
     """
 
     topic: str
@@ -219,7 +219,7 @@ class TailQuery:
 
 
 class PullPage(NamedTuple):
-    """Result of a pull; `records` holds concatenated commit-log records, for shape RECORDS."""
+    """Result of a pull; for shape RECORDS, `records` contains concatenated commit-log records."""
 
     status: PullStatus
     next_begin_offset: int
@@ -230,7 +230,7 @@ class PullPage(NamedTuple):
 
 
 class TopicState(NamedTuple):
-    """A topic; `type` is a name of the proto's TopicType, only describe_topic fills `queues`."""
+    """A topic; `type` is a name of the proto's TopicType. Only describe_topic sets `queues`."""
 
     name: str
     read_queue_count: int
@@ -244,12 +244,12 @@ class TopicState(NamedTuple):
 
     @property
     def readable_queues(self) -> list[QueueState]:
-        """The queues that can be read from."""
+        """The queues with read permission."""
         return [queue for queue in self.queues if queue.queue_id < self.read_queue_count]
 
 
 class GroupState(NamedTuple):
-    """A group; `topics`, those it has an offset in, is filled by describe_group only."""
+    """A group. Only describe_group sets `topics`: those in which it has offsets."""
 
     name: str
     settings: GroupSettings

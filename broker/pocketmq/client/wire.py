@@ -1,8 +1,8 @@
 """Transports of calls: on an event loop, or blocking the calling thread.
 
-The client is written once, as coroutines. On a BlockingWire no coroutine ever suspends: the wire
-blocks inside, so that `drive` runs each to its end in one step, in any thread. The blocking client
-avoids grpc.aio, which logs errors when two event loops of a process use it.
+The client is written once, as coroutines. With a BlockingWire no coroutine suspends: the wire
+blocks the thread instead, so that `drive` runs a coroutine to its end in one step, in any thread.
+The blocking client avoids grpc.aio, which logs errors if two event loops of a process use it.
 """
 
 import asyncio
@@ -19,13 +19,13 @@ from pocketmq.client.credentials import Pairs
 from pocketmq.model.endpoint import TLS
 
 MESSAGE_SIZE_MAX: Final = 17 * 1024 * 1024
-"""Above every message the broker sends."""
+"""Larger than every message of a broker."""
 OPTIONS: Final = (
     ("grpc.max_receive_message_length", MESSAGE_SIZE_MAX),
     ("grpc.max_send_message_length", MESSAGE_SIZE_MAX),
     ("grpc.enable_http_proxy", 0),  # connect to brokers directly
     ("grpc.use_local_subchannel_pool", 1),  # each client has its own connection
-    # Reconnect soon after a broker's restart: gRPC's own backoff grows to two minutes.
+    # Reconnect soon after a broker's restart: gRPC's default backoff grows to two minutes.
     ("grpc.initial_reconnect_backoff_ms", 250),
     ("grpc.max_reconnect_backoff_ms", 2_000),
     # Detect a peer that vanished without closing the connection while calls wait on it.
@@ -33,7 +33,7 @@ OPTIONS: Final = (
     ("grpc.keepalive_timeout_ms", 10_000),
 )
 LOOK_S: Final = 0.05
-"""Long enough for gRPC to report an existing connection."""
+"""Timeout in which gRPC reports an existing connection."""
 
 Found = TypeVar("Found")
 Given_co = TypeVar("Given_co", covariant=True)
@@ -44,13 +44,13 @@ class RunningCall(Protocol[Given_co]):
     """A coroutine that runs in the background; both asyncio's and concurrent futures fit."""
 
     def done(self) -> bool:
-        """Returns whether it has ended."""
+        """Returns whether the coroutine has ended."""
 
     def result(self) -> Given_co:
         """Returns the coroutine's result, or raises its error."""
 
     def cancel(self) -> Any:
-        """Asks it to end as soon as the wire can."""
+        """Requests its end, as far as the wire supports that."""
 
 
 class Wire(Protocol):
@@ -111,7 +111,7 @@ class LoopWire:
 
     def _opened(self) -> grpc.aio.Channel:
         if self._channel is None:
-            assert not self._methods, "methods belong to a channel"
+            assert not self._methods, "methods without a channel"
             self._channel = _aio_channel(self._target)
         return self._channel
 
@@ -130,7 +130,7 @@ class LoopWire:
     def begin(self, question: Question[Found]) -> RunningCall[Found]:
         """Starts a coroutine in the background."""
         task = asyncio.Task(question)
-        task.add_done_callback(_seen)  # asyncio would log the error of a task that was dropped
+        task.add_done_callback(_seen)  # else asyncio logs the error of a dropped task
         return task
 
     async def first_of(self, pendings: Collection[RunningCall[Any]]) -> None:
@@ -151,7 +151,7 @@ class BlockingWire:
 
     def __init__(self, target: str) -> None:
         self._target = target
-        # gRPC connects with the first call, so that nothing here can fail.
+        # gRPC connects at the first call, so this cannot fail.
         self._channel = _channel(target)
         self._methods: dict[str, Any] = {}
 
@@ -161,7 +161,7 @@ class BlockingWire:
     ) -> Found:  # fmt: skip
         """Calls a method and returns its answer."""
         method = self._methods.get(path)
-        if method is None:  # two threads may make it at once, which is harmless
+        if method is None:  # two threads may create it at once, which is harmless
             method = self._methods[path] = self._channel.unary_unary(
                 path,
                 request_serializer=type(request).SerializeToString,
@@ -182,7 +182,7 @@ class BlockingWire:
 
     async def sleep(self, seconds: float) -> None:
         """Returns after a time."""
-        time.sleep(seconds)  # noqa: ASYNC251 - there is no loop to hold up
+        time.sleep(seconds)  # noqa: ASYNC251 - no event loop is blocked
 
     async def all_of(self, questions: Iterable[Question[Found]]) -> list[Found]:
         """Returns the results of coroutines, run one after the other."""
@@ -195,10 +195,10 @@ class BlockingWire:
         def run() -> None:
             try:
                 pending.set_result(drive(question))
-            except BaseException as error:  # noqa: BLE001 - raised again where it is asked for
+            except BaseException as error:  # noqa: BLE001 - raised again by result()
                 pending.set_exception(error)
 
-        pending.set_running_or_notify_cancel()  # a call that blocks ends when the wire is closed
+        pending.set_running_or_notify_cancel()  # a blocked call ends when the wire is closed
         Thread(target=run, name="pocketmq-client", daemon=True).start()
         return pending
 
@@ -221,7 +221,7 @@ def _channel(target: str) -> grpc.Channel:
 
 
 def _aio_channel(target: str) -> grpc.aio.Channel:
-    """Returns the asyncio channel of a target like that of `_channel`."""
+    """Returns an asyncio channel; targets as for `_channel`."""
     if target.startswith(TLS):
         credentials = grpc.ssl_channel_credentials()
         return grpc.aio.secure_channel(target.removeprefix(TLS), credentials, options=OPTIONS)
@@ -240,4 +240,4 @@ def drive(question: Question[Found]) -> Found:
     except StopIteration as end:
         found: Found = end.value
         return found
-    raise AssertionError("over a blocking wire nothing waits for a loop")
+    raise AssertionError("a coroutine suspended over a blocking wire")

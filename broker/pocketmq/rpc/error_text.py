@@ -14,9 +14,9 @@ def public_text(error: BrokerError) -> str:
     if isinstance(error, errors.DiskFull):
         return "the broker's disk is full; sends resume by themselves once there is room"
     if isinstance(error, errors.StoreDamaged):
-        return "the broker's store is damaged: what is sound is served, no message is taken"
+        return "the broker's store is damaged: intact messages are served, sends are refused"
     if isinstance(error, errors.StorageError):
-        return f"the store cannot serve this ({error.reason}); the broker's log tells more"
+        return f"the store cannot serve this ({error.reason}); the broker's log has details"
     return cut(str(error), TEXT_SIZE_MAX)
 
 

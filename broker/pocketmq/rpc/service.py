@@ -62,7 +62,7 @@ class UnknownService(RequestError):
 class Internal(BrokerError):
     """Unexpected exception; the log has its traceback under the incident number."""
 
-    message = "internal error; the broker's log tells more under incident {incident}"
+    message = "internal error; the broker's log has details under incident {incident}"
     plain = BrokerError.plain | {"incident"}
     incident: str
 

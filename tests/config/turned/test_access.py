@@ -57,7 +57,7 @@ def now_signed(user: str = "admin", secret: str = SECRET, ago_s: int = 0) -> dic
 async def test_where_it_is_on_calls_are_signed(store: Path, transport: str) -> None:
     async with broker_with(store, ON, f"rpc.transport={transport}") as broker:
         assert await told(broker, now_signed()) == "OK"
-        assert (await told(broker)).startswith("UNAUTHENTICATED: the call carries no signature")
+        assert (await told(broker)).startswith("UNAUTHENTICATED: the call has no signature")
         wrong = await told(broker, now_signed(secret="guess"))
         assert wrong.startswith("UNAUTHENTICATED: the access key or the signature is wrong")
         denied = await told(broker, now_signed("app"))

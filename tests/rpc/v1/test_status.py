@@ -117,7 +117,7 @@ def test_a_status_fits_metadata_whatever_clients_send() -> None:
 def test_an_incident_tells_its_number_and_nothing_else() -> None:
     status = wire_status(Internal(incident="abc123"))
     assert status.code == code_pb2.INTERNAL
-    assert status.message == "internal error; the broker's log tells more under incident abc123"
+    assert status.message == "internal error; the broker's log has details under incident abc123"
     assert (info(status).reason, dict(info(status).metadata)) == (
         "Internal",
         {"incident": "abc123"},

@@ -70,7 +70,7 @@ def test_a_date_that_was_not_signed_is_wrong() -> None:
 )
 def test_a_call_without_a_signature_says_so(metadata: dict[str, str]) -> None:
     access = access_of()
-    assert caller(access, metadata) == "the call carries no signature"
+    assert caller(access, metadata) == "the call has no signature"
     assert access.refused.values == {("unsigned",): 1}
 
 

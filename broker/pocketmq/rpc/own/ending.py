@@ -16,7 +16,7 @@ from pocketmq.rpc.serving import (
 from pocketmq.wire.connection import Connection
 from pocketmq.wire.stream import Stream
 
-EXPIRED: Final = WireStatus(DEADLINE_EXCEEDED, "the call's time is over", b"")
+EXPIRED: Final = WireStatus(DEADLINE_EXCEEDED, "the call's deadline has passed", b"")
 OLD: Final = WireStatus(UNAVAILABLE, "the connection is old: call again on a new one", b"")
 ABANDONED: Final = WireStatus(CANCELLED, "the call was cancelled", b"")
 

@@ -259,7 +259,7 @@ class AdminMethods:
                 check_number("place", request.place, upper=pb.ResetOffsetsRequest.LATEST)
                 target = ResetTarget(latest=request.place == pb.ResetOffsetsRequest.LATEST)
             case _:
-                raise MalformedRequest(why="it does not say what to reset to")
+                raise MalformedRequest(why="it has no target of the reset")
         return _moved(
             await positions.reset_offsets(
                 self._store,
@@ -349,7 +349,7 @@ class AdminMethods:
         Errors   UnsupportedFeature: the process cannot be stopped by request
         """
         if self._process.drain is None:
-            raise UnsupportedFeature(feature="an end by request")
+            raise UnsupportedFeature(feature="a stop by request")
         self._process.drain()
         return pb.DrainResponse()
 

@@ -35,11 +35,11 @@ LOGGED_PAUSE_MS: Final = 60_000
 """Interval in which at most one refusal is logged, over all users; the counter counts all."""
 NOBODY: Final = User("", "nobody knows this one", is_enabled=False)
 """User whose secret is compared for an unknown access key, so that it takes the same time."""
-NOT_SIGNED: Final = "the call carries no signature"
-NO_READER: Final = "a page was asked for without access key and secret, or a token"
+NOT_SIGNED: Final = "the call has no signature"
+NO_READER: Final = "a page was requested without access key and secret, or a token"
 EXPOSED: Final = (
-    "HTTP Basic carries the secret itself, and the connection has no TLS: the secret may be known "
-    "now, so change it; then come over TLS, or with a token (pocketmq user token)"
+    "HTTP Basic sends the secret itself, and the connection has no TLS: the secret may be known "
+    "now, so change it; then use TLS, or a token (pocketmq user token)"
 )
 WRONG: Final = "the access key or the signature is wrong"
 
@@ -192,7 +192,7 @@ class Access:
         apart_s = abs(self._clock.wall_ms() - date_ms) // 1000
         return (
             f"the call was signed at {date[:40]!r}, {apart_s} s from the broker's clock, and "
-            f"access.date_window_ms is {self._window_ms // 1000} s: set the client's clock right"
+            f"access.date_window_ms is {self._window_ms // 1000} s: correct the client's clock"
         )
 
     def current(self, caller: Rights) -> Rights:

@@ -76,7 +76,7 @@ class Questions:
         nonce = token_hex(16)
         answer: asyncio.Future[ClientAnswer] = asyncio.get_running_loop().create_future()
         if len(self._asked) >= ASKED_MAX or not say(make(nonce)):
-            raise ClientSilent(client_id=client_id, why="it has not read what it was told before")
+            raise ClientSilent(client_id=client_id, why="it has not read earlier commands")
         self._asked[nonce] = _Asked(say, answer)
         try:
             done, _ = await asyncio.wait((answer,), timeout=wait_ms / 1000)
