@@ -67,7 +67,7 @@ def test_numbers_that_are_none_are_left_out() -> None:
 
 def test_what_to_do_is_said_behind_what_happened() -> None:
     late = DeadlineExceeded("DeadlineExceeded", "h:1 did not answer in time", endpoint="h:1")
-    assert str(late).startswith("h:1 did not answer in time; next: look at the broker's log")
+    assert str(late).startswith("h:1 did not answer in time; next: read the broker's log")
     late.is_uncertain = True
     assert "unknown" in late.next_step
     late.message_ids = ("7F",)

@@ -113,7 +113,7 @@ async def test_a_send_that_may_be_stored_is_never_sent_again(
     assert caught.value.message_ids == sent
     assert (len(sent[0]), sent[1]) == (32, "mine")
     assert caught.value.is_uncertain
-    assert "look each message up by its id" in str(caught.value)
+    assert "look up each message by its id" in str(caught.value)
     assert "127.0.0.1:1" in str(caught.value)
 
 
