@@ -73,7 +73,7 @@ class AsyncAdmin:
         _, *kinds = admin_pb2.TopicType.keys()  # The first is the unspecified type.
         if kind is not None and kind not in kinds:
             names = ", ".join(kinds).lower()
-            raise ValueError(f"there is no type {type_name!r} of topics; there are {names}")
+            raise ValueError(f"unknown topic type {type_name!r}; the types are {names}")
         answer = await self._ask(
             "CreateTopic", is_repeatable=True, name=name, queue_count=queue_count, type=kind
         )

@@ -137,7 +137,7 @@ class Shares:
         free = self.limit - self.count
         room = free
         for name, weight in weights:
-            # Largest n whose last slot is taken while held < weight * free still holds.
+            # Largest n such that the last slot is still within the share: held < weight * free.
             room = min(room, -((self.held(name) - weight * free) // (1 + weight)))
         return max(0, room)
 

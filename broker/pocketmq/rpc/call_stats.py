@@ -144,7 +144,7 @@ class CallStats:
             for method, name in CREATIONS.items()
         }
         self.damage = Counter(
-            "pocketmq_crc_errors_total", "Damaged records that calls met.", ("file",)
+            "pocketmq_crc_errors_total", "Damaged records found by calls.", ("file",)
         )
         self._damages: set[tuple[str, int]] = set()
         self._methods: dict[str, MethodStats] = {}

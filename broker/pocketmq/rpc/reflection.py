@@ -18,7 +18,7 @@ from pocketmq.rpc.call import Call
 from pocketmq.rpc.service import Service, method, refuse_plainly
 
 NOT_FOUND: Final = pb.ErrorResponse(error_code=5, error_message="not found")
-UNIMPLEMENTED: Final = pb.ErrorResponse(error_code=12, error_message="no such question")
+UNIMPLEMENTED: Final = pb.ErrorResponse(error_code=12, error_message="unsupported request")
 
 NAMES: Final = ("grpc.reflection.v1alpha.ServerReflection", "grpc.reflection.v1.ServerReflection")
 RENAMED: Final = {"pocketmq.rocketmq.v2": ("pocketmq/rocketmq", "apache/rocketmq")}

@@ -2,7 +2,7 @@
 
 An id is first searched in the index, as a unique key. An id that the index does not contain may be
 an offset message id. Then its record is returned only if topic and store host match, as unique keys
-may look like offset message ids.
+may have the form of offset message ids.
 Source: QueryMessageProcessor, AdminBrokerProcessor.searchOffsetByTimestamp.
 """
 

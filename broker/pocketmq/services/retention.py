@@ -184,7 +184,7 @@ class Retention:
         self._needs_trim = False
         self._used_percent = 0
         self.expired_files = Counter(
-            "pocketmq_expired_files_total", "Commit-log files that were removed.", ("reason",)
+            "pocketmq_expired_files_total", "Deleted commit-log files.", ("reason",)
         )
         alert = Gauge(
             "pocketmq_disk_alert",

@@ -85,7 +85,7 @@ class GrpcioServer:
         try:
             return self._server.add_insecure_port(address)
         except RuntimeError as error:
-            why = "it is in use, or not this machine's"
+            why = "it is in use, or does not belong to this machine"
             raise AddressUnavailable(field="rpc.listen", address=address, why=why) from error
 
     async def start(self, refusal: BrokerError | None = None, hold_s: float = 0.0) -> None:

@@ -48,4 +48,4 @@ def tls_context(cert_file: str, key_file: str) -> ssl.SSLContext:
 
 
 def _no_password() -> str:
-    raise ValueError("the key has a password; take it off")
+    raise ValueError("the key has a password; remove it")

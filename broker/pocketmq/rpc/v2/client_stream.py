@@ -87,7 +87,7 @@ class ClientStream:
         """The answer to the client's last settings, until it is sent."""
         self._taken = asyncio.Event()
         self._owed: Make | None = None
-        """The newest settings for the client, while its outbox is full."""
+        """The newest settings for the client, to be queued once its outbox has space."""
         self._leave: dict[str, Callable[[], None]] = {}
         """Topic that the client publishes to -> unregistration from its checks."""
 

@@ -146,6 +146,6 @@ def _status_of(result: PullResult) -> pb.Status:
     if result.records:
         return OK
     if result.status in OUTSIDE:
-        text = f"the queue reaches from {result.min_offset} to {result.max_offset}"
+        text = f"the queue's offsets are {result.min_offset} to {result.max_offset}"
         return pb.Status(code=pb.ILLEGAL_OFFSET, message=text)
     return NOTHING

@@ -216,7 +216,7 @@ def filter_of(expression: pb.FilterExpression) -> Filter:
     if expression.type not in FILTER_TYPES:
         raise IllegalFilter(
             expression=expression.expression,
-            why=f"its type {expression.type} is none; use {pb.TAG} for tags, {pb.SQL} for SQL",
+            why=f"its type {expression.type} is unknown; use {pb.TAG} for tags, {pb.SQL} for SQL",
         )
     return parse_filter(expression.expression, is_sql=expression.type == pb.SQL)
 

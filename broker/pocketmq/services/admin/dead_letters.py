@@ -1,7 +1,7 @@
 """Dead letters of groups, and how many of them are pending.
 
-A group's dead letters are stored in the topic `%DLQ%group`. Those from the group's own offset in it
-on are pending. Only redrives advance that offset: consumers of dead letters have other groups.
+A group's dead letters are stored in the topic `%DLQ%group`. Dead letters are pending from the
+group's own offset in that topic on. Only redrives advance it: consumers have other groups.
 """
 
 from collections.abc import Iterable

@@ -224,9 +224,9 @@ def changed_attributes(
         if name in FIXED_ATTRIBUTES:
             raise IllegalAttribute(name=name, why="it cannot be changed")
         if name in given:
-            raise IllegalAttribute(name=name, why="it is set and removed at once")
+            raise IllegalAttribute(name=name, why="it is both set and removed")
         if name not in current:
-            raise IllegalAttribute(name=name, why="the topic has none of this name to remove")
+            raise IllegalAttribute(name=name, why="the topic does not have it")
     return {k: v for k, v in {**current, **given}.items() if k not in names}
 
 

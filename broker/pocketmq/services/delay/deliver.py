@@ -98,7 +98,7 @@ class TimerDelivery:
         )
         self.dropped = Counter(
             "pocketmq_timer_dropped_total",
-            "Messages of the timer that were dropped instead of delivered.",
+            "Timed messages that were dropped, not delivered.",
             ("reason",),
         )  # fmt: skip
 

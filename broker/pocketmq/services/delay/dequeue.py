@@ -172,7 +172,9 @@ class TimerDequeue:
 
     def _drop_lost(self, count: int) -> None:
         if count:
-            logger.warning("timer.discarded", extra={"reason": "no record there", "count": count})
+            logger.warning(
+                "timer.discarded", extra={"reason": "no record at its offset", "count": count}
+            )
             self._putting.drop("discarded", count)
 
     async def _found(self, units: Units) -> list[bytes]:

@@ -150,7 +150,7 @@ class Schedule:
         )
         waiting = Gauge(
             "pocketmq_delayed_messages",
-            "Messages that wait for a delay level.",
+            "Pending messages of delay levels.",
             self._waiting_count,
         )
         self.stats: list[Counter | Gauge] = [self.delivered, waiting]

@@ -101,7 +101,7 @@ class Timer:
             self._putting.dequeued,
             self._putting.dropped,
             Gauge(
-                "rocketmq_timer_enqueue_lag", "Messages of the timer's topic that it has not read.",
+                "rocketmq_timer_enqueue_lag", "Unread messages of the timer's topic.",
                 lambda: float(self.lag),
             ),
             Gauge(

@@ -43,7 +43,7 @@ class SendDedup(Generic[Answer]):
         self._message_count = 0
         self.answered = Counter(
             "pocketmq_repeated_sends_total",
-            "Repeated requests, answered as the first one and not stored.",
+            "Repeated sends, answered with the first result and not stored.",
         )
 
     async def once(

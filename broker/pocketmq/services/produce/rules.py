@@ -89,7 +89,7 @@ class SendStats:
         )
         self.ahead = Histogram(
             "rocketmq_delay_message_latency_seconds",
-            "Delay of timed messages, as they were sent.",
+            "Delay of timed messages, as requested by producers.",
             AHEAD_BUCKETS,
         )
         self._tallies: dict[tuple[str, str], SendCounts] = {}

@@ -112,7 +112,7 @@ class Recall:
         if handle.at_ms <= now_ms:
             raise NotWaiting(topic=topic, message_id=handle.unique_key)
         if handle.at_ms - now_ms > self._rules.delay_max_ms:
-            raise IllegalRecallHandle(why="its time is further ahead than messages may wait")
+            raise IllegalRecallHandle(why="its delivery time is beyond the longest delay")
         run = recall_marker(handle, now_ms, peer_host, self._rules.store_host)
         (result,) = await self._store.writing.put([run])
         is_durable = result.status is PutStatus.OK
@@ -126,9 +126,9 @@ class Recall:
         except ValueError as error:
             raise IllegalRecallHandle(why=str(error)) from error
         if handle.topic != topic:
-            raise IllegalRecallHandle(why="it is of another topic")
+            raise IllegalRecallHandle(why="it belongs to another topic")
         if handle.broker != self._store.settings.broker:
-            raise IllegalRecallHandle(why="it is of another broker")
+            raise IllegalRecallHandle(why="it belongs to another broker")
         return handle
 
 

@@ -87,7 +87,7 @@ class Sessions:
         self.stats = [
             Gauge(
                 "rocketmq_producer_connections",
-                "Producers of RocketMQ's own protocol that hold a stream.",
+                "Producers of RocketMQ's protocol with an open stream.",
                 self._producers,
                 ("language", "version", "protocol_type"),
             )

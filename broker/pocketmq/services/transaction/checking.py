@@ -1,4 +1,4 @@
-"""Checks undecided transactions: asks their producers to commit or roll back.
+"""Checks undecided transactions: requests a decision from their producers.
 
     half message ──a second──► read ──timeout over──► put again at the tail, one check more
                                  │                      └─► check sent to a producer of its group

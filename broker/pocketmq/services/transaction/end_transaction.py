@@ -98,7 +98,7 @@ class Said:
 
 
 class EndTransactions:
-    """Applies decisions, those of one loop iteration together.
+    """Applies decisions; all decisions of one loop iteration are put together.
 
     is_removed     returns whether a topic was removed
     queue_count    returns the number of write queues of a topic, 0 for an unknown topic

@@ -35,7 +35,7 @@ class Producer(NamedTuple):
 
 
 class CheckListener:
-    """A call that waits for checks; those that arrive together are its answer."""
+    """A call that waits for checks; its answer has the checks that arrive together."""
 
     __slots__ = ("_count_max", "_size", "checks", "deadline_ms", "done")
 

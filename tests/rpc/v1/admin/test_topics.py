@@ -189,7 +189,7 @@ async def test_changes_that_cannot_be_made(
         ({"reserve.time": "-2"}, [], "a number"),
         ({"queue.type": "BatchCQ"}, [], "cannot be changed"),
         ({}, ["cleanup.policy"], "cannot be changed"),
-        ({}, ["reserve.time"], "none of this name"),
+        ({}, ["reserve.time"], "does not have it"),
         ({"message.type": "FIFO"}, ["message.type"], "at once"),
     ],
 )
