@@ -172,9 +172,7 @@ class TimerDequeue:
 
     def _drop_lost(self, count: int) -> None:
         if count:
-            logger.warning(
-                "timer.discarded", extra={"reason": "no record at its offset", "count": count}
-            )
+            logger.warning("timer.discarded", extra={"reason": "no record found", "count": count})
             self._putting.drop("discarded", count)
 
     async def _found(self, units: Units) -> list[bytes]:

@@ -63,7 +63,7 @@ class Halves:
         return count
 
     def put(self, queue_offset: int, places: Sequence[int]) -> None:
-        """Adds half messages that were just put, with their physical offsets."""
+        """Adds half messages of a put, with their physical offsets."""
         self.grow(queue_offset + len(places))
         for number, place in enumerate(places, queue_offset - self.base):
             assert self._states[number] == HalfState.OPEN, "half message is not new"
