@@ -1,6 +1,6 @@
-"""Reminds in two seconds, and takes a reminder back: python examples/delay.py [HOST:PORT].
+"""Sends delayed messages, and recalls one of them: python examples/delay.py [HOST:PORT].
 
-The topic is of a type: pocketmq topic create reminders --type delay
+The topic has a type: pocketmq topic create reminders --type delay
 """
 
 import sys

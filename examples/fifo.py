@@ -1,6 +1,6 @@
-"""Steps of two orders, each order's in their order: python examples/fifo.py [HOST:PORT].
+"""Keeps the steps of each order in sequence: python examples/fifo.py [HOST:PORT].
 
-The topic is of a type: pocketmq topic create steps --type fifo
+The topic has a type: pocketmq topic create steps --type fifo
 """
 
 import sys

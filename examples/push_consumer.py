@@ -1,4 +1,4 @@
-"""Works off orders as they come until Enter is pressed: python examples/push_consumer.py."""
+"""Consumes orders until Enter is pressed: python examples/push_consumer.py [HOST:PORT]."""
 
 import sys
 
@@ -14,10 +14,10 @@ from rocketmq import (
 
 
 class Shipping(MessageListener):
-    """Ships orders; one that fails the first time comes again soon."""
+    """Ships orders; order 41 fails at its first attempt, and is redelivered."""
 
     def consume(self, message: Message) -> ConsumeResult:
-        """Returns whether it worked."""
+        """Returns SUCCESS, or FAILURE for redelivery."""
         order, attempt = message.body.decode(), message.delivery_attempt
         if attempt == 1 and "41" in order:
             print(f"{order}: no truck, again later", flush=True)

@@ -13,7 +13,7 @@ consumer = SimpleConsumer(
 )
 consumer.startup()
 try:
-    # For 15 s nobody else of the group gets them; what is not acknowledged by then comes again.
+    # Messages are invisible to the group for 15 s; unacknowledged ones are then redelivered.
     while messages := consumer.receive(16, 15):
         for message in messages:
             print(message.body.decode(), message.keys, message.properties)

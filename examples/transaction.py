@@ -1,6 +1,6 @@
-"""Sends what depends on a database: python examples/transaction.py [HOST:PORT].
+"""Sends messages whose delivery a database decides: python examples/transaction.py [HOST:PORT].
 
-The topic is of a type: pocketmq topic create payments --type transaction
+The topic has a type: pocketmq topic create payments --type transaction
 """
 
 import sys
@@ -18,10 +18,10 @@ BOOKED = {"payment 1"}  # the database
 
 
 class Books(TransactionChecker):
-    """Is asked about what nobody decided: the process ended in between, say."""
+    """Decides transactions that are still open, for example after a crash of the producer."""
 
     def check(self, message: Message) -> TransactionResolution:
-        """Returns what became of it."""
+        """Returns the decision for a half message."""
         is_booked = message.body.decode() in BOOKED
         return TransactionResolution.COMMIT if is_booked else TransactionResolution.ROLLBACK
 
@@ -32,8 +32,8 @@ producer.startup()
 for payment in ("payment 1", "payment 2"):
     message, transaction = Message(), producer.begin_transaction()
     message.topic, message.body = "payments", payment.encode()
-    producer.send(message, transaction)  # kept back until it is decided
+    producer.send(message, transaction)  # invisible to consumers until the transaction ends
     decide = transaction.commit if payment in BOOKED else transaction.rollback
     decide()
-    print(payment, "booked" if payment in BOOKED else "given up")
+    print(payment, "booked" if payment in BOOKED else "rolled back")
 producer.shutdown()

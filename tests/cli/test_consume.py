@@ -139,7 +139,7 @@ def test_what_is_gone_is_passed_over_and_told(broker: LocalBroker) -> None:
     broker.fill(2)
     done = consume("--queue", "0", "--from", "2")
     assert offsets(done) == [5, 6]
-    assert done.err == "offset 2 is gone; going on at 5\n"
+    assert done.err == "offset 2 has expired; continuing at 5\n"
 
 
 def test_behind_the_end_is_refused(broker: LocalBroker) -> None:
@@ -229,7 +229,7 @@ def test_damaged_messages_are_told_and_passed_over(broker: LocalBroker) -> None:
     assert done.code == 10
     assert done.err.splitlines()[1] == (
         "message 4 of queue 0 is damaged (physical offset 4711): the CRC of its body is wrong; "
-        "going on at 5"
+        "continuing at 5"
     )
     assert "Error: 4 messages are damaged and could not be read" in done.err
     assert "pocketmq store verify" in done.err

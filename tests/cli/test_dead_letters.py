@@ -79,7 +79,7 @@ def test_dead_letters_are_sent_again_with_yes(given_up: LocalBroker) -> None:
     assert given_up.stands("billing", TOPIC) == {0: 2}
     assert run("dlq", "redrive", "billing", "--yes").document == [{**plan[1], "queue_offset": 0}]
     done = run("dlq", "redrive", "billing", "--yes")
-    assert (done.code, done.document, done.err) == (0, [], "no dead letter of billing waits\n")
+    assert (done.code, done.document, done.err) == (0, [], "billing has no pending dead letters\n")
     given_up.do(given_up.inner.talking.settled())
     rows = run("consume", "orders", "--pull", "-o", "jsonl").rows
     assert [row["body_text"] for row in rows] == ["c", "b"]

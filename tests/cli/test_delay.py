@@ -47,4 +47,4 @@ def test_a_message_of_a_level_is_not_taken_back(broker: LocalBroker) -> None:
     assert listed(broker) == [level["message_id"]]
     done = run("delay", "recall", str(level["message_id"]))
     assert done.code == 4
-    assert "waits for a delay level" in done.err
+    assert "has a delay level" in done.err

@@ -164,7 +164,7 @@ def test_without_yes_a_reset_is_a_plan(standing: LocalBroker) -> None:
     done = run(*RESET, "--to", "earliest")
     assert done.code == 4
     assert [row["new_offset"] for row in done.document] == [0, 0]
-    assert "billing would be moved in 2 queues" in done.err
+    assert "offsets of billing in 2 queues would change" in done.err
     assert "--yes" in done.err
     assert standing.stands("billing") == {0: 2}
 

@@ -63,7 +63,7 @@ def test_a_list_that_was_cut_says_so(broker: LocalBroker) -> None:
     broker.fill(5)
     done = run("msg", "by-key", "orders", "k", "--max", "2", "-o", "jsonl")
     assert len(done.rows) == 2
-    assert done.err == "there may be more than 2; see them with --all\n"
+    assert done.err == "there may be more than 2; --all prints them\n"
 
 
 def test_all_matches_are_paged_through(broker: LocalBroker) -> None:

@@ -60,7 +60,7 @@ def test_what_comes_late_is_told(ready: LocalBroker) -> None:
     ready.answers["Broker/Ack"] = lambda request: late
     done = pop("--max", "1")
     assert bodies(done) == ["0"]
-    assert "1 leases ran out" in done.err
+    assert "1 leases expired" in done.err
 
 
 def test_a_group_that_is_not_there_is_made_by_the_next_command(broker: LocalBroker) -> None:
@@ -76,8 +76,8 @@ def test_as_a_table(ready: LocalBroker) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ((), "say how to read"),
-        (("--pull", "--pop", "-g", "g"), "say how to read"),
+        ((), "add either --pull"),
+        (("--pull", "--pop", "-g", "g"), "add either --pull"),
         (("--pop",), "-g GROUP"),
         (("--pop", "-g", "g", "--queue", "0"), "--pull"),
         (("--pop", "-g", "g", "--from", "min"), "--pull"),
@@ -98,5 +98,5 @@ def test_who_consumes_is_listed(ready: LocalBroker) -> None:
     assert "@" in row["client_id"]
     ready.clock.advance(120_000)
     done = run("group", "members", "billing")
-    assert (done.document, "nobody has consumed" in done.err) == ([], True)
+    assert (done.document, "no client has consumed" in done.err) == ([], True)
     assert run("group", "members", "nobody").code == 3

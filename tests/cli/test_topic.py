@@ -72,7 +72,7 @@ def test_without_messages_in_them_queues_go_at_once(broker: LocalBroker) -> None
     broker.fill(3, queue_id=0)
     done = run("topic", "edit", "orders", "--read-queues", "1")
     assert done.code == 4
-    assert "producers would go on sending to these queues" in done.err
+    assert "producers would continue to send to these queues" in done.err
     done = run("topic", "edit", "orders", "--queues", "1")
     assert (done.code, done.document["read_queue_count"]) == (0, 1)
 
@@ -90,7 +90,7 @@ def test_queues_out_of_reach_are_shown_and_not_read(broker: LocalBroker) -> None
 def test_messages_that_get_out_of_reach_are_told(broker: LocalBroker) -> None:
     broker.fill(3, queue_id=1)
     done = run("topic", "edit", "orders", "--read-queues", "1", "--yes")
-    assert "3 messages lie in queues from 1 on" in done.err
+    assert "3 messages are in queues from 1 on" in done.err
     assert "pocketmq topic edit orders --read-queues 2" in done.err
     assert run("topic", "edit", "orders", "--read-queues", "2").err == ""
 
@@ -127,7 +127,7 @@ def test_the_plan_counts_what_waits_for_the_topic(broker: LocalBroker) -> None:
         assert run("produce", "orders", "x", *wish).code == 0
     done = run("topic", "rm", "orders")
     assert done.document["delayed_messages"] == 3
-    assert "3 that wait would be discarded" in done.err
+    assert "3 delayed or undecided ones would be discarded" in done.err
 
 
 def test_all_pages_are_listed(broker: LocalBroker) -> None:

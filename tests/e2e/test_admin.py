@@ -63,7 +63,7 @@ def test_a_topic_lives(broker: Daemon) -> None:
     document(broker, "topic", "edit", "life", "--permission", "rw")
     send(broker, "life", "c", queue_id=3)
     fewer = broker.ask("topic", "edit", "life", "--read-queues", "2", "--yes")
-    assert "1 messages lie in queues from 2 on" in fewer.err
+    assert "1 messages are in queues from 2 on" in fewer.err
     document(broker, "topic", "edit", "life", "--read-queues", "4")
 
     counts = document(broker, "topic", "stats", "life")

@@ -58,7 +58,7 @@ def test_the_examples_with_rocketmqs_client_run(rocketmq: RocketMQ, tmp_path: Pa
         own = [line for line in steps if line.startswith(order)]
         assert own == [f"{order} {step}" for step in ("paid", "packed", "shipped")]
     assert run("delay.py", endpoint) == ["drink tea"]
-    assert run("transaction.py", endpoint) == ["payment 1 booked", "payment 2 given up"]
+    assert run("transaction.py", endpoint) == ["payment 1 booked", "payment 2 rolled back"]
     assert [message.body for message in rocketmq.messages("payments", 1)] == [b"payment 1"]
 
 

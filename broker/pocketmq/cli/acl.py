@@ -20,7 +20,7 @@ COLUMNS: Final = columns(
 
 resource_argument: Final = click.argument("resource")
 deny_option: Final = click.option(
-    "--deny", is_flag=True, help="Deny the actions; denials win over grants."
+    "--deny", is_flag=True, help="Deny the actions; denials override grants."
 )
 
 
@@ -34,16 +34,16 @@ deny_option: Final = click.option(
     ),
 )
 def acl() -> None:
-    """Grants: which actions a user may do to which topics, groups, or the cluster.
+    """Grant, deny, list and explain permissions of users on topics, groups and the cluster.
 
-    Actions, several with commas: pub, sub, create, update, delete, get, list, all. A RESOURCE is
-    topic:NAME, group:NAME or cluster:NAME; NAME* matches all names that begin so, and * matches
-    everything. Actions that no grant allows are denied.
+    ACTIONS are pub, sub, create, update, delete, get, list and all, separated by commas. A RESOURCE
+    is topic:NAME, group:NAME or cluster:NAME. NAME* matches all names with this prefix, and *
+    matches everything. Actions that no grant allows are denied.
     """
 
 
 @acl.asks(
-    "Let a user do something, or deny it.",
+    "Grant or deny actions to a user.",
     "pocketmq acl grant orders-app pub 'topic:orders-*' --source 10.0.0.0/8",
     "pocketmq acl grant orders-app all topic:orders-audit --deny",
 )
@@ -69,7 +69,7 @@ def grant(
 
 
 @acl.asks(
-    "Take actions out of a user's grants.",
+    "Remove actions from a user's grants.",
     "pocketmq acl revoke orders-app pub 'topic:orders-*'",
     "pocketmq acl revoke orders-app all topic:orders-audit --deny",
 )
@@ -82,9 +82,10 @@ def revoke(
     broker: BrokerConnection, out: Output, user: str, actions: str, resource: str, deny: bool,
     store: Path | None,
 ) -> None:  # fmt: skip
-    """Remove ACTIONS from USER's grants for RESOURCE, exactly as written; all removes all.
+    """Remove ACTIONS from USER's grants for RESOURCE; the action `all` removes every action.
 
-    Prints the remaining grants for the resource.
+    RESOURCE is compared as text, without matching patterns. The remaining grants for it are
+    printed.
     """
     left = roster_of(broker, store).revoke(user, actions, resource, is_denied=deny)
     out.table(left, COLUMNS)
@@ -99,7 +100,7 @@ def ls(broker: BrokerConnection, out: Output, user: str, store: Path | None) -> 
 
 
 @acl.asks(
-    "Tell whether a user may do something, and why.",
+    "Check whether a user may perform an action, and why.",
     "pocketmq acl explain orders-app pub topic:orders-eu",
 )
 @click.argument("user")
@@ -113,5 +114,5 @@ def explain(
     broker: BrokerConnection, out: Output, user: str, action: str, resource: str, source: str,
     store: Path | None,
 ) -> None:  # fmt: skip
-    """Print whether USER may do ACTION on RESOURCE, and which grant decides."""
+    """Print whether USER may perform ACTION on RESOURCE, and which grant decides."""
     out.show(roster_of(broker, store).explain(user, action, resource, source))

@@ -1,4 +1,4 @@
-"""`pocketmq client`: reports of connected official clients."""
+"""`pocketmq client`: queries to connected official clients."""
 
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ NOT_CONSUMED: Final = "FAILED_TO_CONSUME_MESSAGE"
 
 wait_option: Final = click.option(
     "--wait-ms", type=click.IntRange(1, 30_000), default=5_000, show_default=True,
-    help="How long to wait for the answer.",
+    help="Milliseconds to wait for the answer.",
 )  # fmt: skip
 
 
@@ -27,15 +27,15 @@ wait_option: Final = click.option(
     ),
 )
 def client() -> None:
-    """Query consumers that are connected official clients."""
+    """Query consumers that connect with an official client."""
 
 
-@client.asks("Print what a client's threads do.", "pocketmq client stack billing CLIENT_ID")
+@client.asks("Print the stacks of a client's threads.", "pocketmq client stack billing CLIENT_ID")
 @click.argument("group")
 @click.argument("client_id")
 @wait_option
 def stack(broker: BrokerConnection, out: Output, group: str, client_id: str, wait_ms: int) -> None:
-    """Print what each thread of a consumer does now, as the client reports it.
+    """Print the stack of each thread of a consumer, as its client reports it.
 
     The clients for Java and Go answer; the client for Python does not, so the command times out.
     """
@@ -47,7 +47,7 @@ def stack(broker: BrokerConnection, out: Output, group: str, client_id: str, wai
 
 
 @client.asks(
-    "Have a client consume a message once more.",
+    "Run a client's listener on a message.",
     "pocketmq client verify billing CLIENT_ID orders MESSAGE_ID",
 )
 @click.argument("group")
@@ -67,8 +67,8 @@ def verify(
     """Send a message to the listener of a push consumer, and print its result.
 
     The listener really runs: an order that it bills is billed again. The message is not leased, and
-    the group's offsets do not change. The client for Java runs it; others answer that they cannot,
-    or do not answer.
+    the group's offsets do not change. The client for Java supports this; others refuse it or
+    do not answer.
     """
     answer = broker.ask(
         broker.admin.verify_message(group, client_id, topic, message_id, wait_ms=wait_ms)
@@ -77,11 +77,11 @@ def verify(
 
 
 def _show(answer: ClientAnswer, out: Output, document: dict[str, Any]) -> None:
-    """Prints an answer; raises Failure where it is not OK."""
+    """Prints an answer; raises Failure if it is not OK."""
     if answer.status in (OK, NOT_CONSUMED):
         out.show({**document, "status": answer.status})
         if answer.text:
-            talk(f"the client says: {answer.text}")
+            talk(f"the client reports: {answer.text}")
     if answer.status != OK:
         code = Exit.FAILED if answer.status == NOT_CONSUMED else Exit.REFUSED
         raise Failure(f"the client answers {answer.status} {answer.text}".rstrip(), code)

@@ -1,4 +1,4 @@
-"""`pocketmq completion`: the script that lets a shell complete commands and options."""
+"""`pocketmq completion`: the script by which a shell completes commands and options."""
 
 import re
 from typing import Final
@@ -14,10 +14,10 @@ VARIABLE: Final = "_POCKETMQ_COMPLETE"
 
 SHELLS: Final = {
     "bash": ("~/.bashrc", 'eval "$(pocketmq completion bash)"'),
-    "zsh": ("~/.zshrc, behind compinit", 'eval "$(pocketmq completion zsh)"'),
+    "zsh": ("~/.zshrc, after compinit", 'eval "$(pocketmq completion zsh)"'),
     "fish": ("~/.config/fish/config.fish", "pocketmq completion fish | source"),
 }
-"""Where a shell looks for such scripts, and the line to add there."""
+"""Startup file of a shell, and the line to add to it."""
 
 
 @click.command(
@@ -28,7 +28,9 @@ SHELLS: Final = {
 )
 @click.argument("shell", type=click.Choice(list(SHELLS)))
 @click.option(
-    "--install", is_flag=True, help="Print how to install it for every shell; change nothing."
+    "--install",
+    is_flag=True,
+    help="Print the line to add to the shell's startup file; change nothing.",
 )
 def completion(shell: str, install: bool) -> None:
     """Print the script that completes pocketmq's commands and options."""
@@ -44,6 +46,6 @@ def script(shell: str) -> str:
     kind = get_completion_class(shell)
     assert kind is not None
     maker = kind(click.Command(PROGRAM), {}, PROGRAM, VARIABLE)
-    # Not kind's own: for bash it would run the shell to ask for its version.
+    # The method of bash's own class would run bash to ask for its version.
     text = ShellComplete.source(maker)
     return re.sub(r"\n{3,}", "\n\n", text.strip())

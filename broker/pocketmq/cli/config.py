@@ -47,7 +47,7 @@ VALUE: Final = Column("value", lambda row: row["text"], also=("text",))
     ),
 )
 def config() -> None:
-    """Write, check, show and compare settings; no broker is asked.
+    """Write, check, show and compare settings, without a broker.
 
     Precedence, from low to high: the defaults, the preset, the file, conf.d/*.toml beside it,
     POCKETMQ__SECTION__KEY and --set.
@@ -65,14 +65,14 @@ def config() -> None:
 def init(file: Path | None, preset: str | None, *, yes: bool) -> None:
     """Write a settings file to start from.
 
-    It has every setting with its reason and default, commented out. Without FILE it goes to
-    standard output.
+    It lists every setting with its reason and default, commented out. Without FILE it is printed
+    to standard output.
     """
     from pocketmq.config.document import sample_file
     from pocketmq.config.load import load
     from pocketmq.config.sections import EDGE
 
-    text = sample_file(load(preset=preset or EDGE).preset)  # refuses one there is not
+    text = sample_file(load(preset=preset or EDGE).preset)  # refuses an unknown preset
     if file is None:
         click.echo(text, nl=False)
         return
@@ -80,7 +80,7 @@ def init(file: Path | None, preset: str | None, *, yes: bool) -> None:
         raise Failure(f"{file} exists; nothing was written", Exit.REFUSED, "replace it with --yes")
     _replace_file(file, text)
     set_now = f"preset {preset} and nothing else" if preset else "nothing yet"
-    talk(f"{file} is written; it sets {set_now}: every setting stands in it, commented out")
+    talk(f"Wrote {file} with every setting, commented out; it sets {set_now}")
 
 
 def _replace_file(path: Path, text: str) -> None:
@@ -121,11 +121,13 @@ def check(file: Path, out: Output, *, force: bool) -> None:
         "problems": problems,
         "warnings": [*loaded.config.warnings],
     }
-    if not out.is_table:  # a table shows them
+    if not out.is_table:  # a table has a row of them
         talk_notes(loaded.config.warnings)
     out.show(document)
     if problems:
-        raise Failure("\n       ".join(problems), Exit.FAILED, f"mend {file}, then check it again")
+        raise Failure(
+            "\n       ".join(problems), Exit.FAILED, f"correct {file}, then check it again"
+        )
 
 
 @config.command(
@@ -144,7 +146,7 @@ def check(file: Path, out: Output, *, force: bool) -> None:
 def show(out: Output, assignments: tuple[str, ...], *, origin: bool, **sources: Any) -> None:
     """Print every setting.
 
-    Values are those that `serve` would use here, with this environment."""
+    Values are those that `serve` would use with this environment."""
     from pocketmq.config.load import load
 
     loaded = load(environment=os.environ, assignments=assignments, **sources)
@@ -173,10 +175,10 @@ def _shown(loaded: "Config") -> Iterator[Document]:
 @click.argument("file_b", type=FILE)
 @form_option
 def diff(file_a: Path, file_b: Path, out: Output) -> None:
-    """Print where two files differ.
+    """Print the settings in which two files differ.
 
-    Exit code 1 if they do. Each file is read with conf.d beside it and its preset; the environment
-    is ignored.
+    Exit code 1 if they differ. Each file is read with conf.d beside it and its preset; the
+    environment is ignored.
     """
     from pocketmq.config.load import load
 
@@ -211,16 +213,16 @@ def diff(file_a: Path, file_b: Path, out: Output) -> None:
     "--store",
     type=PATH,
     metavar="DIR",
-    help="For plain_acl.yml: write its users into this store, which must not be open.",
+    help="For plain_acl.yml: write its users and grants into this store, which must not be in use.",
 )
 def import_broker_conf(file: Path, *, strict: bool, store: Path | None) -> None:
-    """Print RocketMQ's broker.conf or rmq-proxy.json as our settings; import plain_acl.yml.
+    """Print RocketMQ's broker.conf or rmq-proxy.json as settings; import plain_acl.yml.
 
-    Settings without a meaning here are left out; comments at the end list them with the reason. A
-    value that cannot be parsed is an error, and nothing is printed.
+    Settings without a counterpart in PocketMQ are omitted; comments at the end list them with the
+    reason. A value that cannot be parsed is an error, and nothing is printed.
 
-    For plain_acl.yml users and grants are printed, without secrets; with --store they are written
-    into that store, all of them or none.
+    For plain_acl.yml, users and grants are printed, without secrets. With --store they are also
+    written into that store, all or none.
     """
     from pocketmq.cli.import_acl import import_acl
     from pocketmq.config.broker_conf import import_file
@@ -228,7 +230,7 @@ def import_broker_conf(file: Path, *, strict: bool, store: Path | None) -> None:
     if import_acl(file, store):
         return
     if store is not None:
-        raise click.UsageError("--store is for plain_acl.yml, which holds users")
+        raise click.UsageError("--store is only for plain_acl.yml")
     imported = import_file(file, strict=strict)
     talk_notes(imported.warnings)
     for problem in imported.problems[:-1]:
@@ -237,6 +239,6 @@ def import_broker_conf(file: Path, *, strict: bool, store: Path | None) -> None:
         raise imported.problems[-1]
     write(imported.text)
     if imported.left_out:
-        talk_notes([f"left out {', '.join(imported.left_out)}; the end of the output says why"])
+        talk_notes([f"omitted: {', '.join(imported.left_out)}; the output ends with the reasons"])
     if imported.unknown:
-        talk_notes([f"nothing is known of {', '.join(imported.unknown)}; --strict refuses it"])
+        talk_notes([f"unknown: {', '.join(imported.unknown)}; --strict refuses these"])

@@ -1,7 +1,7 @@
-"""A command's connection to its broker, as plain calls.
+"""A command's connection to its broker, with blocking calls.
 
-Commands are one step after the other, so they run the event loop for each call only; between two
-calls they may block, on a pipe for example, and Ctrl-C ends them as any program.
+The event loop runs only during a call. Between two calls a command may block, for example on a
+pipe, and Ctrl-C ends it as it ends any program.
 """
 
 import asyncio
@@ -41,9 +41,9 @@ def asks_broker(
 ) -> Callable[[Callable[..., None]], click.Command]:
     """Returns a decorator that makes a function a command, called with a connection and `out`.
 
-    lines    examples of its help
-    within   its group
-    about    the line in the group's help; its first sentence unless given
+    lines    examples in the command's help
+    within   group of the command
+    about    line in the group's help; None: the first sentence of the command's help
     """
 
     def decorate(function: Callable[..., None]) -> click.Command:
@@ -61,7 +61,7 @@ def asks_broker(
             with BrokerConnection(endpoint, access_key, secret_key) as broker:
                 function(broker, **given)
 
-        # Options of every command are listed behind those of its own.
+        # The help lists these shared options after the command's own.
         vars(connected)["__click_params__"] += getattr(function, "__click_params__", ())
         make = within.command if within else click.command
         return make(short_help=about, epilog=examples(*lines))(connected)
@@ -70,21 +70,24 @@ def asks_broker(
 
 
 class ConnectedGroup(NamingGroup):
-    """A group of commands that ask a broker, listed as they are defined."""
+    """A group of commands that call a broker, listed in the order of their definitions."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Returns the names in their order."""
+        """Returns the names in the order of their definitions."""
         return list(self.commands)
 
     def asks(
         self, about: str | None, *lines: str
     ) -> Callable[[Callable[..., None]], click.Command]:
-        """Returns a decorator that makes a command of this group, as `asks_broker` does."""
+        """Returns the decorator of `asks_broker` for a command of this group."""
         return asks_broker(*lines, within=self, about=about)
 
 
 def secret_of(file: Path | None) -> str:
-    """Returns the secret that a file holds, "" for none."""
+    """Returns the secret in a file; "" for no file.
+
+    Errors   click.UsageError: the file cannot be read
+    """
     if file is None:
         return ""
     try:
@@ -94,8 +97,8 @@ def secret_of(file: Path | None) -> str:
 
 
 def make_client(endpoint: str, access_key: str = "", secret_key: str = "") -> "AsyncClient":
-    """Returns the client for an endpoint, which signs with a user's key if given; imports gRPC."""
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # errors are reported by us, once
+    """Returns a client for an endpoint, which signs calls if a key is given; imports gRPC."""
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # the command reports errors itself, once
     from pocketmq.client import AsyncClient
 
     # The operator sees an error at once, without retries.
@@ -103,15 +106,15 @@ def make_client(endpoint: str, access_key: str = "", secret_key: str = "") -> "A
 
 
 class BrokerConnection:
-    """An open client and the loop it lives on; used in a `with`."""
+    """An open client and its event loop; used in a `with`."""
 
     __slots__ = ("_runner", "client")
 
     def __init__(self, endpoint: str, access_key: str = "", secret_key: str = "") -> None:
         self.client = make_client(endpoint, access_key, secret_key)
         self._runner = asyncio.Runner()
-        # With any handler a loop is woken by every signal: else Ctrl-C that comes right before it
-        # waits is not seen until something else wakes it.
+        # Any handler makes a loop wake up at every signal. Without one, a Ctrl-C right before the
+        # loop waits is not noticed until the next event.
         self._runner.get_loop().add_signal_handler(signal.SIGURG, lambda: None)
 
     def __enter__(self) -> Self:
@@ -131,16 +134,16 @@ class BrokerConnection:
 
     @property
     def admin(self) -> "AsyncAdmin":
-        """The administration of the broker."""
+        """Administrative calls of the client."""
         return self.client.admin
 
     def reader(self, topic: str) -> "AsyncClient | AsyncAdmin":
-        """Returns the client that reads a topic: the operator's where one has to be in a group."""
+        """Returns what reads a topic: `admin` for system, retry and dead-letter topics."""
         is_operators = is_system_topic(topic) or is_group_topic(topic)
         return self.admin if is_operators else self.client
 
     def ask(self, question: Question[Answer]) -> Answer:
-        """Returns the answer to one call of the client.
+        """Runs one call of the client, and returns its result.
 
         Errors   ClientError
         """
@@ -151,7 +154,7 @@ class BrokerConnection:
         pages: AsyncGenerator[list[StoredMessage], None],
         show: Callable[[list[StoredMessage]], bool],
     ) -> None:
-        """Hands pages on as they come, until the end or one after which no more are wanted.
+        """Passes each page to `show` until the end, or until `show` returns False.
 
         Errors   ClientError
         """
@@ -165,7 +168,7 @@ class BrokerConnection:
         self.ask(hand_on())
 
     def all(self, ask: "Callable[..., Question[Page[Answer]]]", **given: Any) -> Iterator[Answer]:
-        """Yields the answers of a paged client call, page by page.
+        """Yields the items of a paged client call.
 
         Errors   ClientError
         """

@@ -1,4 +1,4 @@
-"""`pocketmq consume`: messages of a topic's queues in order, or as a group receives them."""
+"""`pocketmq consume`: prints messages of a topic, by queue offset or received for a group."""
 
 from dataclasses import replace
 from time import monotonic
@@ -24,9 +24,9 @@ from pocketmq.model.administration import QueueState
 # -- receives ----------------------------------------------------------------------------------
 COLUMNS: Final = [*columns("attempt"), *MESSAGE_COLUMNS]
 BATCH_COUNT: Final = 32
-"""Messages of one receive, at most."""
+"""Most messages of one receive."""
 WAIT_MS: Final = 15_000
-"""How long one receive waits."""
+"""Longest wait of one receive."""
 
 
 def show_received(
@@ -38,9 +38,9 @@ def show_received(
     wait_ms: int,
     acknowledges: bool,
 ) -> None:
-    """Prints the messages a group receives until none come for `wait_ms`.
+    """Prints the messages that a group receives, until none arrives within `wait_ms`.
 
-    acknowledges   acknowledge printed messages
+    acknowledges   whether printed messages are acknowledged
     Errors         ClientError
     """
     late = 0
@@ -59,11 +59,11 @@ def show_received(
             elif left_ms <= WAIT_MS:
                 break
     if late:
-        talk(f"{late} leases ran out before they were acknowledged: those messages come again")
+        talk(f"{late} leases expired before acknowledgement: their messages are redelivered")
 
 
 def _acknowledge(broker: BrokerConnection, query: ReceiveQuery, received: list[Leased]) -> int:
-    """Acknowledges messages; returns how many of the leases had ended already."""
+    """Acknowledges messages; returns how many of their leases had expired."""
     handles = [one.receipt_handle for one in received]
     settled = broker.ask(broker.client.ack(query.group, query.topic, handles))
     return sum(one.status is not SettleStatus.OK for one in settled)
@@ -74,7 +74,7 @@ FROM_WORDS: Final = ("min", "max")
 
 
 class Begin(NamedTuple):
-    """Where to begin in a queue: at one of its ends, an offset, or a time."""
+    """Start position in a queue: one of its ends, an offset or a time."""
 
     end: str = ""
     offset: int | None = None
@@ -95,7 +95,7 @@ def _begin_from_text(text: str) -> Begin:
 
 
 class Way(NamedTuple):
-    """How to read: the options that belong to one way only; None: not given."""
+    """Options of which some apply to --pull only and some to --pop only; None: not given."""
 
     is_pull: bool
     is_pop: bool
@@ -108,11 +108,11 @@ class Way(NamedTuple):
     def check(self) -> None:
         """Raises UsageError for options that exclude each other."""
         if self.is_pull == self.is_pop:
-            raise click.UsageError("say how to read: either --pull, or -g GROUP --pop")
+            raise click.UsageError("add either --pull, or -g GROUP --pop")
         if self.is_pop and not self.group:
-            raise click.UsageError("--pop reads for a group: name it by -g GROUP")
+            raise click.UsageError("--pop receives for a group: add -g GROUP")
         if self.is_pop and (self.queue_id, self.begin) != (None, None):
-            raise click.UsageError("--queue and --from are for --pull: a group has its own place")
+            raise click.UsageError("--queue and --from are for --pull: a group has its own offsets")
         if self.is_pull and (self.group or self.invisible_ms or self.acknowledges is not None):
             raise click.UsageError("-g, --ack and --invisible are for --pop: --pull has no group")
 
@@ -138,13 +138,13 @@ class Way(NamedTuple):
         "--from",
         "begin",
         type=ReadBy("min|max|OFFSET|TIME", _begin_from_text),
-        help="First offset, or the first message stored then or later [default: min].",
+        help="Start at an end, an offset, or the first message of a time or later [default: min].",
     ),
     click.option(
         "--invisible",
         "invisible_ms",
         type=DURATION,
-        help="How long the group's other consumers do not get them [default: 30s].",
+        help="Time for which received messages are hidden from the group [default: 30s].",
     ),
     click.option(
         "--ack/--no-ack",
@@ -153,13 +153,15 @@ class Way(NamedTuple):
         help="Acknowledge printed messages [default: yes].",
     ),
 )
-@click.option("--max", "count_max", type=click.IntRange(1), help="At most so many messages.")
+@click.option(
+    "--max", "count_max", type=click.IntRange(1), help="Print at most this many messages."
+)
 @click.option(
     "--wait",
     "wait_ms",
     type=DURATION,
     default=0,
-    help="Wait so long for messages when there are none.",
+    help="Wait this long for more messages before ending.",
 )
 @filtered
 def consume(
@@ -172,13 +174,13 @@ def consume(
     expression: str,
     sql: bool,
 ) -> None:
-    """Print messages of TOPIC, from its queues by offset or received for a group.
+    """Print messages of TOPIC, read from its queues by offset or received for a group.
 
     --pull changes nothing. It also reads system topics and groups' retry and dead-letter topics. A
     damaged message is reported and skipped; the exit code is then 10.
 
     --pop receives messages as the group's consumers do, including retries. Printed messages are
-    acknowledged unless --no-ack is given: then they are redelivered when their leases end.
+    acknowledged. With --no-ack they are redelivered when their leases expire.
     """  # fmt: skip
     way.check()
     if way.is_pop:

@@ -1,4 +1,4 @@
-"""`pocketmq dlq`: dead letters, the messages that groups gave up."""
+"""`pocketmq dlq`: dead letters, which groups failed to consume."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,7 +21,7 @@ MORE_COLUMNS: Final = columns("topic", "stored_count")
 REDRIVEN_COLUMNS: Final = columns("message_id", "topic", "queue_id", "queue_offset")
 MORE_REDRIVEN_COLUMNS: Final = columns("dead_queue_id", "dead_queue_offset")
 REDRIVEN_MAX: Final = 1_024
-"""Sent again by one call."""
+"""Most dead letters sent again by one call."""
 
 
 @click.group(
@@ -34,13 +34,13 @@ REDRIVEN_MAX: Final = 1_024
     ),
 )
 def dlq() -> None:
-    """List dead letters, which groups failed to consume; redrive or purge them."""
+    """List, redrive or purge dead letters, which groups failed to consume."""
 
 
-@dlq.asks("List groups that gave messages up.", "pocketmq dlq ls", "pocketmq dlq ls billing")
+@dlq.asks("List groups that have dead letters.", "pocketmq dlq ls", "pocketmq dlq ls billing")
 @click.argument("group", required=False)
 def ls(broker: BrokerConnection, out: Output, group: str | None) -> None:
-    """List the number of pending dead letters by group, and the time of the first.
+    """List groups with their number of pending dead letters, and the time of the first.
 
     Redriven and purged dead letters are not pending.
     """
@@ -57,9 +57,9 @@ def ls(broker: BrokerConnection, out: Output, group: str | None) -> None:
     "pocketmq dlq peek billing --all -o jsonl",
 )
 @click.argument("group")
-@click.option("--max", "count_max", type=click.IntRange(1), help="At most so many.")
+@click.option("--max", "count_max", type=click.IntRange(1), help="Print at most this many.")
 @click.option(
-    "--all", "is_all", is_flag=True, help="Include messages that are not pending any more."
+    "--all", "is_all", is_flag=True, help="Include dead letters that are no longer pending."
 )
 def peek(
     broker: BrokerConnection, out: Output, group: str, count_max: int | None, is_all: bool
@@ -74,12 +74,14 @@ def peek(
 
 @dlq.asks(
     "Send dead letters again.",
-    "pocketmq dlq redrive billing                      what would be sent where",
+    "pocketmq dlq redrive billing                      what would be sent, and where",
     "pocketmq dlq redrive billing --max 100 --yes",
     "pocketmq dlq redrive billing --to-topic orders-repaired --yes",
 )
 @click.argument("group")
-@click.option("--max", "count_max", type=click.IntRange(1), help="At most so many, oldest first.")
+@click.option(
+    "--max", "count_max", type=click.IntRange(1), help="Send at most this many, oldest first."
+)
 @click.option("--to-topic", "topic", default="", help="Target topic [default: the original topic].")
 @yes_option
 def redrive(
@@ -87,8 +89,8 @@ def redrive(
 ) -> None:
     """Send the pending dead letters of GROUP again, as their producers sent them.
 
-    All groups of the topic receive them, not only GROUP. Then they are not pending any more; a
-    crash in between may send some twice. The plan shows at most 1,024.
+    All groups of the topic receive them, not only GROUP. Sent dead letters are no longer pending;
+    a crash may send some twice. Without --yes at most 1,024 are listed.
     """
     left = count_max or inf
     with out.rows(REDRIVEN_COLUMNS, MORE_REDRIVEN_COLUMNS) as rows:
@@ -104,16 +106,16 @@ def redrive(
             if not (yes and done and waiting and left > 0):
                 break
     if not waiting and not done:
-        talk(f"no dead letter of {group} waits")
+        talk(f"{group} has no pending dead letters")
     elif not yes:
         count = min(waiting, count_max or waiting)
         raise only_planned(f"{count} dead letters would be sent again")
 
 
 @dlq.asks(
-    "Let dead letters go.",
-    "pocketmq dlq purge billing            what would be let go",
-    "pocketmq dlq purge billing --yes      let it go",
+    "Mark dead letters as handled.",
+    "pocketmq dlq purge billing            what would be purged",
+    "pocketmq dlq purge billing --yes      purge it",
 )
 @click.argument("group")
 @yes_option
@@ -124,7 +126,7 @@ def purge(broker: BrokerConnection, out: Output, group: str, yes: bool) -> None:
     """
     (letters,) = broker.ask(broker.admin.list_dead_letters(group)).items
     if not letters.waiting_count:
-        talk(f"no dead letter of {group} waits: there is nothing to purge")
+        talk(f"{group} has no pending dead letters: nothing to purge")
         return
     end = ResetTarget(latest=True)
     moved = broker.ask(broker.admin.reset_offsets(group, letters.topic, end, dry_run=not yes))
@@ -132,7 +134,7 @@ def purge(broker: BrokerConnection, out: Output, group: str, yes: bool) -> None:
 
 
 def _waiting(broker: BrokerConnection, group: str, *, is_all: bool) -> Iterator[PullQuery]:
-    """Yields where to begin to read each queue of a group's dead letters."""
+    """Yields a query for each queue of a group's dead letters, at the first one to print."""
     (letters,) = broker.ask(broker.admin.list_dead_letters(group)).items
     if not letters.stored_count:
         return

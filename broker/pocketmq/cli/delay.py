@@ -1,4 +1,4 @@
-"""`pocketmq delay`: messages that wait for a delay level or a time."""
+"""`pocketmq delay`: delayed messages, by delay level or delivery time."""
 
 from itertools import islice
 from typing import Final
@@ -24,16 +24,17 @@ MORE_COLUMNS: Final = columns("queue_id", "delay_level", at("store_timestamp_ms"
     ),
 )
 def delay() -> None:
-    """List delayed messages, and recall them."""
+    """List and recall delayed messages."""
 
 
-@delay.asks("List messages that wait.", "pocketmq delay ls", "pocketmq delay ls reminders -o jsonl")
+@delay.asks("List delayed messages.", "pocketmq delay ls", "pocketmq delay ls reminders -o jsonl")
 @click.argument("topic", required=False, default="")
-@click.option("--max", "count_max", type=click.IntRange(1), help="At most so many.")
+@click.option("--max", "count_max", type=click.IntRange(1), help="Print at most this many.")
 def ls(broker: BrokerConnection, out: Output, topic: str, count_max: int | None) -> None:
-    """List messages that wait for a delay level or a delivery time, of TOPIC or of all topics.
+    """List delayed messages of TOPIC or of all topics.
 
-    Messages with levels come first, by level; then timed messages in send order.
+    Messages with a delay level are first, by level; those with a delivery time follow in the order
+    they were sent.
     """
 
     found = broker.all(broker.admin.list_delayed, topic=topic)
@@ -41,24 +42,24 @@ def ls(broker: BrokerConnection, out: Output, topic: str, count_max: int | None)
     out.table(rows, COLUMNS, MORE_COLUMNS)
 
 
-@delay.asks("Show a message that waits.", "pocketmq delay show ID")
+@delay.asks("Show a delayed message.", "pocketmq delay show ID")
 @click.argument("message_id", metavar="ID")
 def show(broker: BrokerConnection, out: Output, message_id: str) -> None:
-    """Show the delivery time and the recall handle of the message with this unique key."""
+    """Show the delivery time and the recall handle of the delayed message with this unique key."""
     found = broker.ask(broker.admin.list_delayed(message_id=message_id)).items
     out.table((_document(one) for one in found), COLUMNS, MORE_COLUMNS)
 
 
 @delay.asks(
-    "Take a message back.",
+    "Recall a delayed message.",
     "pocketmq delay recall ID",
     "pocketmq delay recall HANDLE      the recall_handle that produce printed",
 )
 @click.argument("which", metavar="ID|HANDLE")
 def recall(broker: BrokerConnection, out: Output, which: str) -> None:
-    """Recall a timed message by its unique key or its recall handle.
+    """Recall a message with a delivery time, by its unique key or its recall handle.
 
-    Messages that wait for a delay level have no handle and cannot be recalled.
+    Messages with a delay level have no handle and cannot be recalled.
     """
     for topic, handle in _handles(broker, which):
         message_id = broker.ask(broker.client.recall(topic, handle))
@@ -74,8 +75,8 @@ def _handles(broker: BrokerConnection, which: str) -> list[tuple[str, str]]:
     handles = [(one.topic, one.recall_handle) for one in found if one.recall_handle]
     if not handles:
         raise Failure(
-            f"message {which} waits for a delay level: it cannot be recalled", Exit.REFUSED,
-            "send what may have to be taken back with --delay or --at",
+            f"message {which} has a delay level: it cannot be recalled", Exit.REFUSED,
+            "to be able to recall a message, send it with --delay or --at",
         )  # fmt: skip
     return handles
 

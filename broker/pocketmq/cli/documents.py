@@ -1,8 +1,8 @@
 """Messages, receipts, topics, groups and offsets as JSON documents.
 
-The proto3 mapping with the names of the proto: every field is there, except optional ones that are
-unset; enums go by name, bytes as base64; 64-bit integers are numbers. Properties are in the order
-of their names, `body_text` beside `body` where that is UTF-8.
+They follow proto3's JSON mapping, with the field names of the proto files. Every field is present,
+except unset optional ones. An enum value is its name, bytes are base64, 64-bit integers are
+numbers. Properties are sorted by name. A body that is UTF-8 has `body_text` beside `body`.
 """
 
 from base64 import b64encode
@@ -21,7 +21,7 @@ from pocketmq.model.tracing import TracedRecord
 Document = dict[str, Any]
 
 PAGE_COUNT: Final = 256
-"""Messages asked for at a time."""
+"""Most messages of one request."""
 MESSAGE_COLUMNS: Final = columns(
     "queue_id", "queue_offset", at("store_timestamp_ms"), "message_id", "tag", "keys",
     Column("body_text", lambda row: row.get("body_text", f"({row['body']})"), also=("body",)),
@@ -35,7 +35,7 @@ SEND_STATUS_NAMES: Final = {
 
 
 def message_document(message: StoredMessage) -> Document:
-    """Returns a stored message."""
+    """Returns the document of a stored message."""
     document: Document = {}
     for name, value in message_fields(message).items():
         document[name] = value
@@ -46,7 +46,7 @@ def message_document(message: StoredMessage) -> Document:
 
 
 def leased_document(leased: Leased) -> Document:
-    """Returns a received message, with the handle of its lease."""
+    """Returns the document of a received message, with its receipt handle."""
     lease = {
         "attempt": leased.attempt,
         "receipt_handle": leased.receipt_handle,
@@ -56,7 +56,7 @@ def leased_document(leased: Leased) -> Document:
 
 
 def receipt_document(receipt: Receipt) -> Document:
-    """Returns the position of a sent message, and its recall handle if it is delayed."""
+    """Returns the document of a send receipt, without an empty recall handle or transaction id."""
     document = {**receipt._asdict(), "status": SEND_STATUS_NAMES[receipt.status]}
     for name in ("recall_handle", "transaction_id"):
         if not document[name]:
@@ -65,14 +65,14 @@ def receipt_document(receipt: Receipt) -> Document:
 
 
 def topic_document(topic: TopicState) -> Document:
-    """Returns a topic, with its queues where they are known."""
+    """Returns the document of a topic, with its queues if they are known."""
     document = topic._asdict()
     queues = [queue._asdict() for queue in document.pop("queues")]
     return {**document, "queues": queues} if queues else document
 
 
 def counts_document(counts: TopicCounts) -> Document:
-    """Returns how many messages a topic holds, with its queues where they were asked for."""
+    """Returns the document of a topic's message counts, with its queues if they were requested."""
     document = counts._asdict()
     queues = [
         {**queue._asdict(), "message_count": queue.max_offset - queue.min_offset}
@@ -82,7 +82,7 @@ def counts_document(counts: TopicCounts) -> Document:
 
 
 def group_document(group: GroupState) -> Document:
-    """Returns a group, its settings beside its name."""
+    """Returns the document of a group; its settings are fields beside the name."""
     document = group._asdict()
     settings = document.pop("settings")._asdict()
     topics = document.pop("topics")
@@ -92,7 +92,7 @@ def group_document(group: GroupState) -> Document:
 
 
 def lag_documents(lag: TopicLag) -> list[Document]:
-    """Returns a group's lag in a topic, one document a queue; else one, without queue and age."""
+    """Returns a group's lag in a topic: one document for each queue, or one sum without queues."""
     place = {"group": lag.group, "topic": lag.topic}
     if not lag.queues:
         sums = {"committed_sum": lag.committed_sum, "lag_messages": lag.lag_messages}
@@ -102,7 +102,7 @@ def lag_documents(lag: TopicLag) -> list[Document]:
 
 
 def moved_document(group: str, moved: MovedOffset) -> Document:
-    """Returns a group's old position in a queue, absent for none, and its new one."""
+    """Returns a group's old and new offset in a queue; the old one may be absent."""
     row = {"group": group, **moved._asdict()}
     return {name: value for name, value in row.items() if value is not None}
 
@@ -121,7 +121,7 @@ def _text(body: bytes) -> str | None:
 
 
 class ShownMessages:
-    """Stored messages as rows, as many as were asked for (None: all)."""
+    """Prints messages as rows, at most `count_max` (None: all)."""
 
     __slots__ = ("_rows", "left")
 
@@ -130,15 +130,15 @@ class ShownMessages:
         self.left = count_max or inf
 
     def add(self, messages: Sequence[StoredMessage]) -> bool:
-        """Prints the part of some messages that is still wanted; returns whether more is."""
+        """Prints messages, at most `left`; returns whether more are wanted."""
         shown = messages[: int(min(self.left, len(messages)))]
         return self.add_documents([message_document(message) for message in shown])
 
     def add_documents(self, documents: Sequence[Document]) -> bool:
-        """Prints some that were asked for; returns whether more are wanted."""
+        """Prints at most `left` documents; returns whether more are wanted."""
         for document in documents:
             self._rows.add(document)
         self._rows.flush()
         self.left -= len(documents)
-        assert self.left >= 0, "no more is shown than was asked for"
+        assert self.left >= 0, "more documents than requested"
         return self.left > 0

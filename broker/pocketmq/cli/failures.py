@@ -24,13 +24,13 @@ from pocketmq.model.errors import (
 )
 
 FAILED_CODES: Final = frozenset({"INTERNAL", "UNKNOWN", "DATA_LOSS", "CANCELLED"})
-"""gRPC statuses of an error that is neither the request's nor the moment's."""
+"""gRPC statuses of errors that neither the request nor a temporary state causes."""
 
 
 def failure_of_client(error: ClientError, command: str = "") -> Failure:
-    """Returns the command's failure for a broker's answer, or its silence.
+    """Returns the command's failure for a broker's error or missing answer.
 
-    command   the first word of it
+    command   first word of the command, such as "topic"
     """
     if isinstance(error, Unreachable):
         next_step = "pocketmq serve --store ./store, or name the broker: --endpoint HOST:PORT"
@@ -38,14 +38,14 @@ def failure_of_client(error: ClientError, command: str = "") -> Failure:
             error.message, Exit.UNREACHABLE, error.next_step if error.is_uncertain else next_step
         )
     if error.reason == ClientSilent.__name__:
-        next_step = "clients for Python and Rust never answer; ask others with --wait-ms 30000"
+        next_step = "clients for Python and Rust never answer; for others add --wait-ms 30000"
         return Failure(error.message, Exit.TIMEOUT, next_step)
     if isinstance(error, DeadlineExceeded) or error.status == "DEADLINE_EXCEEDED":
-        next_step = "look at the broker's log; whether the request took effect is unknown"
+        next_step = "read the broker's log; whether the request took effect is unknown"
         return Failure(error.message, Exit.TIMEOUT, next_step)
     if error.status == "NOT_FOUND":
         text, _, advice = error.message.partition(CREATE_IT)
-        # A command that reads, changes or removes a missing thing is not helped by creating it.
+        # Creating the missing topic or group helps only a command that sends or receives.
         creates = command == "produce" or (command, error.reason) == ("consume", "GroupNotFound")
         next_step = advice if advice and creates else error.next_step
         return Failure(text, Exit.NOT_FOUND, next_step)
@@ -57,7 +57,7 @@ def failure_of_broker(error: BrokerError) -> Failure:
     """Returns the command's failure for an error in this process."""
     step = _LOCAL_STEPS.get(type(error), "")
     if type(error) is IllegalConfig and not error.field.endswith(")"):
-        step = ""  # Not a given value, which would be named with its origin: the text has the step.
+        step = ""  # No origin in parentheses: the text itself has the next step.
     return Failure(str(error), _exit_code(error), step)
 
 
@@ -76,8 +76,8 @@ def _exit_code(error: BrokerError) -> int:
 CREATE_IT: Final = "; create it: "
 
 _LOCAL_STEPS: Final[Mapping[type[BrokerError], Any]] = {
-    StoreLocked: "stop the other process; the offline commands can look on with --read-only",
-    AddressUnavailable: "see whether a broker runs there already, or choose another; port 0: any",
+    StoreLocked: "stop the other process; most offline commands can read with --read-only",
+    AddressUnavailable: "check whether a broker runs there already, or choose another; port 0: any",
     IllegalConfig: "pocketmq config init prints all settings with their defaults",
     NotAStore: "name the directory that holds commitlog/",
 }

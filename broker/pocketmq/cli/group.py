@@ -45,7 +45,7 @@ MORE_MOVED_COLUMNS: Final = columns("group")
     ),
 )
 def group() -> None:
-    """Create, change, list, move and remove consumer groups."""
+    """Create, change, list and remove consumer groups, and reset their offsets."""
 
 
 takes_settings: Final = takes(
@@ -53,7 +53,7 @@ takes_settings: Final = takes(
     GroupSettings,
     click.option("--fifo", type=click.BOOL, help="Consume in order: true or false."),
     click.option(
-        "--max-attempts", type=click.IntRange(1), help="Most deliveries, the first included."
+        "--max-attempts", type=click.IntRange(1), help="Most deliveries, including the first."
     ),
     click.option(
         "--retry-queues", "retry_queue_count", type=click.IntRange(1),
@@ -71,7 +71,7 @@ takes_settings: Final = takes(
 @click.argument("name")
 @takes_settings
 def create(broker: BrokerConnection, out: Output, name: str, settings: GroupSettings) -> None:
-    """Create a group; an existing one with the same settings stays as it is.
+    """Create a group; an existing one with the same settings is unchanged.
 
     Omitted settings get RocketMQ's defaults: 17 attempts, not in order, 1 retry queue.
     """
@@ -94,14 +94,14 @@ def info(broker: BrokerConnection, out: Output, name: str) -> None:
 
 
 @group.asks(
-    "List who consumes for a group.",
+    "List the consumers of a group.",
     "pocketmq group members billing",
     "pocketmq group members billing --watch 2s",
 )
 @click.argument("name")
 @watch_option
 def members(broker: BrokerConnection, out: Output, name: str, watch_s: float | None) -> None:
-    """List the clients that received or pulled for a group within two minutes, latest first.
+    """List the clients that received or pulled for a group in the last two minutes, latest first.
 
     A client without an id is listed by its address.
     """
@@ -109,7 +109,7 @@ def members(broker: BrokerConnection, out: Output, name: str, watch_s: float | N
     def show() -> None:
         found = broker.ask(broker.admin.list_members(name))
         if not found:
-            talk(f"nobody has consumed for {name} within two minutes")
+            talk(f"no client has consumed for {name} in the last two minutes")
         rows = (member._asdict() for member in found)
         out.table(rows, MEMBER_COLUMNS, MORE_MEMBER_COLUMNS)
 
@@ -117,7 +117,7 @@ def members(broker: BrokerConnection, out: Output, name: str, watch_s: float | N
 
 
 @group.asks(
-    "Tell how far groups are behind.",
+    "Print the lag of groups.",
     "pocketmq group lag",
     "pocketmq group lag billing --topic orders --watch 2s",
 )
@@ -129,8 +129,8 @@ def lag(
 ) -> None:
     """Print a group's lag: the number of unconsumed messages, and the age of the first.
 
-    Without NAME all groups are listed, by topic. A queue in which the group never committed counts
-    as consumed; so do messages that expired unread.
+    Without NAME all groups are listed, by topic. A queue without a committed offset counts as
+    consumed; so do messages that expired unread.
     """
 
     def show() -> None:
@@ -148,7 +148,7 @@ def lag(
 
 
 def all_lags(broker: BrokerConnection, topic: str = "") -> Iterator[TopicLag]:
-    """Yields how far every group is behind, in one topic or in all."""
+    """Yields the lag of every group, in one topic or in all."""
     return broker.all(broker.admin.all_lags, topic=topic)
 
 
@@ -172,7 +172,7 @@ def age_text(age_ms: int) -> str:
 def edit(broker: BrokerConnection, out: Output, name: str, settings: GroupSettings) -> None:
     """Change the given settings of a group; its offsets stay."""
     if settings == GroupSettings():
-        raise click.UsageError("say what to change, as --max-attempts 5")
+        raise click.UsageError("add an option to change, as --max-attempts 5")
     out.show(group_document(broker.ask(broker.admin.update_group(name, settings))))
 
 
@@ -183,16 +183,16 @@ def _target(text: str) -> ResetTarget:
 
 
 @group.asks(
-    "Move a group to a time or an offset.",
-    "pocketmq group reset billing --topic orders --to -1h              where it would stand",
-    "pocketmq group reset billing --topic orders --to -1h --yes        move it",
+    "Reset a group's offsets to a time or an offset.",
+    "pocketmq group reset billing --topic orders --to -1h              show the new offsets",
+    "pocketmq group reset billing --topic orders --to -1h --yes        reset them",
     "pocketmq group reset billing --topic orders --to-offset 1200 --queue 0 --yes",
 )
 @click.argument("name")
 @click.option("--topic", default="", help="Only in this topic [default: all of the group's].")
 @click.option(
     "--to", "where", type=ReadBy("earliest|latest|TIME", _target),
-    help="The first message stored then or later.",
+    help="An end of each queue, or its first message stored at this time or later.",
 )  # fmt: skip
 @click.option("--to-offset", type=click.IntRange(0), metavar="N", help="This queue offset.")
 @click.option(
@@ -212,18 +212,18 @@ def reset(
 ) -> None:
     """Reset the offsets of a group to a time, an end or an offset of its topics' queues.
 
-    Without --topic all its topics are reset, except its retry and dead-letter topics. Running
-    consumers keep the messages they hold; stop them first to be sure.
+    Without --topic all its topics are reset, except its retry and dead-letter topics. Stop
+    running consumers first: they keep messages that they have already received.
     """
     if (where is None) == (to_offset is None):
-        raise click.UsageError("say where to: either --to earliest|latest|TIME or --to-offset N")
+        raise click.UsageError("add either --to earliest|latest|TIME or --to-offset N")
     if not topic and (to_offset is not None or queue_ids):
-        raise click.UsageError("--to-offset and --queue are for one topic: name it by --topic")
+        raise click.UsageError("--to-offset and --queue are for one topic: add --topic")
     target = where or ResetTarget(queue_offset=to_offset)
     moved = [
         row
         for each in _topics(broker, name, topic)
-        if topic or not each.startswith(RETRY_PREFIX)  # Redelivered messages are in its own topic.
+        if topic or not each.startswith(RETRY_PREFIX)  # It holds only redeliveries to this group.
         for row in broker.ask(
             broker.admin.reset_offsets(name, each, target, queue_ids=queue_ids, dry_run=not yes)
         )
@@ -232,7 +232,7 @@ def reset(
 
 
 def _topics(broker: BrokerConnection, name: str, topic: str) -> list[str]:
-    """Returns one topic, or all of a group with its retry topics, without its dead letters."""
+    """Returns the given topic, or all topics of a group except its dead-letter topic."""
     if topic:
         return [topic]
     found = broker.ask(broker.admin.describe_group(name)).topics
@@ -240,15 +240,15 @@ def _topics(broker: BrokerConnection, name: str, topic: str) -> list[str]:
 
 
 @group.asks(
-    "Let a group pass over what waits for it.",
-    "pocketmq group skip billing                        what would be passed over",
+    "Skip the unconsumed messages of a group.",
+    "pocketmq group skip billing                        what would be skipped",
     "pocketmq group skip billing --topic orders --yes",
 )
 @click.argument("name")
 @click.option("--topic", default="", help="Only in this topic [default: all of the group's].")
 @yes_option
 def skip(broker: BrokerConnection, out: Output, name: str, topic: str, yes: bool) -> None:
-    """Skip to the end of a group's queues: unconsumed messages stay unread.
+    """Move a group's offsets to the ends of its queues, past unconsumed messages.
 
     This includes its retry topics, but not its dead letters: see `pocketmq dlq purge`.
     """
@@ -262,8 +262,8 @@ def skip(broker: BrokerConnection, out: Output, name: str, topic: str, yes: bool
 
 
 @group.asks(
-    "Let a group stand where another one does.",
-    "pocketmq group clone billing billing-2                      where it would stand",
+    "Copy a group's offsets to another group.",
+    "pocketmq group clone billing billing-2                      show the new offsets",
     "pocketmq group clone billing billing-2 --topic orders --yes",
 )
 @click.argument("source")
@@ -273,7 +273,7 @@ def skip(broker: BrokerConnection, out: Output, name: str, topic: str, yes: bool
 def clone(
     broker: BrokerConnection, out: Output, source: str, target: str, topic: str, yes: bool
 ) -> None:
-    """Clone the offsets of group SOURCE to group TARGET.
+    """Copy the offsets of group SOURCE to group TARGET.
 
     TARGET is created if it does not exist; its offsets in these topics are replaced.
     """
@@ -284,11 +284,11 @@ def clone(
 
 
 def show_moved(group: str, moved: Sequence[MovedOffset], out: Output, *, is_done: bool) -> None:
-    """Prints old and new offsets; raises Failure where they are a plan."""
+    """Prints old and new offsets; raises Failure if the change is only planned."""
     rows = (moved_document(group, row) for row in moved)
     out.table(rows, MOVED_COLUMNS, MORE_MOVED_COLUMNS)
     if not is_done:
-        raise only_planned(f"{group} would be moved in {len(moved)} queues")
+        raise only_planned(f"offsets of {group} in {len(moved)} queues would change")
 
 
 @group.asks(
@@ -311,6 +311,6 @@ def rm(broker: BrokerConnection, out: Output, name: str, with_topics: bool, yes:
             would = broker.admin.delete_group(name, with_topics=True, dry_run=True)
             plan["removed_topics"] = broker.ask(would)
         out.show(plan)
-        raise only_planned(f"offsets in {len(found.topics)} topics would be gone")
+        raise only_planned(f"offsets in {len(found.topics)} topics would be removed")
     removed = broker.ask(broker.admin.delete_group(name, with_topics=with_topics))
     out.show({"group": name, "removed_topics": removed})

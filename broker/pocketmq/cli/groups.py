@@ -1,7 +1,7 @@
-"""Groups of commands: loaded when called, and found by their right names.
+"""Command groups that import a command when it is called, and suggest a name for an unknown one.
 
-`pocketmq --help` shows names and one line each from a table; only the command that is called is
-imported, and with it gRPC, numpy or the broker.
+`pocketmq --help` prints names and summaries from a table. Only the called command is imported, and
+with it gRPC, numpy or the broker.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ import click
 
 
 class CommandModule(NamedTuple):
-    """The module that defines a command, and the command's line in lists of commands."""
+    """Module of a command, and its line in lists of commands."""
 
     module: str
     about: str
@@ -76,22 +76,25 @@ WORDS: Final[Mapping[str, str]] = {
     "clusterlist": "status",
     "getbrokerconfig": "status --settings",
 }
-"""Other tools' names of commands, in lower case, and ours."""
+"""Command for a name that other tools use, in lower case."""
 NEARNESS: Final = 0.6
 
 
 class NamingGroup(click.Group):
-    """A group that names the right command when a wrong one is given."""
+    """A group that suggests the right command for an unknown name."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Returns the command that is named."""
+        """Returns the named command.
+
+        Errors   click.UsageError: unknown name; suggests another
+        """
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
             right = self._right_name(ctx, name)
             hint = f"{ctx.command_path} {right}" if right else f"{ctx.command_path} --help"
-            lead = "it is" if right else "see"
+            lead = "use" if right else "see"
             raise click.UsageError(f"there is no command {name!r}; {lead}: {hint}", ctx)
         return super().resolve_command(ctx, args)
 
@@ -105,7 +108,7 @@ class NamingGroup(click.Group):
 
 
 class LazyGroup(NamingGroup):
-    """A group whose commands are named by their places."""
+    """A group that imports the module of a command when the command is called."""
 
     def __init__(self, *args: Any, places: Mapping[str, CommandModule], **extra: Any) -> None:
         super().__init__(*args, **extra)
@@ -116,7 +119,7 @@ class LazyGroup(NamingGroup):
         return list(self._places)
 
     def load(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Loads a command, None when there is none of this name."""
+        """Imports and returns a command; None: unknown name."""
         place = self._places.get(cmd_name)
         if place is None:
             return None

@@ -1,4 +1,4 @@
-"""RocketMQ's plain_acl.yml into a store: for `pocketmq config import-broker-conf`."""
+"""Imports RocketMQ's plain_acl.yml into a store, for `pocketmq config import-broker-conf`."""
 
 from pathlib import Path
 
@@ -6,9 +6,9 @@ from pocketmq.cli.output import only_planned, talk, talk_notes, write
 
 
 def import_acl(file: Path, store: Path | None) -> bool:
-    """Shows users and grants of a file, and writes them into a store where one is given.
+    """Prints users and grants of a file, and writes them into a store if one is given.
 
-    Returns  whether the file is one of these
+    Returns  whether the file is a plain_acl.yml
     Errors   IllegalConfig; NotAStore, StoreLocked, UserExists, DiskFull: nothing was written
     """
     from pocketmq.config.broker_conf import text_of
@@ -32,6 +32,6 @@ def import_acl(file: Path, store: Path | None) -> bool:
         write(f"{grant.decision:6} {grant.user}  {actions}  {grant.resource}\n")
     talk_notes(acl.notes)
     if store is None:
-        raise only_planned("no user was made; write them with --store DIR")
-    talk(f"{len(acl.users)} users and {len(acl.grants)} grants are in {store}")
+        raise only_planned("users and grants were only printed; --store DIR writes them")
+    talk(f"Wrote {len(acl.users)} users and {len(acl.grants)} grants to {store}")
     return True

@@ -1,4 +1,4 @@
-"""`pocketmq msg`: single messages, by id, by place or by key."""
+"""`pocketmq msg`: single messages by id, queue offset or key, and their history."""
 
 from math import inf
 from typing import Final
@@ -57,7 +57,7 @@ def msg() -> None:
 @click.option("--all", "is_all", is_flag=True, help="Print all matches.")
 @click.option(
     "--max", "count_max", type=click.IntRange(1), default=MATCHES_DEFAULT, show_default=True,
-    help="Print the newest so many.",
+    help="Print at most this many, newest first.",
 )  # fmt: skip
 def by_key(
     broker: BrokerConnection,
@@ -87,7 +87,7 @@ def by_key(
                 raise Failure(text, Exit.DAMAGED, LOOK_AT_STORE)
             left -= len(page.messages)
             token = page.next_cursor
-    talk(f"there may be more than {count_max}; see them with --all")
+    talk(f"there may be more than {count_max}; --all prints them")
 
 
 def _place_from_text(text: str) -> tuple[str, int, int]:
@@ -104,10 +104,10 @@ def _place_from_text(text: str) -> tuple[str, int, int]:
     "pocketmq msg get --offset orders:0:42",
 )
 @click.argument("message_id", metavar="ID", required=False)
-@click.option("--topic", help="Topic of the message [default: every topic in turn].")
+@click.option("--topic", help="Topic of the message [default: search every topic].")
 @click.option(
     "--offset", "place", type=ReadBy("TOPIC:QUEUE:OFFSET", _place_from_text),
-    help="Get it by its queue and queue offset.",
+    help="Queue and queue offset of the message, instead of ID.",
 )  # fmt: skip
 def get(
     broker: BrokerConnection,
@@ -116,7 +116,7 @@ def get(
     topic: str | None,
     place: tuple[str, int, int] | None,
 ) -> None:
-    """Print the message with an ID, which is its message id or its offset message id."""
+    """Print the message with an ID, which is a message id or an offset message id."""
     if (message_id is None) == (place is None):
         raise click.UsageError("give an ID, or --offset TOPIC:QUEUE:OFFSET")
     if place is not None:
@@ -147,7 +147,7 @@ def _in_topic(broker: BrokerConnection, topic: str, message_id: str) -> StoredMe
 
 
 def _anywhere(broker: BrokerConnection, message_id: str) -> StoredMessage:
-    """Returns the message with an id, whatever its topic; asks topic by topic."""
+    """Returns the message with an id, searching topic by topic."""
     for topic in broker.all(broker.admin.list_topics):
         try:
             return _in_topic(broker, topic.name, message_id)
@@ -167,13 +167,13 @@ def _nowhere(message_id: str) -> Failure:
     "pocketmq msg trace 7F00000100002A9F0000000000000000 --topic orders -o jsonl",
 )
 @click.argument("message_id", metavar="ID")
-@click.option("--topic", default="", help="Topic it was sent to [default: every topic in turn].")
+@click.option("--topic", default="", help="Topic it was sent to [default: search every topic].")
 def trace(broker: BrokerConnection, out: Output, message_id: str, topic: str) -> None:
     """Print the history of a message: topics, delays, retries, dead letters.
 
-    ID is its message id or an offset message id. GROUP is the group that retries it or gave it up;
-    `-o wide` lists the topics of its records, such as retry topics. PASSED_BY are groups that
-    consumed a record or skipped it; AWAITED_BY are groups that have not reached it.
+    ID is its message id or an offset message id. GROUP is the group that retries or dead-lettered
+    it. `-o wide` lists the topics of its records, such as retry topics. PASSED_BY lists groups that
+    consumed or skipped a record, AWAITED_BY groups that have not reached it.
     """
     try:
         _, records = broker.ask(broker.admin.trace_message(message_id, topic))

@@ -1,6 +1,6 @@
 """Options and arguments that several commands share, each declared once, and their parsing.
 
-Moments are written as
+Forms of a moment:
     2026-11-21T02:30:00Z · 2026-11-21T03:30:00.250+01:00     RFC 3339
     2026-11-21T02:30:00 · 2026-11-21                          local time
     1795228200000                                             ms since 1970, from 1973 on
@@ -32,7 +32,7 @@ _MQADMIN = re.compile(r"(\d{4}-\d\d-\d\d)#(\d\d:\d\d:\d\d):(\d{3})", re.ASCII)
 
 
 class ReadBy(click.ParamType[Value]):
-    """A parameter that a function parses; its ValueError is the reason why a text is refused."""
+    """A parameter that a function parses; the text of its ValueError is the usage error."""
 
     def __init__(self, name: str, read: Callable[[str], Value]) -> None:
         self.name = name
@@ -41,7 +41,7 @@ class ReadBy(click.ParamType[Value]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Value:
-        """Returns the value of a text; a default that is no text stays as it is."""
+        """Returns the parsed value; a default that is not a text is returned unchanged."""
         if not isinstance(value, str):
             read: Value = value
             return read
@@ -52,12 +52,12 @@ class ReadBy(click.ParamType[Value]):
 
 
 def wall_ms() -> int:
-    """Returns the time now."""
+    """Returns the wall-clock time in milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 
 def moment_from_text(text: str, now_ms: int) -> int:
-    """Returns milliseconds since 1970.
+    """Parses a moment to milliseconds since 1970.
 
     Errors   ValueError
     """
@@ -75,12 +75,12 @@ def moment_from_text(text: str, now_ms: int) -> int:
     if mqadmin:
         text = f"{mqadmin[1]}T{mqadmin[2]}.{mqadmin[3]}"
     moment = datetime.fromisoformat(text)
-    # Without an offset the machine's zone is meant.
+    # A text without an offset is in the machine's time zone.
     return int(moment.astimezone().timestamp() * 1000)
 
 
 def duration_from_text(text: str) -> int:
-    """Returns milliseconds of "30s", "500ms" or 0.
+    """Parses "30s", "500ms" or "0" to milliseconds.
 
     Errors   ValueError
     """
@@ -113,7 +113,7 @@ def _pause(text: str) -> float:
 def _size(text: str) -> int:
     size = size_from_text(text)
     if size <= 0:
-        raise ValueError(f"{text!r} is no size above 0")
+        raise ValueError(f"{text!r} is not a size above 0")
     return size
 
 
@@ -125,7 +125,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def queue_offset_from_text(text: str) -> int | None:
-    """Returns a queue offset, None where a text is none."""
+    """Parses a queue offset; None: the text is not a valid one."""
     number = number_of(text)
     return number if number >= 0 else None
 
@@ -143,7 +143,7 @@ DURATION: Final = ReadBy("DURATION", duration_from_text)
 SIZE: Final = ReadBy("SIZE", _size)
 """Bytes, as 67108864 or 64MiB."""
 PAUSE: Final = ReadBy("DURATION", _pause)
-"""Seconds between two looks, as 500ms or 2s."""
+"""Seconds between two refreshes, as 500ms or 2s."""
 PAIR: Final = ReadBy("NAME=VALUE", _pair)
 QUEUE: Final = ReadBy("TOPIC:QUEUE", _queue)
 """(topic, queue id)."""
@@ -152,7 +152,7 @@ ENDPOINT: Final = ReadBy("HOST:PORT", endpoint_from_text)
 DEFAULT_ENDPOINT: Final = f"{DEFAULT_HOST}:{DEFAULT_PORT}"
 PAUSE_MIN_MS: Final = 100
 EPOCH_MIN_MS: Final = 100_000_000_000
-"""A smaller number is no time in ms: it lacks a unit, or counts seconds."""
+"""Least time in ms; a smaller number lacks a unit or counts seconds."""
 
 PATH: Final = click.Path(path_type=Path)
 FILE: Final = click.Path(path_type=Path, dir_okay=False)
@@ -163,7 +163,7 @@ form_option: Final = click.option(
     callback=lambda ctx, param, form: Output(form),
     help="Output format [default: table on a terminal, else json].",
 )  # fmt: skip
-"""Gives a command its printer, as `out`."""
+"""Passes the command's printer as `out`."""
 endpoint_option: Final = click.option(
     "--endpoint", envvar="POCKETMQ_ENDPOINT", default=DEFAULT_ENDPOINT, show_default=True,
     show_envvar=True, type=ENDPOINT, help="Address of the broker; PORT is 8081 by default.",
@@ -174,7 +174,7 @@ access_key_option: Final = click.option(
 )  # fmt: skip
 secret_key_option: Final = click.option(
     "--secret-key", envvar="POCKETMQ_SECRET_KEY", default="", show_envvar=True,
-    help="Secret of the user; others on this machine may see it on a command line.",
+    help="Secret of the user; a command line is visible to other users of this machine.",
 )  # fmt: skip
 secret_key_file_option: Final = click.option(
     "--secret-key-file", envvar="POCKETMQ_SECRET_KEY_FILE", type=FILE, show_envvar=True,
@@ -189,7 +189,7 @@ yes_option: Final = click.option(
 
 set_option: Final = click.option(
     "--set", "assignments", multiple=True, metavar="KEY=VALUE",
-    help="A setting by our name or RocketMQ's (flushDiskType=ASYNC_FLUSH); may be repeated.",
+    help="A setting by PocketMQ's or RocketMQ's name (flushDiskType=ASYNC_FLUSH); may be repeated.",
 )  # fmt: skip
 file_option: Final = click.option(
     "-c", "--config", "file", type=FILE,
@@ -216,9 +216,10 @@ def queue_option(about: str) -> Callable[[Command], Command]:
 def takes(
     name: str, kind: Callable[..., Any], *options: Callable[..., Any]
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Returns a decorator that adds these options and arguments, as one value of a kind.
+    """Returns a decorator that adds options and arguments, and passes them as one value.
 
-    name   the command's parameter; the kind's parameters are named as the options
+    name   the command's parameter for the value
+    kind   makes the value; its parameters have the names of the options
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -238,13 +239,13 @@ def takes(
 
 
 def examples(*lines: str) -> str:
-    """Returns the end of a command's help."""
+    """Returns the examples at the end of a command's help."""
     title = "Example:" if len(lines) == 1 else "Examples:"
     return "\n".join(["\b", title, *(f"  {line}" for line in lines)])
 
 
 def filtered(command: Command) -> Command:
-    """Gives a command `expression` and `sql`: which messages are wanted, by tags or by SQL."""
+    """Adds the options of a message filter, passed as `expression` and `sql`."""
 
     @click.option("--tag-filter", metavar="A||B", help="Only messages with these tags.")
     @click.option(
@@ -256,7 +257,7 @@ def filtered(command: Command) -> Command:
     @wraps(command)
     def wrapped(*args: Any, tag_filter: str | None, sql_filter: str | None, **given: Any) -> Any:
         if tag_filter is not None and sql_filter is not None:
-            raise click.UsageError("--tag-filter and --filter exclude each other; TAGS is in SQL")
+            raise click.UsageError("--tag-filter and --filter exclude each other; SQL has TAGS")
         expression = sql_filter if tag_filter is None else tag_filter
         return command(*args, expression=expression or "*", sql=sql_filter is not None, **given)
 

@@ -1,14 +1,14 @@
-"""Output of commands: data on standard output; remarks, bars and errors on standard error.
+"""Output of commands: data on standard output; notes, progress and errors on standard error.
 
 -o table   columns; the default on a terminal
 -o wide    more columns, and long cells in full
 -o json    one document, or one array of all rows; the default elsewhere
--o yaml    the same as YAML
--o jsonl   one document a line, each as soon as it is there
--o csv     the columns of wide with values as in JSON, and a line of titles; nested values are JSON
+-o yaml    the document or array as YAML
+-o jsonl   one document a line, printed as soon as it is available
+-o csv     the columns of wide below a line of field names; nested values are JSON texts
 
-A field has one name. JSON and CSV show it as it is; tables show a title, without _ms for formatted
-times.
+JSON and CSV show the name of a field unchanged. A table drops _ms from the name of a formatted
+time.
 
 Error: topic 'orders' does not exist
 Next:  pocketmq topic create orders
@@ -34,12 +34,12 @@ _UNSAFE: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb"
     "\ufffe\uffff\ud800-\udfff]"
 )
-"""Control characters but line feeds and tabs, marks of direction, unassigned code points."""
+"""Control characters except line feed and tab, direction marks, noncharacters, surrogates."""
 STANDS_IN: Final = "\N{REPLACEMENT CHARACTER}"
 
 
 def safe(text: str) -> str:
-    """Returns a text in which nothing but letters, line feeds and tabs is left.
+    """Replaces each unsafe character of a text by U+FFFD.
 
     Cost     0.1 µs for 100 characters
     """
@@ -47,7 +47,7 @@ def safe(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    r"""Returns a JSON or YAML text with such characters written as \u009b, as a string may have."""
+    r"""Escapes the unsafe characters of a JSON or YAML text, as \u009b."""
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
@@ -55,16 +55,16 @@ def escaped(text: str) -> str:
 # -- YAML --------------------------------------------------------------------------------------
 _PLAIN: Final = re.compile(r"[A-Za-z_/][A-Za-z0-9_./-]*")
 _OTHERWISE: Final = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
-"""Words that YAML 1.1 or 1.2 takes for something else than a text."""
+"""Words that YAML 1.1 or 1.2 does not parse as a string."""
 
 
 def yaml_document(document: Any) -> str:
-    """Returns a document, its last line ended."""
+    """Returns a document as YAML; its last line has a line feed."""
     return "".join(f"{line}\n" for line in _lines(document))
 
 
 def yaml_item(document: Any) -> str:
-    """Returns a document as one item of a list: such texts joined are a list of them."""
+    """Returns a document as one item of a YAML list; joined items form a list."""
     return yaml_document([document])
 
 
@@ -110,8 +110,8 @@ FLUSH_COUNT: Final = 512
 REDRAW_SECONDS: Final = 0.1
 BYTE_UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 
-LOOK_AT_STORE: Final = "look at its store: pocketmq store verify ./store"
-"""The next step for a broker that met damage."""
+LOOK_AT_STORE: Final = "check its store: pocketmq store verify ./store"
+"""Next step after a broker reported damage."""
 
 Document = Mapping[str, Any]
 Cell = Callable[[Document], Any]
@@ -120,8 +120,8 @@ Cell = Callable[[Document], Any]
 class Column(NamedTuple):
     """A field in a table.
 
-    show   makes the printed text from a row; None: the field as it is
-    also   fields that only CSV has
+    show   returns the printed text for a row; None: the field's value
+    also   further fields of CSV
     """
 
     name: str
@@ -130,7 +130,7 @@ class Column(NamedTuple):
 
     @property
     def title(self) -> str:
-        """How a table names it."""
+        """Title of the column in a table."""
         return (self.name if self.show is None else self.name.removesuffix("_ms")).upper()
 
     def cell(self, row: Document) -> Any:
@@ -139,11 +139,10 @@ class Column(NamedTuple):
 
 
 Columns = Sequence[Column]
-"""Columns of a table."""
 
 
 class Exit(IntEnum):
-    """How a command ends when it does not end well."""
+    """Exit codes of a command that fails."""
 
     FAILED = 1
     USAGE = 2
@@ -156,7 +155,7 @@ class Exit(IntEnum):
 
 
 class Output:
-    """Printer of one command; `form` is that of -o, else table on a terminal and JSON elsewhere."""
+    """Printer of one command; `form` is the value of -o, else table on a terminal, else json."""
 
     __slots__ = ("form",)
 
@@ -190,13 +189,13 @@ class Output:
     def table(
         self, documents: Iterable[Document], columns: Columns, more: Columns | None = None
     ) -> None:
-        """Prints all rows, lined up with each other."""
+        """Prints all rows, with aligned columns."""
         with self.rows(columns, more) as rows:
             for document in documents:
                 rows.add(document)
 
     def stream(self, documents: Iterable[Document], columns: Columns) -> None:
-        """Prints rows that may be many, some hundred at a time."""
+        """Prints rows of a large result, FLUSH_COUNT at a time."""
         with self.rows(columns) as rows:
             for number, document in enumerate(documents, 1):
                 rows.add(document)
@@ -205,18 +204,18 @@ class Output:
 
 
 def talk(text: str) -> None:
-    """Says something that is not data."""
+    """Prints a note to standard error."""
     click.echo(safe(text), err=True)
 
 
 def talk_notes(notes: Iterable[str]) -> None:
-    """Prints notes, a line each."""
+    """Prints notes to standard error, a line each."""
     for note in notes:
         talk(f"Note: {note}")
 
 
 class Failure(click.ClickException):
-    """An error to show; `next_step` is what to do about it, "" when the text contains that."""
+    """An error of a command; `next_step` advises the user, "" if the text already does."""
 
     def __init__(self, text: str, exit_code: int, next_step: str = "") -> None:
         super().__init__(text)
@@ -231,15 +230,15 @@ class Failure(click.ClickException):
 
 
 def only_planned(text: str) -> Failure:
-    """Returns the exit of a command that showed its effect and was not given --yes."""
+    """Returns the failure of a command that only showed its plan, without --yes."""
     return Failure(f"nothing was done: {text}", Exit.REFUSED, "add --yes to do it")
 
 
 class PrintedRows:
-    """Rows of one kind, printed as they come; used in a `with`.
+    """Prints rows as they arrive; used in a `with`.
 
-    columns   of the table
-    more      columns that only `-o wide` has
+    columns   columns in every form
+    more      further columns in wide and CSV
     """
 
     __slots__ = ("_columns", "_count", "_format", "_pending", "_widths")
@@ -257,7 +256,7 @@ class PrintedRows:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, OSError):
-            return  # Standard output itself is gone.
+            return  # Standard output is closed.
         if self._format == "json" and (self._count or error is None):
             write("\n]\n" if self._count else "[]\n")
         if self._format == "csv" and not self._count and error is None:
@@ -267,7 +266,7 @@ class PrintedRows:
         self.flush()
 
     def add(self, row: Document) -> None:
-        """Prints a row; in a table with the next flush."""
+        """Prints a row; a table prints it with the next flush."""
         self._count += 1
         if self._format == "jsonl":
             write(json_text(row) + "\n")
@@ -312,12 +311,12 @@ class PrintedRows:
 def progress(
     label: str, total_bytes: int, *, clock: Callable[[], float] = monotonic
 ) -> Iterator[Callable[[int], None]]:
-    """Draws a progress bar on a terminal; yields a function that adds done bytes.
+    """Draws a progress bar on a terminal; yields a function that adds finished bytes.
 
     Reading  [######################--------------]   61%  00:00:02  1.6 GB  640 MB/s
 
     It is not drawn if the terminal cannot redraw a line (TERM=dumb) or asks for plain text
-    (NO_COLOR). A terminal that closes ends the drawing, not the work.
+    (NO_COLOR). If the terminal closes, the work continues without it.
     Units    clock: seconds
     Cost     0.1 µs a call, and a line on the terminal at most every REDRAW_SECONDS
     """
@@ -369,22 +368,22 @@ def moment(time_ms: int) -> str:
 
 
 def at(name: str) -> Column:
-    """Returns the column that shows a time in ms as a moment, where there is one."""
+    """Returns a column that formats a time in ms; its cell is empty without one."""
     return Column(name, lambda row: moment(row[name]) if name in row else "")
 
 
 def columns(*given: str | Column) -> Columns:
-    """Returns columns; a text is the name of a field shown as it is."""
+    """Returns columns; a text is the name of a field that is not formatted."""
     return [Column(each) if isinstance(each, str) else each for each in given]
 
 
 def write(text: str) -> None:
-    """Prints data, in which nothing is left that a terminal obeys."""
+    """Prints data without terminal control characters."""
     sys.stdout.write(safe(text))
 
 
 def json_text(document: Any, indent: int | None = None) -> str:
-    """Returns a document as JSON, in which a terminal finds nothing to obey."""
+    """Returns a document as JSON, with terminal control characters escaped."""
     separators = (",", ":") if indent is None else None
     return escaped(json.dumps(document, ensure_ascii=False, indent=indent, separators=separators))
 
@@ -416,7 +415,7 @@ def _plain(value: Any) -> str:
 
 
 def _can_redraw(stream: TextIO | None) -> bool:
-    """Returns whether a line can be drawn over; a process may have no standard error at all."""
+    """Returns whether a terminal can redraw a line; None: the process has no such stream."""
     if stream is None or stream.closed or not stream.isatty():
         return False
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

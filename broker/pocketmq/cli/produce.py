@@ -19,10 +19,10 @@ from pocketmq.model.message import INT32_MAX
 BATCH_DEFAULT: Final = 256
 BATCH_MAX: Final = 1_024
 BATCH_BYTES: Final = 1024 * 1024
-"""A batch is sent when its bodies reach this; the broker takes 4 MiB unless set otherwise."""
+"""Most bytes of the bodies in a batch of several; the broker's default limit is 4 MiB."""
 READ_SIZE: Final = 256 * 1024
 SPLITTABLE: Final = frozenset({"BodyTooLarge", "RecordTooLarge"})
-"""Refusals of a batch whose halves may pass; nothing of it was stored."""
+"""Errors of a batch that is too large: nothing is stored, and its halves may succeed."""
 
 WISHES: Final = {
     "message_group": "--group",
@@ -32,7 +32,7 @@ WISHES: Final = {
     "priority": "--priority",
     "transactional": "--transactional",
 }
-"""A message has at most one of these."""
+"""Options that exclude each other, by the message's field."""
 
 COLUMNS: Final = columns("message_id", "queue_id", "queue_offset", "status")
 
@@ -45,20 +45,24 @@ COLUMNS: Final = columns("message_id", "queue_id", "queue_offset", "status")
 )
 @click.argument("topic")
 @click.argument("body", required=False)
-@click.option("-k", "--key", "keys", multiple=True, help="Key to find it by; may be repeated.")
+@click.option(
+    "-k", "--key", "keys", multiple=True, help="Key to find the message by; may be repeated."
+)
 @click.option("-t", "--tag", help="Tag that consumers can filter by.")
 @click.option(
     "-p", "--property", "properties", multiple=True, type=PAIR,
-    help="Property of your own; may be repeated.",
+    help="User property; may be repeated.",
 )  # fmt: skip
 @click.option("--queue", "queue_id", type=click.IntRange(0), help="Queue [default: any].")
-@click.option("--group", "message_group", help="Messages of one group keep their order.")
+@click.option(
+    "--group", "message_group", help="Message group; messages of one group keep their order."
+)
 @click.option(
     "--delay", "delay_ms", type=DURATION, help="Deliver it after this time, as 30s or 2h."
 )
 @click.option("--at", "deliver_at_ms", type=MOMENT, help="Deliver it at this time.")
 @click.option(
-    "--delay-level", type=click.IntRange(1), help="Deliver it when this delay level is over."
+    "--delay-level", type=click.IntRange(1), help="Deliver it after the time of this delay level."
 )
 @click.option(
     "--priority",
@@ -72,7 +76,7 @@ COLUMNS: Final = columns("message_id", "queue_id", "queue_offset", "status")
 @click.option(
     "--producer-group",
     default="",
-    help="Producer group that decides its transaction [default: the topic's name].",
+    help="Producer group that decides the transaction [default: the topic's name].",
 )
 @click.option(
     "--file", "path", metavar="FILE|-", help="Send each line as a message; - is standard input."
@@ -81,7 +85,7 @@ COLUMNS: Final = columns("message_id", "queue_id", "queue_offset", "status")
     "--batch", type=click.IntRange(1, BATCH_MAX), default=BATCH_DEFAULT, show_default=True,
     help="With --file: most messages in one request.",
 )  # fmt: skip
-@click.option("--no-wait", is_flag=True, help="Do not wait for the disk.")
+@click.option("--no-wait", is_flag=True, help="Do not wait for the flush to disk.")
 def produce(
     broker: BrokerConnection,
     out: Output,
@@ -93,15 +97,15 @@ def produce(
     no_wait: bool,
     **fields: Any,
 ) -> None:
-    """Send a message with BODY, or each line of --file as one, and print their positions.
+    """Send BODY as a message, or each line of --file as one, and print their queue offsets.
 
-    Empty lines are skipped: a message has a body.
+    Empty lines are skipped: a message must have a body.
     """
     if (body is None) == (path is None):
         raise click.UsageError("give a BODY, or --file FILE (- for standard input)")
     _check_wishes(fields)
     if fields["producer_group"] and not fields["transactional"]:
-        raise click.UsageError("--producer-group goes with --transactional")
+        raise click.UsageError("--producer-group requires --transactional")
     fields["transactional"] = bool(fields["transactional"])
     model = Message(topic, b"", properties=dict(properties), **fields)
     wait = Wait.APPENDED if no_wait else Wait.DURABLE
@@ -121,7 +125,7 @@ def produce(
 
 
 def _check_wishes(fields: dict[str, Any]) -> None:
-    """Raises click.UsageError where a message would be of two kinds."""
+    """Raises click.UsageError for options that exclude each other."""
     given = [option for name, option in WISHES.items() if fields[name] is not None]
     if len(given) > 1:
         raise click.UsageError(f"{' and '.join(given)} exclude each other")
@@ -137,9 +141,9 @@ def _opened(path: str, up: ExitStack) -> BinaryIO:
 
 
 def line_groups(stream: BinaryIO) -> Iterator[list[bytes]]:
-    """Yields lists of the lines available, so that a slow pipe does not delay them."""
+    """Yields lists of the lines that are available, so that a slow pipe delays none."""
     rest = b""
-    # Files and standard input opened for bytes are buffered, and their buffers have read1.
+    # Binary files and standard input are buffered readers, which have read1.
     while piece := stream.read1(READ_SIZE):  # type: ignore[attr-defined]
         *whole, rest = (rest + piece).split(b"\n")
         yield whole
@@ -147,7 +151,7 @@ def line_groups(stream: BinaryIO) -> Iterator[list[bytes]]:
 
 
 def batches(groups: Iterable[list[bytes]], count_max: int) -> Iterator[list[bytes]]:
-    """Yields bodies for one request each, empty ones left out; never across two groups."""
+    """Yields the non-empty bodies of one request each; a batch never spans two groups."""
     for group in groups:
         batch: list[bytes] = []
         size = 0
@@ -162,7 +166,7 @@ def batches(groups: Iterable[list[bytes]], count_max: int) -> Iterator[list[byte
 
 
 def send_all(broker: BrokerConnection, messages: list[Message], wait: Wait) -> Iterator[Receipt]:
-    """Sends a batch, in halves where the broker finds it too large; yields receipts in order.
+    """Sends a batch, in halves if the broker refuses its size; yields receipts in order.
 
     Errors   ClientError
     """

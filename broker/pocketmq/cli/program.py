@@ -1,4 +1,4 @@
-"""The root of all commands: their names, and how the process ends."""
+"""The root command: names of all commands, and the exit codes of errors."""
 
 import os
 import sys
@@ -13,37 +13,41 @@ from pocketmq.cli.output import Exit
 from pocketmq.config.units import is_utf8
 
 PLACES: Final = {
-    "dev": CommandModule("pocketmq.cli.serve", "Run a broker that leaves nothing behind."),
+    "dev": CommandModule("pocketmq.cli.serve", "Run a broker on a temporary store."),
     "serve": CommandModule("pocketmq.cli.serve", "Run a broker."),
-    "config": CommandModule("pocketmq.cli.config", "Make, check and show settings."),
-    "status": CommandModule("pocketmq.cli.status", "Show how a broker is doing."),
+    "config": CommandModule("pocketmq.cli.config", "Write, check, show and compare settings."),
+    "status": CommandModule("pocketmq.cli.status", "Show the state of a broker."),
     "top": CommandModule("pocketmq.cli.status", "Watch the busiest topics of a broker."),
     "topic": CommandModule("pocketmq.cli.topic", "Create, change, list, count, remove topics."),
-    "group": CommandModule("pocketmq.cli.group", "Consumer groups, and where they stand."),
-    "client": CommandModule("pocketmq.cli.client", "Ask connected clients what they do."),
+    "group": CommandModule("pocketmq.cli.group", "Manage consumer groups and their offsets."),
+    "client": CommandModule("pocketmq.cli.client", "Query connected clients."),
     "produce": CommandModule("pocketmq.cli.produce", "Send messages."),
     "consume": CommandModule("pocketmq.cli.consume", "Print messages of a topic, or receive them."),
-    "tail": CommandModule("pocketmq.cli.tail", "Print messages of a topic as they come."),
-    "msg": CommandModule("pocketmq.cli.message", "Look single messages up, and where they went."),
-    "delay": CommandModule("pocketmq.cli.delay", "See what waits for its time; take it back."),
+    "tail": CommandModule("pocketmq.cli.tail", "Print messages of a topic as they are stored."),
+    "msg": CommandModule("pocketmq.cli.message", "Look up single messages and their history."),
+    "delay": CommandModule("pocketmq.cli.delay", "List and recall delayed messages."),
     "txn": CommandModule(
-        "pocketmq.cli.transactions", "List undecided transactions, and decide them."
+        "pocketmq.cli.transactions", "List, commit or roll back undecided transactions."
     ),
-    "dlq": CommandModule("pocketmq.cli.dead_letters", "See what groups gave up; send it again."),
-    "user": CommandModule("pocketmq.cli.user", "Who may call: users and their secrets."),
-    "acl": CommandModule("pocketmq.cli.acl", "What users may do: grants, and why not."),
-    "store": CommandModule("pocketmq.cli.store", "Look at, check and mend a store directory."),
+    "dlq": CommandModule("pocketmq.cli.dead_letters", "List, redrive or purge dead letters."),
+    "user": CommandModule("pocketmq.cli.user", "Manage users and their secrets."),
+    "acl": CommandModule("pocketmq.cli.acl", "Manage and explain permissions of users."),
+    "store": CommandModule("pocketmq.cli.store", "Inspect, check and repair a store directory."),
     "backfill": CommandModule("pocketmq.cli.backfill", "Build queues and index with Spark."),
-    "version": CommandModule("pocketmq.cli.version", "Show what runs here, compiled or not."),
-    "completion": CommandModule("pocketmq.cli.completion", "Print what completes commands."),
+    "version": CommandModule(
+        "pocketmq.cli.version", "Show the installed version, compiled or not."
+    ),
+    "completion": CommandModule(
+        "pocketmq.cli.completion", "Print the script for shell completion."
+    ),
 }
 
 
 class Program(LazyGroup):
-    """The root group; turns errors of the broker and of its answers into exit codes."""
+    """The root group; maps errors to exit codes and next steps."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Reads the command line of the process, which is UTF-8."""
+        """Parses the command line of the process, which must be UTF-8."""
         for number, text in enumerate(args, 1):
             if not is_utf8(text):
                 shown = os.fsencode(text)
@@ -51,7 +55,7 @@ class Program(LazyGroup):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Runs the command that was named."""
+        """Runs the named command."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
@@ -91,8 +95,8 @@ def _failure_of(error: Exception, command: str) -> click.ClickException | None:
 def program() -> None:
     """PocketMQ: Apache RocketMQ's storage and protocol in one Python process.
 
-    Data go to standard output, messages to standard error. Exit codes: 0 ok, 1 failed, 2 usage,
-    3 not found, 4 refused, 5 unreachable, 6 timeout, 10 damage found.
+    Data is printed to standard output, notes and errors to standard error. Exit codes: 0 ok,
+    1 failed, 2 usage, 3 not found, 4 refused, 5 unreachable, 6 timeout, 10 damage found.
     """
 
 

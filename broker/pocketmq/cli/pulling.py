@@ -16,7 +16,7 @@ OVER: Final = frozenset({PullStatus.NO_NEW_MESSAGE, PullStatus.OFFSET_OVERFLOW_O
 
 
 class Damaged:
-    """The messages that could not be read."""
+    """Counts messages that could not be read."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -24,7 +24,7 @@ class Damaged:
     def pass_over(self, query: PullQuery, error: ClientError) -> int:
         """Reports the damaged message at an offset; returns the offset to continue at.
 
-        Errors   ClientError: the error is another one, or names no such offset
+        Errors   ClientError: the given error, if it is not damage or has no offset to continue at
         """
         following = number_of(error.fields.get("next_begin_offset", ""))
         if error.status != "DATA_LOSS" or following <= query.queue_offset:
@@ -36,7 +36,7 @@ class Damaged:
         why = error.fields.get("why", error.message)
         talk(
             f"message {number} of queue {query.queue_id} is damaged (physical offset {place}): "
-            f"{why}; going on at {following}"
+            f"{why}; continuing at {following}"
         )
         return following
 
@@ -53,7 +53,7 @@ class Damaged:
         return pull_on
 
     def failure(self) -> Failure:
-        """Returns the failure of a command that skipped some."""
+        """Returns the failure of a command that skipped damaged messages."""
         noun = "message is" if self.count == 1 else "messages are"
         text = f"{self.count} {noun} damaged and could not be read"
         return Failure(text, Exit.DAMAGED, LOOK_AT_STORE)
@@ -61,17 +61,17 @@ class Damaged:
 
 @dataclass
 class QueueReader:
-    """One queue, page by page; `query` sets the next offset."""
+    """Reads a queue page by page; `query` has the next offset."""
 
     query: PullQuery
 
     def pages(
         self, broker: BrokerConnection, count_max: float, damaged: Damaged | None = None
     ) -> Iterator[PullPage]:
-        """Yields its messages up to its end or a count, which may be inf.
+        """Yields pages until the queue's end, or until `count_max` messages (may be inf).
 
-        damaged   skips and collects unreadable messages; None: they are errors
-        Errors    Failure for an offset behind the queue's end; ClientError
+        damaged   skips and counts unreadable messages; None: they are errors
+        Errors    Failure: the offset is beyond the queue's end; ClientError
         """
         pull = broker.reader(self.query.topic).pull
         left = count_max
@@ -95,15 +95,15 @@ class QueueReader:
 
 
 def _check(query: PullQuery, page: PullPage) -> None:
-    """Reports offsets outside the queue."""
+    """Reports an expired offset; raises Failure for one beyond the queue's end."""
     if page.status is PullStatus.NO_SUCH_QUEUE:
         text = f"topic {query.topic!r} has no queue {query.queue_id}"
         raise Failure(text, Exit.NOT_FOUND, f"pocketmq topic info {query.topic}")
     if page.status is PullStatus.OFFSET_OVERFLOW_BADLY:
         text = (
-            f"offset {query.queue_offset} is behind the end of queue {query.queue_id}, "
-            f"which reaches from {page.min_offset} to {page.max_offset}"
+            f"offset {query.queue_offset} is beyond the end of queue {query.queue_id}, "
+            f"which has offsets from {page.min_offset} to {page.max_offset}"
         )
-        raise Failure(text, Exit.REFUSED, "begin with --from min or --from max")
+        raise Failure(text, Exit.REFUSED, "start with --from min or --from max")
     if page.status in (PullStatus.OFFSET_TOO_SMALL, PullStatus.EXPIRED):
-        talk(f"offset {query.queue_offset} is gone; going on at {page.next_begin_offset}")
+        talk(f"offset {query.queue_offset} has expired; continuing at {page.next_begin_offset}")

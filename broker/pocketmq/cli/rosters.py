@@ -1,4 +1,4 @@
-"""Users and grants by their broker, or in a store that no broker has open."""
+"""Access to users and grants, by a broker or in a store that no broker has open."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -24,7 +24,7 @@ Changed = TypeVar("Changed")
 
 store_option: Final = click.option(
     "--store", type=PATH, metavar="DIR",
-    help="Change this store, which must not be open and may be new, instead of a broker.",
+    help="Use this store instead of a broker; it must not be in use, and may be new.",
 )  # fmt: skip
 
 
@@ -59,7 +59,7 @@ class BrokerRoster:
         self._ask = broker.ask
 
     def add(self, access_key: str, secret: str, *, is_admin: bool) -> Document:
-        """Makes a user."""
+        """Creates a user."""
         made = self._broker.create_user(access_key, secret, admin=is_admin)
         return user_document(*self._ask(made))
 
@@ -73,7 +73,7 @@ class BrokerRoster:
         return user_document(*self._ask(changed))
 
     def remove(self, access_key: str) -> None:
-        """Forgets a user and its grants."""
+        """Removes a user and its grants."""
         self._ask(self._broker.delete_user(access_key))
 
     def users(self) -> list[Document]:
@@ -90,25 +90,25 @@ class BrokerRoster:
         return grant_document(*self._ask(self._broker.add_grant(given)))
 
     def revoke(self, user: str, actions: str, resource: str, *, is_denied: bool) -> list[Document]:
-        """Takes actions away; returns the remaining grants for the resource."""
+        """Removes actions from a grant; returns the remaining grants for the resource."""
         asked = self._broker.remove_grant(user, actions.split(","), resource, deny=is_denied)
         return [grant_document(*grant) for grant in self._ask(asked)]
 
     def grants(self, user: str) -> list[Document]:
-        """Returns the grants of a user, or of all."""
+        """Returns the grants of a user, or of all users ("")."""
         return [grant_document(*grant) for grant in self._ask(self._broker.list_grants(user))]
 
     def explain(self, user: str, action: str, resource: str, source: str) -> Document:
-        """Tells whether a user may do something, and why."""
+        """Returns whether a user may perform an action, and why."""
         told = self._ask(self._broker.explain(user, action, resource, source))
         grant = None if told.grant is None else grant_document(*told.grant)
         return {"allowed": told.allowed, "why": told.why, "grant": grant}
 
 
 class StoreRoster:
-    """The same of a store that no broker has open.
+    """Users and grants of a store that no broker has open.
 
-    Errors   of every method: NotAStore, StoreLocked, TableUnreadable; those of Roster
+    Errors   of every method: NotAStore, StoreLocked, TableUnreadable; errors of Roster
     """
 
     __slots__ = ("_directory",)
@@ -128,7 +128,7 @@ class StoreRoster:
         return read_roster(self._directory)
 
     def add(self, access_key: str, secret: str, *, is_admin: bool) -> Document:
-        """Makes a user."""
+        """Creates a user."""
         user = User(access_key, secret, is_admin=is_admin)
         self._changed(lambda roster: roster.add(user))
         return _user_document(user)
@@ -145,7 +145,7 @@ class StoreRoster:
         return _user_document(changed)
 
     def remove(self, access_key: str) -> None:
-        """Forgets a user and its grants."""
+        """Removes a user and its grants."""
         self._changed(lambda roster: roster.remove(access_key))
 
     def users(self) -> list[Document]:
@@ -166,7 +166,7 @@ class StoreRoster:
         return _grant_document(self._changed(lambda roster: roster.grant(grant)))
 
     def revoke(self, user: str, actions: str, resource: str, *, is_denied: bool) -> list[Document]:
-        """Takes actions away; returns the remaining grants for the resource."""
+        """Removes actions from a grant; returns the remaining grants for the resource."""
         taken, thing = actions_from_text(actions), resource_from_text(resource)
         left = self._changed(
             lambda roster: roster.revoke(user, taken, thing, is_allowed=not is_denied)
@@ -174,18 +174,18 @@ class StoreRoster:
         return list(map(_grant_document, left))
 
     def grants(self, user: str) -> list[Document]:
-        """Returns the grants of a user, or of all."""
+        """Returns the grants of a user, or of all users ("")."""
         return list(map(_grant_document, self._read().grants_of(user)))
 
     def explain(self, user: str, action: str, resource: str, source: str) -> Document:
-        """Tells whether a user may do something, and why."""
+        """Returns whether a user may perform an action, and why."""
         told = explain(self._read(), user, action, resource, source)
         grant = None if told.grant is None else _grant_document(told.grant)
         return {"allowed": told.is_allowed, "why": told.why, "grant": grant}
 
 
 def roster_of(broker: BrokerConnection, store: Path | None) -> BrokerRoster | StoreRoster:
-    """Returns the users of a store where one is named, else those of the broker."""
+    """Returns the roster of a store if one is named, else the roster of the broker."""
     return BrokerRoster(broker) if store is None else StoreRoster(store)
 
 

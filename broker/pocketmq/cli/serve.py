@@ -1,4 +1,4 @@
-"""`pocketmq serve`: a broker in the foreground, and `pocketmq dev`: one with a temporary store."""
+"""`pocketmq serve`: a broker in the foreground. `pocketmq dev`: a broker on a temporary store."""
 
 import gc
 import json
@@ -34,20 +34,20 @@ PREFIX: Final = "pocketmq-dev-"
 PORT_MAX: Final = 65_535
 ANY_PORT: Final = "127.0.0.1:0"
 ENDING: Final = (signal.SIGHUP, signal.SIGTERM)
-"""Conditions that end `dev`, apart from Ctrl-C."""
+"""Signals that end `dev`, apart from Ctrl-C."""
 HOW_TO_COME: Final = """\
-RocketMQ 5 clients come to {grpc}:
+RocketMQ 5 clients connect to {grpc}:
   Python   ClientConfiguration("{grpc}", Credentials())
   Java     ClientConfiguration.newBuilder().setEndpoints("{grpc}").enableSsl(false).build()
   Node.js  new Producer({{ endpoints: "{grpc}", namespace: "", topics: ["orders"] }})
   Go       golang.EnableSsl = false; &golang.Config{{Endpoint: "{grpc}"}}
-  here     export POCKETMQ_ENDPOINT={grpc}; pocketmq produce orders hello
-Topics and groups are made by whoever uses them first; Ctrl-C ends all of it."""
-"""The text that `dev` prints when it has started."""
+  shell    export POCKETMQ_ENDPOINT={grpc}; pocketmq produce orders hello
+Topics and groups are created by their first use; Ctrl-C ends the broker."""
+"""Text that `dev` prints after its start."""
 
 
 def topics_from_text(text: str) -> list[tuple[str, str]]:
-    """Returns (name, type) of "orders,payments:fifo"; type "": unspecified.
+    """Parses "orders,payments:fifo" to pairs (name, type); type "": unspecified.
 
     Errors   ValueError
     """
@@ -99,7 +99,7 @@ insecure_option: Final = click.option(
 @click.option(
     "--accept-damage",
     is_flag=True,
-    help="Give up durable records that are damaged or missing, and start.",
+    help="Start without durable records that are damaged or missing.",
 )
 @file_option
 @preset_option
@@ -121,10 +121,10 @@ def serve(
     """Run a broker until SIGTERM or Ctrl-C; a second one ends it at once.
 
     SIGHUP rereads the settings: those marked "Live." in conf/broker.toml are applied, other changes
-    are logged by name. If any setting is wrong, nothing changes.
+    are logged by name. If any setting is invalid, nothing changes.
 
-    When it serves, standard output shows one line of JSON with the addresses bound; the log goes to
-    standard error.
+    Once the broker serves, it prints one line of JSON with the bound addresses to standard output.
+    Its log is written to standard error.
 
     A broker that other machines can reach requires users, so create one first: `pocketmq user
     add admin --admin --store DIR`.
@@ -144,7 +144,7 @@ def serve(
         "access.check": "off" if insecure else None,
     }
     given = [f"{key}={value}" for key, value in flags.items() if value is not None]
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a shutdown supersedes its request
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # ignored until the broker handles it
     assignments = (*assignments, *given)
     sys.exit(_run(assignments, accept_damage=accept_damage, is_live=True, **sources))
 
@@ -154,9 +154,7 @@ def serve(
     "--listen", default=ANY_PORT, show_default=True, metavar="HOST:PORT",
     help="Address of gRPC; port 0: any.",
 )  # fmt: skip
-@click.option(
-    "--port", type=click.IntRange(0, PORT_MAX), help="The same as --listen 127.0.0.1:PORT."
-)
+@click.option("--port", type=click.IntRange(0, PORT_MAX), help="Short for --listen 127.0.0.1:PORT.")
 @click.option(
     "--http", default=ANY_PORT, show_default=True, metavar="HOST:PORT",
     help="Address of metrics and health; port 0: any.",
@@ -179,12 +177,13 @@ def dev(
 ) -> None:
     """Run a broker on an empty store in a temporary directory, until SIGTERM, SIGHUP or Ctrl-C.
 
-    Clients create topics and groups by their first use; --topics creates topics of a type, for
-    messages in order, delayed or in transactions. When it serves, standard output has one line of
-    JSON with the addresses bound, on a terminal also an example for a client; the log goes to
-    standard error.
+    Clients create topics and groups by their first use. --topics creates topics with a type, which
+    ordered, delayed and transactional messages need.
+
+    Once the broker serves, it prints one line of JSON with the bound addresses to standard output,
+    and on a terminal also an example for clients. Its log is written to standard error.
     """
-    with _exiting_on(*ENDING):  # until the broker waits for them
+    with _exiting_on(*ENDING):  # until the broker handles them
         where = listen if port is None else f"127.0.0.1:{port}"
         assignments = (*assignments, *(["access.check=off"] if insecure else []))
         code = _run_and_remove(where, http, topics, keep, assignments)
@@ -209,7 +208,7 @@ def _exit_by(number: int, frame: FrameType | None) -> None:
 def _run_and_remove(
     listen: str, http: str, topics: Topics, keep: bool, assignments: tuple[str, ...]
 ) -> int:
-    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # until the code below removes it
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # until `finally` below removes it
     directory = Path(tempfile.mkdtemp(prefix=PREFIX))
     given = (
         "broker.auto_create_topics=true",
@@ -222,7 +221,7 @@ def _run_and_remove(
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
         return _run(given, topics=topics, announce=introduce, preset="dev", force=True)
     finally:
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a closed terminal sends it more than once
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a closed terminal may send it twice
         if keep:
             talk(f"The store is kept in {directory}")
         else:
@@ -234,14 +233,14 @@ def _run(
     topics: Topics = (), announce: Callable[[Mapping[str, object]], None] | None = None,
     **sources: Any,
 ) -> int:  # fmt: skip
-    """Runs a broker with these settings over those of the environment; returns its exit code.
+    """Runs a broker; returns its exit code. Assignments override settings of the environment.
 
-    is_live   SIGHUP has the settings read again; else it ends the broker
-    topics    are made before clients come
-    announce  gets the broker's address; None: prints it
+    is_live   SIGHUP rereads the settings; False: SIGHUP ends the broker
+    topics    are created before clients are served
+    announce  receives the broker's addresses; None: prints them
     """
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # errors are reported by us, once
-    gc.disable()  # Objects made until the store is open, when it goes on, stay for good.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # the command reports errors itself, once
+    gc.disable()  # Objects of the start are never freed; gc is enabled once the store is open.
     try:
         from pocketmq.app.serve import run_broker
         from pocketmq.app.stage import Stage, with_topics
@@ -257,12 +256,12 @@ def _run(
 
 
 def tell(addresses: Mapping[str, object]) -> None:
-    """Prints the line with the broker's address."""
+    """Prints the broker's addresses as a line of JSON."""
     click.echo(json.dumps(addresses))
 
 
 def introduce(addresses: Mapping[str, object]) -> None:
-    """Prints that line, and on a terminal an example for a client."""
+    """Prints the broker's addresses, and on a terminal an example for clients."""
     tell(addresses)
     if sys.stdout.isatty():
         talk(HOW_TO_COME.format(grpc=addresses["grpc"]))

@@ -1,7 +1,7 @@
 """`pocketmq status`: state of the store, and `pocketmq top`: messages in and out of topics.
 
-Rates come from counts that only grow: messages ever stored, and the sums of committed offsets. A
-topic that is recreated, or a group that is reset, counts from there.
+Rates are differences of counts that normally grow: messages ever stored, and sums of committed
+offsets. If a count shrinks, as by a reset of a group, the rate of that interval is 0.
 """
 
 import sys
@@ -28,11 +28,11 @@ COLUMNS: Final = columns(
     "name", "in_per_s", "out_per_s", "lag_messages", "message_count", "group_count",
 )  # fmt: skip
 LINES_KEPT: Final = 8
-"""Lines of a terminal that are not for topics."""
+"""Lines of a terminal that are reserved for the head of the table."""
 
 
 @asks_broker("pocketmq status", "pocketmq status --settings", "pocketmq status --watch 2s")
-@click.option("--settings", is_flag=True, help="Show its settings and their origins.")
+@click.option("--settings", is_flag=True, help="Show the broker's settings and their origins.")
 @watch_option
 def status(broker: BrokerConnection, out: Output, settings: bool, watch_s: float | None) -> None:
     """Show the state and the progress of a broker's store.
@@ -52,7 +52,7 @@ def status(broker: BrokerConnection, out: Output, settings: bool, watch_s: float
 
 
 def readable_status(status: StoreStatus) -> Document:
-    """Returns a status as people read it."""
+    """Returns a status formatted for people."""
     log_bytes = status.appended_offset - status.min_offset
     return {
         "broker": f"{status.broker} of {status.cluster}, version {status.version}",
@@ -76,14 +76,14 @@ def _behind(status: StoreStatus, reached: int) -> str:
 
 
 def disk_text(status: StoreStatus) -> str:
-    """Returns the free space of the disk, as people read it."""
+    """Returns the free space of the disk, formatted for people."""
     free, total = status.disk_free_bytes, status.disk_total_bytes
     share = f" ({100 * free // total} %)" if total else ""
     return f"{amount(free)} free of {amount(total)}{share}"
 
 
 class TopicMoment(NamedTuple):
-    """A topic's numbers; committed_count and lag_messages are those of all groups together."""
+    """A topic's counts; committed_count and lag_messages are sums over all groups."""
 
     message_count: int
     stored_count: int
@@ -93,7 +93,7 @@ class TopicMoment(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """All topics and the store; `taken_s` is monotonic time."""
+    """Counts of all topics and of the store; `taken_s` is monotonic time."""
 
     taken_s: float
     status: StoreStatus
@@ -110,7 +110,7 @@ class Snapshot(NamedTuple):
     help="Number of tables [default: 1, on a terminal until Ctrl-C].",
 )  # fmt: skip
 def top(broker: BrokerConnection, out: Output, interval_s: float, count_max: int | None) -> None:
-    """Show topics by messages in and out a second, with lag and the store's numbers.
+    """Show topics by messages stored and consumed a second, with lag and the store's state.
 
     IN_PER_S counts messages stored, OUT_PER_S offsets committed by groups. On a terminal the table
     is redrawn at every interval; elsewhere it is printed once.
@@ -128,7 +128,7 @@ def top(broker: BrokerConnection, out: Output, interval_s: float, count_max: int
 def _moments(
     broker: BrokerConnection, interval_s: float, count_max: int | None, patience: BrokerWait
 ) -> Iterator[Document]:
-    """Yields the changes of each interval; none while the broker is away."""
+    """Yields the changes of each interval; yields nothing while the broker is unreachable."""
     before, count = take_snapshot(broker), 0
     patience.answered()
     while count_max is None or count < count_max:
@@ -144,7 +144,7 @@ def _moments(
 
 
 def take_snapshot(broker: BrokerConnection) -> Snapshot:
-    """Asks a broker for all its topics, groups and its store.
+    """Queries a broker for its store, topics and groups.
 
     Errors   ClientError
     """
@@ -165,7 +165,7 @@ def take_snapshot(broker: BrokerConnection) -> Snapshot:
 def difference(before: Snapshot, after: Snapshot) -> Document:
     """Returns the changes between two snapshots as one JSON document, the busiest topic first.
 
-    Units   rates are a second's
+    Units   rates: per second
     """
     seconds = max(after.taken_s - before.taken_s, 1e-3)
     written = max(after.status.appended_offset - before.status.appended_offset, 0)
@@ -205,7 +205,7 @@ def _draw(broker: BrokerConnection, interval_s: float, count_max: int | None) ->
 
     console = Console()
     try:
-        with Live("Looking…", console=console, screen=True, auto_refresh=False) as live:
+        with Live("Measuring…", console=console, screen=True, auto_refresh=False) as live:
             patience = BrokerWait(lambda text: live.update(Text(text), refresh=True))
             for document in _moments(broker, interval_s, count_max, patience):
                 picture = _picture(document, max(console.height - LINES_KEPT, 1))

@@ -1,4 +1,4 @@
-"""`pocketmq tail`: a topic's messages as they are stored, without a group and without a trace."""
+"""`pocketmq tail`: prints a topic's messages as they are stored, without a group."""
 
 from typing import Any
 
@@ -20,12 +20,15 @@ from pocketmq.client.following import BrokerWait
 )
 @click.argument("topic")
 @click.option(
-    "--since", "since_ms", type=MOMENT, help="Begin with the first message stored then or later."
+    "--since",
+    "since_ms",
+    type=MOMENT,
+    help="Start with the first message stored at this time or later.",
 )
 @click.option(
-    "-n", "last_count", type=click.IntRange(0), help="Begin with so many of the last messages."
+    "-n", "last_count", type=click.IntRange(0), help="Start with this many of the last messages."
 )
-@click.option("--max", "count_max", type=click.IntRange(1), help="End after so many messages.")
+@click.option("--max", "count_max", type=click.IntRange(1), help="End after this many messages.")
 @click.option("--follow/--no-follow", default=True, help="Wait for more [default: yes].")
 @filtered
 def tail(
@@ -33,8 +36,9 @@ def tail(
 ) -> None:
     """Print the messages of TOPIC in the order they were stored, and continue with new ones.
 
-    By default it begins now. It needs no group and commits nothing; Ctrl-C ends it. When the broker
-    is gone it waits for it, and no message is lost or repeated.
+    By default only new messages are printed. No group is needed, and no offset is committed.
+    While the broker is unreachable, the command waits, then continues without losing or repeating a
+    message. Ctrl-C ends it.
     """
     wanted = TailQuery(topic, **given)
     if wanted.since_ms is not None and wanted.last_count is not None:

@@ -15,7 +15,7 @@ from pocketmq.model.administration import TopicChange
 
 PAGE_COUNT: Final = 1_000
 WAITING_COUNT_MAX: Final = 10_000
-"""Largest count of discarded messages that the plan shows."""
+"""Most delayed messages, and most transactions, that the plan counts."""
 TYPES: Final = ("normal", "fifo", "delay", "transaction", "priority", "mixed")
 TYPE_ATTRIBUTE: Final = "message.type"
 PERMISSIONS: Final = {"none": 0, "w": 2, "r": 4, "rw": 6}
@@ -38,7 +38,7 @@ TYPE: Final = click.Choice(TYPES, case_sensitive=False)
 
 
 def permission_text(permission: int) -> str:
-    """Returns permissions in the form `edit` takes; a sum of other bits as the number."""
+    """Returns permissions as `edit` accepts them; other combinations as a number."""
     names = {number: name for name, number in PERMISSIONS.items()}
     return names.get(permission, str(permission))
 
@@ -55,13 +55,13 @@ def topic() -> None:
 @click.argument("name")
 @click.option(
     "--type", "type_name", type=TYPE,
-    help="The only kind of messages it takes [default: takes all].",
+    help="Message type that the topic accepts [default: all].",
 )  # fmt: skip
 @click.option("--queues", "queue_count", type=click.IntRange(1), default=8, show_default=True)
 def create(
     broker: BrokerConnection, out: Output, name: str, type_name: str | None, queue_count: int
 ) -> None:
-    """Create a topic; an existing one with the same settings stays as it is."""
+    """Create a topic; an existing one with the same settings is unchanged."""
     made = broker.admin.create_topic(name, queue_count=queue_count, type_name=type_name or "")
     out.show(topic_document(broker.ask(made)))
 
@@ -102,7 +102,7 @@ def stats(
 ) -> None:
     """Count the messages of a topic, queue by queue, or of all topics.
 
-    MESSAGE_COUNT can be read now, STORED_COUNT includes expired messages.
+    MESSAGE_COUNT counts readable messages, STORED_COUNT also expired ones.
     """
 
     def show() -> None:
@@ -141,10 +141,14 @@ def stats(
 @click.option("--order/--no-order", default=None, help="RocketMQ's flag of an ordered topic.")
 @click.option("--type", "type_name", type=TYPE)
 @click.option(
-    "--attribute", "attributes", type=PAIR, multiple=True, help="Set it; may be repeated."
+    "--attribute", "attributes", type=PAIR, multiple=True, help="Set an attribute; may be repeated."
 )
 @click.option(
-    "--remove-attribute", "removed", metavar="NAME", multiple=True, help="May be repeated."
+    "--remove-attribute",
+    "removed",
+    metavar="NAME",
+    multiple=True,
+    help="Remove an attribute; may be repeated.",
 )
 @yes_option
 def edit(
@@ -161,11 +165,11 @@ def edit(
     removed: tuple[str, ...],
     yes: bool,
 ) -> None:
-    """Change the given settings of a topic; messages stay where they are.
+    """Change the given settings of a topic; messages stay in their queues.
 
-    With fewer queues to read from, messages in the others cannot be read until there are more
-    again: first keep producers from these queues with --write-queues. Where messages are hidden, or
-    would be, it needs --yes.
+    Fewer read queues hide the messages of the other queues until the number is raised again. Keep
+    producers from these queues first, with --write-queues. A change that hides messages, present or
+    future ones, needs --yes.
     """
     given = dict(attributes)
     if type_name is not None:
@@ -179,7 +183,7 @@ def edit(
         remove_attributes=removed,
     )
     if change == TopicChange(set_attributes={}):
-        raise click.UsageError("say what to change, as --queues 16")
+        raise click.UsageError("add an option to change, as --queues 16")
     before = broker.ask(broker.admin.describe_topic(name))
     wanted = before.read_queue_count if change.read_queue_count is None else change.read_queue_count
     _, hidden_count = _hidden(before, wanted)
@@ -193,8 +197,8 @@ def edit(
             "hidden_message_count": hidden_count,
         }
         out.show(plan)
-        text = f"{hidden_count} messages in queues from {wanted} on could not be read any more"
-        more = "; producers would go on sending to these queues" if is_written else ""
+        text = f"{hidden_count} messages in queues from {wanted} on could no longer be read"
+        more = "; producers would continue to send to these queues" if is_written else ""
         raise only_planned(text + more)
     changed = broker.ask(broker.admin.update_topic(name, change))
     out.show(topic_document(changed))
@@ -202,7 +206,7 @@ def edit(
 
 
 def _hidden(topic: TopicState, read_queue_count: int) -> tuple[int, int]:
-    """Returns the last queue beyond a count that holds messages, and their number beyond it."""
+    """Returns the last hidden queue with messages, and the number of all hidden messages."""
     beyond = [
         (queue.queue_id, queue.max_offset - queue.min_offset)
         for queue in topic.queues
@@ -216,7 +220,7 @@ def _say_hidden(topic: TopicState, read_queue_count: int) -> None:
     last_id, count = _hidden(topic, read_queue_count)
     if count:
         talk(
-            f"Note: {count} messages lie in queues from {read_queue_count} on and cannot be read "
+            f"Note: {count} messages are in queues from {read_queue_count} on and cannot be read "
             f"now; to reach them: pocketmq topic edit {topic.name} --read-queues "
             f"{last_id + 1}"
         )
@@ -230,11 +234,11 @@ def _say_hidden(topic: TopicState, read_queue_count: int) -> None:
 @click.argument("name")
 @yes_option
 def rm(broker: BrokerConnection, out: Output, name: str, yes: bool) -> None:
-    """Remove a topic, its queues, and groups' offsets in it.
+    """Remove a topic, its queues, groups' offsets in it, and groups' retry topics for it.
 
-    Groups' retry topics for it are removed as well. Its messages cannot be read any more; their
-    bytes stay in the commit log until that expires. Its delayed messages and transactions are
-    discarded when they are due (the plan counts up to 10,000).
+    Its messages can no longer be read; their bytes stay in the commit log until its files expire.
+    Its delayed messages and open transactions are discarded when they are due; the plan counts up
+    to 10,000 of each.
     """
     if not yes:
         counts = broker.ask(broker.admin.topic_counts(name))
@@ -253,9 +257,9 @@ def rm(broker: BrokerConnection, out: Output, name: str, yes: bool) -> None:
             "open_transactions": transactions,
         }
         out.show(plan)
-        text = f"{counts.message_count} messages would be gone"
+        text = f"{counts.message_count} messages could no longer be read"
         if waiting or transactions:
-            text += f", and {waiting + transactions} that wait would be discarded"
+            text += f", and {waiting + transactions} delayed or undecided ones would be discarded"
         raise only_planned(text)
     removed = broker.ask(broker.admin.delete_topic(name))
     out.show({"topic": name, "removed_topics": removed})

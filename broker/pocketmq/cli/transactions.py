@@ -1,4 +1,4 @@
-"""`pocketmq txn`: transactional messages that wait for a commit or rollback."""
+"""`pocketmq txn`: transactions that wait for a commit or rollback."""
 
 from typing import Final
 
@@ -25,20 +25,20 @@ RESULTS: Final = {Resolution.COMMIT: "committed", Resolution.ROLLBACK: "rolled b
     ),
 )
 def txn() -> None:
-    """List undecided transactions, and decide them."""
+    """List, commit or roll back undecided transactions."""
 
 
-@txn.asks("List open transactions.", "pocketmq txn ls", "pocketmq txn ls --group payers")
-@click.option("--group", default="", help="Only those of this producer group.")
-@click.option("--topic", default="", help="Only those with messages for this topic.")
+@txn.asks("List undecided transactions.", "pocketmq txn ls", "pocketmq txn ls --group payers")
+@click.option("--group", default="", help="Only transactions of this producer group.")
+@click.option("--topic", default="", help="Only transactions of messages for this topic.")
 @click.option(
     "--max", "count_max", type=click.IntRange(1), default=100, show_default=True,
-    help="At most so many.",
+    help="Print at most this many.",
 )  # fmt: skip
 def ls(broker: BrokerConnection, out: Output, group: str, topic: str, count_max: int) -> None:
     """List undecided transactions, the oldest first.
 
-    CHECKS is the number of times that a producer of the group was asked.
+    CHECKS counts how often the broker asked a producer of the group for its decision.
     """
     listed = broker.admin.list_transactions(group=group, topic=topic, count_max=count_max)
     out.table((one._asdict() for one in broker.ask(listed)), COLUMNS, MORE_COLUMNS)
@@ -47,30 +47,30 @@ def ls(broker: BrokerConnection, out: Output, group: str, topic: str, count_max:
 @txn.asks("Show a transaction.", "pocketmq txn show ID")
 @click.argument("transaction_id", metavar="ID")
 def show(broker: BrokerConnection, out: Output, transaction_id: str) -> None:
-    """Show a transaction by its id: open, committed, rolled back or expired."""
+    """Show a transaction and its state: open, committed, rolled back or expired."""
     out.show(_described(broker, transaction_id)._asdict())
 
 
 @txn.asks("Commit transactions.", "pocketmq txn commit ID", "pocketmq txn commit ID ID")
 @click.argument("transaction_ids", metavar="ID...", nargs=-1, required=True)
 def commit(broker: BrokerConnection, out: Output, transaction_ids: tuple[str, ...]) -> None:
-    """Deliver the messages of transactions, as their producers would."""
+    """Commit transactions in place of their producers: their messages are delivered."""
     _end(broker, out, transaction_ids, Resolution.COMMIT)
 
 
 @txn.asks("Roll transactions back.", "pocketmq txn rollback ID", "pocketmq txn rollback ID ID")
 @click.argument("transaction_ids", metavar="ID...", nargs=-1, required=True)
 def rollback(broker: BrokerConnection, out: Output, transaction_ids: tuple[str, ...]) -> None:
-    """Drop the messages of transactions: they are never delivered."""
+    """Roll transactions back: their messages are never delivered."""
     _end(broker, out, transaction_ids, Resolution.ROLLBACK)
 
 
-@txn.asks("Resume given-up transactions.", "pocketmq txn resume ID")
+@txn.asks("Resume expired transactions.", "pocketmq txn resume ID")
 @click.argument("transaction_ids", metavar="ID...", nargs=-1, required=True)
 def resume(broker: BrokerConnection, out: Output, transaction_ids: tuple[str, ...]) -> None:
-    """Resume expired transactions: they wait for a decision again.
+    """Resume expired transactions, so that they can be committed or rolled back.
 
-    Each gets a new id, by which it can be committed or rolled back. Its producers are asked again.
+    Each gets a new id. The broker asks its producers for a decision again.
     """
     with out.rows(RESUMED_COLUMNS) as rows:
         for text in transaction_ids:
@@ -86,7 +86,7 @@ def _described(broker: BrokerConnection, transaction_id: str) -> OpenTransaction
 def _end(
     broker: BrokerConnection, out: Output, transaction_ids: tuple[str, ...], resolution: Resolution
 ) -> None:
-    """Ends transactions, each by its own group; the first failure is the error."""
+    """Ends transactions, each for its own group; raises Failure for the first that failed."""
     failed: Ended | None = None
     with out.rows(RESULT_COLUMNS) as rows:
         for text in transaction_ids:

@@ -1,4 +1,4 @@
-"""`pocketmq user`: users that may call."""
+"""`pocketmq user`: users of a broker that checks access."""
 
 import secrets
 from pathlib import Path
@@ -20,11 +20,11 @@ from pocketmq.cli.rosters import roster_of, store_option
 from pocketmq.format.signature import page_token_of
 
 SECRET_BYTES: Final = 16
-"""Of a secret that is made here: 32 characters, and none that a shell or an option could read."""
+"""Bytes of a generated secret: 32 hex digits, which shells and option parsers do not interpret."""
 COLUMNS: Final = columns("access_key", "admin", "enabled")
 
 secret_file_option: Final = click.option(
-    "--secret-file", type=FILE, help="File with the secret; without it one is made."
+    "--secret-file", type=FILE, help="File with the user's secret."
 )
 
 
@@ -37,15 +37,15 @@ secret_file_option: Final = click.option(
     ),
 )
 def user() -> None:
-    """Users by their access keys: the callers of a broker that checks access.
+    """Create, change, list and remove users of a broker that checks access.
 
-    `pocketmq acl` sets their permissions; admins may do everything. A secret is shown once, when it
-    is made.
+    An access key identifies a user. `pocketmq acl` sets permissions; admins may do everything. A
+    generated secret is shown only once.
     """
 
 
 @user.asks(
-    "Make a user.",
+    "Create a user.",
     "pocketmq user add admin --admin --store ./store",
     "pocketmq user add orders-app --secret-file ./orders-app.secret",
 )
@@ -57,18 +57,18 @@ def add(
     broker: BrokerConnection, out: Output, key: str, admin: bool, secret_file: Path | None,
     store: Path | None,
 ) -> None:  # fmt: skip
-    """Make a user, and show the secret if it is made here: it is not shown again."""
+    """Create a user. Without --secret-file a secret is generated, and shown only once."""
     secret = secret_of(secret_file) or secrets.token_hex(SECRET_BYTES)
     made = roster_of(broker, store).add(key, secret, is_admin=admin)
     out.show(made if secret_file else {**made, "secret": secret})
     if not admin:
-        talk(f"It may do nothing yet: pocketmq acl grant {key} pub,sub topic:NAME")
+        talk(f"The user has no permissions yet: pocketmq acl grant {key} pub,sub topic:NAME")
 
 
-@user.asks("List users by their keys.", "pocketmq user ls -o jsonl")
+@user.asks("List users by access key.", "pocketmq user ls -o jsonl")
 @store_option
 def ls(broker: BrokerConnection, out: Output, store: Path | None) -> None:
-    """List users by their keys, without their secrets."""
+    """List users by access key, without their secrets."""
     out.table(roster_of(broker, store).users(), COLUMNS)
 
 
@@ -78,16 +78,16 @@ def ls(broker: BrokerConnection, out: Output, store: Path | None) -> None:
     "pocketmq user edit orders-app --new-secret",
 )
 @click.argument("key")
-@click.option("--admin/--no-admin", default=None, help="Whether it is an admin: true or false.")
+@click.option("--admin/--no-admin", default=None, help="Grant or withdraw admin permission.")
 @click.option("--enabled", type=click.BOOL, help="Whether it is enabled: true or false.")
-@click.option("--new-secret", is_flag=True, help="Make a new secret, and show it.")
+@click.option("--new-secret", is_flag=True, help="Generate a new secret, and show it.")
 @secret_file_option
 @store_option
 def edit(
     broker: BrokerConnection, out: Output, key: str, admin: bool | None, enabled: bool | None,
     new_secret: bool, secret_file: Path | None, store: Path | None,
 ) -> None:  # fmt: skip
-    """Change the given settings of a user, at once, also for connected clients."""
+    """Change the given settings of a user, with immediate effect on connected clients."""
     if new_secret and secret_file:
         raise click.UsageError("--new-secret and --secret-file exclude each other")
     made = secrets.token_hex(SECRET_BYTES) if new_secret else None
@@ -101,15 +101,15 @@ def edit(
 @secret_key_option
 @secret_key_file_option
 def token(access_key: str, secret_key: str, secret_key_file: Path | None) -> None:
-    """Print the bearer token by which a user reads pages: /metrics, /version.
+    """Print the bearer token with which a user reads the pages /metrics and /version.
 
-    The token does not reveal the secret, so it may be sent without TLS: a reader of the connection
-    can read the same pages, and nothing else. No broker is asked. A new secret makes a new token,
-    and ends this one.
+    The token does not reveal the secret, so it may be sent without TLS: an eavesdropper can read
+    the same pages, and nothing else. The command needs no broker. A new secret invalidates the
+    token.
     """
     secret = secret_key or secret_of(secret_key_file)
     if not access_key or not secret:
-        raise click.UsageError("a token is made of both: --access-key, and --secret-key-file")
+        raise click.UsageError("a token needs both --access-key and --secret-key-file")
     click.echo(page_token_of(access_key, secret))
 
 
@@ -125,4 +125,4 @@ def rm(broker: BrokerConnection, out: Output, key: str, yes: bool, store: Path |
         roster.remove(key)
     out.show(plan)
     if not yes:
-        raise only_planned(f"user {key} is still there")
+        raise only_planned(f"user {key} would be removed")

@@ -12,10 +12,10 @@ from pocketmq.cli.output import Output
 @click.command(epilog=examples("pocketmq version", "pocketmq version -o json"))
 @form_option
 def version(out: Output) -> None:
-    """Show what runs here.
+    """Show the installed version, and which of its modules run compiled.
 
-    Either all modules run compiled or none. Their sources do the same at several times the CPU;
-    `pocketmq status` shows which of them the broker runs.
+    Either all modules run compiled or none. Interpreted modules behave the same but need several
+    times the CPU. `pocketmq status` shows whether the broker runs them compiled.
     """
     compiled = native.running()
     out.show(

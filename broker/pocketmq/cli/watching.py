@@ -11,9 +11,9 @@ from pocketmq.client.following import BrokerWait
 
 
 def repeat(watch_s: float | None, show: Callable[[], None]) -> None:
-    """Calls a function once, or every so many seconds on an empty screen until Ctrl-C.
+    """Calls `show` once, or every `watch_s` seconds on a cleared screen until Ctrl-C.
 
-    Errors   those of the function; passing ones, as a restart of the broker, only the first time
+    Errors   errors of `show`; retryable ones, as by a broker's restart, only of its first call
     """
     if watch_s is None:
         show()

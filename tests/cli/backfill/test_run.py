@@ -86,7 +86,7 @@ def test_a_torn_tail_is_noted(golden: GoldenStores, tmp_path: Path, started: Sta
     store = str(golden.store("crash-torn.before"))
     done = run("backfill", "run", store, "--out", str(tmp_path / "out"))
     assert done.code == 0
-    assert "Note: behind the last record, at" in done.err
+    assert "Note: after the last record, at" in done.err
 
 
 def test_too_little_room_is_noted(
@@ -94,4 +94,4 @@ def test_too_little_room_is_noted(
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1))
     done = run("backfill", "plan", str(golden.store("basic")), "--out", str(tmp_path / "out"))
-    assert "more than there is room for" in done.err
+    assert "more than the free space" in done.err

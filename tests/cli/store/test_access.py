@@ -90,7 +90,7 @@ def test_damage_is_passed_over_told_and_exit_10(
 def test_a_torn_tail_is_noted_and_no_damage(golden: GoldenStores, command: tuple[str, ...]) -> None:
     done = run("store", *command, str(golden.store("crash-torn.before")))
     assert done.code == 0
-    assert "Note: behind the last record" in done.err
+    assert "Note: after the last record" in done.err
 
 
 def test_the_words_of_options_are_those_of_the_tools() -> None:

@@ -112,7 +112,7 @@ def test_nothing_is_replaced_unasked(basic: str, tmp_path: Path) -> None:
     assert run("store", "export", basic, "--to", str(tmp_path), "--format", "jsonl").code == 2
     inside = run("store", "export", basic, "--to", f"{basic}/x.jsonl")
     assert inside.code == 4
-    assert "lies in the store" in inside.err
+    assert "is inside the store" in inside.err
 
 
 @pytest.mark.parametrize(

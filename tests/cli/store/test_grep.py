@@ -137,7 +137,7 @@ def test_groups(basic: str, records: list[dict[str, Any]], by: str) -> None:
 def test_groups_left_out_are_told(basic: str) -> None:
     done = run("store", "stats", basic, "--by", "queue", "--top", "2", "-o", "jsonl")
     assert len(done.rows) == 2
-    assert "Only the 2 largest groups" in done.err
+    assert "Only the 2 largest rows" in done.err
 
 
 def test_lag_of_groups(golden: GoldenStores, tmp_path: Path) -> None:

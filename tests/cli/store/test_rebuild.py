@@ -104,7 +104,7 @@ def test_batch_queues_are_left_alone(golden: GoldenStores, tmp_path: Path) -> No
     was = files_below(store / "batchconsumequeue")
     done = run("store", "rebuild", str(store), "--yes", "--time-zone", "UTC")
     assert (done.code, done.document["queues"]) == (0, 2)
-    assert "batch consume queues are left" in done.err
+    assert "batch consume queues are unchanged" in done.err
     assert sorted(path.name for path in (store / "consumequeue").iterdir()) == ["Plain"]
     assert files_below(store / "batchconsumequeue") == was
     assert run("store", "verify", str(store)).code == 0

@@ -148,7 +148,7 @@ def test_sizes_that_no_file_shows_are_told(
     sizes_of(Disk(), golden.store("noindex"), ["maxIndexNum=500"], with_index=True)
     (told,) = capsys.readouterr().err.splitlines()
     assert told == (
-        "Note: no file shows maxHashSlotNum: 200000 is taken; another one: "
+        "Note: no file shows maxHashSlotNum: assuming 200000; set another: "
         "--set maxHashSlotNum=NUMBER"
     )
     sizes_of(Disk(), golden.store("lmq"), [], with_index=True)

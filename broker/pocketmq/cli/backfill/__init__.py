@@ -1,4 +1,4 @@
-"""`pocketmq backfill`: a store's views built from its log by many workers."""
+"""`pocketmq backfill`: builds a store's views from its log with many workers."""
 
 from typing import Final
 
@@ -11,8 +11,10 @@ PLACES: Final = {
     "plan": CommandModule("pocketmq.cli.backfill.run", "Show what a run would do."),
     "run": CommandModule("pocketmq.cli.backfill.run", "Build queues and index from the log."),
     "verify": CommandModule("pocketmq.cli.backfill.verify", "Check what a run built."),
-    "install": CommandModule("pocketmq.cli.backfill.install", "Put what was built into the store."),
-    "status": CommandModule("pocketmq.cli.backfill.run", "Show how far a run is."),
+    "install": CommandModule(
+        "pocketmq.cli.backfill.install", "Install the built views into a store."
+    ),
+    "status": CommandModule("pocketmq.cli.backfill.run", "Show the progress of a run."),
 }
 
 
@@ -31,6 +33,6 @@ PLACES: Final = {
 def backfill() -> None:
     """Build consume queues and index of a large store with Spark.
 
-    An interrupted run continues where it was when it is called again. Every worker has to see the
-    paths of store and output.
+    An interrupted run continues when it is called again. Store and output must have the same paths
+    on every worker.
     """

@@ -43,10 +43,11 @@ def install(
     yes: bool,
     assignments: tuple[str, ...],
 ) -> None:
-    """Replace a store's views by those that `backfill run` built, in one step.
+    """Replace a store's views in one step by those that `backfill run` built.
 
-    They are copied; DIR2 stays. They must be of this store's whole log as it is now; where files of
-    the log were written to since, they are checked against it first. The broker must be stopped.
+    The built views are copied; DIR2 is kept. They must cover the store's whole current log. If log
+    files changed after the run read them, the views are first checked against the log. The broker
+    must be stopped.
     """
     built = built_manifest(views)
     opened = Given(store, False, assignments).opened(with_index=True)
@@ -65,7 +66,7 @@ def install(
 def _refuse_misfit(
     views: Path, built: Document, store: Path, opened: "OpenedStore", *, accept_damage: bool
 ) -> bool:
-    """Returns whether the views are certainly of this log; fails where they cannot be."""
+    """Returns whether the views certainly fit this log; raises Failure if they cannot."""
     from pocketmq.backfill.checks import allocated_bytes, compare_log
     from pocketmq.rebuild.staging import build_settings
 
@@ -78,14 +79,14 @@ def _refuse_misfit(
         raise Failure(text, Exit.REFUSED, again)
     fit = compare_log(views, store, sizes.commit_log_file_size_bytes)
     if fit.objection:
-        raise Failure(f"the views are not of this log: {fit.objection}", Exit.REFUSED, again)
+        raise Failure(f"the views do not fit this log: {fit.objection}", Exit.REFUSED, again)
     if built["holes"] and not accept_damage:
-        text = f"the views were built over {len(built['holes'])} places of damage in the log"
-        raise Failure(text, Exit.DAMAGED, "add --accept-damage to install them all the same")
+        text = f"the views were built over {len(built['holes'])} damaged parts of the log"
+        raise Failure(text, Exit.DAMAGED, "add --accept-damage to install them anyway")
     needed, free = allocated_bytes(views), opened.disk.space(store)[1]
     if needed > free:
-        text = f"the copy takes {needed} bytes, {free} are free under {store}"
-        raise Failure(text, Exit.REFUSED, "free space there")
+        text = f"the copy needs {needed} bytes, {free} are free under {store}"
+        raise Failure(text, Exit.REFUSED, "free disk space there")
     return fit.is_certain
 
 
@@ -104,10 +105,10 @@ def _plan(views: Path, built: Document, store: Path) -> dict[str, Any]:
 
 
 def _check_log(views: Path, store: Path, opened: "OpenedStore") -> None:
-    talk("Files of the log were written to since they were read; checking the views against it")
+    talk("Log files changed after the run read them; checking the views against the log")
     found = check_against_log(views, store, opened)
     if found.counts:
-        text = f"the views are not of this log: {len(found.findings)} places differ, or more"
+        text = f"the views do not fit this log: it has {len(found.findings)} differences or more"
         step = f"pocketmq backfill verify {views} --store {store}"
         raise Failure(text, Exit.DAMAGED, step)
 
@@ -125,7 +126,7 @@ def _install(
             findings = copy_views(views, staging, advance)
         if findings:
             shutil.rmtree(staging, ignore_errors=True)
-            text = f"{len(findings)} files are not what the manifest says, first {findings[0].file}"
+            text = f"{len(findings)} files differ from the manifest, first {findings[0].file}"
             raise Failure(text, Exit.DAMAGED, f"pocketmq backfill verify {views}")
         return StagedViews(staging, queues_of(built), built["index_names"], built["end"])
 

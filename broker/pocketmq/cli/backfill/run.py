@@ -1,4 +1,4 @@
-"""`pocketmq backfill plan` and `run`."""
+"""`pocketmq backfill plan`, `run` and `status`."""
 
 import os
 import sys
@@ -24,7 +24,7 @@ from pocketmq.cli.options import (
 )
 from pocketmq.cli.output import Document, Exit, Failure, Output, amount, progress, talk
 
-# -- `pocketmq backfill status`, and the progress of a run while it runs -----------------------
+# -- `pocketmq backfill status`, and the progress display of a run -----------------------------
 if TYPE_CHECKING:
     from pocketmq.backfill.progress import Progress
 
@@ -36,7 +36,7 @@ ENTRY_BYTES: Final = 20
 @click.argument("views", metavar="DIR2", type=PATH)
 @form_option
 def status(out: Output, views: Path) -> None:
-    """Show the progress of a run, also while it runs or after it was killed.
+    """Show the progress of a run that is running, finished or killed.
 
     Phases: planned, reading (units and spooled entries), indexing, complete.
     """
@@ -44,14 +44,14 @@ def status(out: Output, views: Path) -> None:
 
     found = ProgressReader(views).look()
     if found is None:
-        text = f"no run was ever begun in {views}"
+        text = f"no run was started in {views}"
         raise Failure(text, Exit.NOT_FOUND, f"pocketmq backfill run DIR --out {views}")
     out.show({"out": str(views), **asdict(found), "phase": found.phase.value})
 
 
 @contextmanager
 def following(out: Path) -> Iterator[None]:
-    """Tells how far the run in a directory is, for as long as this is open."""
+    """Displays the progress of the run in a directory, while the `with` block runs."""
     from pocketmq.backfill.progress import ProgressReader
 
     is_over = Event()
@@ -66,9 +66,9 @@ def following(out: Path) -> Iterator[None]:
 
 
 def follow(look: "Callable[[], Progress | None]", wait: Callable[[], bool]) -> None:
-    """Reports news at each look, until `wait` reports that the run is over."""
+    """Displays progress at each poll, until `wait` reports the end of the run."""
     label, done_bytes = "", 0
-    advance: Callable[[int], None] = lambda byte_count: None  # noqa: E731 - before the first bar
+    advance: Callable[[int], None] = lambda byte_count: None  # noqa: E731 - until the first bar
     with ExitStack() as drawn:
         while not wait():
             found = look()
@@ -144,11 +144,11 @@ takes_build_options: Final = takes(
     ),
     click.option(
         "--partitions", type=click.IntRange(1),
-        help="Tasks to share the work among [default: by files and processors].",
+        help="Number of tasks [default: by files and processors].",
     ),
     click.option(
         "--piece-size", type=SIZE, default=0,
-        help="Cut log files at about this size [default: only where there are few files].",
+        help="Split log files at about this size [default: only if there are few files].",
     ),
     click.option(
         "--piece-entries", type=click.IntRange(1),
@@ -157,31 +157,31 @@ takes_build_options: Final = takes(
     click.option("--check-crc", is_flag=True, help="Compare every body with its CRC."),
     click.option(
         "--compat", type=click.Choice(COMPAT),
-        help="Index as this RocketMQ does; only 5.5 indexes tags [default: as the store does].",
+        help="Index as this RocketMQ does; only 5.5 indexes tags [default: the store's style].",
     ),
     click.option(
         "--time-zone", metavar="ZONE", help="Zone of index file names [default: the store's]."
     ),
     click.option(
         "--accept-damage", is_flag=True,
-        help="Continue behind damage; pre-blank units replace lost ones.",
+        help="Continue after damage; pre-blank units replace lost ones.",
     ),
     click.option(
         "--keep-spool", is_flag=True,
-        help="Keep files by which a later run reads only new records: 20 bytes an index entry.",
+        help="Keep 20 bytes an index entry, with which a later run reads only new records.",
     ),
     click.option(
         "--upto", type=click.IntRange(0), help="Only records below this physical offset."
     ),
-    click.option("--yes", is_flag=True, help="Build without the extensions that queues have."),
+    click.option("--yes", is_flag=True, help="Build without the queues' extensions."),
     read_only_option,
     set_option,
 )  # fmt: skip
-"""Gives a command all options of a build."""
+"""Adds all options of a build, passed as `options`."""
 
 
 def open_job(options: BuildOptions, workers: int) -> "RebuildJob":
-    """Returns the job that the options mean.
+    """Returns the job for these options.
 
     Errors   Failure: the store or the output directory cannot be used; NotAStore, StoreLocked,
              WrongFileSize, StoreGap, IllegalConfig, UnknownGeometry
@@ -229,10 +229,10 @@ def _refuse_extension(options: BuildOptions) -> None:
     if options.yes or not (extension.is_dir() and any(extension.iterdir())):
         return
     text = (
-        f"the queues have extensions ({extension}), which are switched off: units would hold tags "
-        "codes where RocketMQ wrote addresses into the extension, and its filters be gone"
+        f"the queues have extensions ({extension}), which the settings switch off: units would "
+        "hold tags codes instead of RocketMQ's extension addresses, and filter bits would be lost"
     )
-    raise Failure(text, Exit.REFUSED, "add --yes to build them so")
+    raise Failure(text, Exit.REFUSED, "add --yes to build without extensions")
 
 
 # ----------------------------------------------------------------------------------------------
@@ -255,7 +255,7 @@ def plan(out: Output, options: BuildOptions) -> None:
     """Show what `backfill run` would do: ranges of the log, disk needed, existing results.
 
     Nothing is written and Spark is not started. Numbers of records are estimates from samples. The
-    last line compares `store rebuild` with a run of so many workers (--partitions).
+    last line compares `store rebuild` with a run of --partitions workers.
     """
     from pocketmq.backfill.advice import expected_times
     from pocketmq.backfill.job import outlook
@@ -278,7 +278,7 @@ def plan(out: Output, options: BuildOptions) -> None:
 
 
 def _quicker(options: BuildOptions, times: "Times") -> str:
-    """Returns the command that builds the views sooner."""
+    """Returns the faster command."""
     command = "backfill run" if times.is_spark_quicker else "store rebuild"
     return f"pocketmq {command} {options.directory} --out {options.target}"
 
@@ -333,7 +333,7 @@ def _summary(options: BuildOptions, found: "Outlook") -> Document:
         "entries": f"about {needed.entries}",
         "disk": (
             f"about {amount(needed.total_bytes)} (queues {amount(needed.queue_bytes)}, index "
-            f"{amount(needed.index_bytes)}, for the time of the run "
+            f"{amount(needed.index_bytes)}, temporary files "
             f"{amount(needed.scratch_bytes)}); {amount(found.free_bytes)} are free"
         ),
     }
@@ -341,11 +341,11 @@ def _summary(options: BuildOptions, found: "Outlook") -> Document:
 
 def _say_what_follows(found: "Outlook") -> None:
     if found.is_complete:
-        talk("All of it is built already; a run would do nothing")
+        talk("All views are built already; a run would do nothing")
     if found.is_cleared:
-        talk("Other settings, or another log: what an earlier run built would be removed")
+        talk("The settings or the log differ from an earlier run: its results would be removed")
     if found.needed.total_bytes > found.free_bytes:
-        talk("Note: that may be more than there is room for")
+        talk("Note: this may be more than the free space")
 
 
 @click.command(
@@ -362,9 +362,9 @@ def _say_what_follows(found: "Outlook") -> None:
 def run(out: Output, options: BuildOptions, spark: Spark) -> None:
     """Build consume queues and index of a store from its log, with Spark.
 
-    Everything is written below DIR2; at the end rebuild/manifest.json lists every file with its
-    sha256. Called again, it continues after the finished parts. Damage in the log with sound
-    records behind it ends the run with exit code 10, unless it is accepted.
+    All output is below DIR2; rebuild/manifest.json is written last, and lists every file with its
+    sha256. A run that is called again continues after its finished parts. Damage in the log before
+    its last valid record ends the run with exit code 10, unless --accept-damage is given.
     """
     from pocketmq.backfill.job import run as run_job
 
@@ -395,6 +395,6 @@ def _built_document(options: BuildOptions, upto: int, built: Document) -> Docume
 
 def _say_damage(built: Document) -> None:
     if built["tail"] is not None:
-        talk(f"Note: behind the last record, at {built['end']}: {built['tail']['reason']}")
+        talk(f"Note: after the last record, at {built['end']}: {built['tail']['reason']}")
     for hole in built["holes"][:HOLES_TOLD]:
         talk(f"Damage: {hole['path']} at {hole['begin']}: {hole['reason']}")

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class Spark(NamedTuple):
-    """Which Spark runs the tasks, and its settings."""
+    """Spark master that runs the tasks, and settings of Spark."""
 
     master: str
     settings: tuple[tuple[str, str], ...]
 
     @contextmanager
     def mapper(self, partitions: int | None = None) -> Iterator[tuple["Mapper", int]]:
-        """Yields a map over its workers and how many tasks run at once.
+        """Yields a mapper over Spark's workers, and the number of tasks that run at once.
 
         Errors   SparkMissing
         """
@@ -37,7 +37,7 @@ class Spark(NamedTuple):
 
     @contextmanager
     def mapper_if_named(self) -> Iterator["Mapper"]:
-        """Yields its map where a master is named or spark-submit runs this, else this process'."""
+        """Yields Spark's mapper if a master or spark-submit is used, else a local one."""
         from pocketmq.backfill.session import is_submitted
         from pocketmq.rebuild.plan import map_here
 
@@ -49,12 +49,14 @@ class Spark(NamedTuple):
 
 
 def takes_spark(default: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Returns a decorator that adds --master and --conf; `default` describes their absence."""
+    """Returns a decorator that adds --master and --conf; `default` is the default in the help."""
     return takes(
         "spark",
         Spark,
         click.option("--master", default="", help=f"Spark master [default: {default}]."),
-        click.option("--conf", "settings", multiple=True, type=PAIR, help="A setting of Spark."),
+        click.option(
+            "--conf", "settings", multiple=True, type=PAIR, help="A Spark setting; may be repeated."
+        ),
     )
 
 
@@ -62,12 +64,12 @@ def takes_spark(default: str) -> Callable[[Callable[..., None]], Callable[..., N
 def _interruptible() -> Iterator[None]:
     """Makes Ctrl-C end the command at once.
 
-    Spark's own handler would call Java from inside a call of Java, and print the errors of that.
-    Java and its tasks end with this process.
+    Spark's own handler would call Java during a call of Java, and print the resulting errors. Java
+    and its tasks end with this process.
     """
 
     def interrupt(signal_number: int, frame: object) -> None:
-        logging.disable()  # Calls that are cut off would be logged with their traces.
+        logging.disable()  # Interrupted calls would be logged with tracebacks.
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGINT, interrupt)

@@ -38,7 +38,7 @@ COLUMNS: Final = columns("kind", "file", "offset", "expected", "found")
 )
 @click.option(
     "--against", metavar="DIR3", type=DIRECTORY,
-    help="Compare byte by byte with the views in this directory, index files by their order.",
+    help="Compare byte by byte with the views in this directory; index files pair by order.",
 )  # fmt: skip
 @takes_spark("none; this process reads all files")
 @read_only_option
@@ -53,10 +53,10 @@ def verify(
     read_only: bool,
     assignments: tuple[str, ...],
 ) -> None:
-    """Check what `backfill run` built: every file against the manifest's sha256.
+    """Check the output of `backfill run`: every file against the manifest's sha256.
 
     With --store, every unit and index entry is also checked against the log, in both directions.
-    The exit code is 10 when there are findings.
+    The exit code is 10 if there are findings.
     """
     from pocketmq.backfill.checks import check_files, compare_views
 
@@ -76,14 +76,14 @@ def verify(
         talk(f"Checked {found.units} units and {found.entries} entries of {found.records} records")
         count += sum(found.counts.values()) - len(found.findings)
     if count:
-        text = f"places that are not as they must be: {count}"
-        raise Failure(text, Exit.DAMAGED, "build it again: pocketmq backfill run")
+        text = f"findings: {count}"
+        raise Failure(text, Exit.DAMAGED, "build the views again: pocketmq backfill run")
 
 
 def built_manifest(out: Path) -> Document:
     """Returns the manifest of a finished run.
 
-    Errors   Failure: none was finished
+    Errors   Failure: no run is finished
     """
     from pocketmq.backfill.job import manifest
 
@@ -95,7 +95,7 @@ def built_manifest(out: Path) -> Document:
 
 
 def check_against_log(views: Path, store: Path, opened: "OpenedStore") -> "Verification":
-    """Checks views against a store's log as `store verify --views` does, as they were built."""
+    """Checks views against a store's log as `store verify --views` does, with the run's sizes."""
     from pocketmq.rebuild.staging import build_settings
     from pocketmq.tools.verify.verification import VerifyOptions
     from pocketmq.tools.verify.verification import verify as verify_store

@@ -1,4 +1,4 @@
-"""`pocketmq store`: working on a store directory without a broker."""
+"""`pocketmq store`: commands on a store directory, without a broker."""
 
 from typing import Final
 
@@ -11,14 +11,14 @@ PLACES: Final = {
     "info": CommandModule("pocketmq.cli.store.info", "Describe a store."),
     "dump": CommandModule("pocketmq.cli.store.dump", "Print every message, unit or index entry."),
     "verify": CommandModule(
-        "pocketmq.cli.store.verify", "Find everything that is not as it must be."
+        "pocketmq.cli.store.verify", "Check every record, unit, index entry and table."
     ),
     "rebuild": CommandModule("pocketmq.cli.store.rebuild", "Build queues and index from the log."),
-    "repair": CommandModule("pocketmq.cli.store.repair", "Mend what verify finds."),
+    "repair": CommandModule("pocketmq.cli.store.repair", "Repair what verify finds."),
     "ls": CommandModule("pocketmq.cli.store.ls", "List the files of a store."),
-    "diff": CommandModule("pocketmq.cli.store.diff", "Tell where two stores differ."),
+    "diff": CommandModule("pocketmq.cli.store.diff", "Print where two stores differ."),
     "backup": CommandModule("pocketmq.cli.store.backup", "Copy a store, running or stopped."),
-    "restore": CommandModule("pocketmq.cli.store.restore", "Bring a copy back as a store."),
+    "restore": CommandModule("pocketmq.cli.store.restore", "Copy a backup to a new store."),
     "grep": CommandModule("pocketmq.cli.store.grep", "Print messages that match."),
     "stats": CommandModule("pocketmq.cli.store.stats", "Count messages and bytes."),
     "export": CommandModule(

@@ -20,7 +20,7 @@ GEOMETRY_FIELDS: Final = frozenset({"index_slot_count", "index_entry_count_max"}
 
 
 class OpenedStore(NamedTuple):
-    """A store that may be looked at, as tools take it."""
+    """A store that passed the access checks; the first arguments of most tools."""
 
     disk: "Disk"
     directory: Path
@@ -29,14 +29,14 @@ class OpenedStore(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A store directory, and how a command is to look at it."""
+    """A store directory, and the options with which a command reads it."""
 
     directory: Path
     read_only: bool
     assignments: tuple[str, ...]
 
     def opened(self, *, with_index: bool) -> OpenedStore:
-        """Returns the store with its sizes, if it may be looked at."""
+        """Checks access, and returns the store with its sizes."""
         disk = accessible(self.directory, read_only=self.read_only)
         talk_unsupported(disk, self.directory)
         sizes = sizes_of(disk, self.directory, self.assignments, with_index=with_index)
@@ -44,16 +44,16 @@ class Given:
 
 
 def log_bytes(directory: Path) -> int:
-    """Returns how long a store's log is, for a bar."""
+    """Returns the bytes of a store's log, for a progress bar."""
     return sum(path.stat().st_size for path in (directory / "commitlog").glob("*"))
 
 
 given_options = takes("given", Given, directory_argument, read_only_option, set_option)
-"""Gives a command DIR, --read-only and --set, as `given`."""
+"""Adds DIR, --read-only and --set, passed as `given`."""
 
 
 def accessible(directory: Path, *, read_only: bool, plain_only: bool = True) -> "Disk":
-    """Returns the disk, for a directory that may be looked at; see `check_access`."""
+    """Checks access to a store directory, and returns the disk; see `check_access`."""
     from pocketmq.files.disk import Disk
     from pocketmq.tools.store_access import check_access
 
@@ -65,10 +65,12 @@ def accessible(directory: Path, *, read_only: bool, plain_only: bool = True) -> 
 
 
 def talk_unsupported(disk: "Disk", directory: Path) -> None:
-    """Prints why a store can be read in part only and must not be written to."""
+    """Prints why a store can only be read in part, and must not be written to."""
     from pocketmq.log.foreign import refusals
 
-    talk_notes([f"only a part of this can be read: {why}" for why in refusals(disk, directory)])
+    talk_notes(
+        [f"only a part of this store can be read: {why}" for why in refusals(disk, directory)]
+    )
 
 
 def sizes_of(
@@ -76,7 +78,7 @@ def sizes_of(
 ) -> "KnownShape":
     """Returns a store's sizes: from settings, else from its manifest, else from its files.
 
-    with_index   False takes index geometry and style without reading an index file
+    with_index   False: does not read index files for the index geometry and style
     Errors       IllegalConfig, StoreTooNew, UnknownGeometry (only with the index)
     """
     from pocketmq.config.load import load
@@ -94,7 +96,7 @@ def sizes_of(
         settings = replace(settings, explicit=settings.explicit | GEOMETRY_FIELDS)
     settled = fit_to_disk(settings, manifest, disk)
     for name, value in unshown(settings, manifest, disk) if with_index else ():
-        talk(f"Note: no file shows {name}: {value} is taken; another one: --set {name}=NUMBER")
+        talk(f"Note: no file shows {name}: assuming {value}; set another: --set {name}=NUMBER")
     shape = {field.name: getattr(settled, field.name) for field in fields(StoreShape)}
     found = KnownShape(
         **shape,
@@ -113,7 +115,7 @@ def sizes_of(
 
 
 def _filters(disk: "Disk", directory: Path) -> str:
-    """Returns the subscriptions that units of the extension have bits for, "" without any."""
+    """Returns the subscriptions for which extension units have filter bits; "": none."""
     from pocketmq.filter.subscriptions import read_subscriptions
     from pocketmq.format.names import CONFIG_DIRECTORY, SUBSCRIPTIONS_FILE
 
@@ -124,7 +126,7 @@ def _filters(disk: "Disk", directory: Path) -> str:
     try:
         read_subscriptions(content)
     except ValueError as error:
-        talk(f"Note: {path} cannot be read ({error}): units of the extension get no bits")
+        talk(f"Note: {path} cannot be read ({error}): units of the extension get no filter bits")
         return ""
     return content.decode()
 
@@ -141,9 +143,9 @@ def _property_crc_from(manifest: "StoreManifest | None", *, is_set: bool) -> int
 
 
 def _left_out_queues(disk: "Disk", directory: Path) -> str:
-    """Returns the messages without a unit, in the form of `QueueTable`; "" if all have one.
+    """Returns the queues whose messages have no units, in the form of `QueueTable`; "": none.
 
-    Those are messages of removed topics, and of topics with batch queues.
+    These are queues of removed topics, and of topics with batch queues.
     Errors   TableUnreadable
     """
     from pocketmq.files.table_file import TableFile
@@ -160,14 +162,14 @@ def _left_out_queues(disk: "Disk", directory: Path) -> str:
 
 
 def _left_over(disk: "Disk", directory: Path, log_file_bytes: int) -> str:
-    """Returns which records belong to no queue any more, as tools take it."""
+    """Returns the records of deleted topics, in the form of `KnownShape.left_over`."""
     from pocketmq.log.deleted_topics import left_over_now
 
     return left_over_now(disk, directory, log_file_bytes).text
 
 
 def _manifest(disk: "Disk", directory: Path) -> "StoreManifest | None":
-    """Returns a store's own description, None where it cannot be read."""
+    """Returns a store's manifest; None: missing or unreadable."""
     from pocketmq.format.names import OWN_DIRECTORY
     from pocketmq.log.store_directory import MANIFEST_FILE, ManifestFile
 
@@ -187,11 +189,10 @@ def known_end(
 ) -> int | None:  # fmt: skip
     """Returns and prints the offset below which the records of a store in use are read.
 
-    what        is done with them: "looked at", "taken"
-    otherwise   returns the offset where no file states what is flushed; without it `unknown` is
-                printed
-    narrowed    returns the offset up to which more is true, in a store of ours
-    Returns     None of a store that is not in use, or where no file states it
+    what        printed use of the records: "checked", "read"
+    otherwise   returns the offset if no file has the flushed offset; None: prints `unknown`
+    narrowed    returns a further upper limit, if a file has the flushed offset
+    Returns     None: the store is not in use, or the offset is unknown
     """
     from pocketmq.tools.durable import flushed_upto
     from pocketmq.tools.store_access import is_live
@@ -206,12 +207,12 @@ def known_end(
     if upto is not None:
         talk(f"{name} is in use: records below {upto} are {what}")
     else:
-        talk(f"{name} is in use, and nothing tells what is flushed: {unknown}")
+        talk(f"{name} is in use, and its flushed offset is unknown: {unknown}")
     return upto
 
 
 def talk_damage(holes: "Iterable[Hole]") -> None:
-    """Says where a log is damaged."""
+    """Prints the damaged parts of a log."""
     for hole in holes:
         talk(f"Damage: {hole.path} at {hole.begin}: {hole.reason}")
 
@@ -219,8 +220,8 @@ def talk_damage(holes: "Iterable[Hole]") -> None:
 def show_damage(search: "LogSearch", next_step: str) -> None:
     """Prints the damage that a search skipped; damage inside the log is a failure."""
     if search.tail is not None:
-        talk(f"Note: behind the last record, at {search.tail.begin}: {search.tail.reason}")
+        talk(f"Note: after the last record, at {search.tail.begin}: {search.tail.reason}")
     talk_damage(search.holes)
     if search.holes:
-        text = f"the log is damaged before its end; places passed over: {len(search.holes)}"
+        text = f"the log is damaged before its end; damaged parts skipped: {len(search.holes)}"
         raise Failure(text, Exit.DAMAGED, next_step)

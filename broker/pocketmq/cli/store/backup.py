@@ -25,18 +25,20 @@ Examples:
 )
 @directory_argument
 @click.argument("copy", metavar="COPY", type=PATH)
-@click.option("--with-views", is_flag=True, help="Copy queues and index too (stopped stores only).")
+@click.option(
+    "--with-views", is_flag=True, help="Also copy queues and index (stopped stores only)."
+)
 @set_option
 @form_option
 def backup(
     directory: Path, copy: Path, with_views: bool, assignments: tuple[str, ...], out: Output
 ) -> None:
-    """Copy a store, running or stopped, to COPY; repeated calls bring the copy up to date.
+    """Copy a store, running or stopped, to COPY; repeated calls update the copy.
 
-    COPY is a plain store directory that opens as it is, with the sum of every file in backup.json.
-    Full files of the log are copied once. Of a running store the log is copied up to what is
-    flushed, and the tables under config/; queues and index are built again when the copy is opened.
-    For generations, compression and other machines give COPY to restic or borg.
+    COPY is a store directory that a broker can open; backup.json has the checksum of every file.
+    Full log files are copied once. Of a running store, the log up to its flushed offset and the
+    tables under config/ are copied; queues and index are rebuilt when the copy is opened. For
+    generations, compression and other machines, pass COPY to restic or borg.
     """
     from pocketmq.tools.backup import backup as backup_store
 
@@ -48,8 +50,8 @@ def backup(
         )
     out.show(document_of(made))
     talk(
-        f"The log from {made.begin} up to {made.upto}: copied {amount(made.bytes_copied)}, "
-        f"{made.files_known} files were known"
+        f"Log from {made.begin} to {made.upto}: copied {amount(made.bytes_copied)}, "
+        f"{made.files_known} files were in the copy already"
     )
     if made.left_out:
         talk(f"Note: left out: {', '.join(made.left_out)}")
@@ -57,9 +59,9 @@ def backup(
 
 
 def _sizes(disk: "Disk", directory: Path, assignments: tuple[str, ...]) -> "KnownShape":
-    """Returns the sizes a copy is to state, without those of an index that no file shows."""
+    """Returns the sizes for the copy's manifest; default index sizes if no file shows them."""
     try:
         return sizes_of(disk, directory, assignments, with_index=True)
     except UnknownGeometry as error:
-        talk(f"Note: {error}; the copy states the default")
+        talk(f"Note: {error}; the copy has the default")
         return sizes_of(disk, directory, assignments, with_index=False)

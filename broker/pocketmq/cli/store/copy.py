@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def refuse_damage(found: "Backup", what: str) -> None:
-    """Ends with the exit code of damage when the store was damaged when it was copied."""
+    """Raises Failure if the copied store was damaged."""
     for file in found.damaged:
         talk(f"Damage: {file.path} {file.damage}")
     if found.damaged:
@@ -22,7 +22,7 @@ def refuse_damage(found: "Backup", what: str) -> None:
 
 @contextmanager
 def shown_errors() -> Iterator[None]:
-    """Turns errors of reading files into failures of the command."""
+    """Turns OSError into a failure of the command."""
     try:
         yield
     except OSError as error:

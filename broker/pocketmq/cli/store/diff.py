@@ -32,7 +32,7 @@ DIFFERENCE_COLUMNS: Final = columns(
     "--messages",
     "is_messages",
     is_flag=True,
-    help="Compare messages, wherever they are in the log.",
+    help="Compare messages, regardless of their physical offsets.",
 )
 @click.option("--files", "is_files", is_flag=True, help="Compare bytes of log, queues and index.")
 @click.option("--views", "is_views", is_flag=True, help="Compare bytes of queues and index.")
@@ -49,11 +49,11 @@ def diff(
     assignments: tuple[str, ...],
     out: Output,
 ) -> None:
-    """Print where two stores differ; the exit code is 1 when they do, 10 when one is damaged.
+    """Print where two stores differ; the exit code is 1 if they do, 10 if one is damaged.
 
-    Messages, their places in the log, tables, and the bytes of log, queues and index are compared,
-    or only what is named. The first difference of each queue and each file is shown. Index files
-    are compared by their order; files of the log that hold nothing count as absent.
+    By default messages and their physical offsets, tables, and the bytes of log, queues and index
+    are compared; options select parts of this. The first difference of each queue and each file is
+    shown. Index files are paired by their order; log files without records count as absent.
     """
     from pocketmq.tools.file_difference import (
         LOG_FILES,
@@ -84,13 +84,13 @@ def diff(
     talk_damage(damages)
     if damages:
         next_step = "pocketmq store verify DIR"
-        raise Failure("a log is damaged: what lies there is unknown", Exit.DAMAGED, next_step)
+        raise Failure("a log is damaged: its messages there are unknown", Exit.DAMAGED, next_step)
     if count:
         raise Failure(f"the stores differ; differences shown: {count}", Exit.FAILED)
 
 
 def _notes_on_views(left: Path, right: Path) -> Iterator[str]:
-    """Says why one of the stores has no queues and no index."""
+    """Yields a note if only one of the stores has queues and an index."""
     from pocketmq.tools.file_difference import VIEW_FILES
 
     has_views = [any((one / name).is_dir() for name in VIEW_FILES) for one in (left, right)]
@@ -108,7 +108,7 @@ def _unlike_messages(
     anywhere: bool,
     damages: "list[Hole]",
 ) -> "Iterator[Difference]":
-    """Yields where messages differ; adds damaged parts to `damages`."""
+    """Yields differences of messages; adds damaged parts of logs to `damages`."""
     from pocketmq.tools.difference import MessageComparison
 
     one, other = (_side(directory, assignments) for directory in (left, right))

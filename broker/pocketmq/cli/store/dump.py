@@ -1,4 +1,4 @@
-"""`pocketmq store dump`: every message, unit or index entry of a store."""
+"""`pocketmq store dump`: prints every message, unit or index entry of a store."""
 
 import click
 
@@ -18,7 +18,7 @@ from pocketmq.cli.store.rows import print_halves, print_index, print_pending, pr
         "pocketmq store dump ./store --halves -o table",
     )
 )
-@queue_option("The units of a queue instead.")
+@queue_option("Dump the units of a queue instead.")
 @click.option("--index", "is_index", is_flag=True, help="Dump the entries of the index instead.")
 @click.option("--timers", is_flag=True, help="Dump delayed messages instead.")
 @click.option("--halves", is_flag=True, help="Dump undecided half messages instead.")
@@ -56,4 +56,4 @@ def dump(
         files, gaps = find_readable_files(given.directory, size)
         search = LogSearch(files, gaps=gaps)
         out.stream(map(message_document, search.messages()), COLUMNS)
-        show_damage(search, "bring the damaged files back from a copy")
+        show_damage(search, "restore the damaged files from a backup")

@@ -1,4 +1,4 @@
-"""`pocketmq store export`: the messages of a store as Parquet, Arrow or JSON lines."""
+"""`pocketmq store export`: writes messages of a store to Parquet, Arrow or JSON lines."""
 
 import sys
 from importlib.util import find_spec
@@ -43,14 +43,16 @@ BODY_TEXT: Final = "body_text"
     "--format", "form", type=click.Choice(FORMATS), help="Format [default: by the suffix of FILE]."
 )
 @click.option("--columns", metavar="A,B,…", help="Fields of a message [default: all].")
-@click.option("--no-body", is_flag=True, help="All fields but the body.")
+@click.option("--no-body", is_flag=True, help="All fields except the body.")
 @click.option("--raw-body", is_flag=True, help="Leave compressed bodies as they are stored.")
 @click.option(
-    "--split-by", type=click.Choice(SPLITS), help="Several files, in a DIRECTORY; days are UTC."
+    "--split-by",
+    type=click.Choice(SPLITS),
+    help="Write several files into a DIRECTORY; days are UTC.",
 )
 @click.option(
     "--rows", "rows_max", type=click.IntRange(min=1), default=1_000_000, show_default=True,
-    help="Messages a file, with --split-by rows.",
+    help="Messages of one file, with --split-by rows.",
 )  # fmt: skip
 @click.option(
     "--compression",
@@ -77,8 +79,8 @@ def export(
 ) -> None:
     """Write messages of a store to files that other programs read.
 
-    Fields and their names are those of `store dump -o jsonl`, and so are the lines of JSONL. A file
-    appears when it is complete. Parquet and Arrow need pyarrow: pip install pyarrow.
+    Fields have the names of `store dump -o jsonl`, and JSONL has its lines. A file appears when it
+    is complete. Parquet and Arrow need pyarrow: pip install pyarrow.
     Damaged records are skipped and reported; the exit code is then 10.
     """
     form = form or _form_of(target)
@@ -116,7 +118,7 @@ def _form_of(target: str) -> str:
     form = SUFFIXES.get(Path(target).suffix)
     if form is None:
         raise click.UsageError(
-            f"{target!r} does not tell a format; add --format {'|'.join(FORMATS)}"
+            f"{target!r} has no suffix of a format; add --format {'|'.join(FORMATS)}"
         )
     return form
 
@@ -126,11 +128,9 @@ def _refuse_mixtures(target: str, form: str, compression: str | None, split_by: 
     if form == "jsonl" and compression not in (None, "none"):
         raise click.UsageError("JSONL is not compressed; pipe it: --to - | zstd")
     if form == "arrow" and compression == "snappy":
-        raise click.UsageError("Arrow knows no snappy; take zstd or none")
+        raise click.UsageError("Arrow does not support snappy; use zstd or none")
     if target == STANDARD_OUTPUT and form == "parquet":
-        raise click.UsageError(
-            "Parquet cannot be written to a stream; take --format arrow or jsonl"
-        )
+        raise click.UsageError("Parquet cannot be written to a stream; use --format arrow or jsonl")
     if target == STANDARD_OUTPUT and split_by is not None:
         raise click.UsageError("--split-by needs a DIRECTORY to write to")
 
@@ -142,13 +142,13 @@ def _need_arrow(form: str) -> None:
 
 
 def _refuse_target(path: Path, directory: Path, *, is_split: bool, yes: bool) -> None:
-    """Refuses to replace anything unasked, and to write into the store."""
+    """Refuses a target inside the store, and an existing one without --yes."""
     if path.resolve().is_relative_to(directory.resolve()):
-        raise Failure(f"{path} lies in the store", Exit.REFUSED, "write somewhere else")
+        raise Failure(f"{path} is inside the store", Exit.REFUSED, "write outside of it")
     if not path.exists():
         return
     if is_split and not (path.is_dir() and not any(path.iterdir())):
-        text = f"nothing was done: {path} is there already"
+        text = f"nothing was done: {path} exists already"
         raise Failure(text, Exit.REFUSED, "name a directory that is new or empty")
     if not is_split and path.is_dir():
         raise click.UsageError(f"{path} is a directory; add --split-by {'|'.join(SPLITS)}")
@@ -157,7 +157,7 @@ def _refuse_target(path: Path, directory: Path, *, is_split: bool, yes: bool) ->
 
 
 def _columns(text: str | None, *, no_body: bool) -> "list[MessageColumn]":
-    """Returns the fields wanted."""
+    """Returns the selected fields."""
     from pocketmq.format.message_columns import columns_of
 
     names = [name.strip() for name in (text or "").split(",") if name.strip()]
@@ -167,12 +167,12 @@ def _columns(text: str | None, *, no_body: bool) -> "list[MessageColumn]":
         raise click.BadParameter(str(error)) from error
     wanted = [one for one in dict.fromkeys(given) if not (no_body and one.name == BODY)]
     if not wanted:
-        raise click.UsageError("no column is left")
+        raise click.UsageError("--columns and --no-body leave no column")
     return wanted
 
 
 def _line_of(columns: "list[MessageColumn]") -> "Line":
-    """Returns a function that makes lines of some fields; a body has its text beside it."""
+    """Returns a function that makes JSON lines of these fields; a body adds its text."""
     from pocketmq.format.message_columns import MESSAGE_COLUMNS
 
     shown = [

@@ -1,4 +1,4 @@
-"""`pocketmq store grep`: the messages of a store that match."""
+"""`pocketmq store grep`: prints the messages of a store that match a pattern."""
 
 import re
 from itertools import chain, islice
@@ -29,7 +29,9 @@ PLACES: Final = ("body", "key", "tag", "property", "any")
     help="Field to search; a property is searched as NAME=VALUE, a key may be the message id.",
 )  # fmt: skip
 @click.option("--count", "is_count", is_flag=True, help="Print the number of matching messages.")
-@click.option("-n", "--max", "count_max", type=click.IntRange(min=1), help="Stop after so many.")
+@click.option(
+    "-n", "--max", "count_max", type=click.IntRange(min=1), help="Stop after this many matches."
+)
 @selection_options
 @form_option
 def grep(
@@ -43,13 +45,13 @@ def grep(
 ) -> None:
     """Print the messages of a store that match a regular expression.
 
-    Compressed bodies are decompressed first; bodies are read as UTF-8. The exit code is 3 when
-    none match. Damaged records are skipped and reported; the exit code is then 10.
+    Bodies are decompressed, and searched as UTF-8. The exit code is 3 if no message
+    matches. Damaged records are skipped and reported; the exit code is then 10.
     """
     try:
         compiled = re.compile(pattern, re.IGNORECASE if ignore_case else 0)
     except re.error as error:
-        raise click.BadParameter(f"{pattern!r} is no regular expression: {error}") from error
+        raise click.BadParameter(f"{pattern!r} is not a regular expression: {error}") from error
     from pocketmq.tools.grep import matching
 
     with searched(chosen, "Searching") as store:
@@ -60,4 +62,4 @@ def grep(
         else:
             out.stream(chain(first, hits), COLUMNS)
     if not first:
-        raise Failure("no message was found", Exit.NOT_FOUND)
+        raise Failure("no message matches", Exit.NOT_FOUND)

@@ -20,7 +20,7 @@ def info(given: Given, out: Output) -> None:
 
 
 def _summary(found: Document) -> Document:
-    """Returns a description in a few lines."""
+    """Returns the description of a store in a few lines."""
     log, queues, index = found["commit_log"], found["consume_queues"], found["index"]
     entries = sum(file["entries"] for file in index["files"])
     mark = found["flushed_mark"]

@@ -1,4 +1,4 @@
-"""`pocketmq store ls`: the files of a store."""
+"""`pocketmq store ls`: lists the files of a store."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -23,14 +23,14 @@ FILE_COLUMNS: Final = columns(
 
 
 @click.command(epilog=examples("pocketmq store ls ./store --kind commitlog"))
-@click.option("--kind", type=click.Choice(KINDS), help="Files of this kind only.")
+@click.option("--kind", type=click.Choice(KINDS), help="List only files of this kind.")
 @given_options
 @form_option
 def ls(given: Given, kind: str | None, out: Output) -> None:
     """List the files of a store: length, allocated space, range of offsets, irregularities.
 
     BEGIN and END are physical offsets of the log and the index, queue offsets of a queue. Damage is
-    no error here: it is noted in the row of its file.
+    not an error: NOTE reports it.
     """
     from pocketmq.tools.listing import list_files
 
@@ -41,12 +41,12 @@ def ls(given: Given, kind: str | None, out: Output) -> None:
 
 
 def _sizes_as_far_as_known(disk: "Disk", given: Given) -> "KnownShape":
-    """Returns a store's sizes; a geometry that damaged index files do not show stays unknown."""
+    """Returns a store's sizes; index geometry is 0 if damaged index files do not show it."""
     from pocketmq.model.errors import UnknownGeometry
 
     try:
         return sizes_of(disk, given.directory, given.assignments, with_index=True)
     except UnknownGeometry as error:
-        talk(f"Note: {error}; until then the lengths of index files are not judged")
+        talk(f"Note: {error}; until then the lengths of index files are not checked")
     sizes = sizes_of(disk, given.directory, given.assignments, with_index=False)
     return replace(sizes, index_slot_count=0, index_entry_count_max=0)

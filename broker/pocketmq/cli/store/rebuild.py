@@ -1,4 +1,4 @@
-"""`pocketmq store rebuild`: consume queues and index from the log alone."""
+"""`pocketmq store rebuild`: builds consume queues and index from the log."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,20 +37,20 @@ if TYPE_CHECKING:
     "target",
     metavar="DIR2",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Write consumequeue/ and index/ there, without changing the store.",
+    help="Write consumequeue/ and index/ to DIR2, without changing the store.",
 )
-@click.option("--in-place", is_flag=True, help="Replace the store's own; the default.")
+@click.option("--in-place", is_flag=True, help="Replace the store's own views; the default.")
 @click.option(
-    "--compat", type=click.Choice(["5.5", "5.3"]), help="Index style [default: as found]."
+    "--compat", type=click.Choice(["5.5", "5.3"]), help="Index style [default: the store's]."
 )
 @click.option("--time-zone", metavar="ZONE", help="Time zone of index file names.")
-@click.option("--check-crc", is_flag=True, help="Check every record's CRC on the way.")
+@click.option("--check-crc", is_flag=True, help="Check every record's CRC.")
 @click.option(
     "--accept-damage",
     is_flag=True,
-    help="Continue behind damage; pre-blank units replace lost ones.",
+    help="Continue after damage; pre-blank units replace lost ones.",
 )
-@click.option("--upto", type=click.IntRange(min=0), help="Take records below this offset only.")
+@click.option("--upto", type=click.IntRange(min=0), help="Only records below this physical offset.")
 @click.option("--keep-old", is_flag=True, help="Keep the old views under pocketmq/replaced/.")
 @yes_option
 @given_options
@@ -68,10 +68,10 @@ def rebuild(
     yes: bool,
     out: Output,
 ) -> None:
-    """Rebuild consume queues and index files of a store, as the broker itself would have.
+    """Rebuild consume queues and index files of a store, as the broker writes them.
 
-    Without --out they replace the store's own, in one step, once they are complete; a killed
-    rebuild leaves the store as it was, and the next one continues it.
+    Without --out they replace the store's own in one step, once they are complete. A killed rebuild
+    leaves the store unchanged, and the next one continues it.
     """
     if in_place and target is not None:
         raise click.UsageError("--out and --in-place exclude each other")
@@ -85,7 +85,7 @@ def rebuild(
     )
     sizes = sizes_of(disk, given.directory, assignments, with_index=True)
     if upto is None:
-        upto = known_end(disk, given.directory, "taken", unknown="whole records are taken")
+        upto = known_end(disk, given.directory, "read", unknown="all complete records are read")
     limit = {} if upto is None else {"upto": upto}
     plan = plan_rebuild(disk, given.directory, sizes, out=target, check_crc=check_crc, **limit)
     _say(plan)
@@ -104,16 +104,16 @@ def rebuild(
             )
     out.show(_result(plan, rebuilt, perf_counter() - begun))
     if kept is not None:
-        talk(f"What was replaced is kept in {kept}")
+        talk(f"The replaced views are kept in {kept}")
 
 
 def _say(plan: "RebuildPlan") -> None:
     if plan.is_resumed:
-        talk("An earlier rebuild was interrupted; going on from where it was")
+        talk("Continuing an interrupted rebuild")
     if plan.has_batch_queues:
-        talk("Note: batch consume queues are left as they are")
+        talk("Note: batch consume queues are unchanged")
     if plan.leaves_extension:
-        talk("Note: units keep the plain tags code instead of an address of the extension")
+        talk("Note: units hold the tags code instead of an extension address")
 
 
 def _plan(
@@ -143,7 +143,7 @@ def _plan(
 
 
 def _origin(disk: "Disk", plan: "RebuildPlan", name: str, assignments: tuple[str, ...]) -> str:
-    """Returns where a setting was found."""
+    """Returns the origin of a setting."""
     if any(f"{name}=" in assignment for assignment in assignments):
         return "the command line"
     manifest = "pocketmq/store.json"
@@ -161,7 +161,7 @@ def _result(plan: "RebuildPlan", rebuilt: "Rebuilt", seconds: float) -> dict[str
         f"{amount(int(end / max(seconds, 1e-3)))}/s"
     )
     if plan.upto < plan.log_end:
-        behind = "" if plan.out else "; a broker dispatches what lies behind when it starts"
+        behind = "" if plan.out else "; a broker dispatches later records when it starts"
         talk(f"The views end at {rebuilt.end}{behind}")
     talk_damage(rebuilt.holes)
     return {

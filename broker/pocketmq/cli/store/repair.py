@@ -1,4 +1,4 @@
-"""`pocketmq store repair`: repairs the findings of verify, and keeps the damaged bytes."""
+"""`pocketmq store repair`: repairs findings of `store verify`, and keeps the damaged bytes."""
 
 import json
 from pathlib import Path
@@ -28,12 +28,11 @@ from pocketmq.cli.store.access import Given, OpenedStore, given_options, log_byt
 @given_options
 @form_option
 def repair(given: Given, report: Path | None, yes: bool, out: Output) -> None:
-    """Copy damage aside, replace it in the log, and rebuild queues and index.
+    """Quarantine damaged bytes, replace them in the log, and rebuild queues and index.
 
-    Without --yes nothing is changed: the plan is shown. Every damaged byte is copied to
-    pocketmq/quarantine/ before it is replaced; sound messages stay where they are. The next call
-    continues an interrupted repair. The exit code is 10 where something needs repair, or could not
-    be repaired.
+    Without --yes only the plan is shown. Every damaged byte is copied to pocketmq/quarantine/
+    before it is replaced; valid messages keep their physical offsets. The next call continues an
+    interrupted repair. The exit code is 10 if something needs repair, or could not be repaired.
     """
     if yes and given.read_only:
         raise click.UsageError("--yes and --read-only exclude each other")
@@ -44,15 +43,15 @@ def repair(given: Given, report: Path | None, yes: bool, out: Output) -> None:
 def _plan(store: OpenedStore, report: Path | None, out: Output) -> None:
     from pocketmq.tools.repair.planning import plan_repair
 
-    with progress("Looking", log_bytes(store.directory)) as advance:
+    with progress("Checking", log_bytes(store.directory)) as advance:
         plan = plan_repair(*store, now_ms=wall_ms(), advance=advance)
     _show(plan.document, report, out)
     if plan.blocked:
-        text = "nothing can be done: files of the log are missing, short or behind damage"
-        raise Failure(text, Exit.DAMAGED, "bring them back from a copy")
+        text = "nothing can be done: log files are missing, short or after damage"
+        raise Failure(text, Exit.DAMAGED, "restore them from a backup")
     if not plan.is_empty:
         text = "nothing was done; messages known to be lost"
-        raise Failure(f"{text}: {plan.lost_count}", Exit.DAMAGED, "add --yes to mend it")
+        raise Failure(f"{text}: {plan.lost_count}", Exit.DAMAGED, "add --yes to repair it")
     _say_left(store.directory, len(plan.left), is_sound=not plan.left)
 
 
@@ -62,15 +61,15 @@ def _repair(store: OpenedStore, report: Path | None, out: Output) -> None:
     done = repair_store(*store, now_ms=wall_ms(), stage=progress)
     _show(done, report, out)
     if done["state"] != NOTHING_TO_DO:
-        talk(f"What was damaged lies in {done['quarantine']}")
+        talk(f"The damaged bytes are in {done['quarantine']}")
     _say_left(store.directory, len(done["left_as_it_is"]), is_sound=done["is_sound"])
 
 
 def _say_left(directory: Path, count: int, *, is_sound: bool) -> None:
     if not is_sound:
-        text = f"findings that no repair mends: {count}"
+        text = f"findings that cannot be repaired: {count}"
         raise Failure(text, Exit.DAMAGED, f"pocketmq store verify {directory}")
-    talk("Everything is as it must be")
+    talk("The store has no findings")
 
 
 def _show(document: Document, report: Path | None, out: Output) -> None:

@@ -1,4 +1,4 @@
-"""`pocketmq store restore`: a store of a copy."""
+"""`pocketmq store restore`: copies a backup to a new store."""
 
 from pathlib import Path
 
@@ -23,8 +23,8 @@ Example:
 def restore(copy: Path, directory: Path, out: Output) -> None:
     """Copy a backup to a new store; every byte is verified on the way.
 
-    DIR does not exist yet, or is empty. A copy without queues and index opens as after a crash and
-    rebuilds them. When anything is damaged the exit code is 10 and no store appears.
+    DIR must be missing or empty. If COPY has no queues and index, the first start rebuilds them, as
+    after a crash. If anything is damaged, the exit code is 10 and no store is created.
     """
     from pocketmq.files.disk import Disk
     from pocketmq.tools.restore import restore as restore_store
@@ -36,8 +36,8 @@ def restore(copy: Path, directory: Path, out: Output) -> None:
             found = restore_store(Disk(), copy, directory, advance=advance)
     except Corruption as error:
         step = (
-            f"pocketmq store backup STORE {copy} (once more, also after a broker had it open), "
-            "or bring the copy back from what holds its generations"
+            f"pocketmq store backup STORE {copy} (again, also if a broker changed the copy), "
+            "or restore an earlier generation of the copy"
         )
         raise Failure(f"{error}; nothing was restored", Exit.DAMAGED, step) from error
     out.show({**document_of(found), "restored_to": str(directory)})

@@ -47,7 +47,7 @@ def print_index(store: OpenedStore, out: Output) -> None:
 
 
 def print_halves(store: OpenedStore, out: Output) -> None:
-    """Prints the half messages that wait for a decision."""
+    """Prints undecided half messages."""
     from pocketmq.tools.pending.halves import open_halves
 
     out.stream((half._asdict() for half in open_halves(*store)), HALF_COLUMNS)
@@ -61,7 +61,7 @@ def print_pending(store: OpenedStore, out: Output) -> None:
 
 
 def print_due(store: OpenedStore, out: Output) -> None:
-    """Prints how much is due in which hour."""
+    """Prints the number of delayed messages by the hour in which they are due."""
     from pocketmq.tools.pending.counts import due_counts
     from pocketmq.tools.pending.listing import pending_messages
 
@@ -69,7 +69,7 @@ def print_due(store: OpenedStore, out: Output) -> None:
 
 
 def print_producers(store: OpenedStore, out: Output) -> None:
-    """Prints how many transactions wait for whose decision."""
+    """Prints the number of undecided transactions by producer group."""
     from pocketmq.tools.pending.counts import half_counts
     from pocketmq.tools.pending.halves import open_halves
 

@@ -64,7 +64,7 @@ selection_options = takes(
     click.option("--until", "end_ms", type=MOMENT, help="Stored before this time."),
     click.option(
         "--from", "begin", type=click.IntRange(min=0), default=0,
-        help="At this physical offset or behind it.",
+        help="At this physical offset or after it.",
     ),
     click.option("--upto", type=click.IntRange(min=0), help="Below this physical offset."),
     click.option("--key", help="With this key or message id."),
@@ -80,11 +80,11 @@ selection_options = takes(
     read_only_option,
     set_option,
 )  # fmt: skip
-"""Gives a command DIR and the options that choose messages, as `chosen`."""
+"""Adds DIR and the options that select messages, passed as `chosen`."""
 
 
 class Searched(NamedTuple):
-    """A store's log, about to be searched."""
+    """A store's log, and the search through it."""
 
     disk: "Disk"
     sizes: "KnownShape"
@@ -94,10 +94,10 @@ class Searched(NamedTuple):
 
 @contextmanager
 def searched(chosen: Chosen, label: str, *, with_system: bool = True) -> Iterator[Searched]:
-    """Opens a store's log for the chosen messages; at the end reports damage, with exit code 10.
+    """Opens a store's log to search it; at the end reports damage, with exit code 10.
 
-    Of a store that is in use, records are looked at that are known to be flushed, or that are there
-    now.
+    In a store that is in use, only flushed records are searched, or all records that exist now if
+    the flushed offset is unknown.
     """
     from pocketmq.rebuild.log_files import find_readable_files, records_end
     from pocketmq.tools.selection import LogSearch, Selection
@@ -105,7 +105,7 @@ def searched(chosen: Chosen, label: str, *, with_system: bool = True) -> Iterato
     disk, directory, sizes = chosen.opened(with_index=False)
     files, gaps = find_readable_files(directory, sizes.commit_log_file_size_bytes)
     wanted = chosen.wanted | {"with_system": with_system}
-    settled = known_end(disk, directory, "looked at", otherwise=lambda: records_end(files))
+    settled = known_end(disk, directory, "searched", otherwise=lambda: records_end(files))
     if settled is not None:
         wanted["upto"] = min(settled, wanted.get("upto", settled))
     selection = Selection(**wanted)

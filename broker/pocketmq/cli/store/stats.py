@@ -1,4 +1,4 @@
-"""`pocketmq store stats`: how many messages a store holds, and how they are spread."""
+"""`pocketmq store stats`: counts messages of a store, and their distribution."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -25,7 +25,7 @@ LABELS: Final = {
     "day": ("day",),
     "size": ("from_bytes", "below_bytes"),
 }
-"""The groupings of messages, and the fields that name a group."""
+"""Fields that identify a row, by the grouping of messages."""
 AMOUNT_COLUMNS: Final = columns(
     "messages", "bytes", "body_bytes", "body_bytes_average",
     "body_bytes_max", "compressed_ratio", "keys_per_message",
@@ -55,7 +55,7 @@ LAG_COLUMNS: Final = columns(
 )
 @click.option(
     "--top", type=click.IntRange(min=1), default=20, show_default=True,
-    help="Groups shown, largest first; hours, days and sizes are always complete.",
+    help="Rows shown, largest first; hours, days and sizes are all shown.",
 )  # fmt: skip
 @selection_options
 @form_option
@@ -106,11 +106,11 @@ def _plain(summary: Document) -> Document:
 
 def _say(found: "Statistics") -> None:
     summary = found.summary
-    talk(f"{summary['messages']} messages, {summary['bytes']} bytes; groups: {found.group_count}")
+    talk(f"{summary['messages']} messages, {summary['bytes']} bytes; rows: {found.group_count}")
     if len(found.rows) < found.group_count:
-        talk(f"Only the {len(found.rows)} largest groups are shown; --top shows more")
+        talk(f"Only the {len(found.rows)} largest rows are shown; --top shows more")
     if found.is_rough:
-        talk("Note: there were more groups than fit in memory; numbers may be too small")
+        talk("Note: more rows than fit in memory; counts may be too small")
 
 
 def _print_lags(chosen: Chosen, out: Output) -> None:

@@ -18,7 +18,7 @@ COLUMNS: Final = columns(
 )  # fmt: skip
 
 LIVE_TRIES: Final = 3
-"""Number of tries at a store in use, while there are findings."""
+"""Most checks of a store in use, while there are findings."""
 
 
 @click.command(
@@ -40,7 +40,9 @@ LIVE_TRIES: Final = 3
     help="Part of the log whose CRCs are checked, the same in every run.",
 )  # fmt: skip
 @click.option("--deep", is_flag=True, help="Also decompress compressed bodies.")
-@click.option("--upto", type=click.IntRange(min=0), help="Check only records below this offset.")
+@click.option(
+    "--upto", type=click.IntRange(min=0), help="Check only records below this physical offset."
+)
 @click.option(
     "--max-findings", type=click.IntRange(min=1), default=1000, show_default=True,
     help="Most findings shown; all are counted.",
@@ -58,12 +60,12 @@ def verify(
     max_findings: int,
     out: Output,
 ) -> None:
-    """Check every record, unit, index entry and table of a store; changes nothing.
+    """Check every record, unit, index entry and table of a store; change nothing.
 
-    Records are checked against themselves and their CRCs, queues and index against the log in both
-    directions. The exit code is 10 when there are findings; traces of a sound broker are notes.
-    A store in use is checked, with --read-only, up to the flushed offset, which is some ten seconds
-    old, queues and index included; findings are checked again.
+    Records are checked for consistency and by their CRCs, queues and index against the log in both
+    directions. The exit code is 10 if there are findings; traces of normal operation are notes.
+    With --read-only, a store in use is checked up to a flushed offset that is some ten seconds old,
+    including queues and index; findings are checked again.
     """
     from pocketmq.model.message import OFFSET_MAX
     from pocketmq.rebuild.log_files import find_log_files, records_end
@@ -77,7 +79,7 @@ def verify(
     if upto is None:
         log_file_bytes = store.sizes.commit_log_file_size_bytes
         upto = known_end(
-            store.disk, store.directory, "looked at",
+            store.disk, store.directory, "checked",
             otherwise=lambda: records_end(find_log_files(store.directory, log_file_bytes)),
             narrowed=views_upto,
         )  # fmt: skip
