@@ -196,7 +196,7 @@ def test_a_file_that_does_not_agree_with_its_header_is_told_of_with_both_keys(
     error = index.refused()
     assert error.path == str(path)
     assert str(error).endswith(
-        f"{geometry.file_size} bytes do not tell how many slots and entries an index file has; "
+        f"{geometry.file_size} bytes do not show how many slots and entries an index file has; "
         "set maxHashSlotNum and maxIndexNum"
     )
 

@@ -99,7 +99,7 @@ def test_an_admin_may_everything_unless_turned_off() -> None:
         True, "an admin may do everything"
     )
     off = Rights(admin._replace(is_enabled=False), ()).verdict(topic("t"), HERE)
-    assert off == Verdict(False, "the user is turned off")
+    assert off == Verdict(False, "the user is disabled")
 
 
 def test_of_several_actions_one_that_nothing_denies_is_enough() -> None:

@@ -2,10 +2,10 @@
 
 Order of a write: draft, sync, current to .bak, draft to current, sync the directory. A crash at any
 point leaves the new or the previous version complete under one of the two names. On a full disk
-`.bak` gives its room to the draft, as long as the current version is known to be sound.
+`.bak` is removed in favour of the draft, if the current version is known to be valid.
 
-Of a table with secrets no older version is kept, from which removed entries could come back: the
-draft takes the current file's name.
+For a table with secrets no older version is kept, as it might restore removed entries: the draft
+replaces the current file.
 Source: ConfigManager.persist, load.
 """
 
@@ -23,7 +23,7 @@ from pocketmq.model.errors import DiskFull
 class TableFile:
     """One table of a store.
 
-    is_private   for the eyes of the broker's own user, and without a version before
+    is_private   only the broker's user can read it, and no previous version is kept
     """
 
     __slots__ = ("_disk", "_is_private", "_is_sound", "path")
@@ -33,12 +33,12 @@ class TableFile:
         self._is_private = is_private
         self.path = path
         self._is_sound = False
-        """Whether the current version was read or written by this one."""
+        """Whether this object read or wrote the current version."""
 
     def read(self, parse: Callable[[bytes], Content]) -> Content | None:
-        """Returns the parsed current version, else the parsed previous one, None without both.
+        """Returns the parsed current version, else the parsed previous one; None without files.
 
-        Errors   TableUnreadable: a version exists, and `parse` raises ValueError for all there are
+        Errors   TableUnreadable: `parse` raised ValueError for every existing version
         """
         found = first_sound(self._versions(), parse)
         if found is None:
@@ -51,7 +51,7 @@ class TableFile:
         for path in (self.path, self._previous):
             try:
                 content = self._disk.read_file(path)
-            except FileNotFoundError:  # A broker that writes the table may move it meanwhile.
+            except FileNotFoundError:  # A running broker may rename it meanwhile.
                 continue
             yield path, content
             if self._is_private:
@@ -65,7 +65,7 @@ class TableFile:
         """Replaces the table durably.
 
         Blocks   two or three syncs: run it off the event loop
-        Errors   DiskFull, FsyncFailed; the table stays as it was
+        Errors   DiskFull, FsyncFailed; the table is unchanged
         """
         self._disk.make_directory(self.path.parent)
         try:
@@ -76,9 +76,9 @@ class TableFile:
                 raise
             self._disk.unlink(self._previous)
             self._replace(content)
-        assert self._disk.exists(self.path), f"{self.path} was written and is not there"
+        assert self._disk.exists(self.path), f"{self.path} does not exist after it was written"
         self._disk.sync_directory(self.path.parent)
-        if self._is_private and self._disk.exists(self._previous):  # An older broker kept it.
+        if self._is_private and self._disk.exists(self._previous):  # An older version kept it.
             self._disk.unlink(self._previous)
             self._disk.sync_directory(self.path.parent)
         self._is_sound = True
@@ -90,6 +90,6 @@ class TableFile:
             if self._disk.exists(self.path) and not self._is_private:
                 self._disk.rename(self.path, self._previous)
             self._disk.rename(draft, self.path)
-        except DiskFull:  # A part of a draft would take room that is short already.
+        except DiskFull:  # A part of a draft would use scarce space.
             self._disk.unlink(draft)
             raise

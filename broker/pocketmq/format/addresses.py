@@ -1,12 +1,12 @@
 """Addresses of producers, brokers and records, and the two ids of a message.
 
-Host: address bytes and an i32 port, 8 bytes for IPv4, 20 for IPv6
+Host: address bytes and the port as i32, 8 bytes for IPv4, 20 for IPv6
 
 Offset message id: position of the record, as upper-case hex of store host and physical offset
     IPv4  address 4 · port 4 · offset 8   32 characters
     IPv6  address 16 · port 4 · offset 8  56 characters
 
-Unique key: made where the producer gave none, 32 characters
+Unique key: the broker makes it if the producer gave none, 32 characters
     ip 4 · process id 2 · random 4 · ms since the start of the month 4 · counter 2
 Source: MessageExt.socketAddress2ByteBuffer, MessageDecoder.createMessageId, MessageClientIDSetter.
 """
@@ -32,9 +32,9 @@ _HEX = re.compile(r"[0-9a-fA-F]+")
 
 @lru_cache(maxsize=4096)
 def host_from_text(text: str) -> bytes:
-    """Returns the packed form of "ip:port" or "[v6]:port".
+    """Packs "ip:port" or "[v6]:port".
 
-    Errors   ValueError when the text is neither, or the port is outside 0..65535
+    Errors   ValueError: the text is neither, or the port is outside 0..65535
     """
     address_text, separator, port_text = text.rpartition(":")
     port = number_of(port_text, _PORT_MAX)
@@ -54,7 +54,7 @@ def pack_host(address: IPv4Address | IPv6Address, port: int) -> bytes:
 
 @lru_cache(maxsize=4096)
 def text_from_host(host: bytes) -> str:
-    """Returns "ip:port" or "[v6]:port" of a packed host."""
+    """Returns a packed host as "ip:port" or "[v6]:port"."""
     (port,) = _PORT.unpack_from(host, len(host) - 4)
     if len(host) == IPV4_HOST_SIZE:
         return f"{IPv4Address(host[:4])}:{port}"
@@ -67,12 +67,12 @@ def _host_hex(host: bytes) -> str:
 
 
 def offset_message_id(store_host: bytes, physical_offset: int) -> str:
-    """Returns the id of the record at an offset; store_host is packed (8 or 20 bytes)."""
+    """Returns the offset message id of a record; store_host is packed (8 or 20 bytes)."""
     return f"{_host_hex(store_host)}{physical_offset:016X}"
 
 
 def parse_offset_message_id(message_id: str) -> tuple[bytes, int] | None:
-    """Returns (packed store host, physical offset), None when the text is no such id."""
+    """Parses an offset message id to (packed store host, physical offset); None if invalid."""
     if len(message_id) not in OFFSET_ID_LENGTHS or _HEX.fullmatch(message_id) is None:
         return None
     content = bytes.fromhex(message_id)
@@ -83,8 +83,8 @@ def parse_offset_message_id(message_id: str) -> tuple[bytes, int] | None:
 class UniqueKeyMaker:
     """Makes unique keys for one process.
 
-    Two keys differ as long as fewer than 65,536 are made in one millisecond and the wall clock
-    does not go back; the random part keeps processes and restarts apart.
+    Keys are unique while fewer than 65,536 are made in one millisecond and the wall clock is not
+    set back; the random part distinguishes processes and restarts.
     """
 
     __slots__ = ("_counter", "_last_ms", "_month_end_ms", "_month_start_ms", "_prefix", "_stamp")
@@ -101,7 +101,7 @@ class UniqueKeyMaker:
         self._counter = 0
 
     def make(self, wall_ms: int) -> str:
-        """Returns a new key stamped with a time.
+        """Returns a new key with this time.
 
         Cost     about 0.3 µs
         """
@@ -111,9 +111,9 @@ class UniqueKeyMaker:
         return f"{self._stamp}{self._counter:04X}"
 
     def make_several(self, wall_ms: int, count: int) -> tuple[bytes, int]:
-        """Returns (stamp, number): the next keys are stamp and number + 1, + 2, … modulo 65,536.
+        """Returns (stamp, number) for `count` keys: stamp and number + 1, + 2, … modulo 65,536.
 
-        Shape    four upper-case hexadecimal digits each
+        Shape    the numbers are written as four upper-case hexadecimal digits
         """
         assert count > 0
         if wall_ms != self._last_ms:

@@ -1,14 +1,14 @@
-"""The consume unit: 20 bytes that lead from a queue offset to a record.
+"""The consume unit: 20 bytes that map a queue offset to a record.
 
     physical offset (8) · size (4) · tags code (8)
 
-The tags code is the hash of the tag, or the delivery time in the schedule topic.
-Unit n of a queue is at byte 20 * n of the queue's files. Where a queue's first message has an
-offset above 0, the units before it are pre-blank: physical offset 0, size 2**31 - 1, tags code 0.
+The tags code is the hash of the tag; in the schedule topic it is the delivery time. Unit n of a
+queue is at byte 20 * n of the queue's files. If a queue's first message has an offset above 0, the
+units before it are pre-blank: physical offset 0, size 2**31 - 1, tags code 0.
 
-A queue may have an extension, of units for data that a consume unit has no room for. The consume
-unit then holds an address in place of its tags code: -2**63 plus the byte of the extension, which
-is no possible tags code. A unit leaves EXTENSION_END_SIZE bytes in its file.
+A queue may have an extension, whose units hold data that does not fit a consume unit. The consume
+unit then contains an address instead of its tags code: -2**63 plus a byte of the extension, which
+is not a possible tags code. Extension units leave EXTENSION_END_SIZE bytes of their file free.
 docs/reference/formats/consume-queue.md has every field of both.
 Source: ConsumeQueue, ConsumeQueueExt.
 """
@@ -21,7 +21,7 @@ import numpy as np
 from pocketmq.format.layout import Buffer, Layout
 
 CONSUME_UNIT: Final = Layout(
-    ("physical_offset", "q", "where the record starts"),
+    ("physical_offset", "q", "physical offset of the record"),
     ("size", "i", "bytes of the record"),
     ("tags_code", "q", "hash of its tag, or delivery time in the schedule topic"),
 )
@@ -31,36 +31,36 @@ UNIT_TYPE: Final = np.dtype([("physical_offset", ">i8"), ("size", ">i4"), ("tags
 PRE_BLANK_SIZE: Final = 0x7FFFFFFF
 PRE_BLANK: Final = UNIT.pack(0, PRE_BLANK_SIZE, 0)
 EXTENSION_ADDRESS_MAX: Final = -2_147_483_649
-"""A tags code at or below this is an address into the queue's extension (ConsumeQueueExt)."""
+"""Tags codes up to this one are addresses into the queue's extension (ConsumeQueueExt)."""
 EXTENSION_UNIT: Final = Layout(
-    ("size", "h", "20 and the bytes of the bitmap; -1: nothing more in this file"),
-    ("tags_code", "q", "what the consume unit itself would have held"),
-    ("store_timestamp", "q", "of the record"),
-    ("bitmap_size", "h", "bytes of the bitmap behind it: consumers that may want the message"),
+    ("size", "h", "20 and the bytes of the bitmap; -1: end of the file"),
+    ("tags_code", "q", "the tags code of the consume unit"),
+    ("store_timestamp", "q", "store time of the record"),
+    ("bitmap_size", "h", "bytes of the bitmap that follows: consumers that may want the message"),
 )
 EXTENSION_HEAD: Final = EXTENSION_UNIT.struct
 EXTENSION_SIZE_MIN: Final = EXTENSION_UNIT.size
 EXTENSION_END_MARK: Final = pack(">h", -1)
 EXTENSION_END_SIZE: Final = 4
-"""Bytes that stay free behind the last unit of a file; the mark takes two of them."""
+"""Bytes that stay free after the last unit of a file; the end mark takes two of them."""
 _ADDRESS_ZERO: Final = -(2**63)
 
 
 def round_file_size(size_bytes: int) -> int:
-    """Returns the size rounded up to whole units, as the file size of a queue must be."""
+    """Returns the size rounded up to whole units, as queue files require."""
     return -(-size_bytes // UNIT_SIZE) * UNIT_SIZE
 
 
 def first_file_position(queue_offset: int, file_size_bytes: int) -> int:
-    """Returns the base of the file that holds a unit: a byte position in its queue."""
+    """Returns the base of the file that contains a unit: a byte position in its queue."""
     position = queue_offset * UNIT_SIZE
     return position - position % file_size_bytes
 
 
 def valid_unit_count(units: Buffer) -> int:
-    """Returns how many units from the start of a file hold something.
+    """Returns the number of leading units of a file that are written.
 
-    A unit does iff its physical offset is >= 0 and its size > 0; the first that does not ends them.
+    A written unit has a physical offset >= 0 and a size > 0; the first other unit ends them.
     """
     columns = np.frombuffer(units, dtype=UNIT_TYPE)
     ends = (columns["size"] <= 0) | (columns["physical_offset"] < 0)
@@ -69,21 +69,21 @@ def valid_unit_count(units: Buffer) -> int:
 
 
 def is_extension_address(tags_code: int) -> bool:
-    """Returns whether a unit's tags code leads into the extension."""
+    """Returns whether a unit's tags code is an address of an extension unit."""
     return tags_code <= EXTENSION_ADDRESS_MAX
 
 
 def extension_address(position: int) -> int:
-    """Returns the address of a byte of the extension."""
+    """Returns the address of a position in the extension."""
     return _ADDRESS_ZERO + position
 
 
 def extension_position(address: int) -> int:
-    """Returns the byte an address leads to."""
+    """Returns the position that an address leads to."""
     return address - _ADDRESS_ZERO
 
 
 def encode_extension(tags_code: int, store_timestamp_ms: int, bitmap: bytes = b"") -> bytes:
-    """Returns the bytes of a unit of the extension."""
+    """Returns the bytes of an extension unit."""
     size = EXTENSION_SIZE_MIN + len(bitmap)
     return EXTENSION_HEAD.pack(size, tags_code, store_timestamp_ms, len(bitmap)) + bitmap

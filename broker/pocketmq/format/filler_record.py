@@ -1,11 +1,11 @@
-"""Filler records in place of damage, so that the log is a chain of sound records again.
+"""Filler records that replace damage, so that the log is a chain of valid records again.
 
-    sound record │ damaged bytes         │ sound record
-    sound record │ filler records        │ sound record
-    sound record │ fillers …      │BLANK │               up to a file's end
+    valid record │ damaged bytes         │ valid record
+    valid record │ filler records        │ valid record
+    valid record │ fillers …      │BLANK │               up to a file's end
 
-A filler is a record of the quarantine topic of transaction type rollback: brokers give it neither
-unit nor index entry. It informs dispatch that messages are missing here (log/consume_queue.py).
+A filler is a record of the quarantine topic with transaction type rollback: brokers make neither
+unit nor index entry for it. It tells dispatch that messages are missing (log/consume_queue.py).
 """
 
 from collections.abc import Iterator
@@ -20,14 +20,14 @@ from pocketmq.model.message import TRANSACTION_ROLLBACK
 from pocketmq.model.topic import QUARANTINE_TOPIC
 
 SIZE_MAX: Final = 4 * 1024 * 1024
-"""Longer damage is replaced by several records: RocketMQ's largest message by default."""
+"""Largest filler; several replace longer damage. RocketMQ's default message limit."""
 _NO_HOST: Final = bytes(IPV4_HOST_SIZE)
 
 
 class Style(NamedTuple):
-    """Properties of fillers that follow from the records beside them.
+    """Properties of fillers, taken from adjacent records.
 
-    property_crc   whether they end with a CRC over all of them
+    property_crc   whether they end with a CRC of the whole record
     """
 
     time_ms: int
@@ -35,7 +35,7 @@ class Style(NamedTuple):
 
 
 def size_min(style: Style) -> int:
-    """Returns the bytes of the shortest filler: its topic is then one letter."""
+    """Returns the size of the shortest filler, whose topic is one letter."""
     return _encoded_size(QUARANTINE_TOPIC[:1], style)
 
 
@@ -55,7 +55,7 @@ def stand_in(begin: int, end: int, style: Style) -> Iterator[bytes]:
 def stand_in_to_file_end(
     begin: int, end: int, style: Style, *, holds_records: bool
 ) -> Iterator[bytes]:
-    """Yields fillers for [begin, end) where `end` is the end of a file that others follow.
+    """Yields fillers for [begin, end), where `end` is the end of a file that others follow.
 
     holds_records   False: only the BLANK itself is damaged
     Shape           end - begin >= BLANK_SIZE

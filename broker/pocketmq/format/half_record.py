@@ -1,9 +1,9 @@
-"""A half message of our own, read in place: the fields that a decision needs.
+"""A half message that PocketMQ stored, parsed in place: the fields that a decision needs.
 
     head │ body │ RMQ_SYS_TRANS_HALF_TOPIC │ name 01 value 02 name 01 value 02 …
 
-Unusual ones are left to `half_message.py`: names twice, texts that are not printable
-ASCII, other records than those with a short topic name.
+Unusual ones are left to `half_message.py`: duplicate names, texts that are not printable ASCII,
+records in the format for long topic names.
 """
 
 from typing import Final, final
@@ -17,13 +17,13 @@ from pocketmq.model.topic import HALF_TOPIC
 from pocketmq.native.machine import BytesWriter, append, i64, read_i32_be, read_i64_be, vec
 
 TEXT_SIZE_MAX: Final = 255
-"""Bytes of a key, a tag or an id that is hashed here."""
+"""Longest key, tag or id that is hashed here, bytes."""
 SIZE_MIN: Final = 48 + 8 + 8 + 8 + 16
 """Bytes of a head without a body."""
 _MAGIC: Final = MAGIC_V1 - (1 << 32)
 _TOPIC: Final = topic_field(HALF_TOPIC)
 _WIDER: Final = 12
-"""Bytes that a host of IPv6 has more."""
+"""Bytes by which an IPv6 host is longer."""
 _GROUP: Final = b"PGROUP"
 _REAL_TOPIC: Final = b"REAL_TOPIC"
 _REAL_QUEUE: Final = b"REAL_QID"
@@ -38,12 +38,12 @@ _CRC: Final = b"__CRC32#"
 class HalfRecord:
     """One half message.
 
-    store_host_at  …, body_begin, body_end: their positions in `raw`; the head ends with the body's
-                   size
-    block          the property block of the message that it becomes
-    real_topic     its topic, empty where it names none; real_queue_id
-    key_hashes     String.hashCode, unsigned, and size of the unique key, then of each key; of the
-                   tag `tag_hash`, `tag_size`
+    store_host_at, body_begin, body_end   positions in `raw`; the body's size precedes body_begin
+    block          property block of the committed message
+    real_topic     target topic, empty if it names none
+    real_queue_id  target queue
+    key_hashes     unsigned String.hashCode and size, of the unique key and then of each key
+    tag_hash, tag_size   the same of the tag
     """
 
     __slots__ = (
@@ -66,7 +66,7 @@ class HalfRecord:
         self.is_odd = False
 
     def read(self, raw: bytes, at: i64, place: i64) -> bool:
-        """Finds the parts of a record; returns whether it is a plain half message of this place.
+        """Parses a record; returns whether it is a plain half message at this position.
 
         at      queue offset that the record must have; place: physical offset
         Cost    about 1.5 µs when compiled
@@ -102,7 +102,7 @@ class HalfRecord:
         return end - field_end - 2 == size and self._read_block(field_end + 2, end)
 
     def _read_block(self, position: i64, end: i64) -> bool:
-        """Takes the properties; those of which a message that is delivered knows nothing go."""
+        """Parses the properties; drops those that the committed message does not have."""
         raw, out = self.raw, self._block
         out.truncate(0)
         pairs = PropertyCursor(raw, position, end)
@@ -123,9 +123,9 @@ class HalfRecord:
         return True
 
     def _take(self, pair: PropertyCursor) -> bool:
-        """Takes a property; returns whether the message that is delivered has it.
+        """Parses a property; returns whether the committed message has it.
 
-        Effects  sets `is_odd` where that cannot be decided here
+        Effects  sets `is_odd` if the property is unusual
         """
         raw = self.raw
         name = pair.name()
@@ -159,7 +159,7 @@ class HalfRecord:
         return not self.is_odd
 
     def _take_keys(self, position: i64, end: i64) -> bool:
-        """Hash keys with a space between each two; returns whether they are plain."""
+        """Hashes keys separated by single spaces; returns whether they are plain."""
         raw = self.raw
         while position <= end:
             key_end = find_byte(raw, 0x20, position, end)

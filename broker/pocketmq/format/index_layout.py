@@ -1,11 +1,11 @@
 """The index file: a hash table on disk, from key to records.
 
     header   40 bytes: times and offsets of the first and last entry, counts
-    slots    one i32 each: number of the newest entry of its chain, 0 for none
-    entries  20 bytes each, numbered from 1: key hash, record, time, the next older entry
+    slots    one i32 each: number of the newest entry of its chain, 0: none
+    entries  20 bytes each, numbered from 1: key hash, record, time, previous entry of the chain
 
 docs/reference/formats/index-file.md has every field. A file is full when index_count reaches its
-maximum, so it holds one entry less than that: number 0 is never used.
+maximum. It holds one entry less than that, as number 0 is not used.
 Source: IndexHeader, IndexFile, IndexService.
 """
 
@@ -22,11 +22,11 @@ INDEX_HEADER: Final = Layout(
     ("begin_physical_offset", "q", "record of the first entry"),
     ("end_physical_offset", "q", "record of the last entry"),
     ("hash_slot_count", "i", "slots in use"),
-    ("index_count", "i", "number the next entry gets; 1 in an empty file"),
+    ("index_count", "i", "number of the next entry; 1 in an empty file"),
 )
 INDEX_ENTRY: Final = Layout(
     ("key_hash", "i", "|String.hashCode(topic#key)|, with -2**31 becoming 0"),
-    ("physical_offset", "q", "the record"),
+    ("physical_offset", "q", "physical offset of the record"),
     ("second_difference", "i", "whole seconds from the header's begin to the record's store time"),
     ("previous", "i", "number of the next older entry of the chain, 0 at its end"),
 )
@@ -38,44 +38,43 @@ SLOT: Final = Struct(">i")
 SLOT_SIZE: Final = SLOT.size
 
 STYLE_5_5: Final = "5.5"
-"""Tags are indexed as well, under topic#T#tag."""
+"""Tags are indexed too, as topic#T#tag."""
 STYLE_5_3: Final = "5.3"
 """Only unique key and keys are indexed."""
 STYLES: Final = (STYLE_5_5, STYLE_5_3)
 StyleSpans = tuple[tuple[int, str], ...]
-"""(Physical offset, style of the records that start below it), rising: an index's older styles.
-before its present style."""
+"""An index's older styles: (physical offset, style of the records below it), ascending."""
 
 SECOND_DIFFERENCE_MAX: Final = 2**31 - 1
 TAG_TYPE: Final = "T"
 
 
 class IndexGeometry(NamedTuple):
-    """How many slots an index file has, and the entry number at which it is full."""
+    """Number of slots of an index file, and the entry number at which it is full."""
 
     slot_count: int
     entry_count_max: int
 
     @staticmethod
     def of(shape: StoreShape) -> "IndexGeometry":
-        """Returns that of a store's index files."""
+        """Returns the geometry that a store's shape contains."""
         return IndexGeometry(shape.index_slot_count, shape.index_entry_count_max)
 
     @property
     def entries_position(self) -> int:
-        """Position that entry number 0 would have."""
+        """Position of entry number 0, which is not used."""
         return HEADER_SIZE + SLOT_SIZE * self.slot_count
 
     @property
     def file_size(self) -> int:
-        """Bytes of the whole file."""
+        """Bytes of a file."""
         return self.entries_position + ENTRY_SIZE * self.entry_count_max
 
 
 ROCKETMQ_GEOMETRY: Final = IndexGeometry(5_000_000, 20_000_000)
 """RocketMQ's default: files of 420 MB."""
 OWN_GEOMETRY: Final = IndexGeometry(200_000, 1_000_000)
-"""Geometry of our stores unless set otherwise."""
+"""Default geometry of stores that PocketMQ creates."""
 WELL_KNOWN: Final = (ROCKETMQ_GEOMETRY, OWN_GEOMETRY)
 
 
@@ -91,19 +90,19 @@ class IndexHeaderValues(NamedTuple):
 
 
 def key_hash(java_hash: int) -> int:
-    """Returns the absolute value of a hash, signed or not; -2**31, which has none, becomes 0."""
+    """Returns the absolute value of a hash, signed or not; -2**31 becomes 0."""
     if java_hash >= 2**31:
         java_hash -= 2**32
     return 0 if java_hash == -(2**31) else abs(java_hash)
 
 
 def index_key(topic: str, key: str, index_type: str = "") -> str:
-    """Returns the text that is hashed for a key of a topic."""
+    """Returns the text whose hash is indexed for a key of a topic."""
     return f"{topic}#{index_type}#{key}" if index_type else f"{topic}#{key}"
 
 
 def entry_keys(unique_key: str, keys: str, tag: str, style: str) -> list[str]:
-    """Returns the keys that a record is indexed under, in order, without the `topic#` in front.
+    """Returns the keys by which a record is indexed, in order, without the prefix `topic#`.
 
     Source   IndexService.buildIndex: unique key, pieces of KEYS, since 5.5 the tag
     """
@@ -118,14 +117,14 @@ def entry_keys(unique_key: str, keys: str, tag: str, style: str) -> list[str]:
 
 
 def is_indexed(transaction: int) -> bool:
-    """Returns whether records of this transaction type are indexed: rollback markers are not."""
+    """Returns whether records of a transaction type are indexed; rollback records are not."""
     return transaction != TRANSACTION_ROLLBACK
 
 
 def second_difference(store_timestamp_ms: int, begin_timestamp_ms: int) -> int:
-    """Returns the seconds an entry keeps, counted from its file's begin.
+    """Returns the seconds that an entry contains, counted from its file's begin.
 
-    Truncated toward zero, 0 before the begin and in a file without one, at most 2**31 - 1.
+    Truncated, at most 2**31 - 1; 0 before the begin, and in a file without a begin.
     """
     if begin_timestamp_ms <= 0:
         return 0

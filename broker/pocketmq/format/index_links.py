@@ -1,11 +1,11 @@
-"""Chains some index entries by slot, in the layout of their file.
+"""Links a few index entries by slot, in the layout of their file.
 
     entries ──slots_of──► slots ──(the file's table)──► heads ──chained──► rows, numbers
 
 Entries have the form of `Written.entries`: key hash (i32), physical offset (i64), store time (i64).
-Rows of the file have 20 bytes: key hash, physical offset, seconds, number of the previous
-entry of the chain. Rows are chained in order: of two entries in one slot, the second refers to the
-first. `index_entries.link_entries` chains many entries by column.
+Rows of the file have 20 bytes: key hash, physical offset, seconds, and the number of the previous
+entry of the chain. Rows are linked in order: the second of two entries in one slot refers to the
+first. `index_entries.link_entries` links many entries by column.
 Source: IndexFile.putKey.
 """
 
@@ -49,13 +49,13 @@ def slots_of(entries: bytes, slot_count: int) -> bytes:
 def chained(
     entries: bytes, heads: bytes, slot_count: int, number: int, begin_ms: int
 ) -> tuple[bytes, bytes, int]:
-    """Hot: return rows of the file, their numbers (4 bytes each) and how many slots were empty.
+    """Hot: returns rows of the file, their numbers (4 bytes each) and the count of empty slots.
 
-    Shape    heads are the slots' values, 4 bytes an entry, big-endian; a value that is no earlier
-             entry's number counts as empty. The first entry gets `number`
-    begin_ms  store time that seconds count from; in a file without one they are 0. The first entry
-              of a file counts from the inherited time and then gives its own
-    Cost     some 0.03 µs an entry compiled, 1.2 µs not
+    Shape    heads: the slots' values, 4 bytes an entry, big-endian; a value that is not the number
+             of an earlier entry counts as empty. number: of the first entry
+    begin_ms  store time that seconds count from; 0: all seconds are 0. The first entry of a file
+              counts from an inherited begin, and its time then becomes the begin
+    Cost     some 0.03 µs an entry if compiled, else 1.2 µs
     """
     rows = BytesWriter()
     numbers = BytesWriter()
@@ -105,9 +105,9 @@ def chained(
 
 
 def _no_slots(count: i64) -> "vec[i64]":
-    """Returns an empty table with room for twice so many slots, a power of two.
+    """Returns an empty hash table of at least 2 * count cells, a power of two.
 
-    Slots are hashed into it: slot + 1 above 32 bits of the number of its newest entry.
+    A cell holds (slot + 1) << 32 | number of the slot's newest entry.
     """
     size: i64 = 1
     while size < 2 * count:

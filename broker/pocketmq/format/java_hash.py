@@ -1,8 +1,8 @@
-"""Java's `String.hashCode`, which decides tags codes and index slots.
+"""Java's `String.hashCode`, which determines tags codes and index slots.
 
 h = 31 * h + unit over UTF-16 code units, wrapped to signed 32 bits.
 
-Of many strings at once, with numpy: a hash is sum(unit[j] * 31**(end - 1 - j)). 31 is odd, so it
+numpy hashes many strings at once: a hash is sum(unit[j] * 31**(end - 1 - j)). 31 is odd, so it
 has an inverse modulo 2**32: with running sums S of unit[j] * 31**-j over the joined text, the hash
 of [begin, end) is (S[end] - S[begin]) * 31**(end - 1), all modulo 2**32.
 """
@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 WRAP: Final = 0xFFFFFFFF
 PIECE_MAX: Final = 256
-"""Characters hashed at once; a table of powers is kept for every length up to here."""
+"""Longest text hashed with cached powers; every length up to it has a table."""
 
 
 def java_hash(text: str) -> int:
-    """Returns String.hashCode of the text, in [-2**31, 2**31).
+    """Returns the text's String.hashCode, in [-2**31, 2**31).
 
     Cost     about 40 ns a character; `java_hashes` does many at once
     Source   java.lang.String.hashCode
@@ -31,13 +31,13 @@ def java_hash(text: str) -> int:
 
 
 def java_hash_behind(prefix: int, text: str) -> int:
-    """Returns the unsigned hash of a text; `prefix` is the unsigned hash of its prefix."""
+    """Returns the unsigned hash of a prefix and a text; `prefix` is the prefix's unsigned hash."""
     units: bytes | memoryview
     if text.isascii():
         units = text.encode()
     else:
         units = memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H")
-    if len(units) > PIECE_MAX:  # A table for every length a client sends would fill memory.
+    if len(units) > PIECE_MAX:  # Tables for all lengths that clients send would fill memory.
         return int(java_hashes([text], prefix)[0])
     powers = powers_down(len(units) + 1)
     value: int = (prefix * powers[0] + sum(map(mul, units, powers[1:]))) & WRAP
@@ -51,7 +51,7 @@ def powers_down(count: int) -> tuple[int, ...]:
 
 
 def tags_code(tag: str) -> int:
-    """Returns the value of a consume unit for a tag: its hash, sign-extended; 0 for no tag.
+    """Returns the tags code of a consume unit: the tag's hash, sign-extended; 0 without a tag.
 
     Source   MessageExtBrokerInner.tagsString2tagsCode
     """
@@ -64,7 +64,7 @@ def _known_hash(tag: str) -> int:
 
 
 _POWER_COUNT: Final = 65_536
-"""Characters hashed in one go; longer texts are cut into several goes."""
+"""Most characters hashed in one pass; longer texts are split."""
 
 
 def _powers(base: int) -> NDArray[np.uint32]:
@@ -78,7 +78,7 @@ _INVERSES: Final = _powers(pow(31, -1, 1 << 32))
 
 
 def java_hashes(texts: list[str], prefixes: int | NDArray[np.uint32] = 0) -> NDArray[np.uint32]:
-    """Hot: return String.hashCode of every text as unsigned 32-bit numbers.
+    """Hot: returns String.hashCode of every text as unsigned 32-bit numbers.
 
     prefixes   unsigned hash of the prefix of all texts, or of each text
     Cost       about 5 ns a character from 100 keys on, against 40 ns one by one
@@ -122,7 +122,7 @@ def _hash_ranges(
 def _hash_in_goes(
     units: NDArray[np.uint8 | np.uint16], ends: NDArray[np.int64]
 ) -> NDArray[np.uint32]:
-    """Hash texts whose sum of characters exceeds the power tables, group by group."""
+    """Hashes texts whose characters exceed the power tables, group by group."""
     hashes = np.zeros(len(ends), dtype=np.uint32)
     first, begin = 0, 0
     while first < len(ends):

@@ -1,8 +1,8 @@
-"""Messages that list ended half messages: their queue offsets, each with a comma.
+"""Op messages: they list the queue offsets of ended half messages, each followed by a comma.
 
     RMQ_SYS_TRANS_OP_HALF_TOPIC, queue as the half messages', TAGS d      b"12,13,"
 
-Those of brokers before 5.0 hold one offset without a comma. They do not contain whether a half
+Op messages of brokers before 5.0 hold one offset without a comma. They do not tell whether a half
 message was committed or rolled back.
 Source: TransactionalMessageBridge.putOpMessage, TransactionalOpBatchService.
 """
@@ -18,13 +18,13 @@ from pocketmq.model.message import TAGS, WAIT
 from pocketmq.model.topic import OP_HALF_TOPIC
 
 OP_BODY_SIZE_MAX: Final = 4_096
-"""Bytes of one body (transactionOpMsgMaxSize)."""
+"""Most bytes of one body (transactionOpMsgMaxSize)."""
 OP_TAG: Final = "d"
 OP_BLOCK: Final = f"{WAIT}\x01true\x02{TAGS}\x01{OP_TAG}\x02".encode()
 
 
 def op_run(queue_offsets: Sequence[int], *, store_host: bytes, now_ms: int) -> Run:
-    """Returns the messages that mark half messages as ended; as few as hold them."""
+    """Returns a run of the fewest op messages that mark half messages as ended."""
     bodies = op_bodies(queue_offsets)
     count = len(bodies)
     batch = Batch(
@@ -42,7 +42,7 @@ def op_run(queue_offsets: Sequence[int], *, store_host: bytes, now_ms: int) -> R
 
 
 def op_bodies(queue_offsets: Sequence[int]) -> list[bytes]:
-    """Returns the bodies that name these offsets, in their order."""
+    """Returns the bodies that list these offsets, in their order."""
     assert queue_offsets
     bodies: list[bytes] = []
     body = ""
@@ -56,7 +56,7 @@ def op_bodies(queue_offsets: Sequence[int]) -> list[bytes]:
 
 
 def read_op(record: Buffer) -> list[int]:
-    """Returns the queue offsets that a record names; skips invalid numbers.
+    """Returns the queue offsets that a record lists; ignores invalid numbers.
 
     Errors   BadRecord
     """
@@ -73,7 +73,7 @@ def op_body(record: Buffer) -> bytes:
 
 
 def read_op_body(body: bytes) -> list[int]:
-    """Returns the queue offsets of a body, as a real broker reads it: each part by itself.
+    """Returns the queue offsets of a body, parsed as RocketMQ does: each part by itself.
 
     Source   TransactionalMessageServiceImpl.fillOpRemoveMap, getLong
     """
@@ -82,15 +82,15 @@ def read_op_body(body: bytes) -> list[int]:
 
 
 def is_op_body(body: bytes) -> bool:
-    """Returns whether all that a body holds is queue offsets, with a comma behind each or between.
+    """Returns whether a body contains only queue offsets, separated or each followed by a comma.
 
-    A broker reads those of any other body all the same.
+    Brokers read the valid offsets of any other body too.
     """
     parts = body.removesuffix(b",").split(b",")
     return all(_queue_offset(part) is not None for part in parts)
 
 
 def _queue_offset(text: bytes) -> int | None:
-    """Returns the number that Java's Long.valueOf makes of a text, None for none and below 0."""
+    """Parses a number like Java's Long.valueOf; returns None if it is invalid or below 0."""
     number = number_of_bytes(text.removeprefix(b"+"))
     return number if number >= 0 else None

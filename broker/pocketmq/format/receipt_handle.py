@@ -1,14 +1,14 @@
-"""The handle by which a lease is settled: RocketMQ's extraInfo, eight fields between spaces.
+"""The receipt handle that names a lease: RocketMQ's extraInfo, eight fields separated by spaces.
 
     0 1700000000000 60000 3 0 broker-a 1 17
     │ │             │     │ │ │        │ └ queue offset of the message
-    │ │             │     │ │ │        └ queue id       └ the place of a batch, the same in all its
-    │ │             │     │ │ └ broker                    handles: made and read once
-    │ │             │     │ └ 0 the topic itself, 1 its retry topic, 2 that of V2, 3 the group's
-    │ │             │     └ queue of the revive topic; 999: in order, without a checkpoint
-    │ │             └ how long the lease lasts, ms
-    │ └ when it began, wall time in ms
-    └ queue offset of the checkpoint's first message
+    │ │             │     │ │ │        │ └ queue offset of the message
+    │ │             │     │ │ │        └ queue id       └ all before it: the prefix that all handles
+    │ │             │     │ │ └ broker                    of a checkpoint share; parsed once
+    │ │             │     │ └ 0 the topic itself, 1 its retry topic, 2 its retry topic V2, 3 group's
+    │ │             │     └ queue of the revive topic; 999: in FIFO order, without a checkpoint
+    │ │             └ invisible duration, ms
+    │ └ begin of the lease, wall time in ms
 
 Source: ExtraInfoUtil.
 """
@@ -22,9 +22,9 @@ NORMAL: Final = 0
 RETRY_V1: Final = 1
 RETRY_V2: Final = 2
 GROUP_RETRY: Final = 3
-"""The topic that a group's messages come back by that were sent back; our own value."""
+"""The group's topic %RETRY%group, for messages that consumers sent back; PocketMQ's own value."""
 ORDERED: Final = 999
-"""The revive queue of a lease that has no checkpoint (KeyBuilder.POP_ORDER_REVIVE_QUEUE)."""
+"""Revive queue of a lease without a checkpoint (KeyBuilder.POP_ORDER_REVIVE_QUEUE)."""
 PREFIX_LENGTH_MAX: Final = 1_024
 _FIELD_COUNT_MIN: Final = 7
 
@@ -42,7 +42,7 @@ class LeasePlace(NamedTuple):
 
     @property
     def prefix(self) -> str:
-        """The text of a handle before its queue offset."""
+        """A handle's text before its queue offset."""
         return (
             f"{self.start_offset} {self.popped_at_ms} {self.invisible_ms} {self.revive_queue}"
             f" {self.retry} {self.broker} {self.queue_id} "
@@ -50,9 +50,9 @@ class LeasePlace(NamedTuple):
 
 
 def read_handle(handle: str) -> tuple[LeasePlace, int] | None:
-    """Returns the place of a handle and the queue offset, None for an invalid one.
+    """Parses a handle to its prefix fields and the queue offset; None if invalid.
 
-    Cost     below 1 µs where the place was read before
+    Cost     below 1 µs if the prefix is cached
     """
     cut = handle.rfind(" ") + 1
     queue_offset = number_of(handle[cut:])
@@ -61,7 +61,7 @@ def read_handle(handle: str) -> tuple[LeasePlace, int] | None:
 
 
 def place_of(prefix: str) -> LeasePlace | None:
-    """Returns the place that a handle begins with, the space behind it included; None for none."""
+    """Returns the fields of a handle's prefix, which ends with a space; None if it is invalid."""
     return _kept_place(prefix) if len(prefix) <= PREFIX_LENGTH_MAX else None
 
 

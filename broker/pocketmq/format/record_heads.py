@@ -1,10 +1,10 @@
-"""Reads the fields that a receive needs from the heads of stored records, without decoding.
+"""Reads the fields of stored records that a receive needs, without decoding the records.
 
-    queue offset         the record's place in its queue
-    reconsume times      how often it was retried; attempts begin with one more. Those of a dead
-                         letter do not count: they are of the group that gave it up
+    queue offset         offset of the record in its queue
+    reconsume times      number of retries; the attempt is one more. Dead letters begin again with
+                         1, as theirs counts deliveries to the group that could not consume them
 
-Records are sound (store/read/record_check.py); several may follow each other.
+Records must be valid (store/read/record_check.py); several may be contiguous.
 """
 
 from typing import Final
@@ -19,17 +19,17 @@ _SYSTEM_FLAG: Final[i64] = RECORD_HEAD.positions["system_flag"]
 _RECONSUME_TIMES: Final[i64] = RECORD_HEAD.positions["reconsume_times"]
 _SIZE_MIN: Final[i64] = RECORD_SIZE_MIN
 _BODY_BEHIND: Final[i64] = RECORD_HEAD.size - RECORD_HEAD.positions["reconsume_times"]
-"""From the reconsume times to the body, whose length is the last field of a head."""
+"""Bytes from the reconsume times to the body, whose length is the last field of a head."""
 _MAGIC_V2: Final = MAGIC_V2 - (1 << 32)
 _DLQ: Final = DLQ_PREFIX.encode()
 _HOST_V6_MORE: Final[i64] = 12
-"""Bytes by which an IPv6 host moves the following fields."""
+"""Bytes by which an IPv6 host shifts the following fields."""
 
 
 def queue_offset_of(record: bytes) -> int:
-    """Returns the queue offset in a stored record.
+    """Returns the queue offset of a stored record.
 
-    Shape    a whole head
+    Shape    the bytes contain a whole head
     """
     return read_i64_be(record, _QUEUE_OFFSET)
 
@@ -53,7 +53,7 @@ def _attempt_at(records: bytes, begin: i64) -> int:
 
 
 def _is_dead_letter(records: bytes, begin: i64, at: i64) -> bool:
-    """Returns whether a record is in a dead-letter topic; `at`: of its reconsume times."""
+    """Returns whether a record is in a dead-letter topic; `at`: position of its reconsume times."""
     topic: i64 = at + _BODY_BEHIND + i64(read_i32_be(records, at + _BODY_BEHIND - 4)) + 1
     magic: int = read_i32_be(records, begin + 4)
     if magic == _MAGIC_V2:
@@ -62,12 +62,11 @@ def _is_dead_letter(records: bytes, begin: i64, at: i64) -> bool:
 
 
 def read_heads(pieces: list[bytes]) -> tuple[list[int], list[int]]:
-    """Returns (queue offsets, attempts) of records, in order.
+    """Returns (queue offsets, delivery attempts) of records, in order.
 
-    pieces   of one record each, or of several next to each other
-    Shape    queue offsets rise; a piece that does not end where a record does yields nothing
-             behind its last whole one
-    Cost     below 0.1 µs a record where it runs compiled, 1 µs not
+    pieces   each of one record, or of several contiguous ones
+    Shape    queue offsets ascend; bytes after a piece's last whole record are ignored
+    Cost     below 0.1 µs a record if compiled, else 1 µs
     """
     queue_offsets: list[int] = []
     attempts: list[int] = []
@@ -86,7 +85,7 @@ def read_heads(pieces: list[bytes]) -> tuple[list[int], list[int]]:
 
 
 def split_pieces(pieces: list[bytes]) -> list[bytes]:
-    """Returns the records of pieces one by one, as far as `read_heads` yields them."""
+    """Splits pieces into records, as many as `read_heads` returns."""
     records: list[bytes] = []
     for piece in pieces:
         position: i64 = 0

@@ -1,10 +1,10 @@
-"""From the places of a plain request (send_request.py) to bytes: records, units, entries.
+"""Encodes a plain request (send_request.py): records, consume units, index entries.
 
-    SendRequest ─┬─► records          one behind the other, as they go into the log
+    SendRequest ─┬─► records          contiguous, as they go into the log
                  ├─► units, entries   for queues and index (Written)
                  └─► reply            send_reply.py
 
-All bytes are those that encode_records and index_entries make of the same messages.
+The bytes equal those that encode_records and index_entries make of the same messages.
 """
 
 from typing import Final, final
@@ -30,22 +30,22 @@ from pocketmq.model.message import FLAG_BORN_HOST_V6, QueueKey
 from pocketmq.native.machine import BytesWriter, i32, i64, u8, write_i32_be
 
 MADE_ID_SIZE: Final = 32
-"""Characters of an id that the broker makes: a stamp, and COUNTER_DIGITS."""
+"""Characters of an id that the broker makes: a stamp, and COUNTER_DIGITS digits."""
 COUNTER_DIGITS: Final = 4
 _ID: Final = b"UNIQ_KEY\x01"
 _KEYS: Final = b"KEYS\x01"
 _TAGS: Final = b"TAGS\x01"
 _NOTHING_YET: Final = bytes(4) + bytes(8)
-"""Reconsume times and prepared offset."""
+"""Reconsume times and prepared transaction offset, both 0."""
 
 
 @final
 class SendRecords(PlainRecords):
-    """Encodes the messages of one plain request after another, all for one queue.
+    """Encodes the messages of one plain request after another, each for one queue.
 
-    frame           of their topic
-    sizes, places   bytes and physical offset of each record
-    told_queue_id   the queue that the messages are for; of half messages not where they wait
+    frame           of the topic
+    sizes, places   size and physical offset of each record
+    told_queue_id   target queue of the messages; half messages are stored in another
     """
 
     __slots__ = (
@@ -66,10 +66,10 @@ class SendRecords(PlainRecords):
         self.time_ms: i64 = 0
 
     def fit(self, frame: TopicFrame, peer_host: bytes, now_ms: i64, block_size_max: i64) -> bool:
-        """Takes the request that was read; returns whether all property blocks are small enough.
+        """Prepares the parsed request; returns whether all property blocks are small enough.
 
-        peer_host   packed address of the sender, for messages that name none
-        now_ms      the time of messages that name none
+        peer_host   packed address of the sender, for messages without a born host
+        now_ms      born time of messages without one
         """
         request = self.request
         self.frame = frame
@@ -106,7 +106,7 @@ class SendRecords(PlainRecords):
         return True
 
     def aim(self, queue_id: i64) -> None:
-        """Aims the messages, which fit, at a queue of their topic."""
+        """Sets the target queue of the messages; `fit` must have returned True."""
         frame = self.frame
         assert frame is not None
         self.told_queue_id = self._queue_id = queue_id
@@ -115,13 +115,13 @@ class SendRecords(PlainRecords):
         self._queue_id = 0
         self._digits = b"%d" % queue_id
         missing: i64 = frame.digits_max - len(self._digits)
-        assert missing >= 0, "the topic has this queue"
+        assert missing >= 0, "queue id exceeds the topic's queues"
         if missing:
             self.sizes = [size - missing for size in self.sizes]
             self.size_sum -= missing * len(self.sizes)
 
     def name(self, stamp: bytes, counter: i64) -> None:
-        """Gives ids to messages without one: the stamp, and the counter, which goes on."""
+        """Gives ids to messages without one: the stamp and an increasing counter."""
         assert len(stamp) == MADE_ID_SIZE - COUNTER_DIGITS
         hashed = hash_on(0, stamp)
         request = self.request
@@ -138,7 +138,7 @@ class SendRecords(PlainRecords):
     def _write_all(
         self, next_offsets: dict[QueueKey, int], place: i64, now_ms: i64, time_ms: i64
     ) -> None:
-        """Writes the records of the request: `fit` returned True, and every message has an id.
+        """Writes the request's records; `fit` returned True, and every message has an id.
 
         Cost     about 0.6 µs a record and the CRC of its body when compiled
         Source   MessageExtEncoder.encode, DefaultAppendMessageCallback.doAppend
@@ -167,7 +167,7 @@ class SendRecords(PlainRecords):
         self._end_run(frame, self._queue_id, first_offset, time_ms)
 
     def _write_head(self, out: BytesWriter, span: MessageSpan, size: i64, place: i64) -> None:
-        """Writes the bytes before the property block; its size is zero yet."""
+        """Writes the bytes before the property block, whose size is written later."""
         frame = self.frame
         assert frame is not None
         host = span.host
@@ -223,7 +223,7 @@ class SendRecords(PlainRecords):
         out.write(frame.tail)
 
     def _write_entries(self, entries: BytesWriter, span: MessageSpan, place: i64) -> None:
-        """Writes the index entries of a record: its id, its keys, in the 5.5 style its tag."""
+        """Writes a record's index entries: id, keys, and in the 5.5 style the tag."""
         frame, keys = self.frame, self.request.keys
         assert frame is not None
         powers, prefix = frame.powers, frame.key_prefix

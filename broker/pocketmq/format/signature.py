@@ -1,10 +1,10 @@
-"""The signature by which RocketMQ's clients authenticate.
+"""The signature with which RocketMQ's clients authenticate.
 
     x-mq-date-time  20261120T220952Z
     authorization   MQv2-HMAC-SHA1 Credential=KEY, SignedHeaders=x-mq-date-time, Signature=HEX
 
-The signature is over the bytes of the date alone, and its key is the secret. So a reader of a call
-on its way can make others while the date is accepted: it belongs inside TLS.
+Only the date is signed, and the key is the secret. So anyone who reads a call in transit can send
+other calls while the date is accepted: use TLS.
 Source: AuthenticationHeader, Signature of rocketmq-clients; DefaultAuthenticationContextBuilder.
 """
 
@@ -39,15 +39,15 @@ def signature_of(secret: str, date: str) -> str:
 
 
 def authorization_of(access_key: str, secret: str, date: str) -> str:
-    """Returns the header that signs a date."""
+    """Returns the authorization header for a signed date."""
     signature = signature_of(secret, date)
     return f"{ALGORITHM} {_CREDENTIAL}={access_key}, {_SIGNED}={DATE_KEY}, {_SIGNATURE}={signature}"
 
 
 def signed_from_text(text: str) -> Signed | None:
-    """Parses an authorization, None when it is none of these.
+    """Parses an MQv2-HMAC-SHA1 authorization header; returns None for any other text.
 
-    Some clients write KEY/REGION/SERVICE, some the signature in upper case.
+    Some clients write KEY/REGION/SERVICE as credential, some the signature in upper case.
     """
     algorithm, _, rest = text.partition(" ")
     if algorithm != ALGORITHM:
@@ -62,51 +62,50 @@ def signed_from_text(text: str) -> Signed | None:
 
 
 def is_signature(signed: Signed, secret: str, date: str) -> bool:
-    """Returns whether a date was signed with a secret, in the same time whether or not."""
+    """Returns whether a date was signed with a secret; compares in constant time."""
     wanted = signature_of(secret, date).encode()
     return hmac.compare_digest(wanted, signed.signature.encode())
 
 
 def page_token_of(access_key: str, secret: str) -> str:
-    """Returns the bearer token by which a user reads pages; it opens nothing else.
+    """Returns the bearer token with which a user reads pages; it grants nothing else.
 
-    The secret does not follow from it. It is worth as much as the secret is: one that is changed
-    ends it.
+    The secret cannot be computed from it. It is valid until the user's secret changes.
     """
     proof = hmac.new(secret.encode(), _PAGES, sha256).hexdigest()
     return b64encode(f"{access_key}:{proof}".encode()).decode()
 
 
 def is_page_proof(proof: str, secret: str) -> bool:
-    """Returns whether a token was made with a secret, in the same time whether or not."""
+    """Returns whether a page token was made with a secret; compares in constant time."""
     wanted = hmac.new(secret.encode(), _PAGES, sha256).hexdigest()
     return hmac.compare_digest(wanted.encode(), proof.encode())
 
 
 def pair_from_text(authorization: str) -> tuple[str, str, str]:
-    """Returns scheme, access key, and secret or proof of an HTTP authorization.
+    """Parses an HTTP authorization to (scheme, access key, secret or proof).
 
-    The scheme is in lower case, "" when it is neither basic nor bearer, or holds no pair.
+    The scheme is in lower case, and "" if it is neither basic nor bearer, or if a part is missing.
     """
     scheme, _, encoded = authorization.partition(" ")
     if scheme.lower() not in {BASIC, BEARER}:
         return "", "", ""
     try:
         access_key, separator, value = b64decode(encoded, validate=True).decode().partition(":")
-    except ValueError:  # base64's and Unicode's errors are of these
+    except ValueError:  # binascii.Error and UnicodeDecodeError are ValueErrors.
         return "", "", ""
     return (scheme.lower(), access_key, value) if separator else ("", "", "")
 
 
 def date_from_ms(now_ms: int) -> str:
-    """Returns the date of a time, in ms since 1970, as clients write it: UTC, whole seconds."""
+    """Returns a time in ms since 1970 as clients write dates: UTC, whole seconds."""
     return datetime.fromtimestamp(now_ms / 1000, UTC).strftime(DATE_FORMAT)
 
 
 def ms_from_date(text: str) -> int | None:
-    """Returns the time of a date, in ms since 1970, None when it is none.
+    """Parses a date to ms since 1970; returns None for an invalid one.
 
-    Most clients write local time as if it were UTC, others RFC 3339 with its zone.
+    Most clients write local time as if it were UTC, others RFC 3339 with a zone.
     """
     try:
         moment = datetime.fromisoformat(text)

@@ -1,12 +1,12 @@
-"""The timer's two files: a wheel of slots, one a second, and a log of waiting messages.
+"""Layouts of the timer: a wheel of slots, one a second, and a log of delayed messages.
 
-docs/reference/formats/timer.md has every field. A time's slot is number
+docs/reference/formats/timer.md has every field. The slot of a time has the number
 (time / precision) mod SLOT_COUNT. A delete marker counts -1 in its slot. Magic of a unit: 1, plus
-2 for a message that waits longer than the wheel turns, plus 4 for a delete marker. shift_ms is
-ours: a unit's time is TIMER_OUT_MS plus shift_ms, as clocks may be set; RocketMQ writes 0 there.
+2 for a message whose delay exceeds the wheel's window, plus 4 for a delete marker. shift_ms is
+PocketMQ's: a unit's time is TIMER_OUT_MS plus shift_ms, as clocks may be set; RocketMQ writes 0.
 
-A unit leaves 16 bytes in its file. Where it would not, a blank closes the file: bytes left (i32), 0
-(i64), BLANK_MAGIC at the place of a unit's magic. The first i32 of a blank may be 52.
+A unit leaves 16 bytes of its file free; else a blank ends the file: bytes left (i32), 0 (i64), and
+BLANK_MAGIC at the position of a unit's magic. The first i32 of a blank may be 52.
 
 `config/timercheck` has 4,096 bytes: `CHECK`, and ours from byte 2,048 on, which others keep.
 Source: TimerWheel, Slot, TimerLog, TimerMessageStore, TimerCheckpoint.
@@ -21,31 +21,31 @@ from numpy.typing import NDArray
 from pocketmq.format.layout import Buffer, Layout
 
 SLOT: Final = Layout(
-    ("time", "q", "the second it stands for, ms / precision; valid for no other one"),
-    ("first", "q", "where its oldest unit lies in the timer log"),
-    ("last", "q", "where its newest unit does"),
+    ("time", "q", "its second, ms / precision; the slot is empty for any other"),
+    ("first", "q", "position of its oldest unit in the timer log"),
+    ("last", "q", "position of its newest unit in the timer log"),
     ("count", "i", "messages in it; a delete marker counts -1"),
     ("magic", "i", "0"),
 )
 SLOT_SIZE: Final = SLOT.size
 PRECISION_MS: Final = 1_000
-"""Time that a slot covers, unless the files show otherwise (timerPrecisionMs)."""
+"""Time that a slot covers, unless the files show another (timerPrecisionMs)."""
 SLOT_COUNT: Final = 2 * 7 * 24 * 3_600
-"""Seconds of seven days, twice, whatever the precision."""
+"""Slots of the wheel: the seconds of two weeks, whatever the precision."""
 WHEEL_SIZE: Final = SLOT_COUNT * SLOT_SIZE
 SLOT_TYPE: Final = np.dtype(
     [("time", ">i8"), ("first", ">i8"), ("last", ">i8"), ("count", ">i4"), ("magic", ">i4")]
 )
 LOG_UNIT: Final = Layout(
     ("size", "i", "52"),
-    ("previous", "q", "the unit before it in its slot, -1: none"),
-    ("magic", "i", "1, and 2: waits for more than a window, 4: a delete marker"),
+    ("previous", "q", "position of the previous unit of its slot, -1: none"),
+    ("magic", "i", "1, plus 2: its delay exceeds a window, plus 4: a delete marker"),
     ("write_time", "q", "the second in which it was written, ms"),
-    ("delay", "i", "its slot's time less that, ms"),
-    ("physical_offset", "q", "of the record in the timer's topic"),
-    ("record_size", "i", "bytes of that"),
-    ("topic_hash", "i", "Java's, of the topic it goes to"),
-    ("shift_ms", "q", "its time is TIMER_OUT_MS and this: clocks were set; RocketMQ: 0, unread"),
+    ("delay", "i", "time of its slot minus write_time, ms"),
+    ("physical_offset", "q", "of the record in the timer topic"),
+    ("record_size", "i", "size of the record, bytes"),
+    ("topic_hash", "i", "Java hash of the real topic"),
+    ("shift_ms", "q", "its time is TIMER_OUT_MS plus this: clocks were set; RocketMQ: 0, ignored"),
 )
 LOG_UNIT_SIZE: Final = LOG_UNIT.size
 LOG_UNIT_TYPE: Final = np.dtype(
@@ -56,9 +56,9 @@ LOG_UNIT_TYPE: Final = np.dtype(
     ]
 )  # fmt: skip
 LOG_END_SIZE: Final = 16
-"""Bytes that stay free behind the last unit of a file: a blank goes there."""
+"""Bytes that stay free after the last unit of a file, for a blank."""
 LOG_BLANK: Final = Layout(
-    ("left", "i", "bytes of its file from here on"),
+    ("left", "i", "bytes of its file from the blank on"),
     ("zero", "q", "0"),
     ("magic", "I", "BLANK_MAGIC"),
 )
@@ -69,36 +69,36 @@ MAGIC_DELETE: Final = 4
 NO_UNIT: Final = -1
 CHECK_SIZE: Final = 4_096
 CHECK: Final = Layout(
-    ("read_ms", "q", "every slot before this time was delivered"),
-    ("log_flushed", "q", "how far the timer log is durable, and the wheel with it"),
-    ("queue_offset", "q", "where it goes on reading its topic, queue 0"),
-    ("queue_limit", "q", "it goes on no further than here"),
-    ("state_version", "q", "of the counts in timermetrics"),
-    ("version_timestamp", "q", "of these, ms"),
-    ("version_counter", "q", "of these"),
+    ("read_ms", "q", "all slots before this time were delivered"),
+    ("log_flushed", "q", "position up to which the timer log, and the wheel with it, are durable"),
+    ("queue_offset", "q", "next queue offset to read of the timer topic, queue 0"),
+    ("queue_limit", "q", "queue offset up to which it may read"),
+    ("state_version", "q", "version of the counts in timermetrics: state version"),
+    ("version_timestamp", "q", "version of the counts: timestamp, ms"),
+    ("version_counter", "q", "version of the counts: counter"),
 )
 Units = NDArray[Any]
-"""Of LOG_UNIT_TYPE."""
+"""Array of LOG_UNIT_TYPE."""
 
 assert SLOT_TYPE.itemsize == SLOT_SIZE
 assert LOG_UNIT_TYPE.itemsize == LOG_UNIT_SIZE
 
 
 def units_per_file(file_size_bytes: int) -> int:
-    """Returns how many units a file of the timer log holds."""
+    """Returns the number of units that fit into a file of the timer log."""
     return max((file_size_bytes - LOG_END_SIZE) // LOG_UNIT_SIZE, 0)
 
 
 def encode_log_blank(bytes_left: int) -> bytes:
-    """Returns the blank that closes a file of the timer log."""
+    """Returns the blank that ends a file of the timer log."""
     assert bytes_left >= LOG_END_SIZE
     return LOG_BLANK.struct.pack(bytes_left, 0, BLANK_MAGIC)
 
 
 def sound_units(content: Buffer, position: int) -> Units:
-    """Returns the units from the beginning of some bytes on, up to the first invalid one.
+    """Returns the leading valid units of some bytes.
 
-    position   of the first byte in the timer log: links lead to lower ones
+    position   of the first byte in the timer log: links lead to lower positions
     Cost       some 10 ns a unit
     """
     units, is_sound = judged_units(content, position)
@@ -106,7 +106,7 @@ def sound_units(content: Buffer, position: int) -> Units:
 
 
 def judged_units(content: Buffer, position: int) -> tuple[Units, NDArray[np.bool_]]:
-    """Returns the bytes at the positions of units, and for each whether it is a unit."""
+    """Returns the units of some bytes, and for each whether it is valid."""
     whole = len(content) - len(content) % LOG_UNIT_SIZE
     units = np.frombuffer(content[:whole], LOG_UNIT_TYPE)
     places = position + np.arange(len(units)) * LOG_UNIT_SIZE
@@ -118,7 +118,7 @@ def judged_units(content: Buffer, position: int) -> tuple[Units, NDArray[np.bool
 
 
 def due_times(units: Units) -> NDArray[np.int64]:
-    """Returns the times of the slots that units are in, in ms."""
+    """Returns the times of units' slots, in ms."""
     times: NDArray[np.int64] = units["write_time"].astype(np.int64) + units["delay"]
     return times
 

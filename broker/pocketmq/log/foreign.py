@@ -1,13 +1,13 @@
-"""Finds parts of a store that this broker does not support, by names, before any file is opened.
+"""Finds parts of a store that PocketMQ does not support, by names, before any file is opened.
 
-found                                    is RocketMQ's                      result
+found                                    RocketMQ's setting                 result
 dledger-NAME/                            enableDLegerCommitLog=true         the store is refused
 consumequeue_rocksdb/, RocksDB's files   storeType=defaultRocksDB           the store is refused
 under consumequeue/ or config/
 no file under commitlog/, files of views storePathCommitLog elsewhere       the store is refused
-batchconsumequeue/TOPIC                  queue.type=BatchCQ of that topic   no queue is built of it
+batchconsumequeue/TOPIC                  queue.type=BatchCQ of that topic   its queues are not built
 
-Reading is harmless: the store is refused for writing only.
+Refused stores can still be read.
 Source: DLedgerConfig, RocksDBConsumeQueueStore, ConsumeQueueStore, MultiPathMappedFileQueue.
 """
 
@@ -39,16 +39,16 @@ from pocketmq.model.topic import BATCH_QUEUES
 
 _DLEDGER_PREFIX: Final = "dledger-"
 _ROCKSDB_FILE: Final = "CURRENT"
-"""Every RocksDB has a file of this name."""
-_ALONE: Final = "commitlog/ and config/*.json alone to a new directory: queues are built there anew"
+"""File that every RocksDB database has."""
+_ALONE: Final = "only commitlog/ and config/*.json to a new directory: queues are rebuilt there"
 
 
 def check_understood(disk: Disk, store: Path, *, may_lack_log: bool = False) -> None:
     """Raises unless this broker may write to a store.
 
-    may_lack_log   views without a log are left to the caller
+    may_lack_log   accepts views without a log, which the caller handles
     Errors   UnsupportedStore, LogMissing
-    Cost     a look at some ten names; where there is no log, at those of the queues
+    Cost     some ten names are looked up; without a log, those of all queues
     """
     for error in refusals(disk, store):
         if not (may_lack_log and isinstance(error, LogMissing)):
@@ -56,14 +56,14 @@ def check_understood(disk: Disk, store: Path, *, may_lack_log: bool = False) -> 
 
 
 def check_place(disk: Disk, store: Path, topic: str, queue_id: int) -> None:
-    """Raises where a queue without files cannot get any.
+    """Raises if a queue without files cannot get any.
 
-    Errors   NotAStore: a file has the name of its directory, or of that of its topic
+    Errors   NotAStore: a file has the name of its directory or of its topic's directory
     """
     place = queue_directory(store / CONSUME_QUEUE_DIRECTORY, topic, queue_id)
     for path in (place.parent, place):
         if disk.exists(path) and not disk.is_directory(path):
-            why = "a file stands in the place of a directory of queues, move it away"
+            why = "a file has the name of a directory of queues, move it away"
             raise NotAStore(path=str(path), why=why)
 
 
@@ -89,9 +89,9 @@ def refusals(disk: Disk, store: Path) -> Iterator[StorageError]:
 
 
 def batch_topics(disk: Disk, store: Path) -> frozenset[str]:
-    """Returns the topics whose queues are batch queues, which hold units of another length.
+    """Returns the topics with batch queues, whose units have another length.
 
-    Their directories show it, and their attributes in the table of topics, where it is readable.
+    Their directories show them, and their attributes in the topic table if it can be parsed.
     """
     directory = store / BATCH_QUEUE_DIRECTORY
     names = {name for name in disk.names(directory) if disk.is_directory(directory / name)}

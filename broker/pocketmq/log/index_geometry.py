@@ -1,9 +1,9 @@
-"""How many slots and entries the index files of a store have, where nothing states it.
+"""Finds the numbers of slots and entries of a store's index files, if nothing states them.
 
-The length of a file does not show it: slots and entries are two unknowns. A well-known pair that
-gives the length is taken: as stated, RocketMQ's, ours. Else the one pair under which a file agrees
-with its header: its first and newest entry are of the records that the header names, and a slot
-leads to the newest. Where no file shows it, an operator has to state it.
+The length of a file leaves two unknowns: slots and entries. A well-known pair with the right length
+is used first: the stated one, RocketMQ's, PocketMQ's. Else the only pair under which a file agrees
+with its header: its first and newest entry belong to the records that the header names, and a slot
+leads to the newest. If no file shows it, the operator must state it.
 """
 
 from collections.abc import Container
@@ -35,9 +35,9 @@ _LENGTH_MIN: Final = IndexGeometry(1, 1).file_size
 def shown_geometry(
     disk: Disk, store: Path, shape: StoreShape, stated: Container[str]
 ) -> IndexGeometry | None:
-    """Returns the geometry of a store's index, None where no file shows it.
+    """Returns the geometry of a store's index; None without index files.
 
-    stated   fields of the shape that an operator set: these hold
+    stated   fields of the shape that an operator set: they are not changed
     Errors   UnknownGeometry: no file shows it
     """
     directory, given = store / INDEX_DIRECTORY, IndexGeometry.of(shape)
@@ -52,11 +52,11 @@ def shown_geometry(
 
 
 def find_geometry(disk: Disk, directory: Path, stated: IndexGeometry) -> IndexGeometry | None:
-    """Returns the geometry that the index files in a directory show, None without files.
+    """Returns the geometry that the index files in a directory show; None without files.
 
     stated   the pair to try first
     Errors   UnknownGeometry: no file shows it
-    Cost     a look at lengths; one pass over a file of no well-known length
+    Cost     reads lengths; one pass over a file of unknown length
     """
     lengths = _lengths(disk, directory)
     for geometry in (stated, *WELL_KNOWN):
@@ -67,7 +67,7 @@ def find_geometry(disk: Disk, directory: Path, stated: IndexGeometry) -> IndexGe
         if len(found) == 1:
             return found[0]
     for path, length in lengths.items():
-        why = f"{length} bytes do not tell how many slots and entries an index file has"
+        why = f"{length} bytes do not show how many slots and entries an index file has"
         raise UnknownGeometry(path=str(path), why=why, key_names=KEY_NAMES)
     return None
 
@@ -75,9 +75,9 @@ def find_geometry(disk: Disk, directory: Path, stated: IndexGeometry) -> IndexGe
 def complete_geometry(
     disk: Disk, directory: Path, *, slot_count: int = 0, entry_count_max: int = 0
 ) -> IndexGeometry | None:
-    """Returns the geometry of which one number is known, the other following from a file's length.
+    """Returns a geometry of which one number is given; a file's length gives the other.
 
-    Returns  None when no file in the directory has a length that goes with the number
+    Returns  None if no file in the directory has a length that fits
     """
     for length in _lengths(disk, directory).values():
         if slot_count:
@@ -94,7 +94,7 @@ def _lengths(disk: Disk, directory: Path) -> dict[Path, int]:
 
 
 def _mapped(disk: Disk, path: Path, length: int) -> NDArray[Any]:
-    """Maps a file as bytes; it is unmapped when the array and all views of it are gone."""
+    """Maps a file as bytes; it is unmapped when the array and all its views are freed."""
     with disk.opened(path) as descriptor:
         return np.frombuffer(disk.map(descriptor, length, read_only=True), dtype=np.uint8)
 
@@ -107,10 +107,10 @@ def _geometry_of(length: int, entry_count_max: int) -> IndexGeometry | None:
 
 
 def _agreeing(octets: NDArray[Any]) -> list[IndexGeometry]:
-    """Returns the pairs that give a file's length and agree with its header.
+    """Returns the pairs that fit a file's length and agree with its header.
 
-    Entries are in cells counted from the file's end, whatever the pair: with so many entries at
-    most, entry n is in cell cell_count - entries + n.
+    Entries are in cells counted from the file's end, for any pair: if the file has room for
+    `entries`, entry n is in cell cell_count - entries + n.
     """
     header = IndexHeaderValues(*HEADER.unpack(octets[:HEADER_SIZE].tobytes()))
     count, length = header.index_count, len(octets)

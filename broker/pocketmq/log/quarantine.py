@@ -1,10 +1,10 @@
-"""Stores copies of damaged bytes: nothing in a store is changed before its copy is durable here.
+"""Stores copies of damaged bytes; a repair changes nothing before its copy is durable here.
 
     pocketmq/quarantine/20261121T061800Z/
         00000000000000393216@424023          bytes of a log file from a physical offset on
-        00000000000000393216@424023.json     their place, the damage, and the replacement
+        00000000000000393216@424023.json     its position, the damage, and the replacement
         topics.json@0 …                      a small file before the change
-        repair.json                          the report; "unfinished" until the end
+        repair.json                          the report; its state is "unfinished" until the end
 
 A copy is valid once its .json exists. Bytes that a killed repair changed after their copy are
 copied again under another name.
@@ -42,7 +42,7 @@ class Quarantine:
     def keep(self, path: Path, begin: int, end: int, *, base: int, note: dict[str, Any]) -> str:
         """Copies bytes [begin, end) of a file, counted from its `base`; returns the copy's name.
 
-        Blocks   reads them once or twice, and syncs
+        Blocks   reads the bytes once or twice, and syncs
         Errors   DiskFull, AllocationFailed, FsyncFailed
         """
         name = f"{path.name}@{begin}"
@@ -56,7 +56,7 @@ class Quarantine:
                 return copy
             if (kept.get("bytes"), kept.get("sha256")) == (end - begin, digest):
                 return copy
-        raise AssertionError(f"{self.directory} holds a thousand copies of {name}")
+        raise AssertionError(f"{self.directory} contains a thousand copies of {name}")
 
     def _note(self, copy: str) -> dict[str, Any] | None:
         path = self.directory / (copy + _NOTE_SUFFIX)
@@ -77,7 +77,7 @@ class Quarantine:
                 yield position, self._disk.read_at(descriptor, position, size)
 
     def _copy(self, path: Path, begin: int, end: int, target: Path) -> None:
-        """Copies bytes; zeros take no room."""
+        """Copies bytes; zeros stay sparse."""
         self._disk.unlink(target)
         descriptor = self._disk.make_sparse_file(target, end - begin)
         try:
@@ -99,7 +99,7 @@ class Quarantine:
 
 
 def new_quarantine(disk: Disk, store: Path, now_ms: int) -> Quarantine:
-    """Makes the directory of a repair that begins now."""
+    """Creates the directory of a new repair."""
     moment = datetime.fromtimestamp(now_ms / 1000, UTC)
     name = first = f"{moment:%Y%m%dT%H%M%SZ}"
     number = 1
@@ -111,7 +111,7 @@ def new_quarantine(disk: Disk, store: Path, now_ms: int) -> Quarantine:
 
 
 def unfinished_repair(disk: Disk, store: Path) -> tuple[Quarantine, dict[str, Any]] | None:
-    """Returns the newest repair when it did not end, with its report so far."""
+    """Returns the newest repair and its report if it is unfinished."""
     for name in reversed(disk.names(_root(store))):
         path = _root(store) / name / REPORT_FILE
         if disk.exists(path):

@@ -1,9 +1,9 @@
-"""The extension of one consume queue: data that units have no room for.
+"""The extension of one consume queue: data for which consume units have no room.
 
     consumequeue_ext/TOPIC/QUEUE/FILE
 
-It is optional: a unit whose extension is missing may match every filter. Units are stored one after
-the other; one that does not fit its file is stored in the next.
+It is optional: a message whose extension unit is missing may match every filter. Units are stored
+contiguously; one that does not fit its file goes to the next.
 Source: ConsumeQueueExt.
 """
 
@@ -34,15 +34,15 @@ _KEY_NAMES: Final = "mappedFileSizeConsumeQueueExt"
 
 
 def no_bitmap(topic: str, physical_offset: int, size: int) -> bytes:
-    """Returns the bitmap of a unit without subscriptions."""
+    """Returns an empty bitmap, for queues without subscriptions."""
     return b""
 
 
 class ExtensionFiles(NamedTuple):
-    """Directory of the extension of all queues, the length of its files, and whether it is written.
+    """Directory of all queues' extensions, their file length, and whether they are written.
 
-    An extension that is not written is read all the same where it exists. `bitmap_of` makes the
-    bitmap of a record, by its topic and position (filter/subscriptions.py).
+    Existing extensions are read even if they are not written. `bitmap_of` makes a record's bitmap
+    from its topic and position (filter/subscriptions.py).
     """
 
     directory: Path | None
@@ -68,10 +68,10 @@ class QueueExtension:
             disk, directory, file_size_bytes, _KEY_NAMES, keeper, is_mapped=False, is_view=True
         )
         self.flushed = 0
-        """Byte up to which units are durable."""
+        """Bytes of the extension that are durable, from its begin."""
 
     def load(self, *, read_only: bool = False) -> None:
-        """Finds the files; `cut` must follow before anything is written.
+        """Finds the files; `cut` must follow before the first write.
 
         Errors   NotAStore, WrongFileSize, StoreGap
         """
@@ -79,9 +79,9 @@ class QueueExtension:
         self.flushed = self.files.max_offset
 
     def put(self, physical_offset: int, size: int, tags_code: int, store_timestamp_ms: int) -> int:
-        """Stores the unit of a record; returns its address.
+        """Stores a record's extension unit; returns its address.
 
-        Errors   DiskFull, AllocationFailed: nothing was stored
+        Errors   DiskFull, AllocationFailed: no unit was stored
         """
         bitmap = self._bitmap_of(physical_offset, size)
         unit = encode_extension(tags_code, store_timestamp_ms, bitmap)
@@ -108,7 +108,7 @@ class QueueExtension:
         return self.files.make_file(last.base + last.size)
 
     def tags_code(self, address: int) -> int | None:
-        """Returns the tags code of the unit at an address, None where there is none."""
+        """Returns the tags code of the unit at an address; None if there is none."""
         position = extension_position(address)
         file = self.files.file_at(position)
         if file is None or position - file.base + EXTENSION_SIZE_MIN > file.size:
@@ -119,9 +119,9 @@ class QueueExtension:
         return int(tags_code) if size == EXTENSION_SIZE_MIN + bitmap_size else None
 
     def cut(self, last_address: int | None) -> None:
-        """Drops all units behind the one at an address, all for None, and zeroes their bytes.
+        """Drops all units after the one at an address (None: all units), and zeroes their bytes.
 
-        Effects  the next unit is stored behind that one
+        Effects  the next unit is stored after that one
         """
         end = 0
         if last_address is not None:
@@ -139,7 +139,7 @@ class QueueExtension:
         self.flushed = min(self.flushed, self.files.max_offset)
 
     def trim(self, first_address: int) -> list[MappedFile]:
-        """Takes the files before an address out of the row, never the last one; returns them."""
+        """Drops the files before an address, never the last one; returns them for unlinking."""
         gone: list[MappedFile] = []
         files = self.files.files
         while len(files) > 1 and files[0].base + files[0].size <= extension_position(first_address):
@@ -147,7 +147,7 @@ class QueueExtension:
         return gone
 
     def dirty_files(self) -> list[MappedFile]:
-        """Returns the files with units that are not durable yet, oldest first."""
+        """Returns the files with units that are not durable, oldest first."""
         return [f for f in self.files.files if f.base + f.wrote > self.flushed]
 
     def remove(self) -> None:
@@ -156,9 +156,9 @@ class QueueExtension:
 
 
 def last_address(units: QueueUnits) -> int | None:
-    """Returns the last address into an extension among the units of its queue, None without one.
+    """Returns the last extension address among the units of a queue, None without one.
 
-    Cost     reading all units behind it
+    Cost     reads all units after it
     """
     lowest, end, count = units.files.min_offset // UNIT_SIZE, units.max_offset, 1
     while end > lowest:

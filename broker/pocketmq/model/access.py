@@ -1,10 +1,10 @@
-"""Users, access rules, and the permission a call needs.
+"""Users, access rules, and the permissions that calls require.
 
-    rule   user · actions · resource · allow or deny · from where
+    rule   user · actions · resource · allow or deny · networks
            app    pub,sub   topic:orders-*   allow      10.0.0.0/8
 
-A resource is topic:NAME, group:NAME or cluster:NAME; a NAME that ends in * matches all that
-begin so, and * alone, without a kind, for everything. The actions are RocketMQ's.
+A resource is topic:NAME, group:NAME or cluster:NAME. A NAME that ends in * matches all names with
+that prefix. * alone, without a kind, matches everything. The actions are RocketMQ's.
 Source: User, Acl, Resource, ResourcePattern, Action, Decision of org.apache.rocketmq.auth.
 """
 
@@ -23,7 +23,7 @@ _KEY: Final = re.compile(r"[A-Za-z0-9._@-]+", re.ASCII)
 
 
 class Action(Enum):
-    """An action on a resource; in rules, ALL means every action."""
+    """An action on a resource; ALL, which only rules have, means every action."""
 
     ALL = "all"
     PUB = "pub"
@@ -34,11 +34,11 @@ class Action(Enum):
     GET = "get"
     LIST = "list"
 
-    __hash__ = object.__hash__  # Enum's own takes longer than all the rest of a check
+    __hash__ = object.__hash__  # Enum's own hash takes longer than the rest of a check.
 
 
 class ResourceKind(Enum):
-    """The kind of a resource; EVERYTHING occurs in rules only."""
+    """The kind of a resource; only rules have EVERYTHING."""
 
     EVERYTHING = "*"
     CLUSTER = "cluster"
@@ -49,7 +49,7 @@ class ResourceKind(Enum):
 
 
 class Resource(NamedTuple):
-    """A topic, a group or a cluster by its name, or many by a pattern."""
+    """A topic, group or cluster by its name, or several by a pattern."""
 
     kind: ResourceKind
     pattern: str
@@ -60,7 +60,7 @@ class Resource(NamedTuple):
         return f"{self.kind.value}:{self.pattern}"
 
     def covers(self, kind: ResourceKind, name: str) -> bool:
-        """Returns whether it covers a thing; the name * is that of all, which only * covers."""
+        """Returns whether it covers a name; only the pattern * covers *, which means all names."""
         if self.kind is ResourceKind.EVERYTHING:
             return True
         if self.kind is not kind:
@@ -72,7 +72,7 @@ class Resource(NamedTuple):
 
 
 class User(NamedTuple):
-    """A user who signs calls; an admin may do everything."""
+    """A user who signs calls; admins may do everything."""
 
     access_key: str
     secret: str
@@ -81,7 +81,7 @@ class User(NamedTuple):
 
 
 class Grant(NamedTuple):
-    """A rule: a user's, about some actions on some resources, from anywhere or some networks."""
+    """A rule: a user's permission for actions on a resource, from anywhere or some networks."""
 
     user: str
     actions: frozenset[Action]
@@ -91,12 +91,12 @@ class Grant(NamedTuple):
 
     @property
     def decision(self) -> str:
-        """Its decision in words: allow or deny."""
+        """The decision as text: allow or deny."""
         return "allow" if self.is_allowed else "deny"
 
 
 class Need(NamedTuple):
-    """The permission a call needs: one of the actions, on a named resource or all (*)."""
+    """The permission that a call requires: one of the actions, on a named resource or all (*)."""
 
     actions: tuple[Action, ...]
     kind: ResourceKind
@@ -104,24 +104,24 @@ class Need(NamedTuple):
 
     @property
     def resource(self) -> Resource:
-        """The thing."""
+        """The resource."""
         return Resource(self.kind, self.name)
 
 
 def action_from_text(text: str) -> Action:
-    """Returns an action of its name, in any case.
+    """Parses the name of an action, in any case.
 
     Errors   IllegalGrant
     """
     try:
         return Action(text.strip().lower())
     except ValueError:
-        why = f"it is none of {', '.join(action.value for action in Action)}"
+        why = f"it is not one of {', '.join(action.value for action in Action)}"
         raise IllegalGrant(text=text, what="action", why=why) from None
 
 
 def actions_from_text(text: str) -> frozenset[Action]:
-    """Returns the actions of "pub,sub".
+    """Parses actions such as "pub,sub".
 
     Errors   IllegalGrant
     """
@@ -129,12 +129,12 @@ def actions_from_text(text: str) -> frozenset[Action]:
 
 
 def text_from_actions(actions: frozenset[Action]) -> str:
-    """Returns actions as people write them."""
+    """Returns actions as text, such as "pub,sub"."""
     return ",".join(action.value for action in Action if action in actions)
 
 
 def resource_from_text(text: str) -> Resource:
-    """Returns the resource of "topic:orders-*", or "*".
+    """Parses a resource such as "topic:orders-*", or "*".
 
     Errors   IllegalGrant
     """
@@ -152,13 +152,13 @@ def resource_from_text(text: str) -> Resource:
         why = f"a name is at most {PATTERN_LENGTH_MAX} printable characters"
         raise IllegalGrant(text=text, what="resource", why=why)
     if EVERY in pattern[:-1]:
-        why = "a * stands at the end alone"
+        why = "a * is allowed only at the end"
         raise IllegalGrant(text=text, what="resource", why=why)
     return Resource(found, pattern)
 
 
 def source_from_text(text: str) -> str:
-    """Returns a network, "10.0.0.0/8", of an address or a network.
+    """Parses an address or a network; returns a network such as "10.0.0.0/8".
 
     Errors   IllegalGrant
     """

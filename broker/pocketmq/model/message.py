@@ -1,8 +1,8 @@
-"""A message as stored, its address, and the names and bits of its format.
+"""A stored message, and the names and bits of its format.
 
 A physical offset counts bytes from the start of the whole commit log; a queue offset counts
-messages of one queue; a file position counts bytes inside one file. Many messages are columns
-(`batch.py`).
+messages of one queue; a file position counts bytes in one file. `batch.py` has many messages as
+columns.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ QueueKey = tuple[str, int]
 
 INT32_MAX: Final = 2**31 - 1
 OFFSET_MAX: Final = 2**63 - 1
-"""Largest value an i64 field on disk or on the wire can hold."""
+"""Largest value of an i64 field on disk or on the wire."""
 
 # Property names (MessageConst).
 KEYS: Final = "KEYS"
@@ -37,12 +37,12 @@ TIMER_ENQUEUED: Final = "TIMER_ENQUEUE_MS"
 TIMER_DEQUEUED: Final = "TIMER_DEQUEUE_MS"
 TIMER_ROLLS: Final = "TIMER_ROLL_TIMES"
 TIMER_OUT_NOW: Final = "PMQ_TIMER_OUT_MS"
-"""Our own: TIMER_OUT by the clock of when it came again, where that was set since it first came."""
+"""PocketMQ's own: TIMER_OUT by the clock of the latest enqueue, if it was set since the first."""
 TIMER_DELETE: Final = "TIMER_DEL_UNIQKEY"
 RECALL_TAG: Final = "_RECALL_TAG_"
-"""Of the markers that recalls put."""
+"""Tag of delete markers that recalls put."""
 RECALL_SEPARATOR: Final = "\x01"
-"""Between the topic and the key that such a marker is about, where both are one text."""
+"""Separates topic and key in the id of a recalled message."""
 PRIORITY: Final = "_SYS_MSG_PRIORITY_"
 IS_TRANSACTIONAL: Final = "TRAN_MSG"
 TRANSACTION_ID: Final = "__transactionId__"
@@ -64,7 +64,7 @@ TRACE_CONTEXT: Final = "TRACE_CONTEXT"
 MULTI_DISPATCH: Final = "INNER_MULTI_DISPATCH"
 MULTI_QUEUE_OFFSET: Final = "INNER_MULTI_QUEUE_OFFSET"
 BODY_CODEC: Final = "PMQ_BODY_CODEC"
-"""Our own: it informs a client of version 5 that a body is too large to be decompressed."""
+"""PocketMQ's own: tells clients of version 5 that a body is too large to be decompressed."""
 
 KEY_SEPARATOR: Final = " "
 
@@ -78,7 +78,7 @@ RESERVED_PROPERTIES: Final = frozenset(
     DLQ_ORIGIN_MESSAGE_ID __CRC32# __SHARDINGKEY __transactionId__ TRANSACTION_CHECK_TIMES
     CHECK_IMMUNITY_TIME_IN_SECONDS ORIGIN_GROUP _SYS_MSG_PRIORITY_""".split()
 )
-"""Names a client may not set: the broker reads meaning from them."""
+"""Property names that clients may not set: they have a meaning for the broker."""
 
 # System flag bits (MessageSysFlag).
 FLAG_COMPRESSED: Final = 0x1
@@ -92,26 +92,26 @@ FLAG_STORE_HOST_V6: Final = 0x20
 
 
 def has_queue_offset(system_flag: int) -> bool:
-    """Returns whether such a record takes a queue offset and a consume unit."""
+    """Returns whether records with this system flag have a queue offset and a consume unit."""
     return system_flag & FLAG_TRANSACTION_MASK in (TRANSACTION_NONE, TRANSACTION_COMMIT)
 
 
 def first_unread(committed: int, lower: int, upper: int) -> int:
-    """Returns the first message of a queue of [lower, upper) that a group has not consumed.
+    """Returns the first offset in [lower, upper) that a group has not consumed, else `upper`.
 
-    Messages that expired unread do not wait any more. Without one that waits it is `upper`:
-    how far a group is behind is `upper` less this.
+    Messages that expired unread count as consumed. The lag is `upper` less the result.
     """
     return min(max(committed, lower), upper)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class StoredMessage:
-    """A record of the commit log, decoded.
+    """A decoded record of the commit log.
 
-    body is as a consumer wants it: decompressed, unless it was read for its other fields alone;
-    `body_codec` names how it is still compressed where it is too large. `body_crc` is of the stored
-    bytes. Hosts are packed address and port (see `format/addresses.py`).
+    body         decompressed, unless it is too large or was not needed
+    body_codec   compression of a body that is too large, "" for others
+    body_crc     CRC of the stored bytes
+    born_host, store_host   packed address and port (see `format/addresses.py`)
     """
 
     topic: str
@@ -134,19 +134,19 @@ class StoredMessage:
 
     @property
     def unique_key(self) -> str:
-        """The id its producer gave it, or the broker made; "" when the record carries none."""
+        """The id that its producer or the broker gave it; "" without one."""
         return self.properties.get(UNIQUE_KEY, "")
 
     @property
     def keys(self) -> list[str]:
-        """The keys it can be queried by, split at single spaces, empty pieces dropped."""
+        """Keys for queries, split at single spaces; empty pieces are dropped."""
         return [key for key in self.properties.get(KEYS, "").split(KEY_SEPARATOR) if key]
 
     def number(self, name: str, largest: int = SUMMABLE_MAX) -> int:
-        """Returns the number that a property is, -1 where it is none from 0 to `largest`."""
+        """Returns a property's number; -1 if it is not a number from 0 to `largest`."""
         return number_of(self.properties.get(name, ""), largest)
 
     @property
     def tag(self) -> str | None:
-        """The tag, None when the record carries none."""
+        """The tag, None without one."""
         return self.properties.get(TAGS)

@@ -1,7 +1,7 @@
 """Checks names of topics, groups, tags, keys and properties, and ranges of numbers.
 
-Each rule is a pure check that raises the typed error of `model/errors`. Names become directory
-names, therefore the allow-list is closed: no dot, no slash, no control character.
+Each check raises a typed error of `model/errors`. Names become directory names, so the allow-list
+is closed: no dot, no slash, no control character.
 Source: TopicValidator, Validators; proxy GrpcValidator.
 """
 
@@ -23,7 +23,7 @@ from pocketmq.model.topic import LMQ_PREFIX, RETRY_PREFIX
 
 TOPIC_LENGTH_MAX: Final = 127
 RETRY_TOPIC_LENGTH_MAX: Final = 255
-"""A retry topic is a group name with a prefix; its length needs the V2 record above 127."""
+"""A retry topic is a prefixed group name; above 127 characters it needs the V2 record."""
 GROUP_LENGTH_MAX: Final = 120
 MESSAGE_ID_LENGTH_MAX: Final = 255
 MESSAGE_GROUP_LENGTH_MAX: Final = 63
@@ -35,7 +35,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def check_topic(topic: str) -> None:
-    """Raises IllegalTopic unless the name may be a topic (system topics included).
+    """Raises IllegalTopic unless the name may be a topic, system topics included.
 
     Limits   1..127 characters of % | a-z A-Z 0-9 _ -, up to 255 for %RETRY% topics
     """
@@ -49,7 +49,7 @@ def check_topic(topic: str) -> None:
 
 
 def is_queue_topic(name: str) -> bool:
-    """Returns whether a directory of queues may have the name."""
+    """Returns whether a directory of queues may have this name."""
     try:
         check_queue_topic(name)
     except IllegalTopic:
@@ -58,10 +58,10 @@ def is_queue_topic(name: str) -> bool:
 
 
 def check_queue_topic(topic: str) -> None:
-    """Raises IllegalTopic unless a directory of queues may have the name.
+    """Raises IllegalTopic unless a directory of queues may have this name.
 
-    Names of light message queues are made of other systems' names: all are allowed behind their
-    prefix, up to 255 bytes, unless they lead out of the directory.
+    Names of light message queues come from other systems: after their prefix everything is allowed
+    that does not lead out of the directory, up to 255 bytes.
     """
     if not topic.startswith(LMQ_PREFIX):
         check_topic(topic)
@@ -75,7 +75,7 @@ def check_queue_topic(topic: str) -> None:
 
 
 def check_group(group: str) -> None:
-    """Raises IllegalGroup unless the name may be a consumer group."""
+    """Raises IllegalGroup unless a consumer group may have this name."""
     if not group:
         raise IllegalGroup(group=group, why="it is empty")
     if len(group) > GROUP_LENGTH_MAX:
@@ -86,13 +86,13 @@ def check_group(group: str) -> None:
 
 
 def check_producers(name: str) -> None:
-    """Raises IllegalGroup unless the name is a legal producer group, or a topic in its place."""
+    """Raises IllegalGroup unless the name is a valid producer group, or a topic used as one."""
     if not (name.isascii() and len(name) <= TOPIC_LENGTH_MAX and _ALLOWED.fullmatch(name)):
         check_group(name)
 
 
 def is_group(name: str) -> bool:
-    """Returns whether a group may have the name."""
+    """Returns whether a group may have this name."""
     return bool(name) and len(name) <= GROUP_LENGTH_MAX and _ALLOWED.fullmatch(name) is not None
 
 
@@ -105,7 +105,7 @@ def check_tag(tag: str) -> None:
 
 
 def check_key(key: str) -> None:
-    """Raises IllegalKey for a blank key or one that could not be split off again."""
+    """Raises IllegalKey for a blank key or one that contains the separator of keys."""
     if not key.strip():
         raise IllegalKey(key=key, why="it is blank")
     if " " in key or _CONTROL.search(key):
@@ -141,7 +141,7 @@ def check_number(field: str, value: int, *, lower: int = 0, upper: int = OFFSET_
 def check_property(name: str, value: str) -> None:
     """Raises IllegalProperty for a reserved or unstorable name, or an unstorable value.
 
-    An empty value is refused because every reader of the format drops it.
+    Empty values are rejected because every reader of the format drops them.
     """
     if not name.strip():
         raise IllegalProperty(name=name, why="its name is blank")

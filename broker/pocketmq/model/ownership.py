@@ -1,11 +1,11 @@
-"""Finds the owners of retry and dead-letter topics: groups whose messages may be in them.
+"""Finds the owners of retry and dead-letter topics: the groups whose messages they may hold.
 
     %DLQ%g           of group g
-    %RETRY%a_b_c     of group a_b_c, messages sent back; of a_b for topic c; of a for topic b_c
+    %RETRY%a_b_c     of group a_b_c for sent-back messages; of a_b for topic c; of a for topic b_c
     %RETRY%a_b+c     of group a_b for topic c
 
-Every grant, read and removal by such a name uses these rules. A name has several owners if groups
-and topics exist for several readings; a record in it has one (`record_owners`).
+Every permission, read and removal by such a name follows these rules. A topic has several owners if
+the groups and topics of several readings exist; a record in it has one (`record_owners`).
 Source: KeyBuilder, MixAll.
 """
 
@@ -17,13 +17,13 @@ from pocketmq.model.system_topics import RETRY_SEPARATOR, RETRY_SEPARATOR_V2
 from pocketmq.model.topic import DLQ_PREFIX, RETRY_PREFIX, is_group_topic
 
 Exists = Callable[[str], object]
-"""Returns something true for the name of a group, or of a topic, that exists."""
+"""Returns a true value if a group, or a topic, of this name exists."""
 
 
 class Owner(NamedTuple):
-    """A group, and the topic whose messages it gets again from a retry topic.
+    """A group, and the topic whose messages are redelivered to it from a retry topic.
 
-    topic   "" for messages of all topics: those the group sent back, or gave up
+    topic   "" for messages of all topics: sent back by the group, or its dead letters
     """
 
     group: str
@@ -31,13 +31,13 @@ class Owner(NamedTuple):
 
 
 def readings(name: str) -> list[Owner]:
-    """Returns every owner that a group's topic can have by its name, the longest group first."""
+    """Returns all owners that a topic's name may mean, the longest group first."""
     if name.startswith(DLQ_PREFIX):
         return [Owner(name.removeprefix(DLQ_PREFIX), "")]
     if not name.startswith(RETRY_PREFIX):
         return []
     rest = name.removeprefix(RETRY_PREFIX)
-    if RETRY_SEPARATOR_V2 in rest:  # No group or topic of clients has it in its name.
+    if RETRY_SEPARATOR_V2 in rest:  # Clients' groups and topics cannot contain it.
         group, _, topic = rest.partition(RETRY_SEPARATOR_V2)
         return [Owner(group, topic)]
     found, end = [Owner(rest, "")], rest.rfind(RETRY_SEPARATOR)
@@ -49,7 +49,7 @@ def readings(name: str) -> list[Owner]:
 
 
 def owners(name: str, is_group: Exists, is_topic: Exists) -> list[Owner]:
-    """Returns the existing owners of a group's topic: the group, and the topic if one is meant.
+    """Returns the existing owners of a group's topic: the group exists, and the topic if named.
 
     Cost     two look-ups for each separator in the name
     """
@@ -61,7 +61,7 @@ def owners(name: str, is_group: Exists, is_topic: Exists) -> list[Owner]:
 
 
 def owner_groups(name: str, is_group: Exists, is_topic: Exists) -> list[str]:
-    """Returns the groups that own a topic; of several that might, only those that exist."""
+    """Returns the groups that own a topic; if several may, only existing ones."""
     found = owners(name, is_group, is_topic) or readings(name)[:1]
     return [owner.group for owner in found]
 
@@ -69,24 +69,24 @@ def owner_groups(name: str, is_group: Exists, is_topic: Exists) -> list[str]:
 def record_owners(
     name: str, properties: Mapping[str, str], is_group: Exists, is_topic: Exists
 ) -> list[str]:
-    """Returns the groups of which one owns a record in a group's topic.
+    """Returns the groups that may own a record in a group's topic; usually one.
 
-    More than one: a broker put it there that leaves no name (`is_of_group`).
+    Several: the broker that put it there set no ORIGIN_GROUP (`is_of_group`).
     """
-    assert is_group_topic(name), "other topics are no group's"
+    assert is_group_topic(name), "not a group's topic"
     origin = properties.get(ORIGIN_GROUP)
     if origin and name.startswith(RETRY_PREFIX):
         return [origin]
-    if RETRY_TOPIC in properties:  # It was sent back, or given up.
+    if RETRY_TOPIC in properties:  # It was sent back, or is a dead letter.
         return [readings(name)[0].group]
     return owner_groups(name, is_group, is_topic)
 
 
 def is_ambiguous(name: str) -> bool:
-    """Returns whether records of several groups may be in a topic."""
+    """Returns whether a topic may hold records of several groups."""
     return len(readings(name)) > 1
 
 
 def is_left_alone(name: str, owner: Owner, is_group: Exists, is_topic: Exists) -> bool:
-    """Whether this owner is the only one, so that the topic may be deleted with it."""
+    """Returns whether this is the only owner, so that the topic may be deleted with it."""
     return all(found == owner for found in owners(name, is_group, is_topic))

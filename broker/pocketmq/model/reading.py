@@ -1,6 +1,6 @@
 """Results of reading a store.
 
-"Not found" is a value here; "cannot" and "must not" are errors (`model/errors`).
+That something was not found is a result here, not an error (`model/errors`).
 """
 
 from enum import Enum
@@ -10,7 +10,7 @@ from pocketmq.model.message import OFFSET_MAX, StoredMessage
 
 
 class ReadRange(NamedTuple):
-    """Messages of a queue from an offset on; the first one comes whatever its size."""
+    """Messages of a queue from an offset on; the first is returned whatever its size."""
 
     topic: str
     queue_id: int
@@ -20,15 +20,15 @@ class ReadRange(NamedTuple):
 
 
 PAGE_BYTES_MAX: Final = 8 * 1024 * 1024
-"""Stored bytes of a page of messages found by key: a reply must fit its transport."""
+"""Most stored bytes of a page of messages found by key: the reply has a size limit."""
 
 
 class KeyRange(NamedTuple):
-    """Messages of a topic that carry a key, newest first, behind the page a cursor came with.
+    """Messages of a topic with a key, newest first, after the page that returned a cursor.
 
-    index_type   "T" looks for a tag in place of a key
+    index_type   "T": the key is a tag
     bytes_max    stored bytes after which a page ends
-    lowest       physical offset below which nothing is looked for
+    lowest       physical offset below which messages are ignored
     Units        times in ms since 1970, both ends included
     """
 
@@ -57,10 +57,10 @@ class PullStatus(Enum):
 
 
 class PullResult(NamedTuple):
-    """Records of one queue in order, and where to go on.
+    """Records of one queue in order, and the offset to continue at.
 
-    records are the stored bytes, one element a record, or, of a joined pull, one for
-    each run of adjacent records.
+    records   stored bytes, one element for each record; in a joined pull, one for each run of
+              contiguous records
     """
 
     status: PullStatus
@@ -72,10 +72,11 @@ class PullResult(NamedTuple):
 
 
 class QueryResult(NamedTuple):
-    """Messages that carry a key, newest first.
+    """Messages with a key, newest first.
 
-    complete: nothing older matches; else `next_cursor` is where the next page begins. With
-    neither, nothing more is found, but index or log are damaged: some may be missing.
+    complete      whether no older message matches
+    next_cursor   begin of the next page, if not complete; if it is "" too, index or log are
+                  damaged, and messages may be missing
     """
 
     messages: list[StoredMessage]
@@ -84,7 +85,7 @@ class QueryResult(NamedTuple):
 
 
 class Bound(Enum):
-    """Which side a search by time falls to (BoundaryType)."""
+    """Side to which a search by time rounds (BoundaryType)."""
 
     LOWER = 0
     UPPER = 1

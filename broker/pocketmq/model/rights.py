@@ -1,13 +1,13 @@
-"""Decides whether a user may do something, and by which rule.
+"""Decides whether a user may do something, and names the rule that decides.
 
-    an admin                                        everything
-    things of the broker                            admins alone
-    a rule that denies it, whatever others allow    no; of several actions each by itself
-    a rule that allows it                           yes
-    neither                                         no
+    an admin                               everything is allowed
+    the broker's own topics and groups     only for admins
+    a rule denies it                       denied; of several actions, each is decided by itself
+    a rule allows it, and none denies it   allowed
+    no rule matches                        denied
 
-Source: DefaultAuthorizationHandler, AclAuthorizationHandler; there the closest rule decides, here
-one that denies always does.
+Source: DefaultAuthorizationHandler, AclAuthorizationHandler; in RocketMQ the closest rule decides,
+here a denying rule always does.
 """
 
 from collections.abc import Iterable
@@ -29,11 +29,11 @@ from pocketmq.model.topic import is_system_group, is_system_topic
 
 LOOPBACK: Final = "127.0.0.1"
 KNOWN_MAX: Final = 10_000
-"""Answers that are kept of a user; names come from clients, so there may be any number."""
+"""Most cached answers for one user: names come from clients, so their number is unlimited."""
 
 
 class Verdict(NamedTuple):
-    """Whether something may be done, why, and the rule that decides where one does."""
+    """Whether something is allowed, why, and the rule that decides, if one does."""
 
     is_allowed: bool
     why: str
@@ -41,10 +41,10 @@ class Verdict(NamedTuple):
 
 
 class Rights:
-    """The rights of one user as they are now.
+    """The rights of one user at one time.
 
-    generation   which user of this access key it is: another one after a new secret, after it was
-                 turned off, and for one that has the key of one removed
+    generation   changes when the user gets a new secret, is disabled, or is removed and created
+                 again with the same access key
     """
 
     __slots__ = ("_grants", "_is_local", "_known", "generation", "published", "user")
@@ -53,15 +53,14 @@ class Rights:
         self.user = user
         self.generation = generation
         self._grants = [*grants]
-        assert all(grant.user == user.access_key for grant in self._grants), "rights are one's own"
+        assert all(grant.user == user.access_key for grant in self._grants), "grant of another user"
         self._is_local = any(grant.sources for grant in self._grants)
         self._known: dict[Need, bool] = {}
         self.published: set[tuple[ResourceKind, str]] = set()
-        """Topics, and groups of producers, that the user was found to be allowed to publish to,
-        from wherever."""
+        """Topics and producer groups that the user may publish to, from any address; a cache."""
 
     def may(self, need: Need, address: bytes) -> bool:
-        """Returns whether a need is met; 0.2 µs where it was asked for before.
+        """Returns whether a permission is granted; 0.2 µs if it was requested before.
 
         address   the client's, packed, 4 or 16 bytes
         """
@@ -77,18 +76,18 @@ class Rights:
         return known
 
     def allow(self, kind: ResourceKind, name: str) -> None:
-        """Remembers that the user may publish, where that is the same from everywhere."""
+        """Caches that the user may publish, unless rules depend on the address."""
         if not self._is_local and len(self.published) < KNOWN_MAX:
             self.published.add((kind, name))
 
     def verdict(self, need: Need, address: bytes) -> Verdict:
-        """Returns whether a need is met, and why."""
+        """Returns whether a permission is granted, and why."""
         if not self.user.is_enabled:
-            return Verdict(False, "the user is turned off")
+            return Verdict(False, "the user is disabled")
         if self.user.is_admin:
             return Verdict(True, "an admin may do everything")
         if belongs_to_broker(need):
-            return Verdict(False, "it belongs to the broker, and is for admins alone")
+            return Verdict(False, "it belongs to the broker: only admins may access it")
         about = [grant for grant in self._grants if _is_about(grant, need, address)]
         refused = Verdict(False, "no rule allows it")
         for action in need.actions:  # One of them is enough.
@@ -102,9 +101,9 @@ class Rights:
 
 
 def explain(roster: Roster, user: str, action: str, resource: str, source: str = "") -> Verdict:
-    """Returns whether a user may do something, as people write it, and why.
+    """Decides about an action and a resource given as text.
 
-    source   the client's address, "" for this machine's own
+    source   the client's address, "": this machine's own
     Errors   UserNotFound, IllegalGrant
     """
     rights = Rights(roster.existing(user), roster.grants_of(user))
@@ -118,7 +117,7 @@ def explain(roster: Roster, user: str, action: str, resource: str, source: str =
 
 
 def belongs_to_broker(need: Need) -> bool:
-    """Returns whether a need is about a topic or group of the broker's own."""
+    """Returns whether a permission is about a topic or group of the broker itself."""
     if need.kind is ResourceKind.TOPIC:
         return is_system_topic(need.name)
     return need.kind is ResourceKind.GROUP and is_system_group(need.name)

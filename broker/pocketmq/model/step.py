@@ -1,11 +1,11 @@
-"""Time, and steps: bounded pieces of work that return when to call them again.
+"""Clocks, and steps: bounded pieces of work that return when to call them again.
 
     def step(self, now: Now) -> Next
 
-Flushing, dispatching, allocating, retention: each is a step that owns no loop, clock or thread. It
+Flushing, dispatching, allocating and retention are steps. A step owns no loop, clock or thread. It
 is synchronous: long work runs in a thread as a job, and a later call reads its result. One runner
-(store/runner.py) calls all steps; tests call them with numbers. Code that waits or takes timestamps
-gets a `Clock`; tests pass a fake one.
+(store/runner.py) calls all steps; tests call them with chosen times. Code that waits or takes
+timestamps gets a `Clock`; tests pass a fake one.
 """
 
 import time
@@ -13,17 +13,17 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple, Protocol
 
 CLOSING_MS: Final = 1_000
-"""Time that a service may take at a stop to prepare the store for a real broker."""
+"""Time that a service may use at a stop to prepare the store for RocketMQ."""
 
 
 class Clock(Protocol):
     """Wall time and monotonic time, in ms."""
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970: stored in records, shown to people, free to jump."""
+        """Returns milliseconds since 1970, for records and people; this clock may jump."""
 
     def monotonic_ms(self) -> int:
-        """Milliseconds that never go back: deadlines and measurements."""
+        """Returns milliseconds for deadlines and measurements; this clock never goes back."""
 
 
 class SystemClock:
@@ -41,24 +41,24 @@ class SystemClock:
 
 
 class Now(NamedTuple):
-    """One reading of both clocks: milliseconds to wait by, and milliseconds since 1970."""
+    """One reading of both clocks: monotonic ms, and ms since 1970."""
 
     monotonic_ms: int
     wall_ms: int
 
 
 class Mark(Protocol):
-    """A number that only grows and can be waited for (store/watermark.py: no loop lives here)."""
+    """A number that only grows and that callers can wait for (store/watermark.py)."""
 
     def reached(self, value: int, /) -> Awaitable[bool]:
-        """Returns a future, done once the mark is at `value` or above; it may be cancelled."""
+        """Returns a future that is done once the mark reaches `value`; it may be cancelled."""
 
 
 class Next(NamedTuple):
-    """When to call a step again: at a time, when a mark rises, or at whichever comes first.
+    """When to call a step again: at a time, at a mark's value, or at whichever comes first.
 
-    at_ms   monotonic ms, not before; one that has passed means soon, after others had their turn
-    mark    with the value it has to reach
+    at_ms   earliest monotonic ms; a past time means soon, after the other steps
+    mark    a mark that must reach `value`
     """
 
     at_ms: int | None = None

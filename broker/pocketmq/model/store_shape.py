@@ -1,12 +1,12 @@
-"""The shape of a store: every length and format that its files are made with.
+"""The shape of a store: lengths and formats of its files.
 
-A new store gets its shape from the settings. An existing one keeps its own: most of it is in
-`pocketmq/store.json`, and a store that another broker made shows it by its files
-(store/recovery/geometry.py). Code that opens files of a store needs no other settings.
+A new store gets its shape from the settings. An existing one keeps its shape: most of it is in
+`pocketmq/store.json`, and files of another broker's store show it (store/recovery/geometry.py).
+Code that opens files of a store needs no other settings.
 
-Delay levels: "1s 5s 10s ..." and the delay of each, counted from 1. The schedule topic
-keeps level n in queue n - 1, and the consume unit of a scheduled record holds its delivery time in
-place of a tag hash. Source: MessageStoreConfig, ScheduleMessageService.parseDelayLevel.
+Delay levels are "1s 5s 10s ...": the delay of each level, counted from 1. The schedule topic keeps
+level n in queue n - 1; consume units there contain the delivery time instead of a tag hash.
+Source: MessageStoreConfig, ScheduleMessageService.parseDelayLevel.
 """
 
 import re
@@ -21,11 +21,11 @@ from pocketmq.model.topic import SCHEDULE_TOPIC
 class StoreShape:
     """Lengths in bytes or counts; the defaults are those of a new store.
 
-    consume_queue_extension   units are written for new messages; those there are, are always read
-    index_style    "5.5" or "5.3": whether tags are indexed too (format/index_layout.py)
-    time_zone      the one index files are named in, for `zone_from_name`; "": the machine's
-    delay_levels   delays by level as an operator writes them; "": RocketMQ's 18
-    property_crc   records end with a CRC over all of them
+    consume_queue_extension   new messages get extension units; existing units are always read
+    index_style    "5.5" or "5.3": whether tags are indexed (format/index_layout.py)
+    time_zone      zone of index file names, for `zone_from_name`; "": the machine's
+    delay_levels   delays by level as operators write them; "": RocketMQ's 18
+    property_crc   whether records end with a CRC of the whole record
     """
 
     commit_log_file_size_bytes: int = 64 * 1024 * 1024
@@ -46,7 +46,7 @@ class StoreShape:
 
     @classmethod
     def of(cls, wider: "StoreShape") -> "StoreShape":
-        """Returns only the shape of an object that has one, and more."""
+        """Returns the shape's fields of a wider object."""
         return StoreShape(**{item.name: getattr(wider, item.name) for item in fields(StoreShape)})
 
 
@@ -60,7 +60,7 @@ RECORDED: Final = (
     "consume_queue_extension",
     "consume_queue_extension_file_size_bytes",
 )
-"""Fields that travel with a store in its manifest; the operator sets the others."""
+"""Fields that the manifest of a store contains; the operator sets the others."""
 
 DEFAULT_DELAY_LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 UNIT_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -68,7 +68,7 @@ _LEVEL: Final = re.compile(r"[+-]?[0-9]{1,10}")
 
 
 class DelayLevels:
-    """A parsed level table."""
+    """A parsed table of delay levels."""
 
     __slots__ = ("delays_ms",)
 
@@ -76,13 +76,13 @@ class DelayLevels:
         self.delays_ms = tuple(_delay_ms(word) for word in text.split())
 
     def apply_to(self, topic: str) -> bool:
-        """Returns whether records of a topic wait there until they are due."""
+        """Returns whether records of a topic wait for a delay level."""
         return topic == SCHEDULE_TOPIC
 
     def due_ms(self, level_text: str, store_timestamp_ms: int) -> int | None:
-        """Returns when a record with this level is due; a level above the highest is lowered to it.
+        """Returns when a record of this level is due; levels above the highest are lowered.
 
-        None     for an invalid number, or one not above 0
+        None     the text is not a number above 0
         Source   CommitLog.checkMessageAndReturnSize
         """
         if _LEVEL.fullmatch(level_text) is None:

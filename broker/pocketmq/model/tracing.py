@@ -81,10 +81,10 @@ def origin_topic_of(topic: str, properties: Mapping[str, str], group: str) -> st
 
 
 def owner_of(topic: str, properties: Mapping[str, str], groups: Iterable[str]) -> str:
-    """Returns whose retry or dead letter a message is, "" for others.
+    """Returns the group whose retry or dead letter a message is, "" for others.
 
-    groups   those there are: a retry topic may have the name of a topic behind that of its group,
-             and the separator between them, "_", may occur in both
+    groups   existing groups: a retry topic's name may contain a topic after the group, and the
+             separator "_" may occur in both
     """
     if topic.startswith(DLQ_PREFIX):
         return topic.removeprefix(DLQ_PREFIX)

@@ -1,8 +1,8 @@
-"""Where sound records go on behind damage.
+"""Finds the next valid record after damage.
 
-A record is believed there when its CRC holds, when it contains that position, and when it is not
-older than the last record before the damage: a real broker that cut its log leaves older records
-behind the end, which are no part of the log any more.
+A record counts as valid if its CRC holds, if it contains its position, and if it is not older than
+the last record before the damage: a RocketMQ broker that truncated its log leaves older records
+after the end, which are no longer part of the log.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ _PIECE_SIZE: Final = 1024 * 1024
 
 
 def store_time_at(source: LogSource, physical_offset: int) -> int | None:
-    """Returns the store time of the sound record that starts at an offset, None without one."""
+    """Returns the store time of the valid record that starts at an offset, None without one."""
     buffer, position = source.view, physical_offset - source.base
     if position + BLANK_SIZE > source.size or buffer[position + _MAGIC_AT + 3] not in _MAGIC_ENDS:
         return None
@@ -42,9 +42,9 @@ def store_time_at(source: LogSource, physical_offset: int) -> int | None:
 
 
 def first_times(source: LogSource) -> tuple[int, ...]:
-    """Returns the store times of a file's first two records; fewer where it does not begin so.
+    """Returns the store times of a file's first two records; fewer if they are invalid.
 
-    Two, as no CRC covers a store time: an agreement of both is no flipped bit.
+    Two, as no CRC covers a store time: if both agree, no bit was flipped.
     """
     first = store_time_at(source, source.base)
     if first is None:
@@ -55,18 +55,18 @@ def first_times(source: LogSource) -> tuple[int, ...]:
 
 
 def is_sound_at(source: LogSource, physical_offset: int, last_time_ms: int) -> bool:
-    """Returns whether a sound record, not older than a time, starts at an offset."""
+    """Returns whether a valid record, not older than a time, starts at an offset."""
     time_ms = store_time_at(source, physical_offset)
     return time_ms is not None and time_ms >= last_time_ms
 
 
 def next_sound_record(source: LogSource, physical_offset: int, last_time_ms: int) -> int | None:
-    """Returns where in its file the next sound record behind damage starts, None without one.
+    """Returns the offset of the next valid record after damage in the same file, None without one.
 
-    First where the damaged records' lengths lead, when they agree, then anywhere behind.
+    First it follows the damaged records' lengths if they agree, then it searches for a magic.
 
-    physical_offset   where the damage begins
-    last_time_ms      records older than this do not count
+    physical_offset   begin of the damage
+    last_time_ms      store time before which records do not count
     Cost              a search of the file's rest, some 0.2 s a GiB
     """
     if source.base + source.data_end - physical_offset < BLANK_SIZE:
@@ -85,7 +85,7 @@ def next_sound_record(source: LogSource, physical_offset: int, last_time_ms: int
 
 
 def _magic_places(source: LogSource, begin: int) -> Iterator[int]:
-    """Yields where a file holds the begin of a magic, from a position on."""
+    """Yields the positions of a magic's first bytes in a file."""
     while len(piece := source.read(begin, _PIECE_SIZE)) >= len(_MAGIC_BEGIN):
         at = piece.find(_MAGIC_BEGIN)
         while at >= 0:
@@ -95,9 +95,9 @@ def _magic_places(source: LogSource, begin: int) -> Iterator[int]:
 
 
 def _end_by_lengths(source: LogSource, physical_offset: int) -> int | None:
-    """Returns where a record ends whose lengths agree with its size, whatever else is wrong of it.
+    """Returns the end of a record whose lengths agree with its size, even if its CRC is wrong.
 
-    Bytes of its body are no record of the log, however much they look like one.
+    Bytes of its body are not records of the log, even if they look like records.
     """
     position = physical_offset - source.base
     if position + RECORD_SIZE_MIN > source.size:
