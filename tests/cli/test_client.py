@@ -46,7 +46,7 @@ def test_who_is_not_there_or_gives_no_answer(broker: LocalBroker) -> None:
     done = run(*STACK)
     assert done.code == 3
     assert "group members" in done.err
-    text = "client 'host@1' gives no answer: it did not answer within 5000 ms"
+    text = "client 'host@1' does not answer: it did not answer within 5000 ms"
     broker.error = told_error("ClientSilent", text, "DEADLINE_EXCEEDED", retryable=False, fields={})
     done = run(*VERIFY)
     assert done.code == 6

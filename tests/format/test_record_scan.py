@@ -97,7 +97,7 @@ def test_a_file_may_hold_nothing_or_a_blank(content: bytes) -> None:
 def test_zeros_with_bytes_behind_them_in_their_page_are_a_tear(gap: int) -> None:
     found = scan((data() + bytes(gap) + b"x").ljust(2 * PAGE_SIZE, b"\0"))
     assert found[:3] == (ALL_PLACES, ScanEnd.TORN, DATA_END)
-    assert found.reason == "zeros with other bytes behind them"
+    assert found.reason == "zeros followed by other bytes"
 
 
 @pytest.mark.parametrize("cut", [THIRD + 8, THIRD + 36, THIRD + 87, DATA_END - 200, DATA_END - 8])

@@ -143,7 +143,7 @@ def test_texts_are_read_in_any_case_and_written_in_one() -> None:
     assert str(resource_from_text("Topic:A-*")) == "topic:A-*"
     assert str(resource_from_text("*")) == "*"
     assert source_from_text("10.1.2.3/8") == "10.0.0.0/8"
-    with pytest.raises(IllegalGrant, match="none of all, pub"):
+    with pytest.raises(IllegalGrant, match="not one of all, pub"):
         actions_from_text("pub,write")
     with pytest.raises(IllegalGrant, match="network"):
         source_from_text("nowhere")

@@ -91,7 +91,7 @@ AmbiguousKind: a message has either a message group, a delay level, a delivery t
   transaction or a priority; message 7 has why
 IllegalDeliveryTime: a delivery 7 ms ahead exceeds the limit of 9 ms; deliver earlier, or raise
   limits.delay_max_ms
-IllegalRecallHandle: the recall handle is not valid: why; give the one that the send answered
+IllegalRecallHandle: the recall handle is not valid: why; use the one that the send returned
 NotWaiting: message 'message_id' of topic 'topic' is not pending any more: its delivery time has
   passed
 QueueOutOfRange: queue 7 of topic 'topic' does not exist: it has 9
@@ -105,19 +105,19 @@ OffsetOutOfRange: offset 7 is outside the queue: it reaches from 9 to 11
 IllegalFilter: filter 'expression' is not allowed: why
 IllegalPageToken: page token 'token' is not one of this query; start without a token
 OriginUnknown: dead letter 7 of group 'group' does not name its topic; give one
-TransactionUnknown: transaction 'transaction_id' is none of producer group 'group': why
-TransactionDecided: transaction 'transaction_id' was first before: the first decision stands;
+TransactionUnknown: transaction 'transaction_id' is not one of producer group 'group': why
+TransactionDecided: transaction 'transaction_id' is already first: the first decision stands;
     send the message again if that is wrong
 TransactionsRefused: this broker takes no messages of transactions (transactions.refuse);
     send the message without one
 UnsupportedFeature: this version does not serve feature
 ClientIdRequired: the call names no client; send its id as header x-mq-client-id
-InvalidReceiptHandle: receipt handle 'handle' is of no message under a lease; receive it again
+InvalidReceiptHandle: receipt handle 'handle' names no leased message; receive the message again
 IllegalInvisibleTime: invisible time 7 ms is not allowed: it may be 9 to 11 ms
 BodyCorrupted: the algorithm digest of message 'message_id' is not that of its body; send it
   again
 OffsetNotFound: group 'group' has no offset in queue 7 of topic 'topic'; update it first
-Unauthenticated: why; this broker serves its users: give the client an access key and its secret
+Unauthenticated: why; this broker requires authentication: give the client an access key and its secret
   (pocketmq user add makes them)
 AccessDenied: user user may not action 'resource': why; an admin changes that:
   pocketmq acl remedy user action 'resource'
@@ -128,7 +128,7 @@ UserExists: user 'user' exists already; change it: pocketmq user edit 'user'
 IllegalGrant: 'text' is no what: why
 GrantNotFound: user 'user' has no rule that decision actions on resource; see pocketmq acl ls
 ClientNotFound: no client 'client_id' of group 'group' holds a stream; see pocketmq group members
-ClientSilent: client 'client_id' gives no answer: why
+ClientSilent: client 'client_id' does not answer: why
 IllegalSettings: settings of client 'client_id' hold neither publishing nor subscription
 NotAccepting: sends are accepted from 7 (epoch ms) on
 BrokerReadOnly: the broker takes no messages: why
@@ -146,28 +146,28 @@ TooManyElements: field field has more than 7 elements; send them in several requ
 ShareTaken: 'holder' has 7 of the 9 places of class field and gets no more while so few are free;
   wait for some of its own to end, or try again
 DiskFull: the disk under path is full; free space, sends resume by themselves
-DiskAboveLimit: the disk under path is 7 % used, sends end above 9 %
+DiskAboveLimit: the disk under path is 7 % used, sends are refused above 9 %
   (retention.disk_refuse_percent); free space, they resume by themselves
 DiskSlow: the data is not in memory after 7 reads from disk; ask for less, or retry later
 Corruption: path is damaged at byte 7 (physical offset 9): why
 MessageDamaged: path is damaged at byte 7 (physical offset 9): why; message 11 of the queue cannot
   be read, continue at 13
-ReadFailed: path cannot be read (why); look at its owner and mode, then at the disk
+ReadFailed: path cannot be read (why); check its owner and mode, then the disk
 NotAPlainFile: path is not opened: why; below a store directory no links are followed and only
   plain files are opened, move it away
-TableUnreadable: path cannot be read (why), and there is no sound .bak of it; repair it with
+TableUnreadable: path cannot be read (why), and there is no valid .bak of it; repair it with
   `pocketmq store repair`, or restore it from a copy
 StoreLocked: path is in use by another process; stop it or use another directory
 NotAStore: path is not a store: why; name an empty or a store directory
-StrayFile: path is no file of the store: why; move it out of the directory
-UnsupportedStore: path: why; this broker leaves such a store as it is: continue with RocketMQ, or
+StrayFile: path is not a file of the store: why; move it out of the directory
+UnsupportedStore: path: why; this broker does not write to such a store: continue with RocketMQ, or
   way_out
-LogMissing: path has no file, but views hold what was built from some: move them there (RocketMQ
+LogMissing: path has no file, but views were built from log files: move these there (RocketMQ
   may keep them elsewhere: storePathCommitLog) or restore them from a copy, or remove views to start
   empty
 StoreTooNew: path has format version 7, this broker knows up to 9; use a later one
 StoreGap: path starts at 9, expected 7: a file is missing before it; restore it from a copy
-WrongFileSize: path has 9 bytes, expected 7; truncate -s 7 fills up a cut one; else set key_names
+WrongFileSize: path has 9 bytes, expected 7; truncate -s 7 extends a truncated file; else set key_names
 UnknownGeometry: path: why; set key_names
 IllegalConfig: setting field: why
 AddressUnavailable: setting field: 'address' cannot be listened on: why
@@ -176,7 +176,7 @@ ViewFailed: path could not be written after 7 tries: why
 StoreFailed: the store has stopped: why
 FsyncFailed: the disk refused to keep written bytes (why); the broker ends
 WriteFailed: the disk could not be written to (why)
-AllocationFailed: a file could not be made (why); the broker ends; is the directory its own?
+AllocationFailed: a file could not be created (why); the broker stops; check the directory's owner
 NoMessages: the request holds no message; send at least one
 Recovering: the broker is recovering its store; try again soon
 Draining: the broker is stopping; try again elsewhere or later

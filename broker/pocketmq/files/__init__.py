@@ -1,4 +1,4 @@
-"""The disk: mapped files, files in a row, locks, small tables.
+"""The disk: mapped files, mapped file queues, locks, small tables.
 
-The only floor that knows os and mmap.
+The only package that uses os and mmap.
 """

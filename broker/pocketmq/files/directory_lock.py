@@ -1,7 +1,7 @@
-"""The store lock: one process at a time, the same lock a real RocketMQ broker takes.
+"""The store lock: one process at a time; RocketMQ brokers acquire the same lock.
 
-A POSIX record lock on byte 0 of `lock`. Closing any descriptor of that file would drop it, so the
-file is opened once per process and stays open.
+It is a POSIX record lock on byte 0 of `lock`. Closing any descriptor of that file would release it,
+so the file is opened once per process and stays open.
 Source: DefaultMessageStore.start.
 """
 
@@ -21,7 +21,7 @@ _FLOCK = struct.Struct("@hhqqi")
 
 
 class DirectoryLock:
-    """Holds a directory for this process."""
+    """Locks a directory for this process."""
 
     __slots__ = ("_descriptor", "path")
 
@@ -30,11 +30,11 @@ class DirectoryLock:
         self._descriptor = -1
 
     def acquire(self) -> None:
-        """Takes the lock at once.
+        """Acquires the lock, without waiting.
 
-        Errors   StoreLocked when another process has it; DiskFull, AllocationFailed; NotAPlainFile
+        Errors   StoreLocked: another process has it; DiskFull, AllocationFailed; NotAPlainFile
         """
-        assert self._descriptor < 0, "it is held already"
+        assert self._descriptor < 0, "already locked"
         with FullDisk(self.path):
             descriptor = self._open()
         try:
@@ -63,15 +63,15 @@ class DirectoryLock:
             raise StoreLocked(path=str(self.path.parent)) from error
 
     def release(self) -> None:
-        """Gives the lock back; once more is fine."""
+        """Releases the lock; repeated calls have no effect."""
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
-            with suppress(OSError):  # Nothing was written that could be lost.
+            with suppress(OSError):  # Nothing was written that a failed close could lose.
                 os.close(descriptor)
 
 
 def is_locked(path: Path) -> bool:
-    """Returns whether some other process holds the lock file; never call it while holding it."""
+    """Returns whether another process holds the lock file; must not be called while holding it."""
     try:
         descriptor = check_plain(os.open(path, os.O_RDWR | PLAIN_ONLY), path)
     except OSError:

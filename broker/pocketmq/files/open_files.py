@@ -1,9 +1,9 @@
-"""How many files are open at once: the ones not used for longest make room.
+"""Limits the number of open files by closing the least recently used ones.
 
-    add ──► [ oldest … newest ] ──too many──► used since it was looked at? back to the end : closed
+    add ──► [ oldest … newest ] ──too many──► used since the last check? back to the end : closed
 
-A file in use by a thread (`MappedFile.hold`) stays. Closing loses nothing: written bytes are in the
-kernel's hands, and the file is opened again when it is needed.
+A file held by a thread (`MappedFile.hold`) stays open. Closing loses nothing: written bytes are in
+the page cache, and the file is opened again when it is needed.
 Cost: 20 ns for each use, some 20 µs to open a file again.
 """
 
@@ -13,7 +13,7 @@ from pocketmq.files.mapped_file import MappedFile
 
 
 class OpenFiles:
-    """The open files of some rows, at most `count_max` where holders allow it."""
+    """The open files of some mapped file queues, at most `count_max` unless more are held."""
 
     __slots__ = ("_files", "count_max")
 
@@ -23,12 +23,12 @@ class OpenFiles:
 
     @property
     def count(self) -> int:
-        """How many are open."""
+        """Number of open files."""
         return len(self._files)
 
     @property
     def size_bytes(self) -> int:
-        """Length of all of them, as mapped."""
+        """Total length of the open files."""
         return sum(file.size for file in self._files)
 
     def add(self, file: MappedFile) -> None:
@@ -43,7 +43,7 @@ class OpenFiles:
         self._files.pop(file, None)
 
     def _close_one(self, newest: MappedFile) -> None:
-        # Each file is looked at twice at most: the first look takes away the mark of its use.
+        # Each file is visited at most twice: the first visit clears `was_used`.
         for _ in range(2 * len(self._files)):
             file = next(iter(self._files))
             if file is newest or file.is_held or file.was_used:

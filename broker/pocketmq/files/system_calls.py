@@ -1,7 +1,7 @@
-"""Calls of Linux that Python does not have; each reports where the system lacks it.
+"""Linux system calls that Python lacks, with fallbacks for other systems.
 
-sync_file_system     syncfs           else everything is synced
-exchange_names       renameat2        else False
+sync_file_system     syncfs           fallback: syncs everything
+exchange_names       renameat2        fallback: returns False
 """
 
 import ctypes
@@ -15,7 +15,7 @@ RENAME_EXCHANGE: Final = 2
 
 
 def sync_file_system(descriptor: int) -> None:
-    """Makes everything on the file system of a descriptor durable; blocks.
+    """Makes everything on a descriptor's file system durable; blocks.
 
     Errors   OSError
     """
@@ -27,7 +27,7 @@ def sync_file_system(descriptor: int) -> None:
 
 
 def exchange_names(one: Path | str, other: Path | str) -> bool:
-    """Exchanges the names of two directories or files in one step; False where the system cannot.
+    """Exchanges the names of two directories or files atomically; False if it is not supported.
 
     Errors   OSError
     """

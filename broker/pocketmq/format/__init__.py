@@ -1,1 +1,1 @@
-"""Bytes into values and back: pure functions over buffers, no files, no clock, no state."""
+"""Encoders and parsers of stored bytes: pure functions over buffers, without files or clocks."""

@@ -1,7 +1,6 @@
-"""Message columns as Arrow record batches. Loading this needs pyarrow.
+"""Message columns as Arrow record batches; needs pyarrow.
 
-The joined bytes of `columns/messages.py` are Arrow's own layout, so that nothing is copied
-once more.
+The joined bytes of `columns/messages.py` have Arrow's layout, so they are not copied again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,7 +43,7 @@ ARROW_TYPES: Final[Mapping[str, Any]] = {
 
 
 def schema_of(columns: Sequence[MessageColumn]) -> Any:
-    """Returns the `pyarrow.Schema` of some columns."""
+    """Returns the `pyarrow.Schema` of columns."""
     return pa.schema([(column.name, ARROW_TYPES[column.type]) for column in columns])
 
 
@@ -58,11 +57,11 @@ def record_batches(
     decompress: bool = True,
     schema: Any = None,
 ) -> Iterator[tuple[slice, Any]]:
-    """Yields stretches of records, each with a `pyarrow.RecordBatch` that does not need the buffer.
+    """Yields slices of the records, each with a `pyarrow.RecordBatch` independent of the buffer.
 
-    queue    the records' numbers in `queues`
-    decompress   decompress bodies; where they are large the records come in several batches
-    schema   that of the columns if not given; further columns of it are null
+    queue        the records' numbers in `queues`
+    decompress   whether to decompress bodies; large bodies are split into several batches
+    schema       default: that of the columns; its further columns are null
     Cost     about 3 µs a record of 1 KiB with all columns
     """
     schema = schema or schema_of(columns)
@@ -76,7 +75,7 @@ def record_batches(
 
 
 def batch_of(arrays: list[Any], schema: Any) -> Any:
-    """Returns a `pyarrow.RecordBatch` of some columns; further columns of the schema are null."""
+    """Returns a `pyarrow.RecordBatch` of columns; further columns of the schema are null."""
     count = len(arrays[0])
     assert all(len(array) == count for array in arrays)
     missing = [pa.nulls(count, field.type) for field in list(schema)[len(arrays) :]]

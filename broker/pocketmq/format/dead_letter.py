@@ -1,4 +1,4 @@
-"""A dead letter as the message it was when its producer sent it."""
+"""Restores a dead letter to the message that its producer sent."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -28,11 +28,11 @@ def reveal(
     store_host: bytes,
     queue_count_of: Callable[[str], int],
 ) -> Revealed:
-    """Returns a dead letter of a group as a message to put, never retried.
+    """Returns a group's dead letter as a message to put again, with no retries counted.
 
-    topic            where to; "" for where it came from
-    queue_count_of   how many queues a topic takes messages in
-    Queue            that of its message group, where it has one; else they take turns
+    topic            target; "": the original topic
+    queue_count_of   returns the number of a topic's writable queues
+    Queue            that of its message group if it has one, else round-robin
     Errors           OriginUnknown, those of `queue_count_of`, BadRecord
     """
     message = decode_record(record, decompress=False)
@@ -42,7 +42,7 @@ def reveal(
     came_from, disguise = origin
     target = topic or came_from
     count = queue_count_of(target)
-    assert count > 0, "a topic that takes messages has a queue"
+    assert count > 0, "topic has no writable queue"
     message_group = message.properties.get(SHARDING_KEY, "")
     number = java_hash(message_group) & 0x7FFFFFFF if message_group else message.queue_offset
     run = put_again(

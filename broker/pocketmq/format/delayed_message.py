@@ -23,15 +23,15 @@ from pocketmq.model.system_topics import TIMER_TOPIC, restored
 from pocketmq.model.topic import SCHEDULE_TOPIC, SYSTEM_PREFIXES
 
 WAITING_TOPICS: Final = (SCHEDULE_TOPIC, TIMER_TOPIC)
-"""Of delay levels, a queue for each; of times, one queue."""
+"""Topics of delayed messages: one queue for each delay level; one queue for delivery times."""
 
 
 def delayed_message(
     message: StoredMessage, levels: DelayLevels, broker: str
 ) -> DelayedMessage | None:
-    """Returns a pending message, None for records that are no client's messages: leases, markers.
+    """Returns a pending message; None for records that are not client messages: leases, markers.
 
-    broker   this broker's name, which recall handles carry
+    broker   this broker's name, which recall handles contain
     """
     properties = message.properties
     sent = restored(properties)
@@ -64,7 +64,7 @@ def delayed_message(
 
 
 def goes_to(message: StoredMessage, topic: str) -> bool:
-    """Returns whether a record is for a topic, or recalls a message for it."""
+    """Returns whether a record's target is a topic, or it recalls a message for the topic."""
     return message.properties.get(REAL_TOPIC) == topic
 
 
@@ -75,11 +75,11 @@ def _asked_ms(message: StoredMessage) -> int:
     length_ms = length_ms or _number(properties.get(TIMER_DELAY_MS))
     slot_ms = _number(properties.get(TIMER_OUT))
     if length_ms:
-        # Counted from when the broker took it, which is at most a second off the slot.
+        # Counted from when the broker stored it, which is at most a second off the slot.
         return max(min(message.store_timestamp_ms + length_ms, slot_ms + 1_000), slot_ms + 1)
     return _number(properties.get(DELIVER_AT)) or slot_ms
 
 
 def _number(text: str | None) -> int:
-    """Returns a property's number, 0 for none."""
+    """Parses a property's number; returns 0 if it is absent or invalid."""
     return max(number_of(text or "", SUMMABLE_MAX), 0)

@@ -1,9 +1,9 @@
-"""From half messages that are decided to bytes: committed messages, and that halves are done.
+"""Encodes decisions about half messages: committed messages, and the op message.
 
     half_record ─► committed message …  ┐
                    "12,13," of all      ┴─► one put: records, units, entries
 
-All bytes are those that `half_message.py` and `op_message.py` with encode_records make of the same.
+The bytes equal those that `half_message.py` and `op_message.py` make with encode_records.
 """
 
 from typing import Final, final
@@ -22,13 +22,13 @@ from pocketmq.model.message import (
 from pocketmq.native.machine import append, i64, read_i32_be, read_i64_be, vec, write_i64_be
 
 _OP_CODE: Final = ord(OP_TAG)
-"""String.hashCode of one letter."""
+"""String.hashCode of OP_TAG, one letter."""
 _WORD: Final = 0xFFFF_FFFF
 
 
 @final
 class _Committed:
-    """One message that is committed."""
+    """A committed message."""
 
     __slots__ = (
         "block", "body_begin", "body_end", "code", "frame", "hash_begin", "hash_end", "place",
@@ -54,9 +54,9 @@ class _Committed:
 
 @final
 class EndRecords(SystemRecords):
-    """Makes the bytes that end some half messages.
+    """Encodes the records that end half messages.
 
-    frame   of the topic that lists ended half messages
+    frame   of the op topic, which lists ended half messages
     """
 
     __slots__ = ("_body", "_committed", "_hashes")
@@ -66,7 +66,7 @@ class EndRecords(SystemRecords):
         self.begin()
 
     def begin(self) -> None:
-        """Clears all half messages."""
+        """Forgets all half messages."""
         self._committed: list[_Committed] = []
         self._hashes: vec[i64] = vec[i64]()
         self._body = b""
@@ -74,9 +74,9 @@ class EndRecords(SystemRecords):
         self.written = []
 
     def commit(self, half: HalfRecord, frame: TopicFrame) -> None:
-        """Takes a half message that is committed.
+        """Adds a committed half message.
 
-        frame   of its topic, which has its queue
+        frame   of its target topic, which has its queue
         """
         assert 0 <= half.real_queue_id < len(frame.destinations)
         size = half.body_end + len(frame.field) + len(half.block)
@@ -95,7 +95,7 @@ class EndRecords(SystemRecords):
         self.size_sum += size
 
     def tell(self, queue_offsets: list[int]) -> bool:
-        """Takes the half messages that ended; returns whether one record lists all."""
+        """Sets the queue offsets of ended half messages; returns whether one record lists all."""
         body = b""
         for queue_offset in queue_offsets:
             body += b"%d," % queue_offset
@@ -106,7 +106,7 @@ class EndRecords(SystemRecords):
     def _write_all(
         self, next_offsets: dict[QueueKey, int], place: i64, now_ms: i64, time_ms: i64
     ) -> None:
-        """Writes the committed messages, then the op message for all.
+        """Writes the committed messages, then one op message for all half messages.
 
         Source   EndTransactionProcessor.endMessageTransaction, TransactionalMessageBridge
         """
@@ -135,7 +135,7 @@ class EndRecords(SystemRecords):
         return other.frame is first.frame and other.queue_id == first.queue_id
 
     def _write_run(self, number: i64, end: i64, queue_offset: i64, place: i64, time_ms: i64) -> i64:
-        """Writes messages of one queue; returns where they end."""
+        """Writes messages of one queue; returns the physical offset after them."""
         self._begin_run()
         entries, first, first_offset = self._entries, self._committed[number], queue_offset
         while number < end:

@@ -1,6 +1,6 @@
-"""From entries of the journal of leases (pop_records.py) to bytes: records, units, index entries.
+"""Encodes entries of the lease journal (pop_records.py): records, units, index entries.
 
-All bytes are those that encode_records and index_entries make of the same messages.
+The bytes equal those that encode_records and index_entries make of the same messages.
 """
 
 from typing import Final, final
@@ -18,7 +18,7 @@ _BLOCK_SIZE_MAX: Final = 0x7FFF
 
 @final
 class JournalRecords(SystemRecords):
-    """Makes the bytes of some entries."""
+    """Encodes journal entries."""
 
     __slots__ = ("_taken",)
 
@@ -28,9 +28,9 @@ class JournalRecords(SystemRecords):
         self._taken: list[Entry] = []
 
     def take(self, entries: list[Entry]) -> bool:
-        """Takes entries in place of those before; returns whether all are plain.
+        """Sets the entries to encode; returns whether all of them are plain.
 
-        They are not where a key is not of ASCII, or a property block has no room.
+        An entry is not plain if its key is not ASCII, or if its property block is too large.
         """
         assert len(entries)
         self._taken = entries

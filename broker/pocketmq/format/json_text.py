@@ -1,12 +1,12 @@
-"""Reads the JSON of a store's small files, which anything may have written to.
+"""Parses the JSON of a store's small files, whose content is not trusted.
 
-Every file of the store is read by `read_json`, so that unusable content is a ValueError before
-anything relies on it. Of a name that is there twice the last one counts, as in fastjson.
+Every file of the store is parsed by `read_json`, which raises ValueError for unusable content. Of
+duplicate names the last one counts, as in fastjson. Rejected are:
 
-    no UTF-8 · half of a surrogate pair       could not be written back
-    NaN, Infinity, 1e999                      are no JSON
-    an integer beyond 64 bits                 no field of RocketMQ holds it
-    nested deeper than the interpreter reads  a table has five levels at most
+    invalid UTF-8 · half of a surrogate pair   they could not be written back
+    NaN, Infinity, 1e999                       they are not JSON
+    an integer beyond 64 bits                  no field of RocketMQ can hold it
+    nesting beyond the interpreter's limit     tables have at most five levels
 """
 
 import json
@@ -20,7 +20,7 @@ from pocketmq.model.errors import TableUnreadable
 
 NUMBER_DIGITS_MAX: Final = 20
 COUNT_MAX: Final = 1 << 62
-"""A version of a table counts on from here without leaving a Java long."""
+"""Largest version of a table: counting on from it cannot overflow a Java long."""
 _INTEGER_END: Final = 1 << 63
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 Pairs = Callable[[list[tuple[str, Any]]], Any]
@@ -28,9 +28,9 @@ Content = TypeVar("Content")
 
 
 def read_json(content: bytes | str, pairs: Pairs | None = None) -> Any:
-    """Returns the value of a text.
+    """Parses a text.
 
-    pairs    makes the value of an object of its (name, value) pairs
+    pairs    makes an object's value from its (name, value) pairs
     Errors   ValueError
     """
     text = content if isinstance(content, str) else content.decode("utf-8")
@@ -50,13 +50,13 @@ def read_json(content: bytes | str, pairs: Pairs | None = None) -> Any:
 
 
 def read_object(content: bytes | str) -> dict[str, Any]:
-    """Returns the members of a text that is a JSON object.
+    """Parses a text that must be a JSON object.
 
     Errors   ValueError
     """
     found = read_json(content)
     if not isinstance(found, dict):
-        raise ValueError("it is no JSON object")
+        raise ValueError("it is not a JSON object")
     return found
 
 
@@ -65,8 +65,8 @@ def first_sound(
 ) -> tuple[Path, Content] | None:
     """Returns path and content of the first version of a file that can be parsed.
 
-    Returns  None without any version
-    Errors   TableUnreadable: there are versions, and `parse` raises ValueError for all of them
+    Returns  None without versions
+    Errors   TableUnreadable: `parse` raised ValueError for every version
     """
     failures: list[tuple[Path, ValueError]] = []
     for path, content in versions:
@@ -82,12 +82,12 @@ def first_sound(
 
 
 def is_integer(value: Any, lower: int, upper: int) -> bool:
-    """Returns whether a value is an integer, no boolean, within [lower, upper]."""
+    """Returns whether a value is an integer, not a boolean, within [lower, upper]."""
     return isinstance(value, int) and not isinstance(value, bool) and lower <= value <= upper
 
 
 def table_of(value: Any) -> dict[Any, Any]:
-    """Returns a value that is an object, and an empty one for any other."""
+    """Returns the value if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
@@ -105,4 +105,4 @@ def _real(text: str) -> float:
 
 
 def _refuse(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number")
+    raise ValueError(f"{text} is not a number")

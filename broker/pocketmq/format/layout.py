@@ -1,8 +1,8 @@
-"""The base of all codecs: buffers, the CRC, and byte layouts as tables.
+"""Base of all codecs: buffers, the CRC, and byte layouts as tables.
 
-A `Layout` has one row a field; from it come the compiled `struct`, field positions and the column
-types of vectorised readers. All integers are big-endian, two's complement.
-The CRC is computed by zlib-ng (extra `speed`) where it is there, four times as fast as by zlib.
+A `Layout` has one row for each field; from it come the compiled `struct`, field positions and the
+column types of vectorised readers. All integers are big-endian, two's complement.
+The CRC is computed by zlib-ng (extra `speed`) if it is installed, four times as fast as by zlib.
 """
 
 import struct
@@ -16,14 +16,14 @@ except ImportError:
 __all__ = ["CRC_MASK", "Buffer", "Layout", "LayoutField", "crc32", "is_zero"]
 
 CRC_MASK: Final = 0x7FFFFFFF
-"""RocketMQ drops the sign bit of a CRC-32."""
+"""Bits of a CRC-32 that RocketMQ keeps: all but the sign."""
 Buffer = bytes | bytearray | memoryview
-"""Buffers that codecs read from: a view is of a mapped file."""
+"""Buffers that codecs read; a memoryview is usually of a mapped file."""
 _ZERO_PAGE: Final = bytes(4096)
 
 
 def is_zero(buffer: Buffer, begin: int, end: int) -> bool:
-    """Returns whether every byte of [begin, end) is zero; reads page by page."""
+    """Returns whether all bytes of [begin, end) are zero; compares page by page."""
     for position in range(begin, end, len(_ZERO_PAGE)):
         upper = min(position + len(_ZERO_PAGE), end)
         if buffer[position:upper] != _ZERO_PAGE[: upper - position]:
@@ -32,7 +32,7 @@ def is_zero(buffer: Buffer, begin: int, end: int) -> bool:
 
 
 class LayoutField(NamedTuple):
-    """One row: a name, a `struct` code and the meaning of the bytes."""
+    """One row: name, `struct` code and meaning of the bytes."""
 
     name: str
     code: str

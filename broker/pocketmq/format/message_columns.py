@@ -1,10 +1,10 @@
-"""The columns of a stored message, one table: name, type, and how records give it.
+"""The columns of stored messages as one table: name, type, and how to read the values.
 
-    chunk ─► heads, spans ─► MessageColumns ─► `read`     some thousand messages at once
+    chunk ─► heads, spans ─► MessageColumns ─► `read`     some thousand messages per call
 
-The values are those of `message_fields`. The names are those of the API's StoredMessage and of the
-command line's JSON, so that files made anywhere can be read together; times are milliseconds since
-1970. Types are written as Arrow writes them; nothing here needs Arrow.
+The values equal those of `message_fields`. The names are those of the API's StoredMessage and of
+the command line's JSON, so that all files can be read together; times are milliseconds since 1970.
+Types are written in Arrow's notation, but Arrow is not needed here.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ BODY: Final = "body"
 
 
 class MessageColumn(NamedTuple):
-    """One column; a value that a message lacks is None."""
+    """One column; missing values are None."""
 
     name: str
     type: str
@@ -32,9 +32,9 @@ class MessageColumn(NamedTuple):
 
 
 def columns_of(names: Sequence[str]) -> list[MessageColumn]:
-    """Returns the columns with these names, all of them when none is given.
+    """Returns the columns with these names, or all columns if no name is given.
 
-    Errors   ValueError: there is no such column
+    Errors   ValueError: a column does not exist
     """
     unknown = [name for name in names if name not in _BY_NAME]
     if unknown:
@@ -43,12 +43,12 @@ def columns_of(names: Sequence[str]) -> list[MessageColumn]:
 
 
 def _head(name: str, arrow_type: str, part: str = "") -> MessageColumn:
-    """Returns a number of the head; `part` is its name there."""
+    """Returns the column of a number in the head; `part` is its name there."""
     return MessageColumn(name, arrow_type, lambda columns: columns.head(part or name))
 
 
 def _integer_property(name: str, arrow_type: str, stored_as: str, largest: int) -> MessageColumn:
-    """Returns the number in a property, where it is one that the column can hold."""
+    """Returns the column of a number in a property; missing if the column cannot hold it."""
 
     def read(columns: MessageColumns) -> Column:
         return columns.property_integers(stored_as, lambda text: property_number(text, largest))

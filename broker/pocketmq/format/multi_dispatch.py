@@ -1,11 +1,11 @@
-"""Further queues that hold units of a record: those its properties name.
+"""Further queues that hold a unit of a record, as its properties name them.
 
     record of topic Mq     INNER_MULTI_DISPATCH      = %LMQ%one,%LMQ%two
                            INNER_MULTI_QUEUE_OFFSET  = 7,3
-    so its unit also is    unit 7 of %LMQ%one queue 0, and unit 3 of %LMQ%two queue 0
+    so it also has         unit 7 of %LMQ%one queue 0, and unit 3 of %LMQ%two queue 0
 
-A broker with enableMultiDispatch adds the offsets as it appends, so a record that has them has the
-units. Names that lead out of their directory are passed over.
+A broker with enableMultiDispatch adds the offsets as it appends. So a record that has them has the
+units. Names that would lead out of their directory are ignored.
 Source: MultiDispatchUtils, ConsumeQueue.multiDispatchLmqQueue.
 """
 
@@ -41,10 +41,10 @@ def further_places(
 
 
 def offset_in_queue(record: bytes, place: int, key: QueueKey) -> int | None:
-    """Returns the offset that a record has in a queue, its own or a further one.
+    """Returns the offset of a record in a queue, its own or a further one.
 
-    place    physical offset that the record must carry
-    Returns  None where these bytes are no record of the queue
+    place    physical offset that the record must contain
+    Returns  None if the bytes are not a record of the queue
     """
     try:
         head, _, topic_begin, topic_end, block_begin, block_end = split_record(record, 0)

@@ -1,8 +1,8 @@
-"""Single fields of a stored record, found without decoding the others.
+"""Reads single fields of a stored record without decoding the others.
 
     block = property_block(record)          b"\\x02KEYS\\x01k\\x02TAGS\\x01TagA\\x02"
 
-The separator in front puts every name between two separators (format/properties.py).
+The leading separator puts every name between two separators (format/properties.py).
 Source: MessageDecoder.decodeProperties.
 """
 
@@ -28,11 +28,11 @@ _STORE_TIME_PLACES: Final = (
     RECORD_HEAD.positions["store_timestamp"] + IPV6_HOST_SIZE - IPV4_HOST_SIZE,
 )
 _LENGTH_PLACES: Final = {kind: head.size - _I32.size for kind, head in HEADS.items()}
-"""Position of the body's length, by the kinds of the record's hosts."""
+"""Position of the body's length, by the host bits of the system flag."""
 
 
 def property_block(record: bytes) -> bytes:
-    """Returns the properties of a sound record, a separator in front.
+    """Returns the properties of a valid record, with a leading separator.
 
     Cost     0.4 µs and one copy of the properties
     """
@@ -47,7 +47,7 @@ def property_block(record: bytes) -> bytes:
 
 
 def properties_size(record: bytes) -> int:
-    """Returns how many bytes the properties of a record take at most; its topic counts."""
+    """Returns an upper bound for the size of a record's properties; includes its topic."""
     _, system_flag = _MAGIC_AND_SYSTEM_FLAG.unpack_from(record)
     place = _LENGTH_PLACES[system_flag & HOSTS_V6_MASK]
     (body_size,) = _I32.unpack_from(record, place)
@@ -55,12 +55,12 @@ def properties_size(record: bytes) -> int:
 
 
 def store_time_of(record: bytes) -> int:
-    """Returns when a record was stored, in ms since 1970; its first 80 bytes will do."""
+    """Returns a record's store time, in ms since 1970; needs only its first 80 bytes."""
     born_host = FLAG_BORN_HOST_V6 & _MAGIC_AND_SYSTEM_FLAG.unpack_from(record)[1]
     place = _STORE_TIME_PLACES[bool(born_host)]
     return int.from_bytes(record[place : place + 8])
 
 
 def property_number(block: bytes, key: bytes, largest: int = SUMMABLE_MAX) -> int:
-    """Returns the number that a property of a block is, -1 where it is none up to `largest`."""
+    """Returns the number in a block's property; -1 if it is not one up to `largest`."""
     return number_of_bytes(property_value(block, key, 0, len(block)) or b"", largest)

@@ -1,10 +1,10 @@
-"""Recall handles, by which delayed messages are recalled.
+"""Recall handles, with which clients recall delayed messages.
 
     v1 orders broker-a 1795221285201 0102FC000000014F600B1281BC00000000      base64, URL-safe
        topic  broker   time in ms    unique key
 
-The time is 1 ms behind the slot that the message waits in, so that a marker for this time falls
-into the same slot. Bytes behind the unique key are for later versions.
+The time is 1 ms after the message's slot, so that a delete marker for this time gets the same
+slot. Bytes after the unique key are for later versions.
 Source: RecallMessageHandle.HandleV1, SendMessageProcessor.attachRecallHandle.
 """
 
@@ -33,7 +33,7 @@ MARKER_BODY: Final = b"0"
 
 
 class RecallHandle(NamedTuple):
-    """The parts of a handle; none of the texts holds a space."""
+    """The parts of a handle; no text contains a space."""
 
     topic: str
     broker: str
@@ -42,16 +42,16 @@ class RecallHandle(NamedTuple):
 
 
 def encode_recall_handle(handle: RecallHandle) -> str:
-    """Returns a handle as clients have it."""
+    """Returns a handle as clients get it."""
     assert not any(" " in part for part in (handle.topic, handle.broker, handle.unique_key))
     parts = (VERSION, handle.topic, handle.broker, str(handle.at_ms), handle.unique_key)
     return urlsafe_b64encode(" ".join(parts).encode()).decode()
 
 
 def decode_recall_handle(text: str) -> RecallHandle:
-    """Returns the parts of a handle.
+    """Parses a handle.
 
-    Errors   ValueError: it is none
+    Errors   ValueError: it is invalid
     """
     if len(text) > SIZE_MAX:
         raise ValueError(f"it has {len(text)} characters")
@@ -62,23 +62,23 @@ def decode_recall_handle(text: str) -> RecallHandle:
     except (Error, UnicodeError) as error:
         raise ValueError("it is not base64 of a text") from error
     if parts[0] != VERSION or len(parts) < _PARTS_MIN:
-        raise ValueError("its parts are none of a handle")
+        raise ValueError("its parts are not those of a handle")
     topic, broker, time_text, unique_key = parts[1:_PARTS_MIN]
     time_ms = number_of(time_text, SUMMABLE_MAX)
     if time_ms < 0 or not unique_key:
-        raise ValueError("it names no time or no message")
+        raise ValueError("its time or its message is missing")
     return RecallHandle(topic, broker, time_ms, unique_key)
 
 
 def recall_marker(handle: RecallHandle, now_ms: int, born_host: bytes, store_host: bytes) -> Run:
-    """Returns the record that cancels a delayed message, in its slot; the hosts are packed.
+    """Returns the delete marker that cancels a delayed message, in its slot; hosts are packed.
 
     Source   RecallMessageProcessor.buildMessage, HookUtils.transformTimerMessage
     """
     waits = timed(QueuePlace(handle.topic, 0), handle.at_ms)
     properties = {
-        # A real broker compares this with the unique key alone, unless appendTopicForTimerDeleteKey
-        # is set, which puts the topic before it.
+        # RocketMQ compares this with the unique key alone, or with topic and unique key if
+        # appendTopicForTimerDeleteKey is set.
         TIMER_DELETE: handle.unique_key,
         UNIQUE_KEY: handle.unique_key,
         DELIVER_AT: str(handle.at_ms),

@@ -1,9 +1,9 @@
-"""Walks the records of one commit-log file, and reads the fields that views need.
+"""Walks the records of one commit-log file, and parses the fields that views need.
 
-A scan hops from record to record and stops at the first byte that is none. The reason is reported
-once, at the end:
+A scan follows the chain of records and stops at the first bytes that are not a record. It reports
+the reason at its end:
     END_OF_DATA   zeros to the end of the page, a BLANK, or the end of the file
-    TORN          part of a record: zeros in front or at its end, with other bytes near
+    TORN          part of a record: zeros at its begin or end, with other bytes near
     BAD           anything else
 """
 
@@ -30,10 +30,10 @@ PAGE_SIZE: Final = 4096
 
 
 class RecordScan:
-    """One walk over one file's bytes, from a record start to where sound records end.
+    """One walk over one file's bytes, from a record's start to the end of the valid records.
 
     Iterating yields (position, size). Afterwards `end`, `position` (first byte not accepted),
-    `reason` and `blank` (the file was closed by a BLANK) describe its end.
+    `reason` and `blank` (whether a BLANK ends the file) describe its end.
     """
 
     __slots__ = ("_base", "_buffer", "_crc", "_property_crc", "blank", "end", "position", "reason")
@@ -86,7 +86,7 @@ class RecordScan:
         page_end = min(position - position % PAGE_SIZE + PAGE_SIZE, len(self._buffer))
         if not is_zero(self._buffer, position, page_end):
             self.end = ScanEnd.TORN
-            self.reason = "zeros with other bytes behind them"
+            self.reason = "zeros followed by other bytes"
 
     def _judge_bad(self, position: int, size: int, reason: str) -> None:
         self.reason = reason
@@ -98,7 +98,7 @@ class RecordScan:
 
 
 def written_at(buffer: Buffer, position: int, levels: DelayLevels) -> Written:
-    """Returns the record at a position as a run of one, as views take it.
+    """Parses the record at a position to a run of one, as views receive it.
 
     Errors   BadRecord
     Cost     about 4 µs
@@ -128,7 +128,7 @@ def written_at(buffer: Buffer, position: int, levels: DelayLevels) -> Written:
 def tags_codes_of(
     destination: Destination, batch: Batch, store_time_ms: int, levels: DelayLevels
 ) -> list[int]:
-    """Returns the tags codes of messages that are about to be stored."""
+    """Returns the tags codes of messages to be stored."""
     codes = list(map(tags_code, batch.tags))
     if not levels.apply_to(destination.topic):
         return codes

@@ -1,4 +1,4 @@
-"""Users and rules as a file: JSON of our own, RocketMQ keeps its in RocksDB.
+"""The file of users and rules: PocketMQ's own JSON, as RocketMQ keeps them in RocksDB.
 
 {"format_version": 1,
  "users":  [{"access_key", "secret", "admin", "enabled"}],
@@ -21,11 +21,11 @@ from pocketmq.model.errors import RequestError
 from pocketmq.model.roster import Roster
 
 FORMAT_VERSION: Final = 1
-NOTE: Final = "The secrets of users, which signatures are checked with: for nobody else's eyes."
+NOTE: Final = "Contains the secrets of users: only the broker's user may read this file."
 
 
 def encode_roster(roster: Roster) -> bytes:
-    """Returns the text of the file."""
+    """Returns the content of the file."""
     users = [
         {
             "access_key": user.access_key, "secret": user.secret,
@@ -46,20 +46,20 @@ def encode_roster(roster: Roster) -> bytes:
 
 
 def decode_roster(content: bytes) -> Roster:
-    """Decodes the content of a file.
+    """Parses the content of the file.
 
-    Errors   ValueError: it is not such a file, or one of a later version
+    Errors   ValueError: the content is invalid, or of a later version
     """
     try:
         document = read_object(content)
         found = int(document["format_version"])
         if found != FORMAT_VERSION:
-            raise ValueError(f"it is of version {found}, this broker reads {FORMAT_VERSION}")
+            raise ValueError(f"it has version {found}, this broker reads {FORMAT_VERSION}")
         roster = Roster(map(_user, document["users"]))
         for row in document["grants"]:
             roster.grant(_grant(row))
     except (KeyError, TypeError, AttributeError, OverflowError, RequestError) as error:
-        raise ValueError(f"a member is missing or is none: {error}") from error
+        raise ValueError(f"a member is missing or invalid: {error}") from error
     return roster
 
 

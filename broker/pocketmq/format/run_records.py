@@ -1,4 +1,4 @@
-"""Batches of messages as one put stores them: any properties, any system flags, checksums."""
+"""Encodes batches of messages for a put: any properties, any system flags, property CRCs."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -17,7 +17,7 @@ from pocketmq.native.machine import i64
 class RunRecords(PutRecords):
     """Encodes the runs of one put, once.
 
-    sizes   bytes of each record of each run
+    sizes   for each run, the sizes of its records
     """
 
     __slots__ = ("_levels", "_runs", "sizes")
@@ -43,8 +43,8 @@ class RunRecords(PutRecords):
     def encode(
         self, next_offsets: dict[QueueKey, int], place: i64, now_ms: i64, time_ms: i64
     ) -> bytes:
-        """Returns all records, as `PutRecords.encode`."""
-        assert not self.written, "each is encoded once"
+        """Returns all records, see `PutRecords.encode`."""
+        assert not self.written, "encoded twice"
         taken, begin = self.taken, int(place)
         contents: list[bytes] = []
         for (destination, batch), sizes in zip(self._runs, self.sizes, strict=True):

@@ -1,4 +1,4 @@
-"""Records that the broker makes itself: bodies and property blocks without a request."""
+"""Encodes records that the broker itself creates, from bodies and property blocks."""
 
 from pocketmq.format.layout import crc32
 from pocketmq.format.put_records import HEAD_SIZE, PlainRecords, write_block, write_head
@@ -7,9 +7,9 @@ from pocketmq.native.machine import i32, i64, write_i32_be, write_i64_be
 
 
 class SystemRecords(PlainRecords):
-    """Encodes messages of the broker's own.
+    """Encodes messages of the broker itself.
 
-    frame   of the topic that they go to, whose queue is 0
+    frame   of their topic, whose only queue is 0
     """
 
     __slots__ = ("_around", "_flags", "_frame")
@@ -21,13 +21,13 @@ class SystemRecords(PlainRecords):
         self._around: i64 = HEAD_SIZE + 2 * len(frame.store_host) + len(frame.field)
 
     def _own_size(self, body: bytes, block: bytes) -> i64:
-        """Returns the bytes of a record of the broker's own."""
+        """Returns the size of such a record."""
         return self._around + len(body) + len(block)
 
     def _write_own(
         self, body: bytes, block: bytes, queue_offset: i64, place: i64, now_ms: i64, time_ms: i64
     ) -> i64:
-        """Writes a message of the broker's own; returns its size."""
+        """Writes such a message; returns its size."""
         out, frame, crc = self._records, self._frame, i64(crc32(body))
         size, host = self._own_size(body, block), frame.store_host
         write_head(

@@ -11,18 +11,18 @@ from pocketmq.model.message import FLAG_STORE_HOST_V6, QueueKey
 from pocketmq.native.machine import i64, vec
 
 PLACE_DIGITS: Final = 16
-"""Hexadecimal digits of a physical offset at the end of an offset message id."""
+"""Hexadecimal digits of the physical offset at the end of an offset message id."""
 
 
 @final
 class TopicFrame:
-    """Data shared by all records and replies of one topic, and its recent send count.
+    """Data shared by all records and replies of one topic.
 
-    destinations, queues   one for each queue, and its name in tables
-    before_id              bytes in the block of a half message before its id, empty for others;
-                           before_queue: between that and the queue it is for
-    digits_max             of the number of that queue
-    flags                  the system flag of each record, but for the sender's address
+    destinations, queues   for each queue, its destination and its key in tables
+    before_id              bytes before the id in a half message's property block, else empty
+    before_queue           bytes between that id and the target queue
+    digits_max             most digits of the target queue's number
+    flags                  system flag of each record, except the bit for the sender's address
     """
 
     __slots__ = (
@@ -43,11 +43,11 @@ class TopicFrame:
         group: str = "",
         system_flag: int = 0,
     ) -> None:
-        """Takes the fields that all share.
+        """Encodes the shared fields.
 
-        real    of half messages: the topic they are for, and how many queues it has
-        group   of their producers
-        system_flag   of its messages, as views get them
+        real          for half messages: target topic and its number of queues
+        group         producer group of half messages
+        system_flag   of the messages, as views receive it
         """
         assert topic.isascii()
         assert len(topic) <= TOPIC_LENGTH_MAX_V1

@@ -1,10 +1,10 @@
-"""The id of a transaction as its producer holds it: position and key of its half message.
+"""The id of a transaction as its producer gets it: position and key of its half message.
 
     2A.1F4C0.FD0000000000000000000000000000024E854E0E2F2A672150F7005D
-    queue offset among half messages (hex) . physical offset (hex) . unique key
+    queue offset in the half topic (hex) . physical offset (hex) . unique key
 
-A decision is taken only where all three are those of one half message. In the log a transaction's
-id is the unique key alone, as a real broker has it.
+A decision is accepted only if all three parts match one half message. In the log, the id of a
+transaction is its unique key, as in RocketMQ.
 Source: EndTransactionRequestHeader (tranStateTableOffset, commitLogOffset, transactionId).
 """
 
@@ -18,7 +18,7 @@ _HEX: Final = frozenset("0123456789ABCDEF")
 
 
 class HalfPlace(NamedTuple):
-    """Which half message a transaction's id names."""
+    """The half message that a transaction id names."""
 
     queue_offset: int
     physical_offset: int
@@ -26,14 +26,14 @@ class HalfPlace(NamedTuple):
 
 
 def transaction_id(place: HalfPlace) -> str:
-    """Returns the id that a producer is given."""
+    """Returns the id that a producer gets."""
     return (
         f"{place.queue_offset:X}{_SEPARATOR}{place.physical_offset:X}{_SEPARATOR}{place.unique_key}"
     )
 
 
 def read_transaction_id(text: str) -> HalfPlace | None:
-    """Parses an id; None for a text that is none."""
+    """Parses an id; returns None if it is invalid."""
     queue_offset, _, rest = text.partition(_SEPARATOR)
     physical_offset, _, unique_key = rest.partition(_SEPARATOR)
     numbers = _number(queue_offset), _number(physical_offset)
@@ -43,7 +43,7 @@ def read_transaction_id(text: str) -> HalfPlace | None:
 
 
 def _number(text: str) -> int:
-    """Returns a hexadecimal number as it is written here, -1 for an invalid one."""
+    """Parses a hexadecimal number in the form that `transaction_id` writes; -1 if invalid."""
     if not 0 < len(text) <= _DIGITS_MAX or not _HEX.issuperset(text):
         return -1
     if text[0] == "0" and len(text) > 1:

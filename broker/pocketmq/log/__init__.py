@@ -1,1 +1,1 @@
-"""The structures on disk, one by one; none knows another."""
+"""The structures on disk, each independent of the others."""

@@ -1,9 +1,9 @@
-"""Which delays the schedule topic of an existing store was written with: its units show them.
+"""Finds the delay levels with which an existing store was written, from its units.
 
     unit of queue n - 1: due at 12:00:05, its record stored at 12:00:03  ─►  level n is 2s
 
-RocketMQ has the table in its configuration alone (messageDelayLevel), so a store does not hold it.
-The newest units count. Source: CommitLog.checkMessageAndReturnSize.
+RocketMQ has the table only in its configuration (messageDelayLevel), not in the store. The newest
+units decide. Source: CommitLog.checkMessageAndReturnSize.
 """
 
 from collections import Counter
@@ -28,10 +28,10 @@ _SECOND_MS: Final = 1_000
 
 
 def written_levels(disk: Disk, store: Path, stated: str, *, log_file_bytes: int) -> str:
-    """Returns the delay levels of a store as an operator writes them, "" where units show no other.
+    """Returns the delay levels of a store as operators write them; "" if they are as stated.
 
-    stated   the stated ones; a level that only units show is replaced
-    Cost     some records of each queue of the schedule topic
+    stated   the stated levels; levels that units show otherwise are replaced
+    Cost     reads some records of each queue of the schedule topic
     """
     root = store / CONSUME_QUEUE_DIRECTORY / SCHEDULE_TOPIC
     log = PlacedRecords(disk, store / COMMIT_LOG_DIRECTORY, log_file_bytes)
@@ -55,7 +55,7 @@ def written_levels(disk: Disk, store: Path, stated: str, *, log_file_bytes: int)
 
 
 def _delay_ms(disk: Disk, queue: Path, log: PlacedRecords) -> int:
-    """Returns the delay that most of a queue's newest units show, 0 where none does."""
+    """Returns the delay that most of a queue's newest units show, 0 if none shows it."""
     found: Counter[int] = Counter()
     files = [name for name in disk.names(queue) if offset_from_file_name(name) is not None]
     for name in reversed(files):

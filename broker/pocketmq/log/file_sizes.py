@@ -1,8 +1,8 @@
 """Finds the file sizes of a store's log and queues from names and lengths.
 
-All files of a row have one length, and each is named by the offset of its first byte. Two
-consecutive names therefore show the length. A file that was cut is outvoted by the others. If it
-is the only one, only a record that crosses its end shows the cut.
+All files of a mapped file queue have one length, and the name of each is the offset of its first
+byte. So two consecutive names show the length. A truncated file is outvoted by the others. If it is
+the only file, only a record that crosses its end shows the truncation.
 """
 
 from collections import Counter
@@ -21,13 +21,13 @@ from pocketmq.format.record import MAGIC_V1, MAGIC_V2, SIZE_AND_MAGIC
 from pocketmq.format.record_scan import RecordScan
 
 _TAIL: Final = 8
-"""Bytes that are zeros at the end of a file that is not full, or was closed by a BLANK."""
+"""Bytes that are zeros at the end of a file that is not full or ends with a BLANK."""
 
 
 def shown_sizes(disk: Disk, store: Path) -> dict[str, Any]:
-    """Returns the sizes that a store's log, queues and extension show, by the setting's name.
+    """Returns the file sizes of a store's log, queues and extension, by names of settings.
 
-    Cost     reads names up to the first queue that has a file, and a lone log file that is full
+    Cost     reads names up to the first queue with a file, and a log file that is single and full
     """
     extension_size = _queue_file_size(disk, store / CONSUME_QUEUE_EXTENSION_DIRECTORY)
     found = {
@@ -40,7 +40,7 @@ def shown_sizes(disk: Disk, store: Path) -> dict[str, Any]:
 
 
 def _queue_file_size(disk: Disk, root: Path) -> int:
-    """Returns the bytes of each file of the first queue that has one, 0 when none has."""
+    """Returns the file size of the first queue that has a file, 0 if none has."""
     queues = (
         root / topic / name for topic in disk.names(root) for name in disk.names(root / topic)
     )
@@ -48,14 +48,14 @@ def _queue_file_size(disk: Disk, root: Path) -> int:
 
 
 def _log_file_size(disk: Disk, directory: Path) -> int:
-    """Returns the size of the log's files; 0 without any, or if a single one was cut."""
+    """Returns the size of the log's files; 0 without files, or if a single one is truncated."""
     size = _row_file_size(disk, directory)
     lone = [name for name in disk.names(directory) if offset_from_file_name(name) is not None]
     return 0 if len(lone) == 1 and size and _is_cut(disk, directory / lone[0], size) else size
 
 
 def _row_file_size(disk: Disk, directory: Path) -> int:
-    """Returns the bytes of each file of a row, 0 when it has none."""
+    """Returns the size of the files in a directory, 0 without files."""
     bases = {name: offset_from_file_name(name) for name in disk.names(directory)}
     places = sorted(base for base in bases.values() if base is not None)
     lengths = [disk.file_size(directory / name) for name, base in bases.items() if base is not None]
@@ -67,7 +67,7 @@ def _row_file_size(disk: Disk, directory: Path) -> int:
 
 
 def _is_cut(disk: Disk, path: Path, size: int) -> bool:
-    """Returns whether a log file's last record crosses its end."""
+    """Returns whether a log file's last record crosses the file's end."""
     if disk.is_directory(path) or not any(disk.read_file(path, max(size - _TAIL, 0), _TAIL)):
         return False
     with (

@@ -1,6 +1,6 @@
 """Reads single records of a store's log by physical offset, before a start.
 
-One file at a time is mapped, so a log of any size can be read.
+Only one file at a time is mapped, so the log may have any size.
 """
 
 from bisect import bisect_right
@@ -17,11 +17,11 @@ from pocketmq.model.batch import Written
 from pocketmq.model.store_shape import DEFAULT_DELAY_LEVELS, DelayLevels
 
 _LEVELS: Final = DelayLevels(DEFAULT_DELAY_LEVELS)
-"""Any would do: the style of entries is not looked at."""
+"""Any levels would do, as they do not affect the entries."""
 
 
 class PlacedRecords:
-    """Records of a log; files that are missing or cut short hold none."""
+    """Records of a log; missing and truncated files are treated as empty."""
 
     __slots__ = ("_bases", "_file", "_files", "min_offset")
 
@@ -37,7 +37,7 @@ class PlacedRecords:
         self.min_offset = self._bases[0] if self._bases else 0
 
     def record_at(self, physical_offset: int) -> Written | None:
-        """Returns the record at an offset, None unless a sound one starts there."""
+        """Returns the record at an offset; None unless a valid one starts there."""
         file = self._file_at(physical_offset)
         if file is None or physical_offset + SIZE_AND_MAGIC.size > file.base + file.size:
             return None
@@ -49,7 +49,7 @@ class PlacedRecords:
             return None
 
     def records_between(self, begin: int, end: int) -> Iterator[Written]:
-        """Yields the records from one's start up to an offset, or up to the first damage."""
+        """Yields the records from a record's start up to an offset, or up to the first damage."""
         while begin < end:
             file = self._file_at(begin)
             if file is None:

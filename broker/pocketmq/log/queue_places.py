@@ -1,6 +1,6 @@
-"""Lists queues on disk, and reads single units, without opening a queue.
+"""Lists queues on disk and reads single units without opening a queue.
 
-For code that needs facts of a queue before it is loaded, or without loading ten thousand of them.
+For code that needs facts about queues before they are loaded, or without loading thousands.
 """
 
 from bisect import bisect_left
@@ -29,7 +29,7 @@ from pocketmq.model.names import check_queue_topic
 def expired_queues(disk: Disk, directory: Path) -> Iterator[Path]:
     """Yields the last file of each queue whose messages have all left the log.
 
-    No record holds the next queue offset any more: these files do.
+    Only these files still show the queue's next offset.
     Cost     reads the last file of each queue
     """
     log_begin = first_log_offset(disk, directory)
@@ -53,7 +53,7 @@ def queue_keys(disk: Disk, directory: Path) -> Iterator[QueueKey]:
 
 
 def _last_unit(disk: Disk, queue: Path) -> tuple[Path, int] | None:
-    """Returns the file that holds a queue's last unit, and where that leads."""
+    """Returns the file with a queue's last unit, and the physical offset that the unit leads to."""
     names = [name for name in disk.names(queue) if offset_from_file_name(name) is not None]
     for name in reversed(names):
         content = disk.read_file(queue / name)
@@ -65,7 +65,7 @@ def _last_unit(disk: Disk, queue: Path) -> tuple[Path, int] | None:
 
 
 def first_unit(disk: Disk, queue: Path, log_begin: int) -> tuple[int, bytes]:
-    """Returns number and bytes of the first unit that leads behind an offset; no bytes: none."""
+    """Returns number and bytes of the first unit at or after a log offset; b"": none."""
 
     def is_old(position: int) -> bool:
         place, size, _ = UNIT.unpack(disk.read_at(file, position, UNIT_SIZE))
@@ -85,7 +85,7 @@ def first_unit(disk: Disk, queue: Path, log_begin: int) -> tuple[int, bytes]:
 
 
 def unit_at(disk: Disk, queue: Path, number: int) -> bytes:
-    """Returns a unit of a queue, no bytes where there is none."""
+    """Returns the bytes of a unit, b"" if it does not exist."""
     position = number * UNIT_SIZE
     bases = map(offset_from_file_name, disk.names(queue))
     base = max((base for base in bases if base is not None and base <= position), default=None)
@@ -97,7 +97,7 @@ def unit_at(disk: Disk, queue: Path, number: int) -> bytes:
 def offset_of(
     disk: Disk, directory: Path, key: QueueKey, unit: bytes, log_file_bytes: int
 ) -> int | None:
-    """Returns the fields of the record a unit leads to; None where it is not the queue's."""
+    """Returns the queue offset of the record that a unit leads to; None if it has none."""
     place, size, _ = UNIT.unpack(unit)
     if place <= 0 or not 0 < size <= log_file_bytes:
         return None
@@ -113,10 +113,10 @@ def offset_of(
 def lost_starts(
     disk: Disk, directory: Path, checkpoint: bytes, there: Collection[QueueKey], log_file_bytes: int
 ) -> Iterator[tuple[QueueKey, int, int, int]]:
-    """Yields the known facts about the first message of queues that were lost.
+    """Yields the known facts about the first message of each queue whose directory is lost.
 
-    Yields   (queue, position, its unit's number, the record's fields)
-    The table of queue ends holds it, as long as the checkpoint is the one it was written for.
+    Yields   (queue, physical offset, number of its unit, queue offset in its record)
+    The table of queue ends has them, if it was written for this checkpoint.
     """
     ends = QueueEnds(disk, directory / OWN_DIRECTORY).load(checkpoint)
     for key, end in ends.items():
@@ -133,6 +133,6 @@ def lost_starts(
 
 
 def first_log_offset(disk: Disk, directory: Path) -> int:
-    """Returns the physical offset of the log's first file, 0 without any."""
+    """Returns the physical offset of the log's first file, 0 without files."""
     bases = map(offset_from_file_name, disk.names(directory / COMMIT_LOG_DIRECTORY))
     return min((base for base in bases if base is not None), default=0)

@@ -1,16 +1,16 @@
 """Reads tables under config/, for the broker and for offline tools.
 
-Consumer offsets have two files, as RocketMQ keeps them in another one with `enableLmq`:
+Consumer offsets have two files, as RocketMQ uses another one with `enableLmq`:
 
     config/consumerOffset.json       of brokers without it
-    config/lmqConsumerOffset.json    of brokers with it, for all groups; never read by the others
+    config/lmqConsumerOffset.json    of brokers with it, for all groups; others never read it
 
-A store that has the second one was served with `enableLmq` at some time. Both are read, and both
-are written from then on, so that a real broker goes on with either setting. Each has a mark of ours
-which a real broker drops when it writes:
+If the second file exists, some broker served the store with `enableLmq`. Then both files are read,
+and both are written, so that RocketMQ can continue with either setting. Each has a mark of
+PocketMQ, which RocketMQ drops when it writes the file:
 
-    the newer or the older one has the mark    the newer one has everything
-    none has it                                a row of the newer one wins, others are joined
+    one of the two files has the mark    the newer file has all rows
+    neither has the mark                 the newer file's rows win, others are added
 
 Source: LmqConsumerOffsetManager, ConsumerOffsetManager.
 """
@@ -35,7 +35,7 @@ from pocketmq.model.errors import ReadFailed, TableUnreadable
 
 
 class OffsetFiles(TableFile):
-    """Both files of one store as one table; `parse` returns the members of a text."""
+    """Both files of one store as one table."""
 
     __slots__ = ("_lmq", "is_pair")
 
@@ -44,12 +44,12 @@ class OffsetFiles(TableFile):
         super().__init__(disk, config / CONSUMER_OFFSETS_FILE)
         self._lmq = TableFile(disk, config / LMQ_CONSUMER_OFFSETS_FILE)
         self.is_pair = False
-        """Whether there is the file of brokers with `enableLmq`; known once they were read."""
+        """Whether the file of brokers with `enableLmq` exists; known after `read`."""
 
     def read(self, parse: Callable[[bytes], Content]) -> Content | None:
-        """Returns the rows of both files, None without any.
+        """Returns the rows of both files, None without files.
 
-        Errors   TableUnreadable: one exists and cannot be read, nor its `.bak`
+        Errors   TableUnreadable: a file exists, but neither it nor its `.bak` can be parsed
         """
         found: Any = super().read(parse)
         lmq: Any = self._lmq.read(parse)
@@ -58,7 +58,7 @@ class OffsetFiles(TableFile):
         return cast("Content | None", merged)
 
     def write(self, content: bytes) -> None:
-        """Replaces the table durably, in both files where there are two; see `TableFile.write`."""
+        """Replaces the table durably, in both files if two exist; see `TableFile.write`."""
         super().write(content)
         assert self._lmq.path != self.path
         if self.is_pair:
@@ -66,9 +66,9 @@ class OffsetFiles(TableFile):
 
 
 def read_table(disk: Disk, directory: Path, name: str) -> dict[str, Any]:
-    """Returns a table under config/, or its .bak, as a start reads it; empty where there is none.
+    """Returns a table under config/, or its .bak, merged as at a start; empty without files.
 
-    Errors   TableUnreadable: neither can be read
+    Errors   TableUnreadable: neither can be parsed
     """
     is_offsets = name == CONSUMER_OFFSETS_FILE
     path = directory / CONFIG_DIRECTORY / name
@@ -77,7 +77,7 @@ def read_table(disk: Disk, directory: Path, name: str) -> dict[str, Any]:
 
 
 def read_topics(disk: Disk, directory: Path) -> dict[str, dict[str, Any]] | None:
-    """Returns the rows of the table of topics, None where it has none, or none can be read."""
+    """Returns the rows of the topic table; None if it has none or cannot be parsed."""
     with suppress(TableUnreadable, ReadFailed):
         return read_table(disk, directory, TOPICS_FILE).get(TOPICS_MEMBER)
     return None

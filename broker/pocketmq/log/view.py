@@ -1,7 +1,7 @@
 """The interface of all views of the log: consume queues and the hash index.
 
-The commit log is the only truth; a view is built from it and can be built again. Dispatch is a loop
-over views, recovery is a loop over views, a rebuild is recovery from the log's minimum.
+Views are built from the commit log and can be rebuilt. Dispatch and recovery are loops over views;
+a rebuild is a recovery from the log's minimum offset.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,23 +14,23 @@ class View(Protocol):
     """A structure derived from the log."""
 
     name: str
-    """Name of the view in messages and log events."""
+    """Name in messages and log events."""
 
     @property
     def durable_offset(self) -> int:
-        """Every record that starts before this physical offset has been applied."""
+        """Physical offset below which every record that starts there has been applied."""
 
     def apply(self, written: Sequence[Written]) -> None:
-        """Takes records in log order; records it holds already change nothing.
+        """Applies records in log order; ignores records that were applied before.
 
-        Errors   DiskFull, AllocationFailed: apply, first with nothing, goes on where it stopped
+        Errors   DiskFull, AllocationFailed: the next call, even without records, continues
         """
 
     def flush(self) -> None:
         """Makes all applied records durable; blocks."""
 
     def truncate(self, physical_offset: int, time_of: Callable[[int], int]) -> None:
-        """Forgets every record at or behind a physical offset; `time_of` one: its store time."""
+        """Removes all records at or after a physical offset; `time_of`: store time of a record."""
 
     def close(self) -> None:
         """Unmaps all files."""

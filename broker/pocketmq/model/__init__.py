@@ -1,1 +1,1 @@
-"""The vocabulary: nouns, numbers, errors. Standard library only, no I/O, no clock of its own."""
+"""Values, numbers and errors that all packages share; no I/O, only the standard library."""

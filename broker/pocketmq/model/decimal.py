@@ -1,9 +1,9 @@
-"""Decimal numbers in texts: properties, handles, page tokens, ports.
+"""Parses decimal numbers in texts: properties, handles, page tokens, ports.
 
     number_of("17") 17      number_of("2147483648", INT32_MAX) -1      signed_number_of("-3") -3
 
-A number is ASCII digits, with any count of leading zeros. Its upper bound is 2^63 - 1 unless
-a narrower field holds it. A blank, an underscore or a digit of another script makes it none.
+A number consists of ASCII digits, with any count of leading zeros. Its limit is 2^63 - 1, or that
+of a narrower field. Texts with blanks, underscores or digits of other scripts are not numbers.
 Source: Long.parseLong, Integer.parseInt.
 """
 
@@ -14,14 +14,14 @@ from pocketmq.native.machine import i64
 LONG_MAX: Final = 2**63 - 1
 DIGITS_MAX: Final = 19
 SUMMABLE_MAX: Final = 10**18 - 1
-"""The largest time or offset that 64 bits still hold after a sum or a change of units."""
+"""Largest time or offset that a sum or a change of units cannot make overflow 64 bits."""
 _TENTH: Final[i64] = 922_337_203_685_477_580
 _LAST: Final[i64] = 7
-"""2^63 - 1 is ten times the one and the other."""
+"""2^63 - 1 is ten times _TENTH plus _LAST."""
 
 
 def number_of(text: str, largest: int = LONG_MAX) -> int:
-    """Returns the number that a text is, -1 where it is none from 0 to `largest`."""
+    """Parses a text; returns -1 if it is not a number from 0 to `largest`."""
     if len(text) > DIGITS_MAX:
         text = text.lstrip("0") or "0"
     if len(text) > DIGITS_MAX or not (text.isascii() and text.isdigit()):
@@ -31,7 +31,7 @@ def number_of(text: str, largest: int = LONG_MAX) -> int:
 
 
 def number_of_bytes(raw: bytes, largest: int = LONG_MAX) -> int:
-    """Returns the number that bytes are, -1 where they are none from 0 to `largest`."""
+    """Parses bytes; returns -1 if they are not a number from 0 to `largest`."""
     if len(raw) > DIGITS_MAX:
         raw = raw.lstrip(b"0") or b"0"
     if len(raw) > DIGITS_MAX or not raw.isdigit():
@@ -41,7 +41,7 @@ def number_of_bytes(raw: bytes, largest: int = LONG_MAX) -> int:
 
 
 def number_in(raw: bytes, position: i64, end: i64) -> i64:
-    """Returns the number at [position, end), -1 where there is none from 0 to 2^63 - 1.
+    """Parses bytes [position, end); returns -1 if they are not a number from 0 to 2^63 - 1.
 
     For compiled callers: no slice is made.
     """
@@ -58,9 +58,9 @@ def number_in(raw: bytes, position: i64, end: i64) -> i64:
 
 
 def signed_number_of(text: str, largest: int = LONG_MAX) -> int | None:
-    """Returns the number that a text is, maybe behind a sign; None: none of a field this wide.
+    """Parses a text with an optional sign; returns None if the field cannot hold it.
 
-    largest   of the field; its smallest number is one further from 0
+    largest   of the field, whose smallest number is -largest - 1
     """
     digits = text[1:] if text[:1] in ("+", "-") else text
     number = number_of(digits, largest + 1)

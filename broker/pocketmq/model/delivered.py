@@ -1,7 +1,7 @@
 """Counts messages delivered to consumers by topic and group: pulled, or received under a lease.
 
-A group that receives has an `is_retry` on its series, as RocketMQ's pops have; one that pulls has
-none, and an empty label is no label.
+Series of groups that receive have the label `is_retry`, as RocketMQ's pops have. For groups that
+pull it is empty, which means that the label is absent.
 """
 
 from typing import Final
@@ -10,14 +10,14 @@ from pocketmq.model.stats import Counter
 from pocketmq.model.topic import is_system_group, is_system_topic
 
 SERIES_MAX: Final = 1_000
-"""Pairs of topic and group that are counted one by one: group names come from clients, and each
-pair is a series of each scrape. Later pairs share the group name `__other__`."""
+"""Most pairs of topic and group with series of their own: clients choose group names, and each pair
+adds a series to each scrape. Later pairs share the group name `__other__`."""
 OTHER_GROUP: Final = "__other__"
 LABELS: Final = ("topic", "consumer_group", "is_system", "is_retry")
 
 
 class Delivered:
-    """Messages and bytes handed out by a broker."""
+    """Messages and bytes delivered by a broker."""
 
     __slots__ = ("_labels", "bytes_out", "messages_out")
 
@@ -32,7 +32,7 @@ class Delivered:
 
     @property
     def stats(self) -> list[Counter]:
-        """The counters that metrics export."""
+        """Counters that metrics export."""
         return [self.messages_out, self.bytes_out]
 
     def count(

@@ -1,4 +1,4 @@
-"""Where a client finds a broker: HOST:PORT, as people write it, behind tls:// where it is."""
+"""Parses the endpoint of a broker: HOST:PORT, with tls:// in front for TLS."""
 
 import re
 from ipaddress import IPv6Address
@@ -10,14 +10,14 @@ DEFAULT_PORT: Final = 8081
 DEFAULT_HOST: Final = "127.0.0.1"
 PORT_MAX: Final = 65_535
 TLS: Final = "tls://"
-"""Before an endpoint that is spoken to by TLS."""
+"""Prefix of an endpoint that uses TLS."""
 
 _HOST = re.compile(r"[^\s/@\[\]]+")
 _BRACKETED = re.compile(r"\[([^\[\]]+)\](?::(.*))?", re.DOTALL)
 
 
 def endpoint_from_text(text: str) -> str:
-    """Returns "host:port" or "[v6]:port" of either half, or of both.
+    """Returns an endpoint as "host:port" or "[v6]:port"; completes a missing host or port.
 
     localhost · broker.local:9000 · :9000 · 9000 · ::1 · [::1] · [::1]:9000 · tls://broker.local
 
@@ -28,7 +28,7 @@ def endpoint_from_text(text: str) -> str:
     host, port = _parts(stripped.removeprefix(TLS))
     number = number_of(port, PORT_MAX)
     if not (number > 0 and host.isprintable() and _HOST.fullmatch(host)):
-        raise ValueError(f"{text!r} is not HOST:PORT, as localhost:{DEFAULT_PORT}")
+        raise ValueError(f"{text!r} is not HOST:PORT, such as localhost:{DEFAULT_PORT}")
     return scheme + (f"[{host}]:{number}" if ":" in host else f"{host}:{number}")
 
 

@@ -1,7 +1,7 @@
-"""The interface of all filters, whatever their language (`broker/pocketmq/filter`).
+"""The interface of all filters, whatever their language (broker/pocketmq/filter).
 
-    by the code of a consume unit   without reading the message; may be wrong about a match
-    by the stored record            exact
+    by the tags code of a unit   without reading the message; may report false matches
+    by the stored record         exact
 
 Source: MessageFilter.isMatchedByConsumeQueue, isMatchedByCommitLog.
 """
@@ -10,21 +10,21 @@ from typing import Protocol
 
 
 class Filter(Protocol):
-    """Which messages of a topic a consumer wants. Immutable."""
+    """Decides which messages of a topic a consumer wants. Immutable."""
 
     @property
     def is_everything(self) -> bool:
-        """Whether every message is wanted, which needs no look at them."""
+        """Whether every message matches, so that messages need not be examined."""
 
     @property
     def reads_records(self) -> bool:
-        """Whether codes decide nothing, so that only records show what matches."""
+        """Whether tags codes do not help, so that only records show what matches."""
 
     def matches_code(self, code: int, /) -> bool:
-        """Returns whether a message with this tags code in its consume unit may match."""
+        """Returns whether a message with this tags code may match."""
 
     def cost_ns(self, record: bytes, /) -> int:
-        """Returns how long `matches` takes for a record, at most; 0 for next to nothing."""
+        """Returns an upper bound of the time that `matches` takes for a record; 0: negligible."""
 
     def matches(self, record: bytes, /) -> bool:
-        """Returns whether a message matches: the bytes of one sound record, as they are stored."""
+        """Returns whether a message matches, given the bytes of one valid stored record."""

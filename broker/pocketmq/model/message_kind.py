@@ -1,10 +1,10 @@
-"""Kinds of messages, and which of them a topic takes.
+"""Kinds of messages, and which of them a topic accepts.
 
-    normal        at once, in the order of its queue
-    fifo          in the order of its message group
-    delay         at a time, or when a delay level is over
-    transaction   when its producer commits it
-    priority      before messages of less weight
+    normal        delivered at once, in the order of its queue
+    fifo          delivered in the order of its message group
+    delay         delivered at a time, or when a delay level is over
+    transaction   delivered when its producer commits it
+    priority      delivered before messages of lower priority
 
 Source: TopicMessageType, DefaultTopicMessageTypeValidator.
 """
@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Final
 
 MIXED: Final = "MIXED"
-"""The type of a topic that takes messages of every kind."""
+"""Type of a topic that accepts messages of every kind."""
 
 
 class MessageKind(Enum):
@@ -28,7 +28,7 @@ class MessageKind(Enum):
 
     @property
     def label(self) -> str:
-        """Its name in metrics."""
+        """Name in metrics."""
         return self.value.lower()
 
 
@@ -36,13 +36,13 @@ KINDS_TAKEN: Final[Mapping[str, frozenset[MessageKind]]] = {
     **{kind.value: frozenset({kind}) for kind in MessageKind},
     MIXED: frozenset(MessageKind),
 }
-"""Kinds of messages a topic takes, by its type; a type that only other brokers know takes none."""
+"""Kinds that a topic accepts, by its type; a type that only other brokers know accepts none."""
 
 
 def kinds_taken(type_name: str | None) -> frozenset[MessageKind]:
-    """Returns the kinds of messages a topic takes; None: a topic without a row.
+    """Returns the kinds of messages that a topic accepts; None: a topic without a row.
 
-    Such a topic takes every kind, as a real broker's does; only its proxy refuses that.
+    Topics without a row accept every kind, as RocketMQ's broker does; only its proxy rejects that.
     """
     if type_name is None:
         return KINDS_TAKEN[MIXED]

@@ -1,4 +1,4 @@
-"""Pages that are read over HTTP, as their servers and their makers see them."""
+"""Pages served over HTTP, as the server and the authors of pages see them."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from email.utils import formatdate
@@ -8,9 +8,9 @@ from urllib.parse import unquote
 
 
 class Answer(NamedTuple):
-    """A page as it is sent.
+    """A page to send.
 
-    challenge   schemes by which a reader may authenticate; "" where none is needed
+    challenge   accepted authentication schemes; "" if no authentication is needed
     """
 
     status: int
@@ -19,7 +19,7 @@ class Answer(NamedTuple):
     challenge: str = ""
 
     def fields(self) -> list[tuple[str, str]]:
-        """Returns its header fields, names in lower case."""
+        """Returns the header fields, names in lower case."""
         return [
             ("content-type", self.content_type),
             ("content-length", str(len(self.body))),
@@ -29,14 +29,14 @@ class Answer(NamedTuple):
 
 
 ReadPage = Callable[[str, Mapping[bytes, bytes], str, bool], Awaitable[Answer]]
-"""Returns a page, never raises: given path and query, the client's fields with names in lower case,
-its address as gRPC writes it, and whether the connection has TLS."""
+"""Returns a page and never raises. Parameters: path and query; the client's header fields, names in
+lower case; the client's address in gRPC's notation; whether the connection has TLS."""
 
 
 def bare_address(host: str) -> IPv4Address | IPv6Address:
-    """Returns an address without its zone, an IPv4 one as such where IPv6 carries it.
+    """Returns an address without its zone; an IPv4-mapped IPv6 address becomes IPv4.
 
-    Errors   ValueError for a name
+    Errors   ValueError: it is a name
     """
     address = ip_address(host.partition("%")[0])
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
@@ -44,7 +44,7 @@ def bare_address(host: str) -> IPv4Address | IPv6Address:
 
 
 def is_loopback_peer(peer: str) -> bool:
-    """Returns whether a peer, as gRPC writes it, is on this machine."""
+    """Returns whether a peer, in gRPC's notation, is on this machine."""
     host = unquote(peer.partition(":")[2]).rpartition(":")[0]
     try:
         return bare_address(host.removeprefix("[").removesuffix("]")).is_loopback

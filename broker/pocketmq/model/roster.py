@@ -1,4 +1,4 @@
-"""The users of a broker and their rules, as they are changed."""
+"""A broker's users and their access rules, in memory and mutable."""
 
 from collections.abc import Iterable
 
@@ -7,14 +7,14 @@ from pocketmq.model.errors import GrantNotFound, UserExists, UserNotFound
 
 
 class Roster:
-    """Users by their access keys, and rules in the order they were made."""
+    """Users by access key, and rules in the order of their creation."""
 
     __slots__ = ("grants", "users")
 
     def __init__(self, users: Iterable[User] = (), grants: Iterable[Grant] = ()) -> None:
         self.users = {user.access_key: user for user in users}
         self.grants = list(grants)
-        assert all(grant.user in self.users for grant in self.grants), "a rule is a user's"
+        assert all(grant.user in self.users for grant in self.grants), "rule of an unknown user"
 
     def existing(self, access_key: str) -> User:
         """Returns a user.
@@ -27,7 +27,7 @@ class Roster:
         return user
 
     def add(self, user: User) -> None:
-        """Takes a new user.
+        """Adds a new user.
 
         Errors   IllegalUser, UserExists
         """
@@ -60,7 +60,7 @@ class Roster:
         return user
 
     def remove(self, access_key: str) -> None:
-        """Forgets a user and its rules.
+        """Removes a user and its rules.
 
         Errors   UserNotFound
         """
@@ -69,7 +69,7 @@ class Roster:
         self.grants = [grant for grant in self.grants if grant.user != access_key]
 
     def grants_of(self, access_key: str) -> list[Grant]:
-        """Returns the rules of a user, or of all where none is named.
+        """Returns the rules of a user, or of all users if none is named.
 
         Errors   UserNotFound
         """
@@ -79,12 +79,12 @@ class Roster:
         return [grant for grant in self.grants if grant.user == access_key]
 
     def grant(self, grant: Grant) -> Grant:
-        """Adds a rule, to one about the same resource where there is one; returns that.
+        """Adds a rule, or merges its actions into one for the same resource; returns the result.
 
         Errors   UserNotFound
         """
         self.existing(grant.user)
-        assert grant.actions, "a rule is about something"
+        assert grant.actions, "rule without actions"
         for place, known in enumerate(self.grants):
             if known._replace(actions=grant.actions) == grant:
                 merged = known._replace(actions=_merged(known.actions | grant.actions))
@@ -97,10 +97,10 @@ class Roster:
     def revoke(
         self, user: str, actions: frozenset[Action], resource: Resource, *, is_allowed: bool = True
     ) -> list[Grant]:
-        """Takes actions out of a user's rules about a resource, from wherever they hold.
+        """Removes actions from a user's rules on a resource, whatever networks the rules name.
 
-        Returns  the rest of those rules
-        Errors   UserNotFound; GrantNotFound: no such rule has one of them
+        Returns  the remaining rules on the resource
+        Errors   UserNotFound; GrantNotFound: no such rule has any of the actions
         """
         self.existing(user)
         left, is_changed = [], False

@@ -1,7 +1,7 @@
-"""Counters, gauges and histograms: plain numbers beside the code that moves them.
+"""Counters, gauges and histograms: plain numbers next to the code that changes them.
 
-`metrics/` reads them at scrape time; nothing here knows Prometheus. Moving one costs a few tens
-of nanoseconds, so the hot path may.
+`metrics/` reads them at scrape time; this module is independent of Prometheus. A change costs a few
+tens of nanoseconds, so hot paths may make it.
 """
 
 from bisect import bisect_left
@@ -33,13 +33,13 @@ MESSAGE_SIZE_BUCKETS: Final[tuple[float, ...]] = (
     2_097_152.0,
     4_194_304.0,
 )
-"""RocketMQ's bounds of message sizes in bytes."""
+"""RocketMQ's bounds of message sizes, bytes."""
 
 LabelValues = tuple[str, ...]
 
 
 class Counter:
-    """A number that grows, or one per combination of label values."""
+    """A number that grows, or one for each combination of label values."""
 
     __slots__ = ("help", "label_names", "name", "value", "values")
 
@@ -51,11 +51,11 @@ class Counter:
         self.values: dict[LabelValues, int] = {}
 
     def add(self, labels: LabelValues, amount: int = 1) -> None:
-        """Raises the series of these label values."""
+        """Increases the series of these label values."""
         self.values[labels] = self.values.get(labels, 0) + amount
 
     def forget(self, label_name: str, value: str) -> None:
-        """Drops all series whose label has this value, as when a topic is gone."""
+        """Drops all series with this label value, for example of a deleted topic."""
         _forget(self.values, self.label_names, label_name, value)
 
 
@@ -78,7 +78,7 @@ class Gauge:
 
 
 class Histogram:
-    """How often an amount fell into each bucket, and the sum of all amounts."""
+    """Counts of amounts by bucket, and the sum of all amounts."""
 
     __slots__ = ("_lowest", "buckets", "counts", "help", "labels", "name", "sum")
 
@@ -89,7 +89,7 @@ class Histogram:
         buckets: tuple[float, ...] = SECONDS_BUCKETS,
         labels: dict[str, str] | None = None,
     ) -> None:
-        assert all(a < b for a, b in pairwise(buckets)), "an amount falls into one bucket"
+        assert all(a < b for a, b in pairwise(buckets)), "bucket bounds are not ascending"
         self.name = name
         self.help = help
         self.buckets = buckets
@@ -100,7 +100,7 @@ class Histogram:
 
     def observe(self, amount: float) -> None:
         """Counts one amount."""
-        if amount <= self._lowest:  # As nearly always.
+        if amount <= self._lowest:  # The usual case.
             self.counts[0] += 1
         else:
             self.counts[bisect_left(self.buckets, amount)] += 1
@@ -113,7 +113,7 @@ class Histogram:
 
 
 class Histograms:
-    """One histogram per combination of label values."""
+    """One histogram for each combination of label values."""
 
     __slots__ = ("buckets", "help", "label_names", "name", "series")
 
@@ -127,7 +127,7 @@ class Histograms:
         self.series: dict[LabelValues, Histogram] = {}
 
     def at(self, labels: LabelValues) -> Histogram:
-        """Returns the histogram of these label values, made when it is asked for first."""
+        """Returns the histogram of these label values; creates it on the first call."""
         found = self.series.get(labels)
         if found is None:
             pairs = dict(zip(self.label_names, labels, strict=True))
@@ -135,7 +135,7 @@ class Histograms:
         return found
 
     def forget(self, label_name: str, value: str) -> None:
-        """Drops all series whose label has this value."""
+        """Drops all series with this label value."""
         _forget(self.series, self.label_names, label_name, value)
 
 

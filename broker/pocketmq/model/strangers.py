@@ -1,8 +1,8 @@
-"""Clients that speak another protocol than a port serves: which one it is, by its first bytes.
+"""Clients that use a protocol which a port does not serve, recognized by their first bytes.
 
-    00 00 00 9c  00  00 00 86  {…    RocketMQ's remoting: length · serialization · header's length
+    00 00 00 9c  00  00 00 86  {…    RocketMQ's remoting: length · serialization · header length
     16 03 01                         TLS
-    "SSH-", "GET ", "PROXY ", …      text that names it
+    "SSH-", "GET ", "PROXY ", …      text that names the protocol
 
 Source: RemotingCommand, the classic protocol of RocketMQ's clients.
 """
@@ -15,11 +15,11 @@ TLS: Final = "TLS (no certificate is shown here)"
 PROXY: Final = "the PROXY protocol (rpc.proxy_protocol is off)"
 UNKNOWN: Final = "an unknown protocol"
 TOLD_S: Final = 10.0
-"""One event is logged per interval; the others are counted."""
+"""Shortest interval of logged events, seconds; the others are counted."""
 FRAME_SIZE_MAX: Final = 16 * 1024 * 1024
 """Longest frame of RocketMQ's remoting (NettyDecoder)."""
 START_SIZE: Final = 16
-"""Bytes that name all of these."""
+"""Bytes that suffice to recognize a protocol."""
 _HEAD_SIZE: Final = 8
 _STARTS: Final = (
     (b"PROXY ", PROXY),
@@ -36,7 +36,7 @@ _HTTP1: Final = re.compile(rb"[A-Z]{3,12} ")
 
 
 def protocol_of(data: bytes) -> str:
-    """Returns the name of the protocol of a connection that begins so."""
+    """Returns the name of the protocol of a connection that begins with these bytes."""
     if data.startswith(b"\x16\x03"):
         return TLS
     if _is_remoting(data):
@@ -48,7 +48,7 @@ def protocol_of(data: bytes) -> str:
 
 
 def _is_remoting(data: bytes) -> bool:
-    """Returns whether a frame of RocketMQ's remoting begins, serialized as JSON or its own way."""
+    """Returns whether the bytes begin a remoting frame, in JSON or RocketMQ's own serialization."""
     if len(data) < _HEAD_SIZE or data[4] > 1:
         return False
     size, header_size = int.from_bytes(data[:4], "big"), int.from_bytes(data[5:8], "big")
@@ -56,28 +56,28 @@ def _is_remoting(data: bytes) -> bool:
 
 
 class Sparingly:
-    """Rate limit of log events that clients can cause: one each TOLD_S."""
+    """Limits the rate of log events that clients can cause to one each TOLD_S."""
 
     __slots__ = ("_quiet_until_s", "left_out")
 
     def __init__(self) -> None:
         self._quiet_until_s = float("-inf")
         self.left_out = 0
-        """How many were not logged since the last one that was."""
+        """Events that were not logged since the last logged one."""
 
     def may_tell(self, now_s: float) -> bool:
-        """Returns whether an event is logged now; else it is counted, until `told`.
+        """Returns whether to log an event now; else counts it until `told`.
 
-        now_s   seconds that only grow
+        now_s   monotonic seconds
         """
         if now_s < self._quiet_until_s:
             self.left_out += 1
-            assert self.left_out > 0, "those that are not told are counted"
+            assert self.left_out > 0, "event was not counted"
             return False
         self._quiet_until_s = now_s + TOLD_S
         return True
 
     def told(self) -> int:
-        """Returns how many were left out before the one that is logged now."""
+        """Returns the number of events left out before the one that is logged now."""
         left_out, self.left_out = self.left_out, 0
         return left_out

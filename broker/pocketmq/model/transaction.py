@@ -27,16 +27,16 @@ class Decision(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """Result of a decision: done, now or before, or the reason why not."""
+    """Result of a decision: `error` is None if it is carried out, now or earlier."""
 
     transaction_id: str
     error: RequestError | None = None
 
 
 class Check(NamedTuple):
-    """A check sent to a producer: the record of its half message, and the transaction id to decide.
+    """A check for a producer: the record of its half message, and the transaction id to decide.
 
-    topic   target of the message if it is committed, "" where its record does not name it
+    topic   target topic of the message, "" if its record does not name it
     """
 
     transaction_id: str

@@ -7,13 +7,13 @@ from pocketmq.format.layout import Buffer
 
 
 class LogSource(NamedTuple):
-    """The bytes of one file.
+    """The bytes of one log file.
 
     base        physical offset of its first byte
-    view        all of it, mapped
-    read_into   (position, room) -> how many bytes were put there, fewer where the file ends; what
-                is walked is read by it, so that a file cut short meanwhile is no crash
-    data_end    position behind which there are zeros for certain
+    view        the whole file, mapped
+    read_into   (position, buffer) -> number of bytes read, fewer at the file's end; walks read with
+                it, so that a file truncated meanwhile causes no SIGBUS
+    data_end    position after which all bytes are known to be zeros
     """
 
     path: str
@@ -25,10 +25,10 @@ class LogSource(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Physical offset behind its last byte."""
+        """Physical offset after its last byte."""
         return self.base + self.size
 
     def read(self, position: int, size: int) -> bytes:
-        """Returns bytes from a position on, fewer where the data end."""
+        """Returns bytes from a position on, fewer at the end of the data."""
         room = memoryview(bytearray(max(min(size, self.data_end - position), 0)))
         return bytes(room[: self.read_into(position, room)])

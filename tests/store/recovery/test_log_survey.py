@@ -126,7 +126,7 @@ def test_zeros_below_the_mark_are_a_hole_too(tmp_path: Path) -> None:
     log.damage(log.places[2], bytes(700))
     found = survey(log, Known(log.end))
     assert spans(found) == [(log.places[2], log.places[9], True)]
-    assert found.holes[0].reason in (ORDERLY_END, "zeros with other bytes behind them")
+    assert found.holes[0].reason in (ORDERLY_END, "zeros followed by other bytes")
 
 
 def test_the_walk_may_begin_with_any_record(tmp_path: Path) -> None:

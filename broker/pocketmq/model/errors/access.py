@@ -7,7 +7,7 @@ class Unauthenticated(RequestError, code=Code.UNAUTHORIZED):
     """A call without a valid signature; a wrong key and a wrong secret look alike."""
 
     message = (
-        "{why}; this broker serves its users: give the client an access key and its secret "
+        "{why}; this broker requires authentication: give the client an access key and its secret "
         "(pocketmq user add makes them)"
     )
     why: str
@@ -62,7 +62,7 @@ class UserExists(RequestError, code=Code.PRECONDITION_FAILED):
 class IllegalGrant(RequestError):
     """An invalid rule."""
 
-    message = "{text} is no {what}: {why}"
+    message = "{text} is not a valid {what}: {why}"
     plain = RequestError.plain | {"what"}
     text: str
     what: str

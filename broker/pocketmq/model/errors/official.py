@@ -12,7 +12,7 @@ class ClientIdRequired(RequestError, code=Code.CLIENT_ID_REQUIRED):
 class InvalidReceiptHandle(RequestError, code=Code.INVALID_RECEIPT_HANDLE):
     """A handle that settles nothing: its message is settled, given out again, or never was."""
 
-    message = "receipt handle {handle} is of no message under a lease; receive it again"
+    message = "receipt handle {handle} names no leased message; receive the message again"
     handle: str
 
 
@@ -54,7 +54,7 @@ class ClientNotFound(RequestError):
 class ClientSilent(RequestError):
     """A client that was asked and does not answer: many cannot."""
 
-    message = "client {client_id} gives no answer: {why}"
+    message = "client {client_id} does not answer: {why}"
     client_id: str
     why: str
 

@@ -263,7 +263,7 @@ class IllegalDeliveryTime(RequestError, code=Code.ILLEGAL_DELIVERY_TIME):
 class IllegalRecallHandle(RequestError):
     """A recall handle that this broker cannot have given for the topic."""
 
-    message = "the recall handle is not valid: {why}; give the one that the send answered"
+    message = "the recall handle is not valid: {why}; use the one that the send returned"
     why: str
 
 
@@ -370,7 +370,7 @@ class TransactionsRefused(RequestError, code=Code.FORBIDDEN):
 class TransactionUnknown(RequestError, code=Code.INVALID_TRANSACTION_ID):
     """An id that names no half message of the producer's group."""
 
-    message = "transaction {transaction_id} is none of producer group {group}: {why}"
+    message = "transaction {transaction_id} is not one of producer group {group}: {why}"
     transaction_id: str
     group: str
     why: str
@@ -380,7 +380,7 @@ class TransactionDecided(RequestError, code=Code.INVALID_TRANSACTION_ID):
     """A decision against the one that was taken first."""
 
     message = (
-        "transaction {transaction_id} was {first} before: the first decision stands; send the "
+        "transaction {transaction_id} is already {first}: the first decision stands; send the "
         "message again if that is wrong"
     )
     plain = RequestError.plain | {"first"}

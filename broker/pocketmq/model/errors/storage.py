@@ -114,7 +114,7 @@ class DiskAboveLimit(DiskFull):
     """More of the disk is used than the operator allows; reading goes on."""
 
     message = (
-        "the disk under {path} is {used_percent} % used, sends end above {limit_percent} % "
+        "the disk under {path} is {used_percent} % used, sends are refused above {limit_percent} % "
         "(retention.disk_refuse_percent); free space, they resume by themselves"
     )
     used_percent: int
@@ -159,7 +159,7 @@ class MessageDamaged(Corruption):
 class ReadFailed(StorageError, OSError):
     """A file that is there and cannot be opened or read; it is damaged or not ours."""
 
-    message = "{path} cannot be read ({why}); look at its owner and mode, then at the disk"
+    message = "{path} cannot be read ({why}); check its owner and mode, then the disk"
     path: str
     why: str
 
@@ -181,7 +181,7 @@ class TableUnreadable(StorageError, ValueError):
     """A small table that cannot be read, nor its version before where it keeps one."""
 
     message = (
-        "{path} cannot be read ({why}), and there is no sound .bak of it; repair it with "
+        "{path} cannot be read ({why}), and there is no valid .bak of it; repair it with "
         "`pocketmq store repair`, or restore it from a copy"
     )
     path: str
@@ -220,7 +220,7 @@ class NotAStore(StorageError):
 class StrayFile(NotAStore):
     """A file of an unknown name among those of the log, of queues or of the timer."""
 
-    message = "{path} is no file of the store: {why}; move it out of the directory"
+    message = "{path} is not a file of the store: {why}; move it out of the directory"
 
 
 class UnsupportedStore(StorageError):
@@ -228,7 +228,7 @@ class UnsupportedStore(StorageError):
 
     plain = StorageError.plain | {"way_out"}
     message = (
-        "{path}: {why}; this broker leaves such a store as it is: continue with RocketMQ, or "
+        "{path}: {why}; this broker does not write to such a store: continue with RocketMQ, or "
         "{way_out}"
     )
     path: str
@@ -241,7 +241,7 @@ class LogMissing(StorageError):
 
     plain = StorageError.plain | {"views"}
     message = (
-        "{path} has no file, but {views} hold what was built from some: move them there "
+        "{path} has no file, but {views} were built from log files: move these there "
         "(RocketMQ may keep them elsewhere: storePathCommitLog) or restore them from a copy, or "
         "remove {views} to start empty"
     )
@@ -275,7 +275,7 @@ class WrongFileSize(StorageError):
 
     message = (
         "{path} has {found_bytes} bytes, expected {expected_bytes}; "
-        "truncate -s {expected_bytes} fills up a cut one; else set {key_names}"
+        "truncate -s {expected_bytes} extends a truncated file; else set {key_names}"
     )
     path: str
     expected_bytes: int
@@ -350,4 +350,4 @@ class WriteFailed(StoreFailed):
 class AllocationFailed(StoreFailed):
     """A file could not be made for another reason than a full disk."""
 
-    message = "a file could not be made ({why}); the broker ends; is the directory its own?"
+    message = "a file could not be created ({why}); the broker stops; check the directory's owner"
