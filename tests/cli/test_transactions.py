@@ -46,7 +46,7 @@ def test_what_was_decided_first_holds(broker: LocalBroker) -> None:
     assert run("txn", "commit", sent).code == 0
     done = run("txn", "rollback", sent)
     assert done.code == 4
-    assert "was committed before" in done.err
+    assert "is already committed" in done.err
 
 
 def test_what_is_no_transaction_is_not_found(broker: LocalBroker) -> None:

@@ -117,15 +117,15 @@ IllegalInvisibleTime: invisible time 7 ms is not allowed: it may be 9 to 11 ms
 BodyCorrupted: the algorithm digest of message 'message_id' is not that of its body; send it
   again
 OffsetNotFound: group 'group' has no offset in queue 7 of topic 'topic'; update it first
-Unauthenticated: why; this broker requires authentication: give the client an access key and its secret
-  (pocketmq user add makes them)
+Unauthenticated: why; this broker requires authentication: give the client an access key and its
+  secret (pocketmq user add makes them)
 AccessDenied: user user may not action 'resource': why; an admin changes that:
   pocketmq acl remedy user action 'resource'
 AdminsOnly: user user may not what, which is for admins: pocketmq user edit user --admin
 IllegalUser: user 'user' is not allowed: why
 UserNotFound: there is no user 'user'; see pocketmq user ls
 UserExists: user 'user' exists already; change it: pocketmq user edit 'user'
-IllegalGrant: 'text' is no what: why
+IllegalGrant: 'text' is not a valid what: why
 GrantNotFound: user 'user' has no rule that decision actions on resource; see pocketmq acl ls
 ClientNotFound: no client 'client_id' of group 'group' holds a stream; see pocketmq group members
 ClientSilent: client 'client_id' does not answer: why
@@ -167,7 +167,8 @@ LogMissing: path has no file, but views were built from log files: move these th
   empty
 StoreTooNew: path has format version 7, this broker knows up to 9; use a later one
 StoreGap: path starts at 9, expected 7: a file is missing before it; restore it from a copy
-WrongFileSize: path has 9 bytes, expected 7; truncate -s 7 extends a truncated file; else set key_names
+WrongFileSize: path has 9 bytes, expected 7; truncate -s 7 extends a truncated file; else set
+  key_names
 UnknownGeometry: path: why; set key_names
 IllegalConfig: setting field: why
 AddressUnavailable: setting field: 'address' cannot be listened on: why

@@ -268,7 +268,7 @@ async def test_a_full_disk_refuses_sends_until_there_is_room() -> None:
     await house.round(0)
     (refusal, *_) = house.refusals
     assert isinstance(refusal, DiskAboveLimit)
-    assert "91 % used, sends end above 90 %" in str(refusal)
+    assert "91 % used, sends are refused above 90 %" in str(refusal)
     assert house.bases == [2]
     assert house.retention.status == "refusing sends"
     house.used = 60

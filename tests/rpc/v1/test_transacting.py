@@ -82,7 +82,7 @@ async def test_a_message_is_seen_once_its_transaction_is_committed(broker: Store
     assert await pulled(broker) == [b"kept"]
     ((status, why),) = await end(broker, pb.ROLLBACK, kept.transaction_id)
     assert status == pb.ENDED_OTHERWISE
-    assert "was committed before" in why
+    assert "is already committed" in why
 
 
 async def test_each_decision_is_answered_in_its_place(broker: StoreBroker) -> None:
