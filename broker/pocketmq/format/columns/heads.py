@@ -1,8 +1,8 @@
-"""The fixed fields of many records, and the positions of their parts.
+"""Parses the fixed fields of many records, and finds the positions of their parts.
 
-`starts` hops along the chain, which only the sizes define: a body may hold bytes that look like a
-record, so nothing is found by searching. `read_heads` gathers the heads as rows and takes them
-apart by column. Records with IPv6 hosts, whose heads are longer, are gathered once more.
+`starts` follows the chain of records by their sizes; nothing is searched for, as a body may contain
+bytes that look like a record. `read_heads` copies the heads into rows and splits them by column.
+Heads with IPv6 hosts are longer, and are copied once more.
 """
 
 from array import array
@@ -28,12 +28,12 @@ from pocketmq.format.record import (
 from pocketmq.model.message import FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, PROPERTY_CRC
 
 FRONT: Final = 64
-"""Bytes of room a buffer has in front of its first record."""
+"""Bytes that a buffer has before its first record."""
 BEHIND: Final = 64 * 1024
-"""Bytes of room a buffer has behind its last record: the longest property block and some."""
+"""Bytes that a buffer has after its last record: more than the longest property block."""
 
 ROWS_SIZE_MAX: Final = 4 * 1024 * 1024
-"""Bytes of rows looked at in one go."""
+"""Most bytes of rows that are processed at once."""
 
 Numbers = NDArray[np.int64]
 Words = NDArray[np.uint64]
@@ -62,7 +62,7 @@ _ROW_TYPES: Final = {
 
 @dataclass(slots=True)
 class Heads:
-    """Columns of some records; `begin` and the like are positions in the buffer."""
+    """Columns of some records; begins are positions in the buffer."""
 
     begin: Numbers
     size: Numbers
@@ -85,15 +85,15 @@ class Heads:
         return len(self.begin)
 
     def take(self, chosen: "slice | NDArray[Any]") -> "Heads":
-        """Returns the columns of some of the records."""
+        """Returns the columns of a selection of the records."""
         return Heads(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
 
 def starts(buffer: bytearray, begin: int, end: int) -> Numbers:
-    """Returns the positions that the chain from `begin` on leads to, as far as whole records fit.
+    """Returns the positions of the chain from `begin` on, as far as whole records fit.
 
-    It stops at a size that no record has and at a record that leaves `end`. Positions behind the
-    first that is no record mean nothing: `sound_count` is the number of those before it.
+    It ends at an invalid size, and at a record that extends beyond `end`. Positions after the first
+    invalid record have no meaning: `sound_count` returns the number of those before it.
     Cost     0.15 µs a record
     """
     unpack = _SIZE.unpack_from
@@ -111,15 +111,15 @@ def starts(buffer: bytearray, begin: int, end: int) -> Numbers:
 
 
 def rows_at(buffer: bytearray, positions: Numbers, width: int) -> NDArray[Any]:
-    """Returns `width` bytes from each position, as one void element each; a copy."""
+    """Returns `width` bytes from each position as one void element; a copy."""
     every = np.ndarray(len(buffer) - width + 1, dtype=f"V{width}", buffer=buffer, strides=(1,))
     return every[positions]
 
 
 def first_with_zeros(buffer: bytearray, begins: Numbers, sizes: Numbers) -> int:
-    """Returns which of some stretches is the first that holds a zero byte, their count when none.
+    """Returns the index of the first range that contains a zero byte, their count if none does.
 
-    Cost     about 0.05 µs a stretch of 100 bytes
+    Cost     about 0.05 µs a range of 100 bytes
     """
     width = int(sizes.max()) if len(sizes) else 0
     if width * len(sizes) > ROWS_SIZE_MAX:
@@ -135,12 +135,12 @@ def first_with_zeros(buffer: bytearray, begins: Numbers, sizes: Numbers) -> int:
 
 
 def words_of(buffer: bytearray) -> Words:
-    """Returns the eight bytes from each position of the buffer as a number; a view."""
+    """Returns the eight bytes at each position of the buffer as a number; a view."""
     return np.ndarray(len(buffer) - 7, dtype="<u8", buffer=buffer, strides=(1,))
 
 
 def read_heads(buffer: bytearray, positions: Numbers) -> Heads:
-    """Returns the columns of the records at these positions, nothing of them checked.
+    """Returns the columns of the records at these positions, unchecked.
 
     Cost     about 0.2 µs a record
     """
@@ -175,7 +175,7 @@ def _read_long_heads(
 def _with_parts(
     buffer: bytearray, positions: Numbers, columns: dict[str, Numbers], head_size: Numbers
 ) -> Heads:
-    """Finds topic and properties behind the body; lengths that lead too far are bent back."""
+    """Finds topic and properties after the body; positions beyond the buffer are clipped."""
     octets = np.frombuffer(buffer, dtype=np.uint8)
     highest = len(buffer) - 4
     body_begin = positions + head_size
@@ -214,11 +214,11 @@ def _signed_short(octets: NDArray[np.uint8], positions: Numbers) -> Numbers:
 
 
 def sound_count(heads: Heads, shift: int) -> int:
-    """Returns how many records from the first on are sound, body and properties not looked at.
+    """Returns the number of leading valid records; bodies and properties are not checked.
 
     shift    physical offset of the buffer's position 0
-    Checks   the magic is a record's, lengths add up to the size, none is negative, the record
-             contains its own position
+    Checks   the magic is a record's, the lengths add up to the size, no length is negative, the
+             record contains its own position
     """
     ends = heads.block_begin + heads.block_size
     bad = (heads.magic != MAGIC_V1) & (heads.magic != MAGIC_V2)
@@ -229,9 +229,9 @@ def sound_count(heads: Heads, shift: int) -> int:
 
 
 def unsound_by_crc(buffer: bytearray, heads: Heads, *, property_crc: bool) -> int:
-    """Returns which record is the first whose CRC does not hold, their count when all do.
+    """Returns the index of the first record with a wrong CRC, their count if all are right.
 
-    Checks   the body's CRC, the property CRC where the record carries one; with `property_crc` also
+    Checks   the body's CRC, the property CRC of records that have one; with `property_crc` also
              that the properties do not end in zeros
     Cost     0.2 µs a record of 1 KiB with zlib-ng, 0.6 µs with zlib
     """
@@ -266,7 +266,7 @@ def _first_bad_property_crc(buffer: bytearray, heads: Heads) -> int:
 
 
 def is_marked(buffer: bytearray, begins: Numbers) -> NDArray[np.bool_]:
-    """Returns whether a property CRC's name and separator are at each position."""
+    """Returns whether the name of the property CRC, with separator, is at each position."""
     octets = np.frombuffer(buffer, dtype=np.uint8)
     named: NDArray[np.bool_] = words_of(buffer)[begins] == _MARK_WORD
     separated: NDArray[np.bool_] = octets[begins + len(PROPERTY_CRC)] == 1

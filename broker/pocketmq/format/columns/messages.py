@@ -4,7 +4,7 @@ buffer ─► heads ─► numbers, hosts, topic
     │       └────► property spans ─► message id, tag, keys
     └────► properties, bodies
 
-Columns are numpy arrays and joined bytes, laid out as Arrow wants them; nothing here needs Arrow.
+Columns are numpy arrays and joined bytes in Arrow's layout; Arrow itself is not needed here.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -39,29 +39,29 @@ Flags = NDArray[np.bool_]
 Bounds = NDArray[np.int32]
 
 UNFOLDED_MAX: Final = 64 * 1024 * 1024
-"""Bytes of decompressed bodies held at once: joined, they must stay far below 2 GiB."""
+"""Most bytes of decompressed bodies at once: joined, they must stay far below 2 GiB."""
 _FRONT: Final = 8
-"""Bytes in front of joined texts, so that whole words can be loaded behind any of them."""
+"""Bytes before joined texts, so that whole words that end in any text can be loaded."""
 _PAIR_SEPARATOR: Final = b"\x02"
 _HEX: Final = np.array([f"{octet:02X}".encode() for octet in range(256)], "S2").view("<u2")
 _FLAG_AT: Final = RECORD_HEAD.positions["flag"]
 _BORN_HOST_AT: Final = RECORD_HEAD.positions["born_host"]
-# Fields between the store host and the body, by their distance from the body.
+# Fields between store host and body, by their distance from the body.
 _RECONSUME_TIMES_BACK: Final = RECORD_HEAD.size - RECORD_HEAD.positions["reconsume_times"]
 _PREPARED_OFFSET_BACK: Final = RECORD_HEAD.size - RECORD_HEAD.positions["prepared_offset"]
 
 
 class Integers(NamedTuple):
-    """Whole numbers; none is missing where `is_missing` is None."""
+    """Whole numbers; `is_missing` None: no number is missing."""
 
     values: Numbers
     is_missing: Flags | None = None
 
 
 class Texts(NamedTuple):
-    """Strings or bodies one behind the other: number n is content[bounds[n] : bounds[n + 1]].
+    """Concatenated strings or bodies: number n is content[bounds[n] : bounds[n + 1]].
 
-    The content of strings is sound UTF-8.
+    Strings are valid UTF-8.
     """
 
     bounds: Bounds
@@ -69,27 +69,27 @@ class Texts(NamedTuple):
     is_missing: Flags | None = None
 
     def each(self) -> list[bytes]:
-        """Returns them one by one; a missing one is empty."""
+        """Returns the texts one by one; missing ones are empty."""
         ends = self.bounds.tolist()
         return [self.content[begin:end] for begin, end in pairwise(ends)]
 
 
 class Picks(NamedTuple):
-    """Strings of which there are few: number n is values[places[n]]."""
+    """Dictionary-encoded strings: number n is values[places[n]]."""
 
     values: list[str]
     places: Numbers
 
 
 class TextLists(NamedTuple):
-    """Lists of strings: number n is texts bounds[n] to bounds[n + 1]."""
+    """Lists of strings: list n has the texts bounds[n] to bounds[n + 1]."""
 
     bounds: Bounds
     texts: Texts
 
 
 class TextMaps(NamedTuple):
-    """Pairs of strings: those of record n are number bounds[n] to bounds[n + 1]."""
+    """Maps of strings: map n has the pairs bounds[n] to bounds[n + 1]."""
 
     bounds: Bounds
     names: Texts
@@ -102,8 +102,8 @@ Column = Integers | Texts | Picks | TextLists | TextMaps
 class MessageColumns:
     """The columns of some records of a buffer; shared intermediate results are computed once.
 
-    queue    numbers of the records' queues in the table
-    decompressed the bodies to show, None: as they are stored
+    queue          the records' queue numbers in the table
+    decompressed   the bodies to return, None: bodies as stored
     """
 
     def __init__(
@@ -134,15 +134,15 @@ class MessageColumns:
         return Picks([self._queues.keys[number][0] for number in found.tolist()], places)
 
     def flags(self) -> Integers:
-        """Returns the users' own numbers."""
+        """Returns the message flags (RocketMQ's Message.flag)."""
         return Integers(_loaded(self._buffer, self._heads.begin + _FLAG_AT, 4))
 
     def reconsume_times(self) -> Integers:
-        """Returns how often each was retried."""
+        """Returns the numbers of retries."""
         return Integers(_loaded(self._buffer, self._heads.body_begin - _RECONSUME_TIMES_BACK, 4))
 
     def prepared_offsets(self) -> Integers:
-        """Returns the places of half messages."""
+        """Returns the prepared transaction offsets: physical offsets of half messages."""
         return Integers(_loaded(self._buffer, self._heads.body_begin - _PREPARED_OFFSET_BACK, 8))
 
     def born_hosts(self) -> Picks:
@@ -168,7 +168,7 @@ class MessageColumns:
         return Picks(every, np.arange(len(every)))
 
     def offset_message_ids(self) -> Texts:
-        """Returns the ids that encode the records' positions."""
+        """Returns the offset message ids."""
         heads = self._heads
         hosts = heads.body_begin - _RECONSUME_TIMES_BACK - IPV4_HOST_SIZE
         if (heads.system_flag & FLAG_STORE_HOST_V6).any():
@@ -200,7 +200,7 @@ class MessageColumns:
         return self._optional(self._spans.unique_key)
 
     def message_ids(self) -> Texts:
-        """Returns the unique keys, for records without one the ids that encode their positions."""
+        """Returns the unique keys, or the offset message ids of records without one."""
         keys = self.unique_keys()
         if keys.is_missing is None or not keys.is_missing.any():
             return keys
@@ -247,7 +247,7 @@ class MessageColumns:
         return _spread(_joined(texts), record, len(self._heads))
 
     def property_integers(self, name: str, parse: Callable[[str], int | None]) -> Integers:
-        """Returns the values of one property as numbers; those that `parse` refuses are missing."""
+        """Returns one property as numbers; values that `parse` rejects are missing."""
         values = np.zeros(len(self._heads), dtype=np.int64)
         is_missing = np.ones(len(self._heads), dtype=np.bool_)
         record, hits = self._named(name)
@@ -259,7 +259,7 @@ class MessageColumns:
         return Integers(values, is_missing)
 
     def _named(self, name: str) -> tuple[Numbers, Numbers]:
-        """Returns (record, number of the pair) of each pair with a name."""
+        """Returns (record, index of the pair) for each pair with a name."""
         wanted = np.frombuffer(name.encode(), dtype=np.uint8)
         bounds, names = self._maps.bounds, self._maps.names
         hits = np.flatnonzero(np.diff(names.bounds) == len(wanted))
@@ -272,9 +272,9 @@ class MessageColumns:
 def decompressed_bodies(
     buffer: bytearray, heads: Heads, *, bytes_max: int | None = None
 ) -> Iterator[tuple[slice, list[bytes] | None]]:
-    """Yields stretches of records with their bodies decompressed, None where none is compressed.
+    """Yields slices of the records with decompressed bodies; None if no body is compressed.
 
-    A stretch ends with the body that makes it `bytes_max` or more, `UNFOLDED_MAX` if not given.
+    A slice ends with the body that brings it to `bytes_max` bytes, by default `UNFOLDED_MAX`.
     """
     limit = UNFOLDED_MAX if bytes_max is None else bytes_max
     if not (heads.system_flag & FLAG_COMPRESSED).any():
@@ -294,8 +294,8 @@ def decompressed_bodies(
 def _find_pairs(buffer: bytearray, heads: Heads) -> TextMaps:
     """Returns all properties of records by the rules of `decode_properties`.
 
-    Cost     about 1 µs a record with seven properties; 8 where a name occurs twice in a record of
-             the chunk or is no UTF-8
+    Cost     about 1 µs a record with seven properties; 8 µs if a record of the chunk has duplicate
+             names or invalid UTF-8
     """
     blocks = _slices(buffer, heads.block_begin, heads.block_size)
     joined = bytearray(bytes(_FRONT) + _PAIR_SEPARATOR.join(blocks) + _PAIR_SEPARATOR)
@@ -304,7 +304,7 @@ def _find_pairs(buffer: bytearray, heads: Heads) -> TextMaps:
     is_name_end = octets[separators] == 1
     pair_end = separators[~is_name_end]
     pair_begin = np.append(_FRONT, pair_end[:-1] + 1)
-    # The first name separator of a pair ends its name; a value may hold others.
+    # The first name separator of a pair ends its name; the value may contain more of them.
     name_ends = np.append(separators[is_name_end], len(joined))
     name_end = name_ends[np.searchsorted(name_ends, pair_begin)]
     kept = np.flatnonzero((name_end > pair_begin) & (name_end + 1 < pair_end))
@@ -336,7 +336,7 @@ def _decoded_pairs(buffer: bytearray, heads: Heads) -> TextMaps:
 
 
 def _between(octets: NDArray[np.uint8], begins: Numbers, ends: Numbers) -> Texts:
-    """Returns the texts of rising stretches that do not touch."""
+    """Returns the texts of ascending byte ranges that are not adjacent."""
     steps = np.zeros(len(octets), dtype=np.int8)
     steps[begins] = 1
     steps[ends] = -1
@@ -351,7 +351,7 @@ def _slices(buffer: bytearray, begins: Numbers, sizes: Numbers) -> list[memoryvi
 
 
 def _loaded(buffer: bytearray, begins: Numbers, size: int) -> Numbers:
-    """Returns the signed numbers of 4 or 8 bytes at these positions."""
+    """Returns the signed integers of 4 or 8 bytes at these positions."""
     words = words_of(buffer)[begins].byteswap().view(np.int64)
     return words if size == 8 else words >> 32
 
@@ -363,7 +363,7 @@ def _bounds(sizes: Numbers) -> Bounds:
 
 
 def _bounds_of(record: Numbers, count: int) -> Bounds:
-    """Returns where each record's elements begin, given the rising record of every element."""
+    """Returns the bounds of each record's elements, given the ascending record of each element."""
     return _bounds(np.bincount(record, minlength=count))
 
 
@@ -377,7 +377,7 @@ def _encoded(texts: list[str]) -> Texts:
 
 
 def _spread(texts: Texts, record: Numbers, count: int) -> Texts:
-    """Returns the texts with a missing one for each record that has none."""
+    """Returns the texts, with a missing text for each record without one."""
     sizes = np.zeros(count, dtype=np.int64)
     is_missing = np.ones(count, dtype=np.bool_)
     sizes[record] = np.diff(texts.bounds)
@@ -386,7 +386,7 @@ def _spread(texts: Texts, record: Numbers, count: int) -> Texts:
 
 
 def _sound(texts: Texts) -> Texts:
-    """Returns texts as `decode("utf-8", "replace")` shows them."""
+    """Returns the texts as `decode("utf-8", "replace")` would."""
     if _is_sound(texts):
         return texts
     pairs = zip(texts.bounds[:-1].tolist(), texts.bounds[1:].tolist(), strict=True)
@@ -394,7 +394,7 @@ def _sound(texts: Texts) -> Texts:
 
 
 def _is_sound(texts: Texts) -> bool:
-    """Returns whether each is UTF-8: all joined are, and none begins inside a character."""
+    """Returns whether all texts are valid UTF-8: joined they are, and none begins mid-character."""
     if texts.content.isascii():
         return True
     try:

@@ -1,9 +1,9 @@
-"""Some properties of many records: positions of the values of UNIQ_KEY, KEYS, TAGS and the like.
+"""Finds some properties of many records: positions of the values of UNIQ_KEY, KEYS, TAGS, ….
 
-Property blocks are copied into rows of one width; a pair separator is written behind each block and
-into each row's last column, so that no pair reaches beyond its row. Names are then between a pair
-separator and the next name separator. The rules are those of `decode_properties`: empty values are
-dropped, of duplicates the last one wins.
+Property blocks are copied into rows of equal width. A pair separator is written after each block
+and into each row's last column, so that no pair extends beyond its row. Each name is then between a
+pair separator and the next name separator. The rules are those of `decode_properties`: empty values
+are dropped; of duplicate names the last one wins.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ from pocketmq.model.message import DELAY, KEYS, MULTI_QUEUE_OFFSET, TAGS, UNIQUE
 _NAME_SEPARATOR: Final = 1
 _PAIR_SEPARATOR: Final = 2
 _NAMES: Final = (UNIQUE_KEY, KEYS, TAGS, DELAY, MULTI_QUEUE_OFFSET)
-# Names with the separator behind them, as far as eight bytes go.
+# Names with the following separator, at most eight bytes.
 _WORD: Final = 8
 _BEGINS: Final = [f"{name}\x01".encode()[:_WORD] for name in _NAMES]
 _NAME_MASKS: Final = [np.uint64((1 << 8 * len(begin)) - 1) for begin in _BEGINS]
@@ -27,7 +27,7 @@ _NAME_WORDS: Final = [np.uint64(int.from_bytes(begin, "little")) for begin in _B
 
 
 class Spans(NamedTuple):
-    """Values in a buffer: whose each is (rising, at most one a record), where, how long."""
+    """Values in a buffer: record of each (ascending, at most one a record), begin, length."""
 
     record: Numbers
     begin: Numbers
@@ -35,7 +35,7 @@ class Spans(NamedTuple):
 
 
 class PropertySpans(NamedTuple):
-    """The properties of some records; `multi_queue_offset`: offsets in further queues."""
+    """Values of some properties; `multi_queue_offset`: offsets in further queues."""
 
     unique_key: Spans
     keys: Spans
@@ -58,7 +58,7 @@ def find_properties(buffer: bytearray, heads: Heads) -> PropertySpans:
 
 
 def _classes(sizes: Numbers) -> Iterator[tuple[Numbers, int]]:
-    """Yields (records, row width): blocks of similar size, some megabytes at a time."""
+    """Yields (records, row width) for blocks of similar size, some megabytes at a time."""
     longest = int(sizes.max()) if len(sizes) else 0
     if longest * len(sizes) <= ROWS_SIZE_MAX:
         if longest:
@@ -76,7 +76,7 @@ def _classes(sizes: Numbers) -> Iterator[tuple[Numbers, int]]:
 
 def _find_in_rows(buffer: bytearray, heads: Heads, records: Numbers, width: int) -> list[Spans]:
     begin, size = heads.block_begin[records], heads.block_size[records]
-    # One row more than there are records: whole words can be loaded from the last one.
+    # One row more than records, so that whole words can be loaded from the last row.
     cells = rows_at(buffer, np.append(begin, begin[-1:]), width).view(np.uint8)
     row_begin = np.arange(len(records), dtype=np.int64) * width
     cells[row_begin + size] = _PAIR_SEPARATOR
@@ -113,12 +113,12 @@ def _find_in_rows(buffer: bytearray, heads: Heads, records: Numbers, width: int)
 
 
 def _are_named(cells: NDArray[np.uint8], places: Numbers, name: bytes) -> list[bool]:
-    """Returns whether a long name is at each position where its begin is."""
+    """Returns whether a long name is at each position where its first bytes match."""
     return [cells[place : place + len(name)].tobytes() == name for place in places.tolist()]
 
 
 def _words_at(cells: NDArray[np.uint8], positions: Numbers, padding: int) -> Words:
-    """Returns the eight bytes from each position on; there are `padding` bytes behind the last."""
+    """Returns the eight bytes at each position; `padding` bytes follow the last position."""
     if padding < 8:
         cells = np.append(cells, np.zeros(8, dtype=np.uint8))
     every: Words = np.ndarray(len(cells) - 7, dtype="<u8", buffer=cells, strides=(1,))
@@ -126,7 +126,7 @@ def _words_at(cells: NDArray[np.uint8], positions: Numbers, padding: int) -> Wor
 
 
 def _value_ends(separators: Numbers, is_name_end: NDArray[np.bool_], pairs: Numbers) -> Numbers:
-    """Returns where the values of pairs end: at the next pair separator."""
+    """Returns the ends of pairs' values: the next pair separators."""
     following = pairs + 1
     if not is_name_end[following].any():
         return separators[following]
@@ -155,10 +155,10 @@ def _joined(parts: list[Spans]) -> Spans:
 
 
 def split_keys(buffer: bytearray, keys: Spans) -> tuple[Spans, Numbers]:
-    """Returns the pieces of KEYS values, and for each which one of its record it is, from 0.
+    """Splits KEYS values; returns the pieces, and the ordinal of each in its record, from 0.
 
-    Pieces are separated by single spaces; empty ones are dropped. `record` of the result
-    rises, but repeats.
+    Single spaces separate pieces; empty pieces are dropped. `record` of the result ascends, with
+    repetitions.
     """
     if not len(keys.record):
         return keys, keys.record
@@ -186,7 +186,7 @@ def _split_rows(buffer: bytearray, keys: Spans, width: int) -> Spans:
 
 
 def _ordinals(record: Numbers) -> Numbers:
-    """Returns for each element of a rising column which one of equal ones it is."""
+    """Returns the ordinal of each element among equal ones of an ascending column."""
     numbers = np.arange(len(record), dtype=np.int64)
     is_first = np.ones(len(record), dtype=np.bool_)
     np.not_equal(record[1:], record[:-1], out=is_first[1:])
@@ -195,5 +195,5 @@ def _ordinals(record: Numbers) -> Numbers:
 
 
 def decoded(blocks: Iterable[memoryview]) -> list[dict[str, str]]:
-    """Returns all properties of blocks one by one, where columns do not do."""
+    """Returns all properties of blocks, decoded one by one; for what columns cannot handle."""
     return list(map(decode_properties, blocks))

@@ -1,4 +1,4 @@
-"""Computes the columns that views need of many records: `written_at` and `entry_keys` at once.
+"""Computes the columns of many records that views need: `written_at` and `entry_keys` at once.
 
 record 0   queue 3   tags code   entries: unique key, key, key, tag
 record 1   queue 0   tags code   entries: unique key
@@ -28,7 +28,7 @@ from pocketmq.model.store_shape import DelayLevels
 
 # -- further columns ---------------------------------------------------------------------------
 class Further(NamedTuple):
-    """Units of further queues: the record of each (rising), queue number and queue offset."""
+    """Units of further queues: record of each (ascending), queue number and queue offset."""
 
     record: Numbers
     queue: Numbers
@@ -43,9 +43,9 @@ def further_units(
 ) -> Further:
     """Returns the further units of many records.
 
-    Shape    queue has the records' own queue numbers; told is where records have such units
-    Returns  none that precedes the first message of a queue that was deleted and made again
-    Cost     some 10 µs for each record that does
+    Shape    queue: the records' own queue numbers; told: records with further units
+    Returns  no unit that precedes the first message of a queue that was deleted and created again
+    Cost     some 10 µs for each record with further units
     """
     found: list[tuple[int, int, int]] = []
     for record in told.record.tolist():
@@ -61,11 +61,11 @@ def further_units(
 
 # -- columns of records ------------------------------------------------------------------------
 ENTRY_TYPE: Final = np.dtype([("hash", "<i4"), ("physical_offset", "<i8"), ("time_ms", "<i8")])
-"""An entry on its way to an index file, 20 bytes; this processor's byte order, packed."""
+"""An entry for an index file, 20 bytes; in this processor's byte order, packed."""
 
 
 class Entries(NamedTuple):
-    """Index entries in log order: the record each belongs to, and the hash of its key."""
+    """Index entries in log order: record of each, and the hash of its key."""
 
     record: Numbers
     hash: NDArray[np.int32]
@@ -74,10 +74,10 @@ class Entries(NamedTuple):
 class Decoded(NamedTuple):
     """Records with the columns that views need.
 
-    queue       queue numbers of the table they were decoded with
-    tags_code   value of the consume unit
-    is_queued   whether the record has a unit: not prepared, rolled back, of a removed topic
-                or left over
+    queue       queue numbers in the table that was passed to `decode`
+    tags_code   tags code of the consume unit
+    is_queued   whether the record has a unit: it is neither prepared, nor a rollback, nor of a
+                deleted topic
     further     units in other queues
     """
 
@@ -90,7 +90,7 @@ class Decoded(NamedTuple):
 
 
 class UnitRows(NamedTuple):
-    """Units in log order: the record of each (rising), queue number, queue offset, the 20 bytes."""
+    """Units in log order: record of each (ascending), queue number, queue offset, 20 bytes."""
 
     record: Numbers
     queue: Numbers
@@ -104,8 +104,8 @@ def decode(
 ) -> Decoded:  # fmt: skip
     """Returns the records' queues, tags codes and index entries.
 
-    older_styles   of records that start below some offset, instead of `style`
-    Shape    heads are of sound records of this buffer (see `sound_count`)
+    older_styles   styles of records below some offsets, instead of `style`
+    Shape    heads are of valid records of this buffer (see `sound_count`)
     Cost     about 1 µs a record with three entries
     """
     queue = queues.number(buffer, heads)
@@ -138,7 +138,7 @@ def _chosen(further: Further, is_chosen: NDArray[np.bool_]) -> Further:
 
 
 def _has_tag_entries(heads: Heads, style: str, older: StyleSpans) -> NDArray[np.bool_]:
-    """Returns for each record whether its style has an entry of its tag."""
+    """Returns for each record whether its style indexes tags."""
     has_entries = np.full(len(heads), style == STYLE_5_5)
     for end, older_style in reversed(older):
         has_entries[heads.physical_offset < end] = older_style == STYLE_5_5
@@ -161,7 +161,7 @@ def _schedule(
     buffer: bytearray, heads: Heads, queue: Numbers, queues: QueueTable, delay: Spans,
     levels: DelayLevels, codes: Numbers,
 ) -> None:  # fmt: skip
-    """Puts delivery times in the place of hashes, where a record waits in the schedule topic."""
+    """Replaces tags codes with delivery times for records in the schedule topic."""
     waiting = [number for number, key in enumerate(queues.keys) if levels.apply_to(key[0])]
     for at in np.flatnonzero(np.isin(queue[delay.record], waiting)).tolist():
         record, begin = int(delay.record[at]), int(delay.begin[at])
@@ -175,7 +175,7 @@ def _entries(
     buffer: bytearray, queue: Numbers, queues: QueueTable, spans: PropertySpans,
     is_indexed: NDArray[np.bool_], is_tagged: NDArray[np.bool_],
 ) -> Entries:  # fmt: skip
-    """Returns the index entries, each record's in the order unique key, keys, tag."""
+    """Returns the index entries; those of a record are ordered unique key, keys, tag."""
     unique, tags = spans.unique_key, spans.tags
     pieces, ordinals = split_keys(buffer, spans.keys)
     if not is_indexed.all():
@@ -198,7 +198,7 @@ def _entries(
     hashes[key_places] = _hashed(buffer, pieces, queues.prefixes, queue)
     hashes[ends[tags.record] - 1] = _hashed(buffer, tags, queues.tag_prefixes, queue)
     signed = hashes.view(np.int32)
-    absolute = np.abs(signed)  # -2**31 has no absolute value and stays as it is.
+    absolute = np.abs(signed)  # -2**31 has no absolute value and stays negative.
     absolute[absolute < 0] = 0
     return Entries(np.repeat(np.arange(len(queue), dtype=np.int64), counts), absolute)
 
@@ -215,7 +215,7 @@ def _indexed(spans: Spans, is_indexed: NDArray[np.bool_]) -> Spans:
 
 
 def units_of(decoded: Decoded) -> NDArray[np.void]:
-    """Returns the consume unit of every record, as it is stored on disk."""
+    """Returns the consume unit of every record, as stored on disk."""
     heads = decoded.heads
     units = np.empty(len(heads), dtype=UNIT_TYPE)
     units["physical_offset"] = heads.physical_offset
@@ -225,7 +225,7 @@ def units_of(decoded: Decoded) -> NDArray[np.void]:
 
 
 def unit_rows(decoded: Decoded) -> UnitRows:
-    """Returns all units that records have, in their own queues and in further ones."""
+    """Returns all units of the records, in their own queues and in further ones."""
     record = np.flatnonzero(decoded.is_queued)
     queue, queue_offset = decoded.queue[record], decoded.heads.queue_offset[record]
     further = decoded.further
@@ -239,7 +239,7 @@ def unit_rows(decoded: Decoded) -> UnitRows:
 
 
 def spooled(decoded: Decoded) -> NDArray[np.void]:
-    """Returns the index entries with place and time of their records, for later."""
+    """Returns the index entries with offset and store time of their records, for an index file."""
     heads, entries = decoded.heads, decoded.entries
     rows = np.empty(len(entries.record), dtype=ENTRY_TYPE)
     rows["hash"] = entries.hash

@@ -1,14 +1,14 @@
-"""Every error this broker raises, with its wire code and whether a retry makes sense.
+"""All errors that the broker raises, with wire code and whether a retry makes sense.
 
 BrokerError
-    RequestError        the request is at fault; the client changes it
-    Unavailable         the request is sound; a retry may succeed
-    StorageError        the operator acts
+    RequestError        the request is invalid; the client must change it
+    Unavailable         the request is valid; a retry may succeed
+    StorageError        the operator must act
         StoreFailed     the process ends
 
-ARCHITECTURE.md ("The errors") shows the whole tree. Each class carries typed fields and states what
-happened, which limit it met, and what to do next. Only `rpc/v1/status.py` and `rpc/v2/status.py`
-turn errors into wire statuses.
+ARCHITECTURE.md ("The errors") shows the whole tree. Each class has typed fields, and a message with
+the cause, the limit and the next step. Only `rpc/v1/status.py` and `rpc/v2/status.py` turn errors
+into wire statuses.
 """
 
 from pocketmq.model.errors.access import *

@@ -14,7 +14,7 @@ class Unauthenticated(RequestError, code=Code.UNAUTHORIZED):
 
 
 class AccessDenied(RequestError, code=Code.FORBIDDEN):
-    """A call that its user has no permission for."""
+    """A call for which its user has no permission."""
 
     message = (
         "user {user} may not {action} {resource}: {why}; an admin changes that: "
@@ -38,7 +38,7 @@ class AdminsOnly(RequestError, code=Code.FORBIDDEN):
 
 
 class IllegalUser(RequestError):
-    """An access key or a secret that clients could not send."""
+    """An access key or a secret that clients cannot send."""
 
     message = "user {user} is not allowed: {why}"
     user: str
@@ -46,14 +46,14 @@ class IllegalUser(RequestError):
 
 
 class UserNotFound(RequestError, code=Code.BAD_REQUEST):
-    """An access key that no user has."""
+    """An access key without a user."""
 
     message = "there is no user {user}; see pocketmq user ls"
     user: str
 
 
 class UserExists(RequestError, code=Code.PRECONDITION_FAILED):
-    """Creation of a user whose access key another one has."""
+    """Creation of a user whose access key exists."""
 
     message = "user {user} exists already; change it: pocketmq user edit {user}"
     user: str

@@ -7,11 +7,11 @@ from typing import ClassVar, Final, dataclass_transform
 __all__ = ["BrokerError", "Code", "RequestError", "shown"]
 
 SHOWN_LENGTH_MAX: Final = 200
-"""Client text is cut here in messages: an error must not become a way to flood logs."""
+"""Longest client text in an error message: longer text is cut, so that it cannot flood logs."""
 
 
 class Code(Enum):
-    """Numbers of the v2 protocol (apache.rocketmq.v2.Code) that our errors map to."""
+    """Numbers of the v2 protocol (apache.rocketmq.v2.Code) for the broker's errors."""
 
     BAD_REQUEST = 40000
     ILLEGAL_TOPIC = 40002
@@ -48,7 +48,7 @@ class Code(Enum):
 
 
 def shown(value: object) -> str:
-    """Returns client text for an error message: quoted, without control characters, cut."""
+    """Returns client text for an error message: quoted, without control characters, shortened."""
     if not isinstance(value, str):
         return str(value)
     text = repr(value)
@@ -58,17 +58,17 @@ def shown(value: object) -> str:
 @dataclass_transform(eq_default=False)
 @dataclass(eq=False)
 class BrokerError(Exception):
-    """Base of all; `reason` is the stable name that clients may test for.
+    """Base of all errors; `reason` is the stable name that clients may test for.
 
-    A class below it is made from its fields like a dataclass; `code` is its parent's unless it is
-    given, and `message` names every field.
+    A subclass is made from its fields like a dataclass. Its `code` is its parent's by default, and
+    its `message` names every field.
     """
 
     code: ClassVar[Code] = Code.INTERNAL_SERVER_ERROR
     retryable: ClassVar[bool] = False
     message: ClassVar[str] = "internal error"
     plain: ClassVar[frozenset[str]] = frozenset({"why", "feature", "field", "path", "key_names"})
-    """Fields that hold our own words and are printed without quotes."""
+    """Fields with the broker's own words, printed without quotes."""
 
     def __init_subclass__(cls, *, code: Code | None = None) -> None:
         cls.code = code or cls.code
@@ -76,7 +76,7 @@ class BrokerError(Exception):
 
     @property
     def reason(self) -> str:
-        """The class name, fixed for clients."""
+        """The class name, which never changes."""
         return type(self).__name__
 
     def __str__(self) -> str:
@@ -86,4 +86,4 @@ class BrokerError(Exception):
 
 
 class RequestError(BrokerError, code=Code.BAD_REQUEST):
-    """The request is at fault; sent again as it is, it fails again."""
+    """An invalid request: sent again unchanged, it fails again."""

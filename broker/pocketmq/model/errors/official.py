@@ -1,23 +1,23 @@
-"""Requests of RocketMQ's own clients that are at fault in ways of their protocol."""
+"""Requests of RocketMQ's clients that are invalid in ways of their protocol."""
 
 from pocketmq.model.errors.code import Code, RequestError
 
 
 class ClientIdRequired(RequestError, code=Code.CLIENT_ID_REQUIRED):
-    """A call that carries no client id."""
+    """A call without a client id."""
 
     message = "the call names no client; send its id as header x-mq-client-id"
 
 
 class InvalidReceiptHandle(RequestError, code=Code.INVALID_RECEIPT_HANDLE):
-    """A handle that settles nothing: its message is settled, given out again, or never was."""
+    """A receipt handle without a lease: its message was settled, redelivered or never leased."""
 
     message = "receipt handle {handle} names no leased message; receive the message again"
     handle: str
 
 
 class IllegalInvisibleTime(RequestError, code=Code.ILLEGAL_INVISIBLE_TIME):
-    """A lease that would be too short or too long."""
+    """An invisible duration that is too short or too long."""
 
     message = "invisible time {value_ms} ms is not allowed: it may be {lower_ms} to {upper_ms} ms"
     value_ms: int
@@ -44,7 +44,7 @@ class IllegalSettings(RequestError):
 
 
 class ClientNotFound(RequestError):
-    """A client id that is unknown to the group, or that holds no stream."""
+    """A client id that is unknown to the group, or has no open stream."""
 
     message = "no client {client_id} of group {group} holds a stream; see pocketmq group members"
     client_id: str
@@ -52,7 +52,7 @@ class ClientNotFound(RequestError):
 
 
 class ClientSilent(RequestError):
-    """A client that was asked and does not answer: many cannot."""
+    """A client that does not answer a command of the broker, as many clients cannot."""
 
     message = "client {client_id} does not answer: {why}"
     client_id: str

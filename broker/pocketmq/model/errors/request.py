@@ -1,4 +1,4 @@
-"""Requests that are at fault: sent again as they are, they fail again."""
+"""Invalid requests: sent again unchanged, they fail again."""
 
 from pocketmq.model.errors.code import Code, RequestError
 
@@ -20,7 +20,7 @@ class SystemTopic(RequestError, code=Code.ILLEGAL_TOPIC):
 
 
 class TopicNotFound(RequestError, code=Code.TOPIC_NOT_FOUND):
-    """A topic that does not exist, while automatic creation is off or would not help."""
+    """A topic that does not exist, and is not created automatically."""
 
     message = "topic {topic} does not exist; create it: pocketmq topic create {topic}"
     topic: str
@@ -59,7 +59,7 @@ class GroupNotFound(RequestError, code=Code.CONSUMER_GROUP_NOT_FOUND):
 
 
 class GroupDisabled(RequestError, code=Code.FORBIDDEN):
-    """A consumer group that was turned off."""
+    """A disabled consumer group."""
 
     message = "consumer group {group} is turned off; turn it on: pocketmq group edit {group}"
     group: str
@@ -73,7 +73,7 @@ class GroupExists(RequestError, code=Code.PRECONDITION_FAILED):
 
 
 class IllegalTag(RequestError, code=Code.ILLEGAL_MESSAGE_TAG):
-    """A tag that filters could not match."""
+    """A tag that filters cannot match."""
 
     message = "tag {tag} is not allowed: {why}"
     tag: str
@@ -81,7 +81,7 @@ class IllegalTag(RequestError, code=Code.ILLEGAL_MESSAGE_TAG):
 
 
 class IllegalKey(RequestError, code=Code.ILLEGAL_MESSAGE_KEY):
-    """A key that could not be queried."""
+    """A key that cannot be queried."""
 
     message = "key {key} is not allowed: {why}"
     key: str
@@ -89,7 +89,7 @@ class IllegalKey(RequestError, code=Code.ILLEGAL_MESSAGE_KEY):
 
 
 class IllegalProperty(RequestError, code=Code.ILLEGAL_MESSAGE_PROPERTY_KEY):
-    """A property that the format cannot hold or the broker owns."""
+    """A property that cannot be stored, or whose name is reserved."""
 
     message = "property {name} is not allowed: {why}"
     name: str
@@ -97,7 +97,7 @@ class IllegalProperty(RequestError, code=Code.ILLEGAL_MESSAGE_PROPERTY_KEY):
 
 
 class IllegalAttribute(RequestError):
-    """An attribute that a topic cannot have, or a value that it cannot take."""
+    """An attribute that topics cannot have, or an invalid value of one."""
 
     message = "attribute {name} is not allowed: {why}"
     name: str
@@ -113,7 +113,7 @@ class IllegalMessageGroup(RequestError, code=Code.ILLEGAL_MESSAGE_GROUP):
 
 
 class IllegalMessageId(RequestError, code=Code.ILLEGAL_MESSAGE_ID):
-    """An id that is no id."""
+    """A malformed message id."""
 
     message = "message id {message_id} is malformed: {why}"
     message_id: str
@@ -121,7 +121,7 @@ class IllegalMessageId(RequestError, code=Code.ILLEGAL_MESSAGE_ID):
 
 
 class MessageNotFound(RequestError, code=Code.MESSAGE_NOT_FOUND):
-    """No record of the topic carries the id."""
+    """An id that no message of the topic has."""
 
     message = "topic {topic} holds no message with id {message_id}"
     topic: str
@@ -136,7 +136,7 @@ class BodyEmpty(RequestError, code=Code.MESSAGE_BODY_EMPTY):
 
 
 class BodyTooLarge(RequestError, code=Code.MESSAGE_BODY_TOO_LARGE):
-    """A body, or the sum of a batch's bodies, over the limit."""
+    """A body, or a batch's bodies together, above the limit."""
 
     message = (
         "bodies of {size_bytes} bytes exceed the limit of {limit_bytes}; "
@@ -147,7 +147,7 @@ class BodyTooLarge(RequestError, code=Code.MESSAGE_BODY_TOO_LARGE):
 
 
 class PropertiesTooLarge(RequestError, code=Code.MESSAGE_PROPERTIES_TOO_LARGE):
-    """A property block that does not fit the record."""
+    """A property block that is too large for a record."""
 
     message = (
         "properties of {size_bytes} bytes exceed the limit of {limit_bytes}, "
@@ -166,7 +166,7 @@ class TooManyProperties(RequestError, code=Code.MESSAGE_PROPERTIES_TOO_LARGE):
 
 
 class RecordTooLarge(RequestError, code=Code.PAYLOAD_TOO_LARGE):
-    """A record, or a batch, that no commit-log file can hold."""
+    """A record, or a batch, that is too large for a commit-log file."""
 
     message = (
         "{size_bytes} bytes of records do not fit one commit-log file "
@@ -191,7 +191,7 @@ class TooManyMessages(RequestError, code=Code.PAYLOAD_TOO_LARGE):
 
 
 class TooManyElements(RequestError):
-    """A request with more elements of one field than a method takes."""
+    """A request with more elements of one field than the method accepts."""
 
     message = "field {field} has more than {limit} elements; send them in several requests"
     field: str
@@ -216,7 +216,7 @@ class MixedQueues(RequestError, code=Code.MESSAGE_CORRUPTED):
 
 
 class KindConflict(RequestError, code=Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE):
-    """A message of a kind that its topic does not take."""
+    """A message of a kind that its topic does not accept."""
 
     message = (
         "topic {topic} takes {type} messages, this is a {kind} message; send it to a topic of "
@@ -228,7 +228,7 @@ class KindConflict(RequestError, code=Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE):
 
 
 class AmbiguousKind(RequestError, code=Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE):
-    """A message that asks for two things of which it can have one."""
+    """A message with two features of which it can have only one."""
 
     message = (
         "a message has either a message group, a delay level, a delivery time, a delay, "
@@ -250,7 +250,7 @@ class MixedKinds(RequestError, code=Code.MESSAGE_CORRUPTED):
 
 
 class IllegalDeliveryTime(RequestError, code=Code.ILLEGAL_DELIVERY_TIME):
-    """A delivery time further ahead than messages may wait."""
+    """A delivery time further ahead than messages may be delayed."""
 
     message = (
         "a delivery {ahead_ms} ms ahead exceeds the limit of {limit_ms} ms; deliver earlier, or "
@@ -261,14 +261,14 @@ class IllegalDeliveryTime(RequestError, code=Code.ILLEGAL_DELIVERY_TIME):
 
 
 class IllegalRecallHandle(RequestError):
-    """A recall handle that this broker cannot have given for the topic."""
+    """A recall handle that this broker cannot have returned for the topic."""
 
     message = "the recall handle is not valid: {why}; use the one that the send returned"
     why: str
 
 
 class NotWaiting(RequestError, code=Code.MESSAGE_NOT_FOUND):
-    """A recall that comes too late."""
+    """A recall after the message's delivery."""
 
     message = (
         "message {message_id} of topic {topic} is not pending any more: its delivery time has "
@@ -279,7 +279,7 @@ class NotWaiting(RequestError, code=Code.MESSAGE_NOT_FOUND):
 
 
 class QueueOutOfRange(RequestError, code=Code.BAD_REQUEST):
-    """A queue id the topic does not have."""
+    """A queue id that the topic does not have."""
 
     message = "queue {queue_id} of topic {topic} does not exist: it has {count}"
     topic: str
@@ -304,7 +304,7 @@ class TopicNotReadable(RequestError, code=Code.FORBIDDEN):
 
 
 class UnsupportedTopic(RequestError, code=Code.UNSUPPORTED):
-    """A topic that RocketMQ stores in another way than this broker can."""
+    """A topic that RocketMQ stores in a way that PocketMQ does not support."""
 
     message = (
         "topic {topic} has {attribute}, which this broker does not serve: its messages stay as "
@@ -336,7 +336,7 @@ class OffsetOutOfRange(RequestError, code=Code.ILLEGAL_OFFSET):
 
 
 class IllegalFilter(RequestError, code=Code.ILLEGAL_FILTER_EXPRESSION):
-    """A filter expression that cannot be understood."""
+    """An invalid filter expression."""
 
     message = "filter {expression} is not allowed: {why}"
     expression: str
@@ -344,7 +344,7 @@ class IllegalFilter(RequestError, code=Code.ILLEGAL_FILTER_EXPRESSION):
 
 
 class IllegalPageToken(RequestError):
-    """A page token this broker did not make."""
+    """A page token that this broker did not make for this query."""
 
     message = "page token {token} is not one of this query; start without a token"
     token: str
@@ -359,7 +359,7 @@ class OriginUnknown(RequestError, code=Code.PRECONDITION_FAILED):
 
 
 class TransactionsRefused(RequestError, code=Code.FORBIDDEN):
-    """A message of a transaction, where the broker takes none."""
+    """A transactional message, while the broker refuses these."""
 
     message = (
         "this broker takes no messages of transactions (transactions.refuse); "
@@ -368,7 +368,7 @@ class TransactionsRefused(RequestError, code=Code.FORBIDDEN):
 
 
 class TransactionUnknown(RequestError, code=Code.INVALID_TRANSACTION_ID):
-    """An id that names no half message of the producer's group."""
+    """An id that names no half message of the producer group."""
 
     message = "transaction {transaction_id} is not one of producer group {group}: {why}"
     transaction_id: str
@@ -377,7 +377,7 @@ class TransactionUnknown(RequestError, code=Code.INVALID_TRANSACTION_ID):
 
 
 class TransactionDecided(RequestError, code=Code.INVALID_TRANSACTION_ID):
-    """A decision against the one that was taken first."""
+    """A decision that contradicts the first one."""
 
     message = (
         "transaction {transaction_id} is already {first}: the first decision stands; send the "
@@ -389,7 +389,7 @@ class TransactionDecided(RequestError, code=Code.INVALID_TRANSACTION_ID):
 
 
 class UnsupportedFeature(RequestError, code=Code.UNSUPPORTED):
-    """A part of the API that this version does not serve."""
+    """A part of the API that this version does not implement."""
 
     message = "this version does not serve {feature}"
     feature: str

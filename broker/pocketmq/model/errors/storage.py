@@ -1,16 +1,16 @@
-"""Moments and disks that are at fault: a retry or an operator helps."""
+"""Errors of the moment and of storage: a retry or an operator helps."""
 
 from pocketmq.model.errors.code import BrokerError, Code
 
 
 class Unavailable(BrokerError):
-    """The request is fine, the moment is not."""
+    """The request is valid, but cannot be served now."""
 
     retryable = True
 
 
 class NotAccepting(Unavailable):
-    """A send before the configured time of the first one."""
+    """A send before the configured time of the first send."""
 
     message = "sends are accepted from {accept_from_ms} (epoch ms) on"
     accept_from_ms: int
@@ -33,7 +33,7 @@ class StoreBusy(Unavailable, code=Code.TOO_MANY_REQUESTS):
 
 
 class TransientPoolEmpty(Unavailable, code=Code.TOO_MANY_REQUESTS):
-    """Messages come in faster than they can be written to their files."""
+    """Messages arrive faster than they can be written to their files."""
 
     message = (
         "all {count} buffers of the transient pool wait to be written; try again, or raise "
@@ -43,7 +43,7 @@ class TransientPoolEmpty(Unavailable, code=Code.TOO_MANY_REQUESTS):
 
 
 class TooManyRequests(Unavailable, code=Code.TOO_MANY_REQUESTS):
-    """More requests of one class at once than are admitted."""
+    """More concurrent requests of one class than are admitted."""
 
     message = "{limit} requests of class {field} are in progress; try again"
     field: str
@@ -51,9 +51,9 @@ class TooManyRequests(Unavailable, code=Code.TOO_MANY_REQUESTS):
 
 
 class ShareTaken(Unavailable, code=Code.TOO_MANY_REQUESTS):
-    """One user, connection or address has its share of what a broker can do at once.
+    """A user, connection or address that uses its share of what a broker can do at once.
 
-    holder   whose share: "user alice", "address 10.0.0.7"
+    holder   owner of the share: "user alice", "address 10.0.0.7"
     field    class of calls
     """
 
@@ -68,9 +68,9 @@ class ShareTaken(Unavailable, code=Code.TOO_MANY_REQUESTS):
 
 
 class LimitReached(Unavailable, code=Code.TOO_MANY_REQUESTS):
-    """As many topics, queues or groups as the broker takes.
+    """A topic, queue or group beyond the broker's limit.
 
-    setting   that sets the limit
+    setting   name of the setting with the limit
     """
 
     message = "there are {count} of {limit} {field}; remove some, or raise {setting}"
@@ -81,7 +81,7 @@ class LimitReached(Unavailable, code=Code.TOO_MANY_REQUESTS):
 
 
 class CreationsUsedUp(Unavailable, code=Code.TOO_MANY_REQUESTS):
-    """A user who made as many topics and groups as one may in an hour."""
+    """A user who created as many topics and groups as one may in an hour."""
 
     message = (
         "user {user} has made {limit} topics and groups within an hour; continue later, have an "
@@ -92,26 +92,26 @@ class CreationsUsedUp(Unavailable, code=Code.TOO_MANY_REQUESTS):
 
 
 class Recovering(Unavailable):
-    """The broker has begun, its store is not open yet."""
+    """The broker has started, but its store is not open yet."""
 
     message = "the broker is recovering its store; try again soon"
 
 
 class Draining(Unavailable):
-    """The broker is about to stop."""
+    """The broker is stopping."""
 
     message = "the broker is stopping; try again elsewhere or later"
 
 
 class DiskFull(Unavailable, code=Code.TOO_MANY_REQUESTS):
-    """No room for the next file; reading goes on, writing resumes by itself."""
+    """No space for the next file; reads continue, sends resume by themselves."""
 
     message = "the disk under {path} is full; free space, sends resume by themselves"
     path: str
 
 
 class DiskAboveLimit(DiskFull):
-    """More of the disk is used than the operator allows; reading goes on."""
+    """More of the disk is used than the operator allows; reads continue."""
 
     message = (
         "the disk under {path} is {used_percent} % used, sends are refused above {limit_percent} % "
@@ -122,7 +122,7 @@ class DiskAboveLimit(DiskFull):
 
 
 class DiskSlow(Unavailable, code=Code.TOO_MANY_REQUESTS):
-    """Old bytes were dropped from memory as fast as the disk brought them."""
+    """Pages were evicted as fast as they were read from disk."""
 
     message = (
         "the data is not in memory after {tries} reads from disk; ask for less, or retry later"
@@ -131,11 +131,11 @@ class DiskSlow(Unavailable, code=Code.TOO_MANY_REQUESTS):
 
 
 class StorageError(BrokerError):
-    """Something on disk is not as it must be; an operator looks at it."""
+    """A file or directory is not as it must be; an operator must act."""
 
 
 class Corruption(StorageError):
-    """Bytes that cannot be as they were written."""
+    """Bytes that differ from what was written."""
 
     message = "{path} is damaged at byte {file_position} (physical offset {physical_offset}): {why}"
     path: str
@@ -145,7 +145,7 @@ class Corruption(StorageError):
 
 
 class MessageDamaged(Corruption):
-    """The record of a message that a queue was asked for; a reader can go on behind it."""
+    """A queue's message whose record is damaged; readers can continue after it."""
 
     plain = Corruption.plain | {"queue_offset", "next_begin_offset"}
     message = (
@@ -157,7 +157,7 @@ class MessageDamaged(Corruption):
 
 
 class ReadFailed(StorageError, OSError):
-    """A file that is there and cannot be opened or read; it is damaged or not ours."""
+    """An existing file that cannot be opened or read; it is damaged or has another owner."""
 
     message = "{path} cannot be read ({why}); check its owner and mode, then the disk"
     path: str
@@ -169,7 +169,7 @@ class ReadFailed(StorageError, OSError):
 
 
 class NotAPlainFile(ReadFailed):
-    """A link, FIFO, socket, device or directory in the place of a store's file or directory."""
+    """A link, FIFO, socket, device or directory in place of a store's file or directory."""
 
     message = (
         "{path} is not opened: {why}; below a store directory no links are followed and only plain "
@@ -178,7 +178,7 @@ class NotAPlainFile(ReadFailed):
 
 
 class TableUnreadable(StorageError, ValueError):
-    """A small table that cannot be read, nor its version before where it keeps one."""
+    """A small table that cannot be parsed, nor its previous version if one is kept."""
 
     message = (
         "{path} cannot be read ({why}), and there is no valid .bak of it; repair it with "
@@ -189,7 +189,7 @@ class TableUnreadable(StorageError, ValueError):
 
 
 class StoreDamaged(BrokerReadOnly):
-    """Durable bytes are damaged or gone: sound records are served, sends are refused."""
+    """Durable bytes are damaged or missing: valid records are served, sends are refused."""
 
     message = (
         "the store takes no messages: {path} is damaged from byte {file_position} on (physical "
@@ -210,7 +210,7 @@ class StoreLocked(StorageError):
 
 
 class NotAStore(StorageError):
-    """A directory that holds other things."""
+    """A directory with other content."""
 
     message = "{path} is not a store: {why}; name an empty or a store directory"
     path: str
@@ -218,13 +218,13 @@ class NotAStore(StorageError):
 
 
 class StrayFile(NotAStore):
-    """A file of an unknown name among those of the log, of queues or of the timer."""
+    """A file with an unknown name among those of the log, of queues or of the timer."""
 
     message = "{path} is not a file of the store: {why}; move it out of the directory"
 
 
 class UnsupportedStore(StorageError):
-    """A store of a kind that only a RocketMQ broker can go on with."""
+    """A store of a kind that only RocketMQ can write to."""
 
     plain = StorageError.plain | {"way_out"}
     message = (
@@ -237,7 +237,7 @@ class UnsupportedStore(StorageError):
 
 
 class LogMissing(StorageError):
-    """Views of a log that is not there."""
+    """Views whose log is missing."""
 
     plain = StorageError.plain | {"views"}
     message = (
@@ -250,7 +250,7 @@ class LogMissing(StorageError):
 
 
 class StoreTooNew(StorageError):
-    """A store written by a later version of this broker."""
+    """A store that a later version of PocketMQ wrote."""
 
     message = "{path} has format version {found}, this broker knows up to {known}; use a later one"
     path: str
@@ -259,7 +259,7 @@ class StoreTooNew(StorageError):
 
 
 class StoreGap(StorageError):
-    """Files in a row with one missing between them."""
+    """A mapped file queue in which a file is missing."""
 
     message = (
         "{path} starts at {found}, expected {expected}: a file is missing before it; restore it "
@@ -271,7 +271,7 @@ class StoreGap(StorageError):
 
 
 class WrongFileSize(StorageError):
-    """A file of another length than its row has."""
+    """A file whose length differs from its queue's file size."""
 
     message = (
         "{path} has {found_bytes} bytes, expected {expected_bytes}; "
@@ -284,7 +284,7 @@ class WrongFileSize(StorageError):
 
 
 class UnknownGeometry(StorageError):
-    """File sizes that can be read in more than one way."""
+    """File sizes that fit several geometries."""
 
     message = "{path}: {why}; set {key_names}"
     path: str
@@ -301,14 +301,14 @@ class IllegalConfig(StorageError):
 
 
 class AddressUnavailable(IllegalConfig):
-    """An address that cannot be listened on: it is taken, or none of this machine's."""
+    """An address that the broker cannot listen on: it is in use, or not this machine's."""
 
     message = "setting {field}: {address} cannot be listened on: {why}"
     address: str
 
 
 class SparkMissing(StorageError):
-    """Spark, or the Java runtime it needs, is not on this machine."""
+    """Spark, or the Java runtime that it needs, is not installed."""
 
     message = "Spark cannot be started: {why}"
     why: str
@@ -324,30 +324,30 @@ class ViewFailed(StorageError):
 
 
 class StoreFailed(StorageError):
-    """The store stopped working; nothing is acknowledged any more and the process ends."""
+    """The store stopped working; it acknowledges nothing more, and the process ends."""
 
     message = "the store has stopped: {why}"
     why: str
 
     @staticmethod
     def by(error: BaseException) -> "StoreFailed":
-        """Returns the store's own error for one that ends it: itself, or with its reason."""
+        """Returns an error that ends the store as StoreFailed, with its reason."""
         return error if isinstance(error, StoreFailed) else StoreFailed(why=str(error))
 
 
 class FsyncFailed(StoreFailed):
-    """The disk refused to keep written bytes; trying again would hide the loss."""
+    """The disk could not store written bytes; another try would hide the loss."""
 
     message = "the disk refused to keep written bytes ({why}); the broker ends"
 
 
 class WriteFailed(StoreFailed):
-    """The disk took no bytes, or removed no name, for another reason than being full."""
+    """The disk could not be written to, or a name not removed; it is not full."""
 
     message = "the disk could not be written to ({why})"
 
 
 class AllocationFailed(StoreFailed):
-    """A file could not be made for another reason than a full disk."""
+    """A file could not be created, and the disk is not full."""
 
     message = "a file could not be created ({why}); the broker stops; check the directory's owner"
