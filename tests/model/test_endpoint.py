@@ -34,7 +34,7 @@ def test_what_is_not_said_is_the_default(text: str, endpoint: str) -> None:
      "unix:/x", "::g", "[::1", "[a]:1", "[::1]9", "\udcff", "[::1]:"],
 )  # fmt: skip
 def test_what_is_no_endpoint_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is not HOST:PORT, as localhost:8081"):
+    with pytest.raises(ValueError, match="is not HOST:PORT, such as localhost:8081"):
         endpoint_from_text(text)
 
 
