@@ -3,7 +3,7 @@
 import pytest
 
 from pocketmq.filter.tag import EVERYTHING
-from pocketmq.model.consuming import RENEWED_MS, Received, ReceiveRequest
+from pocketmq.model.consuming import RENEWED_MAX_MS, RENEWED_MS, Received, ReceiveRequest
 from pocketmq.model.errors import TooManyRequests
 from pocketmq.services.consume.clients import ALIVE_MS, KEPT_MAX, Clients
 from tests.kit.consuming import GROUP, ConsumeDesk, bodies
@@ -81,3 +81,16 @@ async def test_who_is_one_too_many_is_told_so_and_the_others_go_on(desk: Consume
     assert bodies(await desk.receive(client_id="other")) == ["b"]
     desk.consume.leave("c0", GROUP)
     assert bodies(await desk.receive(client_id="other", **renewed)) == []
+
+
+@pytest.mark.parametrize(
+    ("held_ms", "is_renewed"), [(RENEWED_MAX_MS - 1, True), (RENEWED_MAX_MS, False)]
+)
+def test_leases_are_renewed_for_three_hours_while_their_client_lives(
+    held_ms: int, *, is_renewed: bool
+) -> None:
+    clients = Clients()
+    clients.receives(received("c"), 0)
+    assert clients.renews("c", "g", ALIVE_MS - 1, held_ms) == is_renewed
+    assert not clients.renews("c", "g", ALIVE_MS, held_ms)
+    assert not clients.renews("other", "g", 0, held_ms)

@@ -9,6 +9,8 @@ from pocketmq.filter.parsing import parse_filter
 from pocketmq.filter.tag import parse
 from pocketmq.format.java_hash import tags_code
 from pocketmq.format.record_heads import queue_offset_of
+from pocketmq.model.administration import GroupSettings
+from pocketmq.model.errors import StoreBusy
 from pocketmq.model.reading import ReadRange
 from pocketmq.model.system_topics import TIMER_TOPIC
 from pocketmq.services.consume.lease.recovery import LeaseRecovery
@@ -84,6 +86,39 @@ async def test_a_receive_reads_no_queue_without_room_for_a_byte(
     room_bytes = len(record) + more_bytes
     assert len((await desk.receive(room=lambda _: room_bytes)).records) == read_count
     assert [asked.max_bytes for asked in reads] == [room_bytes, 1][:read_count]
+
+
+@pytest.mark.parametrize("fifo", [False, True])
+async def test_a_receive_returns_what_it_read_before_a_queue_that_cannot_be_read(
+    desk: ConsumeDesk,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    fifo: bool,
+) -> None:
+    """The error of the first read is the receive's own; the other queue comes with the next one."""
+    await desk.store.tables.groups.update(GROUP, GroupSettings(fifo=fifo))
+    for queue_id in (0, 1):
+        await desk.send(f"{queue_id}", queue_id=queue_id)
+    reading, pulls, refused_pull = desk.store.reading, 0, 1
+    pull = reading.pull
+
+    def refused(_: object, *asked: Any, **named: Any) -> Any:
+        nonlocal pulls
+        pulls += 1
+        if pulls == refused_pull:
+            raise StoreBusy(held_ms=2, limit_ms=1)
+        return pull(*asked, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(reading), "pull", refused)
+        with pytest.raises(StoreBusy):
+            await desk.receive()
+        refused_pull = 3
+        got = bodies(await desk.receive())
+    assert "receive.cut_short" in [one.message for one in caplog.records]
+    assert len(got) == 1
+    assert sorted(got + bodies(await desk.receive())) == ["0", "1"]
 
 
 async def test_a_receive_passes_over_other_tags_before_they_count(

@@ -55,8 +55,8 @@ class Consume:
     """All receives of a broker, and their leases."""
 
     __slots__ = (
-        "_acks", "_broadcasting", "_clock", "_fifo", "_job", "_lease", "_long_polls",
-        "_modes", "_store", "_targets", "_wakeup", "clients", "is_lease_open", "stats",
+        "_acks", "_broadcasting", "_clock", "_fifo", "_job", "_lease", "_long_polls", "_modes",
+        "_store", "_targets", "_wakeup", "clients", "is_lease_open", "stats",
     )  # fmt: skip
 
     def __init__(self, store: MessageStore, settings: ConsumeSettings) -> None:

@@ -46,8 +46,8 @@ class GroupTopic:
     """A group's receives of one topic."""
 
     __slots__ = (
-        "_counts", "_leases", "_names", "_topics", "ends_at_ms", "group", "is_capped", "is_ordered",
-        "parked", "queues", "serving", "sweep_above", "topic", "turn", "watches",
+        "_counts", "_leases", "_names", "_topics", "ends_at_ms", "group", "is_capped",
+        "is_ordered", "parked", "queues", "serving", "sweep_above", "topic", "turn", "watches",
     )  # fmt: skip
 
     def __init__(self, group: str, topic: str, topics: TopicTable, leases: LeaseTable) -> None:

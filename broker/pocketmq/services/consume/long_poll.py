@@ -60,19 +60,8 @@ class LongPolls:
     """
 
     __slots__ = (
-        "_attempts",
-        "_context",
-        "_deadlines",
-        "_left_one",
-        "_mode_of",
-        "_order",
-        "_reading",
-        "_release",
-        "_serving",
-        "_store",
-        "_watched",
-        "is_draining",
-        "waiter_count",
+        "_attempts", "_context", "_deadlines", "_left_one", "_mode_of", "_order", "_reading",
+        "_release", "_serving", "_store", "_watched", "is_draining", "waiter_count",
     )  # fmt: skip
 
     def __init__(

@@ -50,8 +50,7 @@ class OrderTable:
     """All ordered queues that were asked for since the start."""
 
     __slots__ = (
-        "_begun_ms", "_clock", "_offsets", "_orders", "_queues", "_reading", "_skew_ms",
-        "_store",
+        "_begun_ms", "_clock", "_offsets", "_orders", "_queues", "_reading", "_skew_ms", "_store",
     )  # fmt: skip
 
     def __init__(self, store: MessageStore) -> None:

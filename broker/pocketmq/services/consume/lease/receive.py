@@ -86,7 +86,8 @@ class LeaseReceive(ReceiveMode):
     """
 
     __slots__ = (
-        "_in_flight_max", "_journal", "_leases", "_leave_order", "_offsets", "_release", "attempts",
+        "_in_flight_max", "_journal", "_leases", "_leave_order", "_offsets", "_release",
+        "attempts",
     )  # fmt: skip
 
     def __init__(

@@ -103,15 +103,8 @@ class Reviving:
     """Ends leases that run out."""
 
     __slots__ = (
-        "_ack",
-        "_clients",
-        "_journal",
-        "_leases",
-        "_redelivery",
-        "_store",
-        "dead_letters",
-        "expired",
-        "retried",
+        "_ack", "_clients", "_journal", "_leases", "_redelivery", "_store", "dead_letters",
+        "expired", "retried",
     )  # fmt: skip
 
     def __init__(
