@@ -30,7 +30,7 @@ from pocketmq.services.consume.ack_mode import (
 )
 from pocketmq.services.consume.broadcasting import Broadcasting
 from pocketmq.services.consume.clients import Clients
-from pocketmq.services.consume.delivery import DeliveryMode, HeldByQueue
+from pocketmq.services.consume.delivery import DeliveryMode
 from pocketmq.services.consume.fifo.delivery import FifoDelivery
 from pocketmq.services.consume.fifo.fifo_exit import FifoExit
 from pocketmq.services.consume.group_topic import GroupTopic
@@ -90,7 +90,7 @@ class Consume:
 
         Errors   Corruption, DiskSlow
         """
-        assert not self._lease.count, "once, before anything is received"
+        assert not self._lease.table.count, "once, before anything is received"
         if self._store.damage is None:
             await LeaseRecovery(self._store, self._lease.table).run()
 
@@ -345,15 +345,14 @@ class Consume:
 
     def leased(self) -> Leased:
         """Returns the leased messages, in order or not, by queue."""
-        found: HeldByQueue = {}
-        for mode in self._modes:
-            mode.add_held(found)
+        found = self._lease.table.held(self._store.tables.offsets.find)
+        self._fifo.table.add_held(found)
         return found
 
     @property
     def lease_count(self) -> int:
         """Messages that are leased, or in order and not settled since they were."""
-        return sum(mode.count for mode in self._modes)
+        return self._lease.table.count + self._fifo.table.delivered_count
 
     @property
     def waiter_count(self) -> int:

@@ -3,13 +3,9 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 
-from pocketmq.model.consuming import Held
 from pocketmq.services.consume.ack_mode import AckMode
 from pocketmq.services.consume.group_topic import GroupTopic
 from pocketmq.services.consume.receive_mode import ReceiveMode
-
-HeldByQueue = dict[tuple[str, str], dict[int, Held]]
-"""(group, topic) -> queue id -> messages that are held there."""
 
 
 class DeliveryMode(ABC):
@@ -49,12 +45,3 @@ class DeliveryMode(ABC):
     @abstractmethod
     def next_end_ms(self) -> int | None:
         """Monotonic time of the next end of a lease that something has to be done at."""
-
-    @property
-    @abstractmethod
-    def count(self) -> int:
-        """Messages that are delivered and not settled."""
-
-    @abstractmethod
-    def add_held(self, found: HeldByQueue) -> None:
-        """Adds these by queue."""

@@ -12,10 +12,10 @@ import asyncio
 from collections import deque
 from typing import Final, final
 
-from pocketmq.format.receipt_handle import GROUP_RETRY, NORMAL, RETRY_V1, RETRY_V2
+from pocketmq.format.receipt_handle import GROUP_RETRY, RETRY_V1
 from pocketmq.model.consuming import Received, ReceiveRequest
-from pocketmq.model.system_topics import lease_retry_topic, lease_retry_topic_v2
-from pocketmq.model.topic import RETRY_PREFIX, retry_topic
+from pocketmq.model.topic import RETRY_PREFIX
+from pocketmq.services.consume.handles import topics_of
 from pocketmq.services.consume.leases import GroupQueue, LeaseTable
 from pocketmq.store.job import Job
 from pocketmq.store.tables.topics import TopicTable
@@ -55,13 +55,8 @@ class GroupTopic:
         self.topic = topic
         self._topics = topics
         self._leases = leases
-        self._names = [(topic, NORMAL)]
-        if not topic.startswith(RETRY_PREFIX):
-            self._names += [
-                (lease_retry_topic(group, topic), RETRY_V1),
-                (lease_retry_topic_v2(group, topic), RETRY_V2),
-                (retry_topic(group), GROUP_RETRY),
-            ]
+        names = [topic] if topic.startswith(RETRY_PREFIX) else topics_of(group, topic)
+        self._names = [(name, retry) for retry, name in enumerate(names)]
         self.is_capped = False
         """Whether a queue was skipped since, as it has too many messages in flight."""
         self._counts: list[int] = []

@@ -129,13 +129,15 @@ def _lease_of(source: _Source, queue_offset: int) -> Lease | None:
 
 def actual_topic(group: str, topic: str, retry: int) -> str:
     """Returns the topic of a handle's message (format/receipt_handle.py)."""
-    if topic.startswith(RETRY_PREFIX):
-        return topic
-    names = (
+    return topic if topic.startswith(RETRY_PREFIX) else topics_of(group, topic)[retry]
+
+
+def topics_of(group: str, topic: str) -> list[str]:
+    """Returns a topic and the retry topics of a group, in the order that handles number them by."""
+    return [
         topic, lease_retry_topic(group, topic), lease_retry_topic_v2(group, topic),
         retry_topic(group),
-    )  # fmt: skip
-    return names[retry]
+    ]  # fmt: skip
 
 
 def handles_of(place: LeasePlace, queue_offsets: Sequence[int]) -> list[str]:

@@ -132,9 +132,7 @@ class LongPolls:
         for _ in range(min(ENDED_MAX, len(self._deadlines))):
             if self._deadlines[0][0] > now_ms:
                 return
-            future = heappop(self._deadlines)[2].future
-            if not future.done():
-                future.set_result(nothing(wall_ms))
+            _answer(heappop(self._deadlines)[2], nothing(wall_ms))
 
     def drain(self) -> None:
         """Answers all parked receives, and parks no more; those with leased messages get these.
@@ -144,8 +142,8 @@ class LongPolls:
         self.is_draining = True
         wall_ms = self._store.clock.wall_ms()
         for _, _, parked in self._deadlines:
-            if not (parked.is_served or parked.future.done()):
-                parked.future.set_result(nothing(wall_ms))
+            if not parked.is_served:
+                _answer(parked, nothing(wall_ms))
 
     def refuse(self, target: GroupTopic, check: Callable[[], object]) -> None:
         """Answers all receives of a target with the error that `check` raises, each its own."""
@@ -153,8 +151,7 @@ class LongPolls:
             try:
                 check()
             except BrokerError as error:
-                if not parked.future.done():
-                    parked.future.set_exception(error)
+                _refuse(parked, error)
 
     # -- arrivals ------------------------------------------------------------------------------
     def watch(self, target: GroupTopic) -> None:
@@ -202,17 +199,15 @@ class LongPolls:
         try:
             taken = await mode.take(parked.request, target)
         except Draining:
-            if not parked.future.done():
-                parked.future.set_result(nothing(self._store.clock.wall_ms()))
+            _answer(parked, nothing(self._store.clock.wall_ms()))
             return
         except BrokerError as error:
-            if not parked.future.done():
-                parked.future.set_exception(error)
+            _refuse(parked, error)
             return
         if taken is None:
             parked.is_served = False
-            if self.is_draining and not parked.future.done():
-                parked.future.set_result(nothing(self._store.clock.wall_ms()))
+            if self.is_draining:
+                _answer(parked, nothing(self._store.clock.wall_ms()))
             await asyncio.sleep(0)
             return
         if target.parked and target.parked[0] is parked:
@@ -234,6 +229,16 @@ class LongPolls:
         for target in list(self._serving):
             if target.serving is not None:
                 await target.serving.reached()
+
+
+def _answer(parked: Parked, received: Received) -> None:
+    if not parked.future.done():
+        parked.future.set_result(received)
+
+
+def _refuse(parked: Parked, error: BrokerError) -> None:
+    if not parked.future.done():
+        parked.future.set_exception(error)
 
 
 def _first(target: GroupTopic) -> Parked | None:

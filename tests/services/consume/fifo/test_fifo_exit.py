@@ -137,6 +137,16 @@ async def test_an_offset_that_is_set_back_brings_all_again(desk: ConsumeDesk) ->
     assert bodies(await desk.receive()) == ["a", "b", "c"]
 
 
+async def test_a_receive_made_again_in_order_gets_what_it_leased_before(desk: ConsumeDesk) -> None:
+    await desk.send("a", "b")
+    asked = {"client_id": "c", "attempt_id": "x"}
+    got = await desk.receive(max_messages=1, **asked)
+    await in_order(desk, fifo=True)
+    assert (await desk.receive(max_messages=1, **asked)).handles == got.handles
+    assert statuses(await desk.consume.ack(GROUP, TOPIC, got.handles)) == [OK]
+    assert bodies(await desk.receive(max_messages=1, **asked)) == ["b"]
+
+
 async def test_back_in_order_the_rest_follows(desk: ConsumeDesk) -> None:
     await in_order(desk, fifo=True)
     await desk.send("a", "b", "c", "d")

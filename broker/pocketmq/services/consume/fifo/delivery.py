@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 
 from pocketmq.services.consume.clients import Clients
-from pocketmq.services.consume.delivery import DeliveryMode, HeldByQueue
+from pocketmq.services.consume.delivery import DeliveryMode
 from pocketmq.services.consume.fifo.ack import FifoAck
 from pocketmq.services.consume.fifo.receive import FifoReceive
 from pocketmq.services.consume.fifo.table import OrderTable
@@ -66,15 +66,6 @@ class FifoDelivery(DeliveryMode):
     def frees(self, target: GroupTopic) -> bool:
         """Returns True: the next messages of a message group are ready."""
         return True
-
-    @property
-    def count(self) -> int:
-        """Messages that are delivered and not settled."""
-        return self.table.delivered_count
-
-    def add_held(self, found: HeldByQueue) -> None:
-        """Adds the messages that each queue has delivered."""
-        self.table.add_held(found)
 
     # -- leases that end while receives wait -------------------------------------------------
     def watch_ends(self, target: GroupTopic) -> int | None:

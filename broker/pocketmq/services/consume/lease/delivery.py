@@ -11,22 +11,26 @@ Source: PopMessageProcessor, AckMessageProcessor, ChangeInvisibleTimeProcessor, 
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
+from typing import Final
 
 from pocketmq.model.errors import BrokerError
 from pocketmq.model.stats import Gauge, Stat
 from pocketmq.services.consume.clients import Clients
-from pocketmq.services.consume.delivery import DeliveryMode, HeldByQueue
+from pocketmq.services.consume.delivery import DeliveryMode
 from pocketmq.services.consume.group_topic import GroupTopic
+from pocketmq.services.consume.handles import find
 from pocketmq.services.consume.journal import Journal
 from pocketmq.services.consume.lease.ack import LeaseAck
 from pocketmq.services.consume.lease.offset_barrier import OffsetBarrier
 from pocketmq.services.consume.lease.receive import LeaseReceive
 from pocketmq.services.consume.lease.revive import Reviving, revive_gauges
-from pocketmq.services.consume.lease.undelivered import UndeliveredLeases
 from pocketmq.services.consume.leases import GroupQueue, Lease, LeaseTable
 from pocketmq.services.consume.redelivery import Redelivery
 from pocketmq.services.consume.wakeup import Wakeup
 from pocketmq.store.message_store import MessageStore
+
+RELEASED_MS: Final = 1_000
+"""Time until messages of a lost reply become visible again."""
 
 
 class LeaseDelivery(DeliveryMode):
@@ -36,8 +40,8 @@ class LeaseDelivery(DeliveryMode):
     """
 
     __slots__ = (
-        "_barrier", "_in_flight_max", "_journal_max", "_store", "_undelivered", "journal",
-        "revive", "table",
+        "_barrier", "_journal_max", "_lost_parts", "_store", "_wakeup", "journal", "revive",
+        "table",
     )  # fmt: skip
 
     ack: LeaseAck
@@ -60,24 +64,58 @@ class LeaseDelivery(DeliveryMode):
         self.journal = journal
         self.ack = LeaseAck(store, table, journal, redelivery)
         self.revive = Reviving(store, table, journal, redelivery, self.ack, clients)
-        self._undelivered = UndeliveredLeases(store.clock, table, self.ack, wakeup)
         self.receive = LeaseReceive(
-            store, table, journal, settings.in_flight_max, self._taken_back, leave_order
+            store, table, journal, settings.in_flight_max, self._release, leave_order
         )
         self._barrier = OffsetBarrier(store, table, journal)
+        self._wakeup = wakeup
+        self._lost_parts: list[tuple[str, str, list[tuple[str, int]]]] = []
 
-    def _taken_back(self, leases: Sequence[Lease]) -> bool:
-        self._undelivered.release_leases(leases)
+    # -- leases whose reply was never delivered ------------------------------------------------
+    def _release(self, leases: Sequence[Lease]) -> bool:
+        ends_ms = self._store.clock.monotonic_ms() + RELEASED_MS
+        for lease in leases:
+            self.table.release(lease, ends_ms)
+        self._wakeup.by(ends_ms)
         return False
 
     def release(self, group: str, topic: str, handles: Sequence[str]) -> bool:
-        """Ends leases in a second."""
-        self._undelivered.release(group, topic, handles)
+        """Ends leases in a second; of one that was lost in part, that part's time is changed."""
+        by_lease: dict[Lease, list[str]] = {}
+        for handle in handles:
+            held = find(self.table, group, topic, handle)
+            if held is not None:
+                by_lease.setdefault(held.lease, []).append(handle)
+        parts: list[tuple[str, int]] = []
+        now_ms = self._store.clock.monotonic_ms()
+        for lease, its in by_lease.items():
+            if len(set(its)) == lease.pending_count:
+                self._release([lease])
+            else:
+                # A changed lease begins a millisecond after the one it takes the place of. It ends
+                # no later than that one: the others of it are still held.
+                left_ms = max(lease.ends_ms - now_ms, 0)
+                parts += [(handle, min(RELEASED_MS - 1, left_ms)) for handle in its]
+        if parts:
+            self._lost_parts.append((group, topic, parts))
+            self._wakeup.by(now_ms)
         return False
 
+    async def _change_lost_parts(self) -> None:
+        """Changes the time of one reply's messages; failed ones come when their lease ends."""
+        group, topic, parts = self._lost_parts.pop()
+        assert parts, "nothing is changed for nothing"
+        with suppress(BrokerError):
+            await self.ack.change_invisible(group, topic, parts)
+
     def leave(self, client_id: str, group: str, targets: Iterable[GroupTopic]) -> tuple[()]:
-        """Ends leases that a client kept alive in a second."""
-        self._undelivered.leave(client_id, group)
+        """Ends leases that a client kept alive in a second.
+
+        Cost     a look at every message that the group has leased
+        """
+        queues = [queue for queue in self.table.queues.values() if queue.group == group]
+        held = {lease for queue in queues for lease in queue.leased.values()}
+        self._release([lease for lease in held if lease.client_id == client_id])
         return ()
 
     def frees(self, target: GroupTopic) -> bool:
@@ -93,16 +131,6 @@ class LeaseDelivery(DeliveryMode):
         """When the next lease expires."""
         return self.table.next_end_ms
 
-    @property
-    def count(self) -> int:
-        """Messages that are leased."""
-        return self.table.count
-
-    def add_held(self, found: HeldByQueue) -> None:
-        """Adds the leased messages of each queue."""
-        for names, queues in self.table.held(self._store.tables.offsets.find).items():
-            found.setdefault(names, {}).update(queues)
-
     # -- background work -----------------------------------------------------------------------
     def write_offsets(self) -> None:
         """Persists offsets whose journal is durable."""
@@ -110,8 +138,8 @@ class LeaseDelivery(DeliveryMode):
 
     def work(self, now_ms: int) -> Coroutine[None, None, None] | None:
         """Returns what is due next: a release, expired leases, or old ones to rewrite."""
-        if self._undelivered.has_some:
-            return self._undelivered.change_parts()
+        if self._lost_parts:
+            return self._change_lost_parts()
         if due := self.revive.due(now_ms):
             return self.revive.end(due, now_ms)
         if old := self.revive.old(self._journal_max):

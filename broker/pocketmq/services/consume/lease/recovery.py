@@ -25,20 +25,15 @@ from pocketmq.format.pop_records import (
     PopCheckpoint,
     read_entry,
 )
-from pocketmq.format.receipt_handle import GROUP_RETRY, NORMAL, RETRY_V1, RETRY_V2
+from pocketmq.format.receipt_handle import NORMAL
 from pocketmq.format.record import BadRecord
 from pocketmq.format.record_heads import queue_offset_of
 from pocketmq.model.decimal import SUMMABLE_MAX, number_of
 from pocketmq.model.errors import MessageDamaged
 from pocketmq.model.reading import ReadRange
-from pocketmq.model.system_topics import (
-    REVIVE_GROUP,
-    REVIVE_TOPIC_PREFIX,
-    TIMER_TOPIC,
-    lease_retry_topic,
-    lease_retry_topic_v2,
-)
+from pocketmq.model.system_topics import REVIVE_GROUP, REVIVE_TOPIC_PREFIX, TIMER_TOPIC
 from pocketmq.model.topic import retry_topic
+from pocketmq.services.consume.handles import topics_of
 from pocketmq.services.consume.leases import GroupQueueKey, Lease, LeaseTable
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
@@ -255,10 +250,5 @@ def retry_kind(group: str, topic: str) -> int:
     own = retry_topic(group)
     if not topic.startswith(own):
         return NORMAL
-    origin = topic[len(own) + 1 :]
-    names = {
-        own: GROUP_RETRY,
-        lease_retry_topic(group, origin): RETRY_V1,
-        lease_retry_topic_v2(group, origin): RETRY_V2,
-    }
-    return names.get(topic, NORMAL)
+    names = topics_of(group, topic[len(own) + 1 :])
+    return names.index(topic) if topic in names else NORMAL
