@@ -8,7 +8,7 @@
 -o csv     the columns of wide below a line of field names; nested values are JSON texts
 
 JSON and CSV show the name of a field unchanged. A table drops _ms from the name of a formatted
-time.
+time. An error has a next step:
 
 Error: topic 'orders' does not exist
 Next:  pocketmq topic create orders
@@ -29,7 +29,7 @@ from typing import Any, Final, NamedTuple, TextIO
 
 import click
 
-# -- text of others as a terminal may have it --------------------------------------------------
+# -- text without terminal control characters --------------------------------------------------
 _UNSAFE: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb"
     "\ufffe\uffff\ud800-\udfff]"
