@@ -29,7 +29,7 @@ _TEXT: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check
 
 
 def version_of(table: dict[str, Any]) -> int:
-    """Returns the version of the table that rows of the journal follow, 0: they follow none."""
+    """Returns the version of the table that journal rows follow; 0: no row follows it."""
     version: Any = table.get(VERSION_MEMBER)
     return version if is_integer(version, 1, COUNT_MAX) else 0
 

@@ -43,7 +43,7 @@ _ROWS_OF: Final = {
 }
 """The member of each file's rows. Files that are not named here have no rows, or only numbers."""
 BOTH_MEMBER: Final = "pocketmqBoth"
-"""In a file of consumer offsets that was written together with the other one."""
+"""Member that marks a file of consumer offsets as written together with the other file."""
 INTEGER_MARK: Final = "\ue000"
 """Precedes a key that is an integer while the table is text; no name contains it."""
 GROUP_DEFAULTS: Final[dict[str, Any]] = {
@@ -143,10 +143,10 @@ def decode_rows(content: bytes, member: str) -> dict[str, Any]:
 
 
 def decode_file(name: str, content: bytes) -> dict[str, Any]:
-    """Returns the members of a file of config/ that must be as a start demands.
+    """Parses a file of config/, as strictly as a start does.
 
-    name     of the file; one that the broker does not read has any members
-    Errors   ValueError: it is no JSON object, or its rows are none
+    name     name of the file; a file that the broker does not read may have any members
+    Errors   ValueError: it is not a JSON object, or its rows are invalid
     """
     if name in _ROWS_OF:
         return decode_rows(content, _ROWS_OF[name])
@@ -215,8 +215,8 @@ def merged_offsets(
 ) -> dict[str, Any] | None:
     """Returns the table of consumer offsets of a store's two files, None without any.
 
-    found    of config/consumerOffset.json; lmq: of config/lmqConsumerOffset.json
-    Effects  the newer table is changed: it gets the rows that only the older one has
+    found    table of config/consumerOffset.json; lmq: of config/lmqConsumerOffset.json
+    Effects  rows that only the older table has are added to the newer table
     """
     if found is None or lmq is None:
         return lmq if found is None else found

@@ -133,11 +133,11 @@ def counts_of(units: Units) -> NDArray[np.int64]:
 def previous_units(
     slots: NDArray[Any], numbers: NDArray[np.int64], places: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Returns the `previous` of units to be added to a wheel; nothing is changed.
+    """Returns the `previous` of units to be added to a wheel; changes nothing.
 
-    slots     of the wheel
+    slots     slots of the wheel
     numbers   times of the units, divided by the precision
-    places    of the units in the timer log, rising
+    places    positions of the units in the timer log, ascending
     """
     previous = np.full(len(places), NO_UNIT, np.int64)
     if not len(places):
@@ -158,10 +158,10 @@ def link_slots(
 ) -> None:  # fmt: skip
     """Links slots of a wheel to units, which are in the order of the timer log.
 
-    A slot of another time is lost. One of the same time may have some of the units already: it
-    links to the newest, and counts the others.
-    numbers, places   as in `previous_units`; counts: 1, or -1 of each
-    begin             slots whose first unit is at or behind this place are made anew; NO_UNIT: none
+    A slot with another time is replaced. A slot with the same time may have some of the units: it
+    links to the newest, and counts only the others.
+    numbers, places   as in `previous_units`; counts: 1 or -1 each
+    begin             slots whose first unit is at or after this position are rebuilt; NO_UNIT: none
     """
     if not len(places):
         return
@@ -182,13 +182,13 @@ def link_slots(
     found["last"] = np.maximum(lasts, known)
     found["time"] = ordered[begins]
     found["magic"] = 0
-    slots[at] = found  # Of two times of one slot the later one stays.
+    slots[at] = found  # If two times share a slot, the later one wins.
 
 
 def _runs(
     numbers: NDArray[np.int64], slot_count: int
 ) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.bool_]]:
-    """Returns the order of units by slot, where each time begins, and which is its slot's first."""
+    """Returns the units' order by slot, the begin of each time, and whether it begins a slot."""
     of_slot = numbers % slot_count
     order = np.argsort(of_slot, kind="stable")
     slot, time = of_slot[order], numbers[order]
@@ -212,7 +212,7 @@ _SHIFT: Final = Struct(">qq")
 _RESUME: Final = Struct(">q")
 _RESUME_PLACE: Final = CHECK_SIZE - _RESUME.size
 SHIFTS_MAX: Final = (_RESUME_PLACE - _OWN_PLACE - _OWN.size) // _SHIFT.size
-"""Most shifts, for which the file has room."""
+"""Most clock shifts: the file has no room for more."""
 
 
 class ClockShift(NamedTuple):
@@ -248,18 +248,18 @@ class TimerProgress(NamedTuple):
         assert all(one.first_place >= 0 for one in self.shifts)
 
     def usable(self) -> "TimerProgress":
-        """Returns it with zeros for numbers that no broker writes."""
+        """Returns the progress with negative numbers replaced by zeros."""
         numbers: list[Any] = [max(number, 0) for number in self[:10]]
         return TimerProgress(*numbers)._replace(shifts=self.shifts)
 
 
 def encode_numbers(progress: TimerProgress, rest: bytes = b"") -> bytes:
-    """Returns the file with RocketMQ's numbers alone, and the bytes that follow them."""
+    """Returns the file with only RocketMQ's numbers, followed by `rest`."""
     return (CHECK.struct.pack(*progress[:7]) + rest)[:CHECK_SIZE].ljust(CHECK_SIZE, b"\0")
 
 
 def encode_progress(progress: TimerProgress) -> bytes:
-    """Returns the file with RocketMQ's numbers and ours."""
+    """Returns the file with RocketMQ's and PocketMQ's numbers."""
     shifts = progress.shifts
     own = _OWN.pack(_OWN_MARK, progress.read_ms, *progress[7:9], len(shifts))
     content = CHECK.struct.pack(*progress[:7]).ljust(_OWN_PLACE, b"\0") + own
@@ -268,9 +268,9 @@ def encode_progress(progress: TimerProgress) -> bytes:
 
 
 def decode_progress(content: bytes) -> TimerProgress | None:
-    """Returns the contents of the file, RocketMQ's numbers as they are; None: it is too short.
+    """Parses the file, without checks of RocketMQ's numbers; returns None if it is too short.
 
-    Numbers of ours count only if all are sound, and no other broker wrote since.
+    PocketMQ's numbers are used only if all are valid and RocketMQ did not write since.
     """
     if len(content) < CHECK.size:
         return None

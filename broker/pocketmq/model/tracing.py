@@ -1,4 +1,4 @@
-"""Where a message went: the records of it, and why each of them is where it is."""
+"""The trace of a message: its records, and why each of them exists."""
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
@@ -16,7 +16,7 @@ from pocketmq.model.topic import (
 
 
 class TraceStep(Enum):
-    """Why a record of a message is where it is; names and numbers are the proto's."""
+    """Why a record of a message exists; names and numbers are those of the proto."""
 
     SENT = 1
     SCHEDULED = 2
@@ -28,12 +28,12 @@ class TraceStep(Enum):
 
 
 class TracedRecord(NamedTuple):
-    """One record on a message's way.
+    """One record of a traced message.
 
-    group           whose retry or dead letter it is, or will be, "" for others
-    target_topic    target of a waiting message, "" for others
+    group           group whose retry or dead letter it is or will be, "" for others
+    target_topic    target of a parked message, "" for others
     origin_topic    the topic that consumers subscribe to, not the one it is stored in
-    passed_by       groups that are behind it; awaited_by: groups that have not reached it
+    passed_by       groups that have consumed it; awaited_by: groups that have not reached it
     """
 
     step: TraceStep
@@ -57,11 +57,11 @@ STEPS: Final = {
     TIMER_TOPIC: TraceStep.TIMED,
     HALF_TOPIC: TraceStep.PREPARED,
 }
-"""Topics in which messages wait, and their reason."""
+"""Topics of parked messages, and why they are there."""
 
 
 def step_of(topic: str) -> TraceStep:
-    """Returns why a record is in a topic."""
+    """Returns why a topic contains a record."""
     if topic.startswith(RETRY_PREFIX):
         return TraceStep.RETRIED
     if topic.startswith(DLQ_PREFIX):
@@ -70,9 +70,9 @@ def step_of(topic: str) -> TraceStep:
 
 
 def origin_topic_of(topic: str, properties: Mapping[str, str], group: str) -> str:
-    """Returns the topic whose message a retry or dead letter is; others are their own topic's.
+    """Returns the original topic of a retry or dead letter; for other messages, their own topic.
 
-    topic, group   where it is kept, or waits to get, and `owner_of` that
+    topic, group   where it is or will be stored, and its owner (`owner_of`)
     """
     if step_of(topic) not in (TraceStep.RETRIED, TraceStep.DEAD_LETTER):
         return topic
