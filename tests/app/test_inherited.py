@@ -35,7 +35,7 @@ def test_what_is_for_somebody_else_is_left_alone() -> None:
 
 @pytest.mark.parametrize("count", ["2", "many"])
 def test_more_than_one_is_refused(count: str) -> None:
-    with pytest.raises(IllegalConfig, match=r"takes one, that of rpc\.listen"):
+    with pytest.raises(IllegalConfig, match=r"accepts one, for rpc\.listen"):
         inherited_socket({"LISTEN_FDS": count, "LISTEN_PID": ME})
 
 

@@ -66,7 +66,7 @@ async def test_a_loopback_socket_is_asked_by_nobody_whatever_the_setting_is(
         assert await broker.client.send_many([Message("orders", b"x")])
     doubts = [vars(one)["doubt"] for one in caplog.records if one.getMessage() == "config.suspect"]
     address = broker.addresses["grpc"]
-    assert doubts == [f"rpc.listen does not count: LISTEN_FDS handed {address} over"]
+    assert doubts == [f"rpc.listen has no effect: LISTEN_FDS passed {address}"]
 
 
 @pytest.mark.parametrize("address", [LOOPBACK, "127.8.0.1:1", "[::1]:1", "[::ffff:127.0.0.1]:1"])

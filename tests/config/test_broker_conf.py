@@ -56,10 +56,10 @@ def test_what_is_left_out_is_told_with_the_reason(tmp_path: Path) -> None:
     assert imported.left_out == ["brokerId", "brokerRole", "storePathCommitLog"]
     assert imported.text.endswith(
         "# Left out:\n"
-        "#   this broker stands alone, without replicas\n"
+        "#   this broker has no replicas\n"
         "#     brokerId = 0\n"
         "#     brokerRole = ASYNC_MASTER\n"
-        "#   everything lies below store.directory, in RocketMQ's own places\n"
+        "#   all files are below store.directory, in RocketMQ's layout\n"
         "#     storePathCommitLog = /opt/store/commitlog\n"
     )
 

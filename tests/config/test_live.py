@@ -62,7 +62,7 @@ def test_each_live_key_is_taken_over(key: str) -> None:
 def test_live_keys_that_contradict_what_stays_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = IllegalConfig(field="retention.age_ms", why="of a test")
     monkeypatch.setattr("pocketmq.config.live.broken", lambda config: [wrong])
-    with pytest.raises(IllegalConfig, match="restart to take both over"):
+    with pytest.raises(IllegalConfig, match="restart to apply both"):
         change(Config(), config("retention.age_ms=1h"))
 
 

@@ -231,7 +231,9 @@ def test_a_bad_value_says_where_it_stood(assignment: str, told: str) -> None:
 def test_a_known_name_without_a_meaning_draws_a_warning() -> None:
     config = load(assignments=["brokerRole=SYNC_MASTER"])
     (warning,) = config.warnings
-    assert warning.startswith("brokerRole has no meaning here and is ignored: this broker stands")
+    assert warning.startswith(
+        "brokerRole has no meaning here and is ignored: this broker has no replicas"
+    )
     assert config.origins == {}
 
 

@@ -92,7 +92,7 @@ def test_the_rule_for_a_name_takes_the_place_of_the_default(usual: str, own: str
         ("", "it has no accounts"),
         ("accounts: 3\n", "it has no accounts"),
         ("accounts:\n  - secretKey: very-secret\n", "account 1 has no accessKey"),
-        ("accounts:\n  - accessKey: a\n", "account a: its key or secret cannot be one here"),
+        ("accounts:\n  - accessKey: a\n", "account a: its key or secret is illegal here"),
         ("accounts:\n  - accessKey: a\n    secretKey: very secret\n", "account a: its key or"),
         (
             "accounts:\n  - accessKey: a\n    secretKey: very-secret\n    defaultTopicPerm: ALL\n",
@@ -100,9 +100,12 @@ def test_the_rule_for_a_name_takes_the_place_of_the_default(usual: str, own: str
         ),
         (
             "accounts:\n" + "- accessKey: a\n  secretKey: very-secret\n" * 2,
-            "account a: 'a' is no account: it is there twice",
+            "account a: 'a' is no account: it is a duplicate",
         ),
-        ("accounts:\n  - accessKey: a\n    secretKey: &x very-secret\n", "line 3: it is written"),
+        (
+            "accounts:\n  - accessKey: a\n    secretKey: &x very-secret\n",
+            "line 3: its YAML syntax is not supported",
+        ),
         ("accounts:\n  - accessKey: a\n    secretKey: 'very-secret\n", "line 3: a quoted text"),
         ("accounts:\n  - accessKey: a\n     very-secret: 1\n", "line 3"),
     ],

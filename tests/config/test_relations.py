@@ -53,7 +53,7 @@ def test_what_is_broken_names_both_keys(assignments: list[str], keys: list[str])
 def test_a_relation_says_who_set_what() -> None:
     assert refused("transientStorePoolEnable=true") == (
         "setting store.transient_pool: store.transient_pool = true (--set) and store.flush = sync "
-        "(default) do not go together: what lies in the pool is not on disk, so it needs "
+        "(default) do not go together: messages in the pool are not on disk, so it needs "
         "store.flush = async"
     )
 
@@ -92,7 +92,7 @@ def test_a_setting_that_does_not_count_is_doubted(key: str) -> None:
     others = ["store.flush=async"] if key == "store.sync_flush_timeout_ms" else []
     unit = "ms" if KNOBS[key].is_duration else ""
     (warning,) = doubted(*others, f"{key}={default + 1}{unit}")
-    assert warning.startswith(f"{key} counts only with {needed} = ")
+    assert warning.startswith(f"{key} has no effect without {needed} = ")
     assert doubted(*others, f"{key}={default}{unit}") == ()
 
 

@@ -86,7 +86,7 @@ async def test_calls_are_refused_with_a_code_so_many_times(faulty: Faulty) -> No
         with pytest.raises(BrokerError) as caught:
             await faulty.send()
         assert caught.value.code is Code.FORBIDDEN
-        assert "the test said so, with FORBIDDEN" in str(caught.value)
+        assert "a fault of the test, with FORBIDDEN" in str(caught.value)
     await faulty.send()
     assert faulty.short() == b"short"
     assert await faulty.receive() == RECEIVED

@@ -65,13 +65,13 @@ def test_delays_come_due_at_once(rocketmq_module: RocketMQ, client: Client) -> N
     rocketmq_module.advance_clock(HOUR_S)
     assert rocketmq_module.now() >= before + HOUR_S
     assert bodies(rocketmq_module, "later", 1) == [b"in an hour"]
-    with pytest.raises(ValueError, match="time does not go back"):
+    with pytest.raises(ValueError, match="the clock cannot go back"):
         rocketmq_module.advance_clock(-1)
 
 
 def test_sends_are_refused(rocketmq_module: RocketMQ, client: Client) -> None:
     refused = rocketmq_module.inject_fault("refuse", code="FORBIDDEN", times=1)
-    with pytest.raises(ClientError, match="the test said so"):
+    with pytest.raises(ClientError, match="a fault of the test"):
         client.send(Message("refused", b"1"))
     client.send(Message("refused", b"2"))
     assert refused.hits == 1

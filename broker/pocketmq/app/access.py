@@ -138,8 +138,8 @@ def _nobody(config: Config, ports: Ports) -> IllegalConfig:
     opened = ports.opened(config)
     key, reach = opened[0] if opened else ("access.check", "calls have to be signed")
     why = (
-        f"{reach}, and there is no user: make the first one, pocketmq user add {FIRST_ADMIN} "
-        f"--admin --store {config.store.directory}, or let everybody do everything, --insecure "
+        f"{reach}, and there is no user: create the first one, pocketmq user add {FIRST_ADMIN} "
+        f"--admin --store {config.store.directory}, or disable access control, --insecure "
         f"(access.check={OFF})"
     )
     return IllegalConfig(field=key, why=why)

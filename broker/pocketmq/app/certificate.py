@@ -236,8 +236,8 @@ def made(names: Iterable[str]) -> tuple[bytes, bytes]:
 def _unmade(why: str) -> IllegalConfig:
     return IllegalConfig(
         field="rpc.tls",
-        why=f"a certificate cannot be made: {why}; install openssl, give one of your own "
-        "(--tls-cert, --tls-key), or do without TLS (--no-tls)",
+        why=f"a certificate cannot be generated: {why}; install openssl, set one of your own "
+        "(--tls-cert, --tls-key), or disable TLS (--no-tls)",
     )
 
 

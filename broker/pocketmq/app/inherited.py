@@ -29,7 +29,7 @@ def inherited_socket(
     if given[PROCESS] != str(os.getpid()) or given[COUNT] in {"", "0"}:
         return None
     if given[COUNT] != "1":
-        why = f"{given[COUNT]} sockets were handed over; the broker takes one, that of rpc.listen"
+        why = f"{given[COUNT]} sockets were passed; the broker accepts one, for rpc.listen"
         raise IllegalConfig(field=COUNT, why=why)
     try:
         found = socket.socket(fileno=first)

@@ -111,7 +111,7 @@ def bind(
     Errors   AddressUnavailable, IllegalConfig
     """
     if listening is not None and RPC in config.origins:
-        doubt = f"{RPC} does not count: {COUNT} handed {address_of(listening)} over"
+        doubt = f"{RPC} has no effect: {COUNT} passed {address_of(listening)}"
         logger.warning("config.suspect", extra={"doubt": doubt})
     if listening is None:
         with held_port(config.rpc.listen) as address:
@@ -122,7 +122,7 @@ def bind(
         setting, address = COUNT, address_of(listening)
     else:
         listening.close()
-        why = "only our own transport takes a socket that was handed over (LISTEN_FDS)"
+        why = "only the transport own accepts a passed socket (LISTEN_FDS)"
         raise IllegalConfig(field="rpc.transport", why=why)
     bound = [BoundAddress(setting, one) for one in _addresses(server, address)]
     http = HttpPort(site, config.http.listen) if config.http.listen else None

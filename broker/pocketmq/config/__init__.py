@@ -1,1 +1,1 @@
-"""Every setting once: its key, unit, default and reason, and where its value came from."""
+"""The settings: keys, units, defaults and reasons, and the sources of their values."""

@@ -1,4 +1,4 @@
-"""Resolves settings to the address to listen on and the address that clients get."""
+"""Resolves settings to the listening address and the address that clients get."""
 
 import socket
 from collections.abc import Iterator
@@ -11,19 +11,19 @@ from pocketmq.model.errors import AddressUnavailable, IllegalConfig
 from pocketmq.model.page import bare_address
 
 ELSEWHERE: Final = ("198.51.100.1", 9)
-"""An address of no host (RFC 5737): the way there starts at this machine's own address."""
+"""Address without a host (RFC 5737); the route to it shows this machine's own address."""
 
 Address = IPv4Address | IPv6Address
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Returns host and port of "HOST:PORT", an IPv6 host without its brackets."""
+    """Returns host and port of "HOST:PORT"; brackets of an IPv6 host are removed."""
     host, _, port = address.rpartition(":")
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 def is_loopback(bound: str) -> bool:
-    """Returns whether only this machine reaches a bound address "HOST:PORT"; a name may be any."""
+    """Returns whether an address "HOST:PORT" is a loopback IP address; False for a name."""
     try:
         return bare_address(split_address(bound)[0]).is_loopback
     except ValueError:
@@ -34,9 +34,9 @@ def is_loopback(bound: str) -> bool:
 def held_port(listen: str) -> Iterator[str]:
     """Yields an address with a reserved port: the given one, or a free one for 0.
 
-    The caller may bind and listen on the port inside the block: reusable sockets may share a port
-    as long as only one of them listens.
-    Errors   AddressUnavailable: the host is not an address of this machine
+    The caller may listen on the port within the block: sockets with SO_REUSEADDR can share a
+    port as long as only one of them listens.
+    Errors   AddressUnavailable: the host has no address of this machine
     """
     host, port = split_address(listen)
     if port:
@@ -54,9 +54,9 @@ def held_port(listen: str) -> Iterator[str]:
 
 
 def advertised_address(broker: BrokerSection, bound: str) -> tuple[Address, int]:
-    """Returns the host that messages and clients get: the configured one, else the address bound.
+    """Returns the (address, port) for messages and clients: the configured or the bound one.
 
-    Errors   IllegalConfig for a host without an address
+    Errors   IllegalConfig: the host has no address
     """
     host, port = split_address(bound)
     try:
@@ -71,7 +71,7 @@ def advertised_address(broker: BrokerSection, bound: str) -> tuple[Address, int]
 
 
 def own_address() -> Address:
-    """Returns the address this machine has in its network; 127.0.0.1 where it is in none."""
+    """Returns this machine's address in its network, 127.0.0.1 without a network."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(ELSEWHERE)  # sends nothing

@@ -1,11 +1,11 @@
-"""Imports RocketMQ's broker.conf as settings of ours.
+"""Imports RocketMQ's broker.conf as PocketMQ settings.
 
-The file is a Java properties file: `name = value` a line, `#` and `!` begin a comment, and a
-backslash at the end continues a line. Names, values and defaults keep RocketMQ's meaning: the
-result is based on the preset `server`. Settings without a meaning here are left out and reported
-with the reason. So is an unknown name, unless the import is strict: then it is an error. A value
-that cannot be parsed is always an error. A proxy's rmq-proxy.json is imported the same way. Secrets
-that are left out are not shown.
+The file is a Java properties file: `name = value` lines, comments after `#` and `!`, and a
+backslash at the end continues a line. The result is based on the preset `server`, as names, values
+and defaults keep RocketMQ's meaning. Settings without a meaning in PocketMQ are left out and
+reported with the reason. Unknown names are left out as well, or are errors in a strict import. A
+value that cannot be parsed is always an error. A proxy's rmq-proxy.json is imported in the same
+way. Secrets are not shown.
 Source: MixAll.properties2Object, java.util.Properties.load.
 """
 
@@ -29,33 +29,33 @@ TAKEN: Final[Mapping[str, str]] = {
     "tlsKeyPath": "rpc.tls_key",
     "rocketMQClusterName": "broker.cluster",
 }
-"""Our setting for a name there."""
+"""PocketMQ's setting by name in rmq-proxy.json."""
 _REASONS: Final[Mapping[str, str]] = {
     "classic clients are not served: there is one port, for gRPC": """remotingListenPort
         remotingAccessAddr useEndpointPortFromRequest enableRemotingLocalProxyGrpc""",
-    "clients come to this broker without a name server": """namesrvAddr namesrvDomain
+    "clients connect to this broker without a name server": """namesrvAddr namesrvDomain
         namesrvDomainSubgroup""",
     "broker and proxy are one process here": """proxyMode proxyClusterName proxyName
         localServeAddr heartbeatSyncerTopicClusterName""",
-    "the broker makes its own certificate where none is given": "tlsTestModeEnable",
-    "users and grants stand in the store: pocketmq user, pocketmq acl": """enableACL
+    "the broker generates a certificate if none is set": "tlsTestModeEnable",
+    "users and grants are in the store: pocketmq user, pocketmq acl": """enableACL
         authenticationEnabled authorizationEnabled authenticationProvider authorizationProvider
         innerClientAuthenticationCredentials initAuthenticationUser""",
     "metrics are shown on the HTTP port": "metricsExporterType metricsPromExporterHost",
 }
 _LEFT_OUT: Final = {name: why for why, words in _REASONS.items() for name in words.split()}
-OTHER: Final = "what it is about has no counterpart here"
+OTHER: Final = "it has no counterpart here"
 
 
 def is_proxy_conf(path: Path) -> bool:
-    """Returns whether a file is one by its name."""
+    """Returns whether a file is a rmq-proxy.json, by its suffix."""
     return path.suffix.lower() == ".json"
 
 
 def proxy_pairs(path: Path, text: str) -> list[tuple[str, str]]:
-    """Returns names and values of a rmq-proxy.json, in its order.
+    """Returns (name, value) pairs of a rmq-proxy.json, in order.
 
-    Errors   IllegalConfig, which contains none of the values
+    Errors   IllegalConfig, which does not contain values
     """
     try:
         document = json.loads(text)
@@ -73,34 +73,34 @@ def _text(value: object) -> str:
 
 
 def why_proxy_leaves_out(name: str) -> str:
-    """Returns why a name of that file is not taken over."""
+    """Returns why a name of rmq-proxy.json is left out."""
     assert name not in TAKEN
     return _LEFT_OUT.get(name, OTHER)
 
 
 # -- rocketmq's settings that have no counterpart here, by subject -----------------------------
 _WORDS: Final[Mapping[str, str]] = {
-    "TLS is answered without being asked for; rpc.tls, rpc.tls_cert and rpc.tls_key are all": r"""
+    "TLS is accepted by default: see rpc.tls, rpc.tls_cert and rpc.tls_key": r"""
         useTLS ^tls""",
     "users and grants are the store's: pocketmq user, pocketmq acl; import plain_acl.yml": r"""
         ^auth ^acl [Aa]uthorization [Aa]uthentication ^userCache AuthFromV1""",
-    "queues, index and tables lie in files; there is no RocksDB": r"""
+    "queues, index and tables are files; there is no RocksDB": r"""
         [Rr]ocks [Rr]ocksdb ^storeType$ ^combine CompressionTypeForConsumeQueue ^memTable
         ^configManagerVersion$""",
     "one process is one broker; start one for each file brokerConfigPaths names": r"""
         [Cc]ontainer brokerConfigPaths""",
-    "this broker stands alone, without replicas": r"""
+    "this broker has no replicas": r"""
         ^ha[A-Z] [Ss]lave [Rr]eplica SyncState ^dLeger ^dledger [Cc]ontroller [Ll]earner Epoch
         InSync ^preferredLeader BrokerMember BrokerMetadata MasterFlush ^skipPreOnline
         ^forwardTimeout ^storePathBrokerIdentity SkipLongAwaitingAck syncFromLastFile""",
-    "clients come to this broker without a name server": r"""
+    "clients connect to this broker without a name server": r"""
         [Nn]ame[Ss](erver|rv) [Rr]egist(er|ration) ^clusterName$ ^localHostName$ SplitMetadata
         splitMetadata CleanOfflineBroker cleanOfflineBroker""",
     "one event loop serves all calls; there are no thread pools to size": r"""
         [Tt]hread QueueCapacity ^waitTimeMills Executor [Ss]emaphore MaxAsyncPut maxAsyncPut
         ^spinLock ^useABSLock ^lockInStrict ^batchDispatch ^dispatch AsyncReput Concurrently$
         [Aa]syncSend concurrently""",
-    "connections are gRPC's own matter here": r"""
+    "gRPC manages connections here": r"""
         ^(client|server|channel|socks|connect|write[BO]|shared|maxReconnect) [Nn]etty [Ss]ocket
         Epoll ^bindAddress GoAway EventProcess highSpeedMode FlowControlEnable maxClientEvent
         NetWorkFlow""",
@@ -108,12 +108,12 @@ _WORDS: Final[Mapping[str, str]] = {
     "consuming by pop is not part of this broker": r"""
         ^pop Pop [Rr]evive appendAck appendCk [Cc]kMax CKRe ^ack RetryTopicV[12]
         MessageRequestMode SeparateRetryQueue retryTopic""",
-    "light queues are not made by this broker": r"""
+    "this broker creates no light queues": r"""
         ^lite Lite [Ll]mq MultiDispatch StoreReply storeReply""",
     "topics are not compacted here": r"""[Cc]ompaction OffsetMap""",
     "transactions are not part of this broker": r"""^trans [Tt]ransaction""",
-    "everything lies below store.directory, in one place": r"""^readOnlyCommitLog ^storePath""",
-    "the store sees to it by itself": r"""
+    "all files are below store.directory": r"""^readOnlyCommitLog ^storePath""",
+    "the store manages it itself": r"""
         [Cc]old [Ss]wap readAhead ReadAhead HotRatio Mmap ^correctLogic ^logicQueue ^commitLog
         ^logicalDisk AcceleratedRecovery OnRecover RunningFlags ^wake ConsumeQueueScan BatchDelete
         readOnlyCommitLog ^indexFile ^iteratorWhen ChecksumRange searchBcq""",
@@ -128,10 +128,7 @@ _FAMILIES: Final = tuple(
 
 
 def why_left_out(name: str) -> str:
-    """Returns why a name that looks like one of RocketMQ's has no meaning here; "" for none.
-
-    Of several reasons it is the first.
-    """
+    """Returns the first reason why a name of RocketMQ has no meaning here, "" without one."""
     return next((why for pattern, why in _FAMILIES if pattern.search(name)), "")
 
 
@@ -140,8 +137,8 @@ HIDDEN: Final = "(not shown)"
 _SECRET: Final = re.compile(
     r"secret|password|passwd|credential|token|private|authenticationUser", re.IGNORECASE
 )
-"""Matches ignored names and values that may be secrets."""
-UNKNOWN: Final = "nothing is known of this name, here or in RocketMQ's common settings"
+"""Pattern of names and values that may be secrets, which are not shown."""
+UNKNOWN: Final = "unknown name, here and in RocketMQ's common settings"
 
 _PAIR = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:\s]?\s*(.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
@@ -149,7 +146,7 @@ _CONTROLS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 class Property(NamedTuple):
-    """A line of the file, the lines it goes on in included."""
+    """An entry of the file, with the number of its first line."""
 
     line: int
     name: str
@@ -157,7 +154,7 @@ class Property(NamedTuple):
 
 
 class LeftOut(NamedTuple):
-    """A property that is not taken over, and why; the hint names a likely spelling."""
+    """A property that is left out, the reason, and a hint at a similar name."""
 
     property: Property
     why: str
@@ -165,11 +162,11 @@ class LeftOut(NamedTuple):
 
 
 class Imported(NamedTuple):
-    """A broker.conf as settings of ours.
+    """A broker.conf as PocketMQ settings.
 
-    text       TOML, with comments for ignored settings
-    left_out   names without a meaning here
-    unknown    those of them that RocketMQ does not know either, with the nearest known name
+    text       TOML, with comments for settings that are left out
+    left_out   names that are left out
+    unknown    names of `left_out` that are no known RocketMQ settings, with the nearest known name
     """
 
     text: str
@@ -180,9 +177,9 @@ class Imported(NamedTuple):
 
 
 def import_file(path: Path, *, strict: bool = False) -> Imported:
-    """Returns a broker.conf as settings of ours; valid only without problems.
+    """Imports a broker.conf or rmq-proxy.json; the result is valid only without problems.
 
-    strict   an unknown name is a problem
+    strict   unknown names are problems
     Errors   IllegalConfig: the file cannot be read
     """
     text = text_of(path)
@@ -208,7 +205,7 @@ def import_file(path: Path, *, strict: bool = False) -> Imported:
 def text_of(path: Path) -> str:
     """Returns the text of a file.
 
-    Errors   IllegalConfig: it cannot be read
+    Errors   IllegalConfig: the file cannot be read
     """
     try:
         return path.read_text("utf-8")
@@ -222,7 +219,7 @@ def _take_broker(
     path: Path, text: str, layers: Layers, said: dict[str, str], left_out: dict[str, LeftOut],
     strict: bool,
 ) -> None:  # fmt: skip
-    """Takes the entries of broker.conf."""
+    """Imports the entries of broker.conf."""
     for item in properties(text):
         why, hint = _why_left_out(item.name)
         if why and not (strict and why == UNKNOWN):
@@ -236,7 +233,7 @@ def _take_proxy(
     path: Path, text: str, layers: Layers, said: dict[str, str], left_out: dict[str, LeftOut],
     strict: bool,
 ) -> None:  # fmt: skip
-    """Takes the entries of rmq-proxy.json."""
+    """Imports the entries of rmq-proxy.json."""
     for name, value in proxy_pairs(path, text):
         key = TAKEN.get(name)
         if key is None:
@@ -247,7 +244,7 @@ def _take_proxy(
 
 
 def _why_left_out(name: str) -> tuple[str, str]:
-    """Returns why a name is left out, "" for one that means something, and a hint."""
+    """Returns (why a name is left out, hint); ("", "") for a known setting."""
     if name in KNOBS or name == PRESET or rocketmq.knobs_of(name):
         return "", ""
     why = rocketmq.why_meaningless(name) or why_left_out(name)
@@ -258,7 +255,7 @@ def _why_left_out(name: str) -> tuple[str, str]:
 
 
 def properties(text: str) -> list[Property]:
-    """Returns the entries of a file of properties, in its order."""
+    """Returns the entries of a properties file, in order."""
     found: list[Property] = []
     whole, begun = "", 0
     for number, line in enumerate(text.splitlines(), 1):
@@ -305,5 +302,5 @@ def _left_out_text(left_out: dict[str, LeftOut]) -> str:
 
 
 def _on_one_line(text: str) -> str:
-    """Returns text that a comment of TOML may contain, which allows no control characters."""
+    """Returns text for a TOML comment, with control characters replaced."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)

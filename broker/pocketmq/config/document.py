@@ -1,6 +1,6 @@
-"""Settings as TOML: a file to start from, and one with the values in effect.
+"""Settings as TOML: a sample file, and a file of given values.
 
-`sample_file` is conf/broker.toml: every key commented out at its default.
+`sample_file` generates conf/broker.toml, in which every key is commented out at its default.
     pocketmq config init > conf/broker.toml
 """
 
@@ -36,7 +36,7 @@ ABOUT_PRESETS: Final = """\
 
 
 def sample_file(preset: str = EDGE) -> str:
-    """Returns a file with every key commented out; it sets only a preset other than edge."""
+    """Returns a file with every key commented out, and the preset unless it is edge."""
     line = f"{PRESET} = {json.dumps(preset)}\n"
     parts = [HEADER, ABOUT_PRESETS + (line if preset != EDGE else f"#{line}")]
     for section, kind in SECTIONS.items():
@@ -48,9 +48,9 @@ def sample_file(preset: str = EDGE) -> str:
 
 
 def settings_text(values: Mapping[str, Value], remarks: Mapping[str, str]) -> str:
-    """Returns TOML that sets these keys and nothing else, by section.
+    """Returns TOML that sets the given keys, by section.
 
-    remarks   comments behind a value, by key
+    remarks   comments after values, by key
     """
     parts: dict[str, str] = {}
     for key, knob in KNOBS.items():
@@ -62,7 +62,7 @@ def settings_text(values: Mapping[str, Value], remarks: Mapping[str, str]) -> st
 
 
 def toml_value(knob: Knob, value: Value) -> str:
-    """Returns a value as it is written in a file: a number, or a text with a unit."""
+    """Returns a value in TOML: a number, a boolean, or a text with a unit."""
     text = knob.text_of(value)
     if isinstance(value, bool) or text == str(value) != value:
         return text

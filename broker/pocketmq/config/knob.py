@@ -1,8 +1,8 @@
-"""One setting as data: its key, kind, bounds and default, its reason, and RocketMQ's name for it.
+"""One setting: its key, type, bounds, default and reason, and RocketMQ's name for it.
 
-A field's name carries its unit and with it how its text is read: `_bytes` takes "64MiB", `_ms`
-takes "10s" but no number without a unit, `_percent` takes "85%"; all others are parsed by their
-type.
+The suffix of a field's name determines the unit of its text: `_bytes` accepts "64MiB", `_ms`
+accepts "10s" but no number without a unit, `_percent` accepts "85%". Other fields are parsed by
+their type.
 """
 
 from collections.abc import Callable, Iterator
@@ -38,13 +38,13 @@ def knob(
     read: Callable[[str], Value] | None = None,
     live: bool = False,
 ) -> Any:
-    """Returns a dataclass field that is one setting; `why` is shown in conf/broker.toml."""
+    """Returns a dataclass field for one setting; `why` is its text in conf/broker.toml."""
     extra = {"why": why, "rocketmq": rocketmq, "choices": choices, "read": read, "live": live}
     return field(default=default, metadata={**extra, "lower": lower, "upper": upper})
 
 
 live_knob: Final = partial(knob, live=True)
-"""The same for a setting that a running broker takes over when it reads its settings again."""
+"""`knob` for a setting that a running broker changes at a reload."""
 
 
 @dataclass(frozen=True)
@@ -65,18 +65,18 @@ class Knob:
 
     @property
     def key(self) -> str:
-        """How the operator names it: section.name."""
+        """Name of the setting for operators: section.name."""
         return f"{self.section}.{self.name}"
 
     @property
     def is_duration(self) -> bool:
-        """Whether the value is a duration, written with a unit."""
+        """Whether the value is a duration, whose text has a unit."""
         return self.name.endswith("_ms") and self.read is None
 
     def value_of(self, given: object, *, is_rocketmq: bool = False) -> Value:
-        """Returns the value of a text, or of a TOML value.
+        """Parses a text or a TOML value.
 
-        is_rocketmq   it was given by RocketMQ's name, where a duration is a number of ms
+        is_rocketmq   the setting was given by RocketMQ's name: a duration is a number of ms
         Errors   IllegalConfig
         """
         try:
@@ -97,7 +97,7 @@ class Knob:
         return value
 
     def text_of(self, value: Value) -> str:
-        """Returns a value as people write it, in the largest unit that needs no fraction."""
+        """Returns the text of a value, in the largest unit without a fraction."""
         if isinstance(value, bool):
             return "true" if value else "false"
         if isinstance(value, int) and self.name.endswith("_bytes"):
@@ -131,7 +131,7 @@ class Knob:
 
 
 def knobs_of_section(section: str, section_type: type[Any]) -> Iterator[Knob]:
-    """Yields the settings of a section, a dataclass whose fields `knob` made."""
+    """Yields the settings of a section, a dataclass with fields by `knob`."""
     kinds = get_type_hints(section_type)
     for item in fields(section_type):
         default: Any = item.default

@@ -1,7 +1,7 @@
 """Reloads the settings of a running broker, all or nothing.
 
-    the same sources ─► wanted ─┬─ wrong, or contradicts fixed keys ─► refused, nothing changes
-                                └─ live keys ─► applied     others ─► wait for a restart
+    the same sources ─► wanted ─┬─ invalid, or contradicts fixed keys ─► refused, nothing changes
+                                └─ live keys ─► applied     other keys ─► wait for a restart
 
 Live keys are declared with `live_knob` (config/sections.py).
 """
@@ -16,7 +16,7 @@ from pocketmq.config.sections import KNOBS, SECTIONS, Config
 from pocketmq.model.errors import IllegalConfig
 
 SECTION_OF_STARTS: Final = "store"
-"""The section whose settings a store is opened with: none of them is live."""
+"""Section of settings that are fixed once the store is open: none of them is live."""
 
 logger = logging.getLogger(__name__)
 
@@ -24,9 +24,9 @@ logger = logging.getLogger(__name__)
 class Change(NamedTuple):
     """The result of a reload.
 
-    config    the new configuration: live keys as wanted, the others as they were
-    changed   "key = value" of live keys that changed
-    waiting   the same for keys that need a restart
+    config    new configuration: wanted values for live keys, running values for others
+    changed   "key = value" of changed live keys
+    waiting   "key = value" of changed keys that need a restart
     """
 
     config: Config
@@ -55,7 +55,7 @@ def change(running: Config, wanted: Config) -> Change:
     problems = broken(config)
     if problems:
         raise IllegalConfig(
-            field=problems[0].field, why=f"{problems[0].why}; restart to take both over"
+            field=problems[0].field, why=f"{problems[0].why}; restart to apply both"
         )
     return Change(
         config,
@@ -69,9 +69,9 @@ def _stated(config: Config, key: str) -> str:
 
 
 class LiveConfig:
-    """The settings a broker runs with, and how they become others.
+    """The settings of a running broker, and their reload.
 
-    read_again   reads the same sources once more; None: the first values stay
+    read_again   reads the sources again; None: no reload is possible
     """
 
     __slots__ = ("_followers", "_read_again", "config")
@@ -83,16 +83,16 @@ class LiveConfig:
 
     @property
     def is_live(self) -> bool:
-        """Whether they can be read again."""
+        """Whether the settings can be reloaded."""
         return self._read_again is not None
 
     def follow(self, take: Callable[[Config], None]) -> None:
-        """Calls a part with the settings, now and after each change; it must not fail."""
+        """Calls a function with the settings, now and after each reload; it must not raise."""
         self._followers.append(take)
         take(self.config)
 
     def reload(self) -> None:
-        """Reads the sources again and applies live keys; wrong sources change nothing.
+        """Reads the sources again and applies live keys; invalid sources change nothing.
 
         Cost   some milliseconds: files are read synchronously
         """

@@ -2,9 +2,10 @@
 
     defaults  <  preset  <  -c FILE  <  conf.d/*.toml  <  POCKETMQ__SECTION__KEY  <  --set key=value
 
-Every source is read to its end, so that a check can show all problems at once. Unknown keys, bad
-values and contradicting settings are errors, which name the key and its origin; for a TOML file,
-the line. POCKETMQ__SECTION__KEY_FILE names a file that holds the value, as for mounted secrets.
+All sources are read completely, so that a check can show all problems at once. Unknown keys,
+invalid values and contradictory settings are errors, which contain the key and its origin, in a
+TOML file with the line. POCKETMQ__SECTION__KEY_FILE is the path of a file with the value, as for
+mounted secrets.
 """
 
 import re
@@ -39,9 +40,9 @@ _KEY = re.compile(r"\s*([\w.-]+)\s*=")
 
 @dataclass(slots=True, eq=False)
 class Layers:
-    """Values and origins of the sources read so far.
+    """Values and origins from the sources read so far.
 
-    translated   keys whose last value came under a RocketMQ name
+    translated   keys whose last value was given by RocketMQ's name
     """
 
     preset: str = EDGE
@@ -53,7 +54,7 @@ class Layers:
     problems: list[IllegalConfig] = field(default_factory=list)
 
     def put(self, key: str, given: object, origin: str) -> None:
-        """Takes a value for one of our keys."""
+        """Sets the value of a PocketMQ key."""
         if key == PRESET:
             self._choose(given, origin)
         elif key in KNOBS:
@@ -63,7 +64,7 @@ class Layers:
             self.problems.append(unknown(key, [*KNOBS, PRESET], origin=origin))
 
     def put_any(self, name: str, text: str, origin: str) -> None:
-        """Takes a value for one of our keys or of RocketMQ's names."""
+        """Sets the value of a PocketMQ key or a RocketMQ name."""
         if name in KNOBS or name == PRESET:
             self.put(name, text, origin)
             return
@@ -106,7 +107,7 @@ class Layers:
             self.problems.append(IllegalConfig(field=f"{PRESET} ({origin})", why=why))
 
     def config(self) -> Config:
-        """Returns the settings of these values; illegal ones keep their defaults."""
+        """Returns the settings; illegal values have their defaults."""
         assert self.values.keys() | self.translated <= self.origins.keys()
         values = {**PRESETS[self.preset], **self.values}
         sections = {name: kind(**_section_values(values, name)) for name, kind in SECTIONS.items()}
@@ -119,14 +120,14 @@ class Layers:
 
 
 def unknown(key: str, known: Iterable[str], *, origin: str) -> IllegalConfig:
-    """Returns the error for a name there is none of; it names the nearest one there is."""
+    """Returns the error for an unknown name, with the nearest known name."""
     near = nearest(key, known)
     hint = f"; did you mean {near}?" if near else ""
     return IllegalConfig(field=f"{key} ({origin})", why=f"there is none of this name{hint}")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Returns the name there is that looks most like this one; "" for none."""
+    """Returns the most similar known name, "" if none is similar."""
     by_lower_case = {other.lower(): other for other in known}
     near = get_close_matches(name.lower(), by_lower_case, n=1, cutoff=NEARNESS)
     return by_lower_case[near[0]] if near else ""
@@ -155,8 +156,8 @@ def load(
     """Returns the merged configuration of all sources.
 
     force    allow values below a floor, for tests and development
-    Shape    assignments: "section.key=value" or "rocketmqName=value", later ones win
-    Errors   IllegalConfig: the first unknown key, bad value or unreadable file
+    Shape    assignments: "section.key=value" or "rocketmqName=value", the last one wins
+    Errors   IllegalConfig: the first unknown key, invalid value or unreadable file
     """
     loaded = examine(
         file=file, environment=environment, assignments=assignments, preset=preset, force=force
@@ -174,7 +175,7 @@ def examine(
     preset: str | None = None,
     force: bool = False,
 ) -> Loaded:
-    """Returns the result of `load` with all problems; with any of them it is of no use."""
+    """Returns the configuration like `load`, with all problems; valid only without problems."""
     layers = Layers()
     if file is not None:
         read_files(layers, file)
@@ -197,7 +198,7 @@ def _assign(layers: Layers, assignment: str) -> None:
 
 
 def checked(layers: Layers, *, force: bool = False) -> Loaded:
-    """Returns the settings of layers that are complete, their relations checked."""
+    """Returns the settings of complete layers, after checks of their relations."""
     _lower_expire_percent(layers)
     config = layers.config()
     problems = [*layers.problems, *broken(config), *([] if force else too_low(config))]
@@ -207,8 +208,8 @@ def checked(layers: Layers, *, force: bool = False) -> Loaded:
 def _lower_expire_percent(layers: Layers) -> None:
     """Lowers the expire percentage to the forced-deletion percentage.
 
-    Only for a value given under RocketMQ's name. RocketMQ accepts diskMaxUsedSpaceRatio = 88 beside
-    its forced ratio of 85, and many of its files have that; the higher one has no effect there.
+    It applies only to a value given by RocketMQ's name. Many files for RocketMQ contain
+    diskMaxUsedSpaceRatio = 88, which is above the forced ratio of 85 and without effect.
     """
     config = layers.config()
     expire, force = config.value(EXPIRE), config.value(FORCE)
@@ -216,12 +217,12 @@ def _lower_expire_percent(layers: Layers) -> None:
     assert isinstance(force, int)
     if EXPIRE in layers.translated and expire > force:
         layers.values[EXPIRE] = force
-        note = f"{EXPIRE} is lowered from {expire} to {FORCE} = {force}: above it files go anyway"
+        note = f"{EXPIRE} is lowered from {expire} to {FORCE} = {force}, which forces removal"
         layers.warnings.append(note)
 
 
 def read_files(layers: Layers, file: Path) -> None:
-    """Reads a file and then the parts in conf.d beside it, each over the one before."""
+    """Reads a file and then the files in its conf.d, each of which overrides the ones before."""
     read_file(layers, file)
     for part in sorted((file.parent / PARTS_DIRECTORY).glob(PARTS_PATTERN)):
         read_file(layers, part)
@@ -235,7 +236,7 @@ def read_file(layers: Layers, path: Path) -> None:
     except OSError as error:
         layers.problems.append(IllegalConfig(field=str(path), why=str(error.strerror)))
         return
-    except (ValueError, RecursionError) as error:  # neither UTF-8 nor TOML, or too deep
+    except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, or nested too deep
         why = rocketmq.import_hint(str(path), text_or_nothing(path)) or str(error)
         layers.problems.append(IllegalConfig(field=str(path), why=why))
         return
@@ -249,7 +250,7 @@ def read_file(layers: Layers, path: Path) -> None:
 
 
 def text_or_nothing(path: Path) -> str:
-    """Returns the text of a file, "" where it is none."""
+    """Returns the text of a file, "" if it cannot be read."""
     try:
         return path.read_text("utf-8")
     except (OSError, ValueError):
@@ -257,7 +258,7 @@ def text_or_nothing(path: Path) -> str:
 
 
 def _keys(document: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
-    """Yields (key, value) of a document; a key that is no section's is used alone."""
+    """Yields (key, value) of a document; a key outside sections has no prefix."""
     for section, table in document.items():
         if not isinstance(table, dict):
             yield section, table
@@ -271,7 +272,7 @@ def _keys(document: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
 def lines_of_keys(text: str) -> dict[str, int]:
     """Returns the line of each key of a TOML text, from 1.
 
-    A key inside of a text of several lines may be taken for one: the line is for people only.
+    Lines of a multi-line string may count as keys, as the result is only used in messages.
     """
     lines: dict[str, int] = {}
     table = ""
@@ -284,7 +285,7 @@ def lines_of_keys(text: str) -> dict[str, int]:
 
 
 def read_environment(layers: Layers, environment: Mapping[str, str]) -> None:
-    """Reads the variables that begin with POCKETMQ__, and POCKETMQ_PRESET."""
+    """Reads environment variables that begin with POCKETMQ__, and POCKETMQ_PRESET."""
     if environment.get(PRESET_VARIABLE):
         layers.put(PRESET, environment[PRESET_VARIABLE], PRESET_VARIABLE)
     for variable in sorted(environment):
@@ -326,6 +327,6 @@ def _read_value_file(layers: Layers, key: str, variable: str, path: Path) -> Non
 
 
 def _unquoted(text: str) -> str:
-    """Returns text without the quotes that env files leave around it."""
+    """Returns text without the quotes of env files."""
     is_quoted = len(text) >= 2 and text[0] == text[-1] == '"'
     return text[1:-1] if is_quoted else text

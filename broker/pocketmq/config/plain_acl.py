@@ -2,11 +2,10 @@
 
     accounts[]  accessKey, secretKey, admin             a user
                 defaultTopicPerm, defaultGroupPerm      grants on topic:*, group:*
-                topicPerms[], groupPerms[]              NAME=PUB|SUB, NAME=DENY: grants on that one
+                topicPerms[], groupPerms[]              NAME=PUB|SUB, NAME=DENY: grants on NAME
 
-In RocketMQ an account's rule for one name replaces its default; here a deny wins. So actions that
-the default allows and the rule for a name does not are denied for that name. No message contains a
-secret.
+In RocketMQ an account's rule for a name replaces its default; in PocketMQ a deny wins. So actions
+that the default allows and the rule does not are denied for the name. No error contains a secret.
 Source: PlainPermissionManager, PlainAccessConfig, Permission.
 """
 
@@ -35,7 +34,7 @@ _ESCAPED: Final = re.compile(r'\\(["\\/])')
 
 
 class PlainYamlError(ValueError):
-    """Text that is no YAML of this kind; the error names the line, but not its content."""
+    """Error of text outside the YAML subset; contains the line number, but no content."""
 
     def __init__(self, line: int, why: str) -> None:
         super().__init__(f"line {line}: {why}")
@@ -48,14 +47,14 @@ class _Line(NamedTuple):
 
 
 def read_yaml(text: str) -> Any:
-    """Returns dicts, lists and texts; an empty value is "", and so is an empty document.
+    """Parses YAML into dicts, lists and texts; an empty value or document is "".
 
     Errors   PlainYamlError
     """
     reader = _Reader([*_lines(text)])
     found = reader.block(0, 0) if reader.lines else ""
     if reader.lines:
-        raise PlainYamlError(reader.lines[0].number, "it is indented otherwise than those above")
+        raise PlainYamlError(reader.lines[0].number, "its indentation differs from the lines above")
     return found
 
 
@@ -73,7 +72,7 @@ def _lines(text: str) -> list[_Line]:
 
 
 class _Reader:
-    """Takes lines off the front."""
+    """Parser that removes lines from the front of a list."""
 
     __slots__ = ("lines",)
 
@@ -81,11 +80,11 @@ class _Reader:
         self.lines = lines
 
     def block(self, indent: int, depth: int) -> Any:
-        """Returns the value of the next lines that are indented so far or farther."""
+        """Returns the value of the next lines that are indented by at least `indent`."""
         first = self.lines[0]
         if depth > DEPTH_MAX:
             raise PlainYamlError(first.number, "it is nested too deep")
-        assert first.indent >= indent, "a block lies within its own"
+        assert first.indent >= indent, "the block is indented less than its parent"
         if _is_item(first.text):
             return self._sequence(first.indent, depth)
         if _KEY.fullmatch(first.text):
@@ -115,7 +114,7 @@ class _Reader:
                 raise PlainYamlError(number, "it is no KEY: VALUE")
             key, rest = pair[1].strip("\"'"), (pair[2] or "").strip()
             if key in found:
-                raise PlainYamlError(number, "a key is there twice")
+                raise PlainYamlError(number, "duplicate key")
             if rest and not rest.startswith("#"):
                 found[key] = _scalar(rest, number)
             else:
@@ -123,7 +122,7 @@ class _Reader:
         return found
 
     def _value_below(self, indent: int, depth: int) -> Any:
-        """Returns the value of a key whose line has none; a sequence may begin below the key."""
+        """Returns the value of a key from the next lines; a sequence may have the key's indent."""
         if self._goes_on(indent, _is_item):
             return self._sequence(indent, depth + 1)
         return self._below(indent + 1, depth)
@@ -150,7 +149,7 @@ def _scalar(text: str, number: int) -> Any:
     if bare.startswith("[") and bare.endswith("]"):
         return [_scalar(part.strip(), number) for part in bare[1:-1].split(",") if part.strip()]
     if _FOREIGN.match(bare) or bare.startswith("["):
-        raise PlainYamlError(number, "it is written in a way of YAML that is not read here")
+        raise PlainYamlError(number, "its YAML syntax is not supported here")
     return "" if bare in {"~", "null"} else bare
 
 
@@ -178,7 +177,7 @@ _NO_WHITE_LIST: Final = "addresses that need no signature are not known here: al
 class PlainAcl(NamedTuple):
     """Users and grants of a plain_acl.yml.
 
-    notes   ignored settings, with reasons
+    notes   settings that are left out, with reasons
     """
 
     users: list[User]
@@ -187,14 +186,14 @@ class PlainAcl(NamedTuple):
 
 
 def is_plain_acl(path: Path) -> bool:
-    """Returns whether a file is one by its name."""
+    """Returns whether a file is a plain_acl.yml, by its suffix."""
     return path.suffix.lower() in {".yml", ".yaml"}
 
 
 def read_plain_acl(path: Path, text: str) -> PlainAcl:
     """Returns the users and grants of a plain_acl.yml.
 
-    Errors   IllegalConfig, which names the account and never a secret
+    Errors   IllegalConfig, which contains the account but no secret
     """
     try:
         document = read_yaml(text)
@@ -219,8 +218,8 @@ def read_plain_acl(path: Path, text: str) -> PlainAcl:
 
 
 def _why(error: IllegalUser | IllegalGrant) -> str:
-    """Returns the fault; of a user not the text, which may contain a secret."""
-    return str(error) if isinstance(error, IllegalGrant) else "its key or secret cannot be one here"
+    """Returns the text of an error; a fixed text for users, as theirs may contain a secret."""
+    return str(error) if isinstance(error, IllegalGrant) else "its key or secret is illegal here"
 
 
 def _take(found: PlainAcl, account: Mapping[str, Any]) -> None:
@@ -228,7 +227,7 @@ def _take(found: PlainAcl, account: Mapping[str, Any]) -> None:
     user = User(key, secret if isinstance(secret, str) else "", is_admin=_is_true(account))
     check_user(user)
     if any(known.access_key == key for known in found.users):
-        raise IllegalGrant(text=key, what="account", why="it is there twice")
+        raise IllegalGrant(text=key, what="account", why="it is a duplicate")
     found.users.append(user)
     if account.get("whiteRemoteAddress"):
         found.notes.append(f"whiteRemoteAddress of {key} is left out: {_NO_WHITE_LIST}")

@@ -1,6 +1,6 @@
-"""Settings that do not go together: refused, or allowed and doubted.
+"""Checks of relations between settings: contradictions are errors, doubts are warnings.
 
-The text names every key that is part of it.
+Each text contains all keys involved.
 """
 
 from collections.abc import Iterator
@@ -14,10 +14,10 @@ from pocketmq.model.errors import IllegalConfig
 from pocketmq.store.settings import FLUSH_ASYNC, FLUSH_SYNC
 
 RECORD_OVERHEAD_BYTES: Final = 64 * KIB
-"""Bytes that a record may hold besides its body (store-format.md 2.4)."""
+"""Most bytes of a record in addition to its body (store-format.md 2.4)."""
 
 POOL_SIZE_USUAL: Final = 1 * GIB
-"""Locked memory that a machine for a broker is known to have."""
+"""Locked memory above which a warning is given."""
 EVERY_HOST: Final = frozenset({"0.0.0.0", "[::]"})
 
 _ASYNC: Final = ("store.flush", FLUSH_ASYNC)
@@ -32,7 +32,7 @@ NEEDED: Final[dict[str, tuple[str, Value]]] = {
     "store.commit_least_pages": _POOL,
     "store.commit_thorough_interval_ms": _POOL,
 }
-"""Settings that count only while another one has a value."""
+"""Settings that have an effect only with a certain value of another setting."""
 OWN_ALONE: Final[dict[str, Value]] = {
     "rpc.tls_cert": "",
     "rpc.proxy_protocol": False,
@@ -40,15 +40,15 @@ OWN_ALONE: Final[dict[str, Value]] = {
     "rpc.connection_idle_ms": 0,
     "rpc.connections_max": RpcSection.connections_max,
 }
-"""Settings that only our own transport has, with the values that turn them off."""
+"""Settings that only the transport `own` supports, with the values that disable them."""
 FLOORS: Final[dict[str, tuple[int, str]]] = {
     "retention.age_ms": (HOUR_MS, "messages would be removed soon after they came"),
 }
-"""The minimum of a setting unless it is 0, and the effect of less."""
+"""(minimum unless 0, effect of lower values) by setting."""
 
 
 def broken(config: Config) -> list[IllegalConfig]:
-    """Returns the errors of settings that contradict each other."""
+    """Returns the errors of contradictory settings."""
     return [
         IllegalConfig(
             field=key,
@@ -59,12 +59,12 @@ def broken(config: Config) -> list[IllegalConfig]:
 
 
 def too_low(config: Config) -> list[IllegalConfig]:
-    """Returns the errors of settings below the floor that only --force allows."""
+    """Returns the errors of settings below their floor, which only --force allows."""
     return [
         IllegalConfig(
             field=key,
             why=f"{_stated(config, key)} is below the floor of {KNOBS[key].text_of(floor)}: "
-            f"{why}; raise it, or let it be with --force, which is for tests and development",
+            f"{why}; raise it, or allow it with --force, which is for tests and development",
         )
         for key, (floor, why) in FLOORS.items()
         if 0 < int(config.value(key)) < floor
@@ -77,16 +77,16 @@ def doubts(config: Config) -> list[str]:
 
 
 def _conflicts(config: Config) -> Iterator[tuple[str, str, str]]:
-    """Yields two keys, and why their values do not go together."""
+    """Yields (key, key, why their values contradict each other)."""
     store, retention = config.store, config.retention
     if store.transient_pool and store.flush != FLUSH_ASYNC:
-        why = "what lies in the pool is not on disk, so it needs store.flush = async"
+        why = "messages in the pool are not on disk, so it needs store.flush = async"
         yield "store.transient_pool", "store.flush", why
     if retention.disk_expire_percent > retention.disk_force_percent:
-        why = "messages must expire by age before files go whatever their age"
+        why = "messages must expire by age before files are removed regardless of age"
         yield "retention.disk_expire_percent", "retention.disk_force_percent", why
     if retention.disk_force_percent > retention.disk_refuse_percent:
-        why = "files must go before sends are refused"
+        why = "files must be removed before sends are refused"
         yield "retention.disk_force_percent", "retention.disk_refuse_percent", why
     size = IndexGeometry(store.index_slot_count, store.index_entry_count_max).file_size
     if size > INT32_MAX:
@@ -106,12 +106,12 @@ def _network_conflicts(config: Config) -> Iterator[tuple[str, str, str]]:
     if bool(rpc.tls_cert) != bool(rpc.tls_key):
         yield "rpc.tls_cert", "rpc.tls_key", "TLS needs both files"
     if rpc.tls_only and not rpc.tls:
-        yield "rpc.tls_only", "rpc.tls", "nobody could come"
+        yield "rpc.tls_only", "rpc.tls", "no client could connect"
     if not http.listen and rpc.transport != OWN:
         yield "http.listen", "rpc.transport", "grpcio's port serves no HTTP/1.1"
     for key, value in OWN_ALONE.items():
         if rpc.transport != OWN and config.value(key) != value:
-            yield key, "rpc.transport", "only our own transport can do it"
+            yield key, "rpc.transport", "only the transport own supports it"
 
 
 def _stated(config: Config, key: str) -> str:
@@ -123,7 +123,7 @@ def _unused(config: Config) -> Iterator[str]:
         is_changed = key in config.origins and config.value(key) != KNOBS[key].default
         if is_changed and config.value(other) != value:
             wanted = KNOBS[other].text_of(value)
-            yield f"{key} counts only with {other} = {wanted}, which is not so"
+            yield f"{key} has no effect without {other} = {wanted}"
 
 
 def _sizes(config: Config) -> Iterator[str]:
@@ -144,8 +144,8 @@ def _sizes(config: Config) -> Iterator[str]:
         )
     if 0 < retention.size_bytes < file_size:
         yield (
-            f"retention.size_bytes = {text_from_size(retention.size_bytes)} cannot be kept: the "
-            f"file that is written to never goes, and it has {file_text}"
+            f"retention.size_bytes = {text_from_size(retention.size_bytes)} cannot be met: the "
+            f"file being written is never removed, and it has {file_text}"
         )
 
 
@@ -154,4 +154,4 @@ def _switched_off(config: Config) -> Iterator[str]:
     if config.retention.mode == "off" and others:
         yield f"retention.mode = off: no message expires, whatever {', '.join(others)} say"
     if config.rpc.tls_cert and not config.rpc.tls:
-        yield "rpc.tls = false: no client is shown the certificate that rpc.tls_cert names"
+        yield "rpc.tls = false: the certificate of rpc.tls_cert is not used"

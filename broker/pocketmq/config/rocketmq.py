@@ -1,8 +1,8 @@
-"""RocketMQ's names of settings: translated ones, and those without a meaning here.
+"""RocketMQ's names of settings: translated ones, and those without a meaning in PocketMQ.
 
-A setting of ours names its RocketMQ counterpart in sections.py. This module lists other names of
+config/sections.py contains RocketMQ's name of each setting. This module lists other names of
 MessageStoreConfig and BrokerConfig that operators are known to set, each with the reason why it is
-ignored. In a broker.conf they draw a warning; an unknown name is an error.
+ignored. An ignored name causes a warning; an unknown name is an error.
 """
 
 import re
@@ -15,20 +15,20 @@ from pocketmq.config.units import HOUR_MS, SECOND_MS
 from pocketmq.model.decimal import number_of
 
 Translation = tuple[object, str]
-"""A value in our terms, and a note for the operator: "" when it means the same."""
+"""(value for PocketMQ's setting, note for the operator or "")."""
 
 _IGNORED: Final[Mapping[str, str]] = {
-    "this broker stands alone, without replicas": """brokerId brokerIP2 brokerRole haListenPort
+    "this broker has no replicas": """brokerId brokerIP2 brokerRole haListenPort
         haSendHeartbeatInterval haHousekeepingInterval haTransferBatchSize haMasterAddress
         haSlaveFallbehindMax haMaxGapNotInSync inSyncReplicas minInSyncReplicas totalReplicas
         allAckInSyncStateSet slaveTimeout slaveReadEnable offsetCheckInSlave duplicationEnable
         enableDLegerCommitLog dLegerGroup dLegerPeers dLegerSelfId enableControllerMode
         controllerAddr enableSlaveActingMaster enableRemoteEscape brokerElectionPriority""",
-    "clients come to this broker without a name server": """namesrvAddr rmqAddressServerDomain
+    "clients connect to this broker without a name server": """namesrvAddr rmqAddressServerDomain
         fetchNamesrvAddrByAddressServer fetchNameSrvAddrByDnsLookup registerNameServerPeriod
         registerBrokerTimeoutMills brokerHeartbeatInterval forceRegister compressedRegister
         sendHeartbeatTimeoutMillis brokerNotActiveTimeoutMillis""",
-    "everything lies below store.directory, in RocketMQ's own places": """storePathCommitLog
+    "all files are below store.directory, in RocketMQ's layout": """storePathCommitLog
         storePathConsumeQueue storePathIndex storeCheckpoint abortFile
         storePathDLedgerCommitLog""",
     "one event loop serves all calls; there are no thread pools to size": """
@@ -41,7 +41,7 @@ _IGNORED: Final[Mapping[str, str]] = {
         waitTimeMillsInSendQueue waitTimeMillsInPullQueue brokerFastFailureEnable
         useReentrantLockWhenPutMessage topicQueueLockNum putMessageTimeout serverWorkerThreads
         serverCallbackExecutorThreads serverSelectorThreads""",
-    "the store sees to it by itself": """flushCommitLogTimed checkCRCOnRecover messageIndexEnable
+    "the store manages it itself": """flushCommitLogTimed checkCRCOnRecover messageIndexEnable
         messageIndexSafe destroyMapedFileIntervalForcibly redeleteHangedFileInterval
         deleteConsumeQueueFilesInterval cleanFileForciblyEnable maxRecoveryCommitlogFiles
         commitLogRecoverMaxNum recheckReputOffsetFromCq putConsumeQueueDataByFileChannel
@@ -72,13 +72,13 @@ _IGNORED: Final[Mapping[str, str]] = {
 MEANINGLESS: Final[Mapping[str, str]] = {
     name: why for why, words in _IGNORED.items() for name in words.split()
 }
-"""Why a name has no meaning here, by name."""
+"""Reason why a name has no meaning here, by name."""
 
 _NAME: Final = re.compile(r"""^[ \t{]*["']?([A-Za-z][A-Za-z0-9.]*)["']?[ \t]*[=:]""", re.MULTILINE)
 _SECTION: Final = re.compile(r"^\s*\[\w+\]", re.MULTILINE)
 _OF_USERS: Final = frozenset({"accounts", "globalWhiteRemoteAddresses"})
 _OF_OTHER_FILES: Final = _OF_USERS | {"grpcServerPort", "rocketMQClusterName"}
-"""Names by which plain_acl.yml and rmq-proxy.json are known."""
+"""Names by which plain_acl.yml and rmq-proxy.json are recognized."""
 
 ALIASES: Final[Mapping[str, str]] = {
     "mapedFileSizeCommitLog": "mappedFileSizeCommitLog",
@@ -86,28 +86,28 @@ ALIASES: Final[Mapping[str, str]] = {
     "warmMappedFileEnable": "warmMapedFileEnable",
     "destroyMappedFileIntervalForcibly": "destroyMapedFileIntervalForcibly",
 }
-"""Spellings of other releases."""
+"""Spellings of other RocketMQ releases."""
 
 
 def knobs_of(name: str) -> list[Knob]:
-    """Returns the settings of a RocketMQ name; none for a name of no meaning here."""
+    """Returns the settings for a RocketMQ name; none for a name without a meaning here."""
     name = ALIASES.get(name, name)
     return [knob for knob in KNOBS.values() if knob.rocketmq == name]
 
 
 def why_meaningless(name: str) -> str:
-    """Returns why a RocketMQ name has no meaning here; "" when it has one or is none."""
+    """Returns why a RocketMQ name has no meaning here, "" for other names."""
     return MEANINGLESS.get(ALIASES.get(name, name), "")
 
 
 def names() -> list[str]:
-    """Returns every RocketMQ name that is known, with or without a meaning."""
+    """Returns every known RocketMQ name, with or without a meaning here."""
     ours = {knob.rocketmq for knob in KNOBS.values() if knob.rocketmq}
     return sorted({*ours, *MEANINGLESS, *ALIASES})
 
 
 def import_hint(file: str, text: str) -> str:
-    """Returns a hint to import a file that is in RocketMQ's format, "" if it is not."""
+    """Returns a hint to import a file in RocketMQ's format, "" for other files."""
     if _SECTION.search(text):
         return ""
     known = {*names(), *_OF_OTHER_FILES}
@@ -120,7 +120,7 @@ def import_hint(file: str, text: str) -> str:
 
 
 def translated(name: str, text: str) -> Translation:
-    """Returns the value of a RocketMQ setting translated to ours.
+    """Translates the value of a RocketMQ setting.
 
     Errors   ValueError
     """
@@ -133,19 +133,19 @@ def _flush(text: str) -> Translation:
 
 
 def _hours(text: str) -> Translation:
-    """Returns ms of a number of hours; with a unit ("72h") it is one of ours already."""
+    """Returns ms for a number of hours; a text with a unit ("72h") is unchanged."""
     number = number_of(text.strip())
     return (text if number < 0 else number * HOUR_MS), ""
 
 
 def _seconds(text: str) -> Translation:
-    """Returns ms of a number of seconds; with a unit ("3d") it is one of ours already."""
+    """Returns ms for a number of seconds; a text with a unit ("3d") is unchanged."""
     number = number_of(text.strip())
     return (text if number < 0 else number * SECOND_MS), ""
 
 
 def _percent(name: str, lower: int, upper: int) -> Callable[[str], Translation]:
-    """Returns the translation of a share, in percent or as a ratio (0.85), held in its bounds.
+    """Returns a translation of a percentage or ratio (0.85), clamped to its bounds.
 
     Source   MessageStoreConfig.getDiskMaxUsedSpaceRatio, DefaultMessageStore
     """
@@ -170,4 +170,4 @@ TRANSLATIONS: Final[Mapping[str, Callable[[str], Translation]]] = {
     "diskSpaceCleanForciblyRatio": _percent("diskSpaceCleanForciblyRatio", 30, 85),
     "diskSpaceWarningLevelRatio": _percent("diskSpaceWarningLevelRatio", 35, 90),
 }
-"""Values that RocketMQ spells in another way, by name."""
+"""Translations of values by RocketMQ's name."""

@@ -1,15 +1,15 @@
-"""The settings: one dataclass a section, one field a knob, each with its reason.
+"""The settings: one dataclass per section, one field per setting, with its reason.
 
 `KNOBS` lists all of them by key ("store.flush"), with RocketMQ's name for each setting.
 
 Presets are sets of defaults for a kind of machine; an operator's settings override them.
 
 preset   commit-log files   index file                 flush
-dev      64 MiB             0.2 M slots, 1 M entries   async   losing the last messages is no loss
+dev      64 MiB             0.2 M slots, 1 M entries   async   may lose the last messages
 edge     64 MiB             0.2 M slots, 1 M entries   sync    one small machine that may lose power
-server   1 GiB              5 M slots, 20 M entries    async   RocketMQ's own defaults
+server   1 GiB              5 M slots, 20 M entries    async   RocketMQ's defaults
 
-Edge has every setting's own default. A store that exists keeps its sizes under any preset.
+Edge has the default of every setting. An existing store keeps its sizes under any preset.
 """
 
 from collections.abc import Mapping
@@ -49,26 +49,26 @@ class RpcSection:
         "127.0.0.1:8081", "Address of gRPC; port 0: any.", "listenPort", read=address_from_text
     )
     shutdown_grace_ms: int = live_knob(
-        25_000, "How long calls may finish after SIGTERM; stays below the 30 s of Kubernetes."
+        25_000, "Time for calls to end after SIGTERM; keep it below the 30 s of Kubernetes."
     )
     transport: str = knob(
         OWN,
-        "own: everything on one port, and fast; grpcio: gRPC's own library, for comparison, "
+        "own: all protocols on one port, and fast; grpcio: gRPC's library, for comparison, "
         "which ignores the following settings.",
         choices=(OWN, GRPCIO),
     )  # fmt: skip
     tls: bool = knob(
         True,
-        "Accept TLS on the same port, with the certificate below or, without one, with one that "
-        "the broker makes in pocketmq/tls/ of the store.",
+        "Accept TLS on the same port, with the certificate below or else with one that the broker "
+        "generates in pocketmq/tls/ of the store.",
     )  # fmt: skip
     tls_cert: str = knob(
-        "", "File with the server's certificate and those it is signed by, as PEM; empty: one of "
-        "the broker's own, which clients cannot check unless they are given it.",
+        "", "PEM file with the server's certificate chain; empty: a generated certificate, which "
+        "clients can verify only if they trust it.",
         "tls.server.certPath",
     )  # fmt: skip
     tls_key: str = knob(
-        "", "File with the certificate's key, as PEM, without a password.", "tls.server.keyPath"
+        "", "PEM file with the certificate's key, without a password.", "tls.server.keyPath"
     )
     tls_only: bool = knob(False, "With TLS: close connections without it.")
     proxy_protocol: bool = knob(
@@ -76,20 +76,20 @@ class RpcSection:
         "others are closed.",
     )  # fmt: skip
     connections_max: int = knob(
-        16_384, "Connections at once, at most a third of the files that the process may open; "
-        "those beyond are closed as they come.",
+        16_384, "Most open connections, at most a third of the process's open-file limit; further "
+        "ones are closed at once.",
         lower=1, upper=INT32_MAX,
     )  # fmt: skip
     connection_age_ms: int = knob(
-        0, "How old a connection may get before its client is asked to make a new one, so that "
-        "load balancers can spread clients anew; calls that have not ended a minute later end "
-        "with UNAVAILABLE. 0: any age.",
+        0, "Age at which the client of a connection is asked to open a new one, so that load "
+        "balancers can redistribute clients; 0: none. Calls that run a minute longer end with "
+        "UNAVAILABLE.",
     )  # fmt: skip
     connection_idle_ms: int = knob(0, "Idle time after which a connection is closed; 0: never.")
 
     @property
     def offers_tls(self) -> bool:
-        """Whether TLS connections are answered."""
+        """Whether TLS connections are accepted."""
         return self.tls and self.transport == OWN
 
 
@@ -98,7 +98,7 @@ class HttpSection:
     """An extra port for metrics, health and version only."""
 
     listen: str = knob(
-        "127.0.0.1:5557", "Extra address of HTTP; port 0: any; empty: none.",
+        "127.0.0.1:5557", "Extra address of HTTP; port 0: a free one; empty: none.",
         read=optional_address_from_text,
     )  # fmt: skip
 
@@ -116,18 +116,18 @@ class AccessSection:
 
     check: str = knob(
         AUTO,
-        "Whether calls have to be signed by a user with permission: on, off, or auto, which is "
-        "on where other machines can reach a port.",
+        "Whether calls must be signed by a user with permission: on, off, or auto, which is on "
+        "if other machines can reach a port.",
         choices=(AUTO, ON, OFF),
     )  # fmt: skip
     date_window_ms: int = live_knob(
-        15 * HOUR_MS, "How far the date of a signature may be from the broker's clock; 0: any "
-        "date. Most clients write the time of their own zone, so that less than 14h shuts some "
-        "out; where all run in UTC, 5m will do.",
+        15 * HOUR_MS, "Largest difference between a signature's date and the broker's clock; 0: no "
+        "limit. Most clients send their local time, so that less than 14h refuses some of them. "
+        "If all clients run in UTC, 5m suffices.",
     )  # fmt: skip
     admin_secret_path: str = knob(
-        "", "File with a secret: a store without users begins with the user admin, who has it and "
-        "may do everything.",
+        "", "File with the secret of the user admin, who has all permissions and is created in a "
+        "store without users.",
     )  # fmt: skip
 
 
@@ -162,7 +162,7 @@ if TYPE_CHECKING:
     from pocketmq.services.retention import RetentionSettings
 
 PRESET: Final = "preset"
-"""The one key outside of the sections."""
+"""The only key outside the sections."""
 DEV: Final = "dev"
 EDGE: Final = "edge"
 SERVER: Final = "server"
@@ -181,11 +181,11 @@ PRESETS: Final[Mapping[str, Mapping[str, Value]]] = MappingProxyType(
 )
 
 COMMIT_LOG_FILE_SIZE_MIN: Final = 4 * KIB
-"""Less holds no message worth the file; tests go that low."""
+"""Smallest size, used by tests; smaller files hold hardly any message."""
 INDEX_ENTRY_COUNT_MIN: Final = 2
-"""Entry number 0 is never used."""
+"""Smallest number of entries, as entry 0 is never used."""
 EXTENSION_FILE_SIZE_MIN: Final = 24
-"""One unit and the end of the file (format/consume_unit.py, which would load numpy)."""
+"""Size of one unit and the end mark, here as format/consume_unit.py would import numpy."""
 MODES: Final = ("auto", "on", "off")
 
 
@@ -193,7 +193,7 @@ MODES: Final = ("auto", "on", "off")
 class StoreSection:
     """One directory with everything that outlives the process.
 
-    Sizes hold for a new store: one that exists keeps its own unless the operator sets them.
+    Sizes apply to a new store. An existing store keeps its sizes unless the operator sets them.
     Fields are named as in StoreSettings.
     """
 
@@ -231,38 +231,38 @@ class StoreSection:
         read=zone_from_text,
     )  # fmt: skip
     flush: str = knob(
-        FLUSH_SYNC, "sync answers when a message is on disk, async when it is in memory.",
+        FLUSH_SYNC, "sync acknowledges a message on disk, async one in memory.",
         "flushDiskType", choices=(FLUSH_SYNC, FLUSH_ASYNC),
     )  # fmt: skip
     flush_interval_ms: int = knob(
-        500, "async: how often the commit log is flushed.", "flushIntervalCommitLog", lower=1
+        500, "async: interval of commit-log flushes.", "flushIntervalCommitLog", lower=1
     )
     flush_least_pages: int = knob(
         4, "async: fewer dirty pages of 4 KiB wait for the thorough flush.",
         "flushCommitLogLeastPages",
     )  # fmt: skip
     flush_thorough_interval_ms: int = knob(
-        10_000, "async: how often everything is flushed.", "flushCommitLogThoroughInterval", lower=1
+        10_000, "async: interval of thorough flushes.", "flushCommitLogThoroughInterval", lower=1
     )
     sync_flush_timeout_ms: int = knob(
         5_000,
-        "sync: after which time a producer gets FLUSH_DISK_TIMEOUT.",
+        "sync: time after which a producer gets FLUSH_DISK_TIMEOUT.",
         "syncFlushTimeout",
         lower=1,
     )
     view_flush_interval_ms: int = knob(
-        1_000, "How often consume queues are flushed.", "flushIntervalConsumeQueue", lower=1
+        1_000, "Interval of consume-queue flushes.", "flushIntervalConsumeQueue", lower=1
     )
     view_flush_least_pages: int = knob(
         2, "Fewer dirty pages of a queue wait for the thorough flush.",
         "flushConsumeQueueLeastPages",
     )  # fmt: skip
     view_flush_thorough_interval_ms: int = knob(
-        10_000, "How often queues and index are flushed and the checkpoint is written.",
+        10_000, "Interval of thorough flushes of queues and index, and of the checkpoint.",
         "flushConsumeQueueThoroughInterval", lower=1,
     )  # fmt: skip
     busy_timeout_ms: int = knob(
-        1_000, "How long one write may hold the store before others are refused.",
+        1_000, "Time for which one put may hold the put-lock before others are refused.",
         "osPageCacheBusyTimeOutMills", lower=1,
     )  # fmt: skip
     transient_pool: bool = knob(
@@ -274,13 +274,13 @@ class StoreSection:
         lower=1, upper=1024,
     )  # fmt: skip
     commit_interval_ms: int = knob(
-        200, "Pool: how often memory is written to the file.", "commitIntervalCommitLog", lower=1
+        200, "Pool: interval of writes to the file.", "commitIntervalCommitLog", lower=1
     )
     commit_least_pages: int = knob(
         4, "Pool: fewer pages of 4 KiB wait for the thorough write.", "commitCommitLogLeastPages"
     )
     commit_thorough_interval_ms: int = knob(
-        200, "Pool: how often everything is written to the file.",
+        200, "Pool: interval of thorough writes to the file.",
         "commitCommitLogThoroughInterval", lower=1,
     )  # fmt: skip
     warm_files: bool = knob(
@@ -298,8 +298,8 @@ class StoreSection:
         lower=EXTENSION_FILE_SIZE_MIN, upper=INT32_MAX,
     )  # fmt: skip
     open_queue_files_max: int = knob(
-        16_384, "Consume-queue files kept open, at most half of what the process may open; the "
-        "least used is closed for the next one.",
+        16_384, "Most open consume-queue files, at most half of the process's open-file limit; the "
+        "least recently used is closed for the next one.",
         lower=1, upper=INT32_MAX,
     )  # fmt: skip
     reserve_size_bytes: int = knob(
@@ -314,7 +314,7 @@ class StoreSection:
         "enabledAppendPropCRC",
     )  # fmt: skip
     timer_log_file_size_bytes: int = knob(
-        100 * MIB, "Length of each timer-log file, 52 bytes a message that waits for a time.",
+        100 * MIB, "Length of each timer-log file, 52 bytes per delayed message.",
         "mappedFileSizeTimerLog", lower=128, upper=INT32_MAX,
     )  # fmt: skip
     delay_levels: str = knob(
@@ -326,44 +326,44 @@ class StoreSection:
 
 @dataclass(frozen=True, kw_only=True)
 class RetentionSection:
-    """How long messages stay.
+    """Retention of messages.
 
     Fields are named as in RetentionSettings (services/retention.py).
     """
 
     mode: str = live_knob(
-        "auto", "auto: on in a store made by this broker, off in one that it found unless any key "
+        "auto", "auto: on in a store that PocketMQ created; off in one of RocketMQ, unless a key "
         "of this section is set.", choices=MODES,
     )  # fmt: skip
     age_ms: int = live_knob(
-        72 * HOUR_MS, "How long a file stays after its last message, 1h or more; 0: no limit.",
+        72 * HOUR_MS, "Age of its last message at which a file expires, 1h or more; 0: never.",
         "fileReservedTime",
     )  # fmt: skip
     hours: str = live_knob(
-        "04", 'Local hours in which messages expire by age, as "04;16"; empty: any.', "deleteWhen",
+        "04", 'Local hours in which messages expire by age: "04;16"; empty: any.', "deleteWhen",
         read=hours_from_text,
     )  # fmt: skip
-    size_bytes: int = live_knob(0, "How long the commit log may get in all; 0: no limit.")
+    size_bytes: int = live_knob(0, "Most bytes of the commit log; 0: no limit.")
     disk_expire_percent: int = live_knob(
-        75, "With more of the disk used, messages expire by age at any hour.",
+        75, "Disk usage above which messages expire by age at any hour.",
         "diskMaxUsedSpaceRatio", lower=10, upper=95,
     )  # fmt: skip
     disk_force_percent: int = live_knob(
-        85, "With more of the disk used, the oldest files are removed regardless of their age.",
+        85, "Disk usage above which the oldest files are removed regardless of age.",
         "diskSpaceCleanForciblyRatio", lower=30, upper=85,
     )  # fmt: skip
     disk_refuse_percent: int = live_knob(
-        90, "With more of the disk used, sends are refused.", "diskSpaceWarningLevelRatio",
+        90, "Disk usage above which sends are refused.", "diskSpaceWarningLevelRatio",
         lower=35, upper=90,
     )  # fmt: skip
     file_batch_max: int = live_knob(
-        10, "Files removed in one round.", "deleteFileBatchMax", lower=1, upper=INT32_MAX
+        10, "Most files removed in one scan.", "deleteFileBatchMax", lower=1, upper=INT32_MAX
     )
     interval_ms: int = live_knob(
         10_000, "Interval between retention scans.", "cleanResourceInterval", lower=1
     )
     pause_ms: int = live_knob(
-        100, "Pause between two files of a round.", "deleteCommitLogFilesInterval"
+        100, "Pause between two removals of a scan.", "deleteCommitLogFilesInterval"
     )
 
 
@@ -377,11 +377,11 @@ class BrokerSection:
         read=name_from_text,
     )  # fmt: skip
     advertised_host: str = knob(
-        "", "IP address stored with each message; empty: the one listened on, or the machine's.",
+        "", "IP address for clients and messages; empty: the listening or own address.",
         "brokerIP1", read=ip_from_text,
     )  # fmt: skip
     advertised_port: int = knob(
-        0, "Its port; 0: the one listened on.", "listenPort", upper=PORT_MAX
+        0, "Port for clients and messages; 0: the listening port.", "listenPort", upper=PORT_MAX
     )
     permission: int = live_knob(
         6, "Sum of 4 (read) and 2 (write); 4 refuses all sends.", "brokerPermission", upper=7
@@ -390,7 +390,7 @@ class BrokerSection:
         True, "Create a topic when the first message for it arrives.", "autoCreateTopicEnable"
     )
     auto_create_groups: bool = live_knob(
-        True, "Create a consumer group when one of RocketMQ's own clients uses it.",
+        True, "Create a consumer group when an official client uses it.",
         "autoCreateSubscriptionGroup",
     )  # fmt: skip
     default_queue_count: int = live_knob(
@@ -401,7 +401,9 @@ class BrokerSection:
         read=int_from_text,
     )  # fmt: skip
     check_message_types: bool = live_knob(
-        True, "A topic with a type takes messages of that kind only.", "enableTopicMessageTypeCheck"
+        True,
+        "A topic with a type accepts only messages of this type.",
+        "enableTopicMessageTypeCheck",
     )
     dedupe_window_ms: int = live_knob(
         0, "Deduplication window for sends with the same message ids; 0: off."
@@ -417,21 +419,21 @@ class LimitsSection:
         "maxMessageSize", lower=1, upper=INT32_MAX,
     )  # fmt: skip
     delay_max_ms: int = live_knob(
-        24 * HOUR_MS, "How far ahead a message may be delivered.", "timerMaxDelaySec", lower=1
+        24 * HOUR_MS, "Longest delay of a message.", "timerMaxDelaySec", lower=1
     )
     in_flight_max: int = knob(
-        10_000, "Messages of a queue that one group may have received and not acknowledged.",
+        10_000, "Most unacknowledged messages of a queue for one group.",
         "popInflightMessageThreshold", lower=1, upper=INT32_MAX,
     )  # fmt: skip
     topics_max: int = live_knob(
-        20_000, "Topics that clients and operators may create; existing ones stay.",
+        20_000, "Most topics; no more can be created, but existing ones stay.",
         lower=1, upper=INT32_MAX,
     )  # fmt: skip
     queues_max: int = live_knob(
-        200_000, "Queues of all these topics together.", lower=1, upper=INT32_MAX
+        200_000, "Most queues of all topics together.", lower=1, upper=INT32_MAX
     )
     groups_max: int = live_knob(
-        20_000, "Consumer groups that clients and operators may create; existing ones stay.",
+        20_000, "Most consumer groups; no more can be created, but existing ones stay.",
         lower=1, upper=INT32_MAX,
     )  # fmt: skip
     user_creations_per_hour: int = live_knob(
@@ -448,7 +450,7 @@ class MetricsSection:
 
     profile: str = knob(
         "native", "Names of RocketMQ's metrics: native (with units, from 5.1.4 on), native-legacy "
-        'or both, as "native,native-legacy".', read=profiles_from_text,
+        'or both: "native,native-legacy".', read=profiles_from_text,
     )  # fmt: skip
     detail: str = knob(
         "public", "full adds series of every queue.",
@@ -494,11 +496,11 @@ class Config:
 
     @property
     def retention_is_set(self) -> bool:
-        """Whether the operator set any key of the section."""
+        """Whether the operator set any key of the section `retention`."""
         return any(key.startswith("retention.") for key in self.origins)
 
     def value(self, key: str) -> Value:
-        """Returns the value of a setting by its key, one of KNOBS."""
+        """Returns the value of a setting by its key."""
         section, _, name = key.partition(".")
         value: Value = getattr(getattr(self, section), name)
         return value
@@ -510,7 +512,7 @@ class Config:
         return f"preset {self.preset}" if key in PRESETS[self.preset] else "default"
 
     def store_settings(self) -> StoreSettings:
-        """Returns the store's settings; sizes the operator did not set yield to the store's own."""
+        """Returns the store's settings; `explicit` has the fields that the operator set."""
         values = {item.name: getattr(self.store, item.name) for item in fields(self.store)}
         values["directory"] = Path(self.store.directory).expanduser()
         names = [key.partition(".") for key in self.origins]
@@ -523,7 +525,7 @@ class Config:
 
     def retention_settings(self) -> "RetentionSettings":
         """Returns the settings of retention."""
-        from pocketmq.services.retention import RetentionSettings  # offline tools need none of it
+        from pocketmq.services.retention import RetentionSettings  # not needed by offline tools
 
         section = self.retention
         return RetentionSettings(
@@ -537,4 +539,4 @@ SECTIONS: Final[Mapping[str, type[Any]]] = MappingProxyType(
 KNOBS: Final[Mapping[str, Knob]] = MappingProxyType(
     {knob.key: knob for name, kind in SECTIONS.items() for knob in knobs_of_section(name, kind)}
 )
-"""Every setting by its key."""
+"""Every setting by key."""

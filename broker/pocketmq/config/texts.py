@@ -1,7 +1,7 @@
-"""Texts of settings as values: addresses, hours, shares of a disk, lists of words.
+"""Parsers of settings' texts: addresses, hours, percentages, lists of words.
 
-Sizes and durations have a module of their own (units.py). Every reader returns the setting's
-value and raises ValueError with the reason.
+units.py parses sizes and durations. Every parser returns the setting's value, or raises ValueError
+with the reason.
 """
 
 from collections.abc import Mapping
@@ -18,13 +18,13 @@ HOUR_MAX: Final = 23
 TRUE_WORDS: Final = frozenset({"true", "yes", "on", "1"})
 FALSE_WORDS: Final = frozenset({"false", "no", "off", "0"})
 METRIC_PROFILES: Final = frozenset({"native", "native-legacy"})
-"""Under which names RocketMQ's metrics can be shown (metrics/exposition.py)."""
+"""Profiles of the names of RocketMQ's metrics (metrics/exposition.py)."""
 
 KIND_NAMES: Final[Mapping[type, str]] = {int: "a number", str: "a text", bool: "true or false"}
 
 
 def address_from_text(text: str) -> str:
-    """Returns "HOST:PORT" of an address to listen on; a port alone means 127.0.0.1.
+    """Parses a listening address into "HOST:PORT"; the host of a port alone is 127.0.0.1.
 
     Errors   ValueError
     """
@@ -38,7 +38,7 @@ def address_from_text(text: str) -> str:
 
 
 def optional_address_from_text(text: str) -> str:
-    """Returns "HOST:PORT" of an address to listen on, or "" as it is.
+    """Parses a listening address into "HOST:PORT"; "" is unchanged.
 
     Errors   ValueError
     """
@@ -46,7 +46,7 @@ def optional_address_from_text(text: str) -> str:
 
 
 def ip_from_text(text: str) -> str:
-    """Returns an IP address, or "" as it is.
+    """Parses an IP address; "" is unchanged.
 
     Errors   ValueError
     """
@@ -54,14 +54,14 @@ def ip_from_text(text: str) -> str:
 
 
 def name_from_text(text: str) -> str:
-    """Returns a name that messages can carry: not empty, without control characters."""
+    """Returns a name for messages: not empty, without control characters."""
     if not text or not text.isprintable():
         raise ValueError(f"{text!r} is no name: it is empty or holds characters that do not show")
     return text
 
 
 def zone_from_text(text: str) -> str:
-    """Returns the name of a time zone, or "" as it is.
+    """Returns the name of a time zone; "" is unchanged.
 
     Errors   ValueError
     """
@@ -73,7 +73,7 @@ def zone_from_text(text: str) -> str:
 
 
 def delay_levels_from_text(text: str) -> str:
-    """Returns a list of delays as "1s 5s 10s", or "" as it is.
+    """Returns a list of delays such as "1s 5s 10s"; "" is unchanged.
 
     Errors   ValueError
     """
@@ -82,7 +82,7 @@ def delay_levels_from_text(text: str) -> str:
 
 
 def hours_from_text(text: str) -> str:
-    """Returns hours of the day as "04;16", each once and in order; "" as it is.
+    """Parses hours of the day such as "04;16" into a sorted list; "" is unchanged.
 
     Errors   ValueError
     """
@@ -96,7 +96,7 @@ def hours_from_text(text: str) -> str:
 
 
 def profiles_from_text(text: str) -> str:
-    """Returns a list of metric profiles as "native,native-legacy"."""
+    """Returns a list of metric profiles such as "native,native-legacy"."""
     words = [part.strip() for part in text.split(",") if part.strip()]
     if not words or not set(words) <= METRIC_PROFILES:
         raise ValueError(f"{text!r} is no list of {', '.join(sorted(METRIC_PROFILES))}")
@@ -123,5 +123,5 @@ def int_from_text(text: str) -> int:
 
 
 def percent_from_text(text: str) -> int:
-    """Returns a whole number, with or without a percent sign behind it."""
+    """Parses a whole number, with or without a percent sign."""
     return int_from_text(text.strip().removesuffix("%"))

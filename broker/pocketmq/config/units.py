@@ -1,10 +1,10 @@
-"""Sizes and durations as people write them: "64MiB", "72h".
+"""Parses and formats sizes and durations: "64MiB", "72h".
 
     size       bytes, or a number with B, KiB, MiB, GiB, TiB
-    duration   a number with ms, s, m, h, d; 0 needs none
+    duration   a number with ms, s, m, h, d; 0 needs no unit
 
-Decimal units (kB, MB) are refused: half of their writers mean the binary ones. So is a
-duration without a unit: users who write 72 mean hours. Unreadable values raise ValueError with the
+Decimal units (kB, MB) are refused, as half of their users mean binary units. A duration without a
+unit is refused, as users who write 72 may mean hours. Invalid values raise ValueError with the
 reason.
 """
 
@@ -28,7 +28,7 @@ _NUMBER_AND_UNIT = re.compile(r"(-?\d{1,19})\s*([A-Za-z]*)", re.ASCII)
 
 
 def is_utf8(text: str) -> bool:
-    """Returns whether a text of the system's, an argument or a variable, was UTF-8."""
+    """Returns whether a command-line argument or environment variable was valid UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -48,7 +48,7 @@ def duration_from_text(text: str) -> int:
 
 
 def refuse_bare(given: str | int) -> None:
-    """Raises ValueError for a duration that is a number without a unit, but 0."""
+    """Raises ValueError for a duration without a unit, except 0."""
     text = str(given).strip()
     if is_bare(text) and int(text):
         forms = ", ".join(f"{text}{unit}" for unit in DURATION_UNITS)
@@ -61,12 +61,12 @@ def is_bare(text: str) -> bool:
 
 
 def text_from_size(size_bytes: int) -> str:
-    """Returns a size in the largest unit that needs no fraction."""
+    """Returns a size in the largest unit without a fraction."""
     return _text(size_bytes, SIZE_UNITS)
 
 
 def text_from_duration(duration_ms: int) -> str:
-    """Returns a duration in the largest unit that needs no fraction."""
+    """Returns a duration in the largest unit without a fraction."""
     return _text(duration_ms, DURATION_UNITS)
 
 

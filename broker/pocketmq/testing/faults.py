@@ -38,7 +38,7 @@ CALL_FAULTS: Final = (REFUSE, DELAY, LOSE_ANSWER)
 class Injected(Unavailable):
     """The error of a call that a test's fault refuses."""
 
-    message = "refused because the test said so, with {why}"
+    message = "refused by a fault of the test, with {why}"
     why: str
 
 

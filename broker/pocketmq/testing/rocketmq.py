@@ -244,7 +244,7 @@ class RocketMQ:
         Errors   ValueError: negative time
         """
         if seconds < 0:
-            raise ValueError(f"time does not go back, by {seconds} s neither")
+            raise ValueError(f"the clock cannot go back, by {seconds} s")
         self._process.ask("advance", ms=round(seconds * 1000))
         self._ahead_ms += round(seconds * 1000)
 
