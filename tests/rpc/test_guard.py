@@ -504,7 +504,7 @@ def test_a_shortcut_that_nobody_knows_the_topic_of_is_not_taken() -> None:
 
 
 def test_a_face_with_a_method_that_says_nothing_is_no_face() -> None:
-    with pytest.raises(AssertionError, match="says what it needs"):
+    with pytest.raises(AssertionError, match="without permission rules"):
         Guard(access_of()).guarded(Service("S", (method_of(),), refuse), FaceRules({}))
 
 

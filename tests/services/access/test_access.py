@@ -251,7 +251,7 @@ def test_all_needs_of_a_call_have_to_be_met() -> None:
 
 
 def basic(user: str, secret: str) -> str:
-    """Returns the authorization that carries the secret itself."""
+    """Returns the authorization that sends the secret itself."""
     return "Basic " + b64encode(f"{user}:{secret}".encode()).decode()
 
 
@@ -282,7 +282,7 @@ def test_where_others_read_along_a_token_is_taken_and_the_secret_is_not() -> Non
     access = access_of()
     assert access.of_reader(bearer("app", SECRET), is_private=False).user.access_key == "app"
     for secret in (SECRET, "wrong"):
-        with pytest.raises(Unauthenticated, match="carries the secret itself"):
+        with pytest.raises(Unauthenticated, match="sends the secret itself"):
             access.of_reader(basic("app", secret), is_private=False)
     assert SECRET not in page_token_of("app", SECRET)
     with pytest.raises(Unauthenticated):

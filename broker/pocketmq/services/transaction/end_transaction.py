@@ -37,7 +37,7 @@ STATES: Final = {
 FIRST: Final = {
     HalfState.COMMITTED: "committed",
     HalfState.ROLLED_BACK: "rolled back",
-    HalfState.GIVEN_UP: "given up undecided",
+    HalfState.GIVEN_UP: "given up",
     HalfState.LOST: "given up, as its message is damaged",
 }
 """Text of a first outcome, for the error of a decision that contradicts it."""
