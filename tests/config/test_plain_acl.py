@@ -96,11 +96,11 @@ def test_the_rule_for_a_name_takes_the_place_of_the_default(usual: str, own: str
         ("accounts:\n  - accessKey: a\n    secretKey: very secret\n", "account a: its key or"),
         (
             "accounts:\n  - accessKey: a\n    secretKey: very-secret\n    defaultTopicPerm: ALL\n",
-            "account a: 'ALL' is no permission: it is none of PUB, SUB",
+            "account a: 'ALL' is not a valid permission: it is none of PUB",
         ),
         (
             "accounts:\n" + "- accessKey: a\n  secretKey: very-secret\n" * 2,
-            "account a: 'a' is no account: it is a duplicate",
+            "account a: 'a' is not a valid account: it is a duplicate",
         ),
         (
             "accounts:\n  - accessKey: a\n    secretKey: &x very-secret\n",
