@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.tools.difference import Difference
-from pocketmq.tools.file_difference import (
+from pocketmq.tools.difference import (
     LOG_FILES,
     PIECE,
     VIEW_FILES,
+    Difference,
     file_differences,
     table_differences,
 )

@@ -36,6 +36,17 @@ from pocketmq.rebuild.staging import (
 )
 
 # -- reuse -------------------------------------------------------------------------------------
+# Decides which results of an earlier run in the same directory a run can reuse.
+#
+#     the same request, finished                          complete: nothing is left to do
+#     same settings, at least as much of the log, and
+#     no file it read was written to since                the ranges it finished
+#     the last file it read was written to since          the others, as that file may have grown
+#     anything else                                       nothing; the old results are removed first
+#
+# Units are written in place and never removed. So units of expired or no longer requested records
+# would otherwise stay in the queues.
+
 Document = dict[str, Any]
 
 
@@ -132,7 +143,7 @@ def _is_changed(mark: list[Any]) -> bool:
         return True
 
 
-# ----------------------------------------------------------------------------------------------
+# -- the job -----------------------------------------------------------------------------------
 RUN_LOCK_FILE: Final = "backfill.lock"
 
 

@@ -63,7 +63,20 @@ from pocketmq.rebuild.unit_files import QueueFiles, UnitWriter
 from pocketmq.walk.log_walk import NO_RECORD, Times, is_too_old, oldest_behind
 from pocketmq.walk.reader import NO_FILE, Stop
 
-# -- index pieces ------------------------------------------------------------------------------
+# -- index files from pieces -------------------------------------------------------------------
+# Builds index files from spooled entries, files and pieces of files independently.
+#
+#     range 0: rows 0 … a-1 │ range 1: rows a … b-1 │ …      row g of all is entry g of the index
+#
+# Each range spools its entries to a file, 20 bytes each. Prefix sums of the row counts give the
+# place of entry g, so any worker can read any stretch.
+#
+# entries   0 ───────────── M-2 │ M-1 ─────────── 2M-3 │ …
+# file      ────── 0 ────────── │ ────── 1 ─────────── │
+# piece     ─ 0 ─│─ 1 ─│─ 2 ─── │
+#             table 0 ─┘    │         a table: newest entry of each slot in a piece
+#             tables 0+1 ───┘         a piece starts from the tables before it, laid on each other
+
 PIECES_MAX: Final = 8
 """Pieces of one file: every piece reads the tables of all before it."""
 PIECES_PER_WORKER: Final = 2
@@ -262,7 +275,7 @@ def build_piece(piece: Piece) -> str:
     return piece.name
 
 
-# ----------------------------------------------------------------------------------------------
+# -- the driver --------------------------------------------------------------------------------
 QUEUE_FILE_PARTS: Final = (CONSUME_QUEUE_DIRECTORY, "topic", "queue id", "file")
 """Of the path of a queue's file, below its store."""
 PIECE_ENTRIES: Final = 400_000

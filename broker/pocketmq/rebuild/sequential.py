@@ -34,7 +34,14 @@ from pocketmq.rebuild.unit_files import QueueFiles, QueueRun, UnitWriter
 from pocketmq.walk.log_walk import Hole, holes_and_tail
 from pocketmq.walk.reader import Chunk, LogReader
 
-# -- resume ------------------------------------------------------------------------------------
+# -- resuming ----------------------------------------------------------------------------------
+# Resumes a killed sequential rebuild behind the last file of the log that it finished.
+#
+#     STATE/progress.json     the ranges read, the ends of queues, the index file being built
+#     STATE/slots-N.npy       its slot table after N files; the one that progress.json names counts
+#
+# Files of the page cache die with the machine, so nothing from before a restart of it is trusted.
+
 PROGRESS_FILE: Final = "progress.json"
 SAVED_EVERY_BYTES: Final = 1 << 30
 """Bytes of log between two states: each writes a slot table, 20 MB with RocketMQ's sizes."""
@@ -117,8 +124,17 @@ class Resume:
                 path.unlink()
 
 
-# ----------------------------------------------------------------------------------------------
-# -- irregular ---------------------------------------------------------------------------------
+# -- irregular queues --------------------------------------------------------------------------
+# Builds queues with gaps or repeats in their offsets, unit by unit, by RocketMQ's rule.
+#
+#     offset = units so far     appended
+#     offset < units so far     dropped as a repeat, but 0 is appended
+#     offset > units so far     appended as well, so that unit n no longer is message n; if the log
+#                               lost records in between, pre-blank units replace them first
+#
+# The first unit has the place of its record's offset, unless the existing queue shows a better one.
+# Source: ConsumeQueue.putMessagePositionInfo.
+
 Gaps = Sequence[tuple[int, int]]
 """Where records are gone from the log, as [begin, end), rising."""
 
@@ -223,7 +239,7 @@ class IrregularQueue:
             self._files.write(self._key, self._end - len(units) // UNIT_SIZE, memoryview(units))
 
 
-# ----------------------------------------------------------------------------------------------
+# -- the rebuild -------------------------------------------------------------------------------
 @dataclass(slots=True)
 class Rebuilt:
     """Result of a rebuild.

@@ -1,7 +1,7 @@
-"""Reads the views of a store: units of queues, entries of the index."""
+"""Reads the views of a store: units of queues, the records they lead to, entries of the index."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -14,9 +14,12 @@ from pocketmq.format.names import (
     queue_directory,
     queue_id_from_name,
 )
+from pocketmq.format.record import BadRecord, check_record
 from pocketmq.log.consume_queue import ConsumeQueue
-from pocketmq.rebuild.log_files import KnownShape
+from pocketmq.rebuild.log_files import KnownShape, LogFile
+from pocketmq.walk.source import LogSource
 
+# -- the views ---------------------------------------------------------------------------------
 if TYPE_CHECKING:
     from pocketmq.log.consume_queue_table import ConsumeQueueTable
     from pocketmq.log.hash_index import HashIndex
@@ -134,3 +137,40 @@ def loaded_index(disk: Disk, directory: Path, sizes: KnownShape) -> "Iterator[Ha
         yield index
     finally:
         index.close()
+
+
+# -- records of a queue ------------------------------------------------------------------------
+class UnitRecord(NamedTuple):
+    """A unit and the record it leads to; the record is None where there is no sound one."""
+
+    unit: Unit
+    record: bytes | None
+
+
+def records_of(files: Sequence[LogFile], units: Iterable[Unit]) -> Iterator[UnitRecord]:
+    """Yields the record of each unit.
+
+    files    of the log, in order
+    Cost     2 µs a record whose page is in memory; one file is mapped at a time
+    """
+    with ExitStack() as opened:
+        source: LogSource | None = None
+        for unit in units:
+            place = unit.physical_offset
+            if source is None or not source.base <= place < source.end:
+                opened.close()
+                file = next((file for file in files if file.base <= place < file.end), None)
+                source = None if file is None else opened.enter_context(file.opened())
+            yield UnitRecord(unit, None if source is None else _record_at(source, unit))
+
+
+def _record_at(source: LogSource, unit: Unit) -> bytes | None:
+    """Returns the sound record of a unit; None where it is damaged, missing or another queue's."""
+    position = unit.physical_offset - source.base
+    if unit.size <= 0 or position + unit.size > source.size:
+        return None
+    try:
+        found = check_record(source.view, position, unit.physical_offset)
+    except BadRecord:
+        return None
+    return bytes(source.view[position : position + unit.size]) if found == unit.size else None

@@ -55,7 +55,7 @@ def diff(
     are compared; options select parts of this. The first difference of each queue and each file is
     shown. Index files are paired by their order; log files without records count as absent.
     """
-    from pocketmq.tools.file_difference import (
+    from pocketmq.tools.difference import (
         LOG_FILES,
         VIEW_FILES,
         file_differences,
@@ -91,7 +91,7 @@ def diff(
 
 def _notes_on_views(left: Path, right: Path) -> Iterator[str]:
     """Yields a note if only one of the stores has queues and an index."""
-    from pocketmq.tools.file_difference import VIEW_FILES
+    from pocketmq.tools.difference import VIEW_FILES
 
     has_views = [any((one / name).is_dir() for name in VIEW_FILES) for one in (left, right)]
     if any(has_views) and not all(has_views):

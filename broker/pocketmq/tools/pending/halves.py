@@ -20,9 +20,8 @@ from pocketmq.format.op_message import is_op_body, op_body, read_op
 from pocketmq.model.message import REAL_TOPIC
 from pocketmq.model.topic import HALF_TOPIC, OP_HALF_TOPIC, TRANSACTION_GROUP
 from pocketmq.rebuild.log_files import KnownShape, LogFile, find_readable_files
-from pocketmq.tools.dump import Unit, queue_ids, queue_units
+from pocketmq.tools.dump import Unit, queue_ids, queue_units, records_of
 from pocketmq.tools.lag import committed_of
-from pocketmq.tools.pending.records import records_of
 
 
 class OpenHalf(NamedTuple):

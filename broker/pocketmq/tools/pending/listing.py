@@ -6,9 +6,8 @@ from pathlib import Path
 from pocketmq.files.disk import Disk
 from pocketmq.model.topic import SCHEDULE_TOPIC
 from pocketmq.rebuild.log_files import KnownShape, LogFile, find_readable_files
-from pocketmq.tools.dump import queue_ids, queue_units
+from pocketmq.tools.dump import queue_ids, queue_units, records_of
 from pocketmq.tools.lag import delivered_levels
-from pocketmq.tools.pending.records import records_of
 from pocketmq.tools.pending.timers import LEVEL, PendingMessage, pending_timers, shown_record
 
 

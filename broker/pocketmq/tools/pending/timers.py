@@ -33,8 +33,7 @@ from pocketmq.format.timer_layout import PRECISION_MS, due_times
 from pocketmq.model.message import INT32_MAX, REAL_QUEUE, REAL_TOPIC, UNIQUE_KEY
 from pocketmq.model.system_topics import REVIVE_TOPIC_PREFIX, TIMER_TOPIC
 from pocketmq.rebuild.log_files import KnownShape, LogFile
-from pocketmq.tools.dump import queue_units
-from pocketmq.tools.pending.records import records_of
+from pocketmq.tools.dump import queue_units, records_of
 from pocketmq.tools.pending.timer_files import TimerSnapshot, read_timer_files
 
 ROWS_AT_ONCE: Final = 4_096

@@ -40,8 +40,14 @@ from pocketmq.rebuild.unit_files import QueueFiles
 from pocketmq.tools.verify.collector import Collector
 from pocketmq.walk.log_walk import Hole
 
+# -- skipped checks ----------------------------------------------------------------------------
+# Topics whose records legitimately have no unit in consumequeue/.
+#
+# A topic missing in both config/topics.json and consumequeue/ was deleted; its records stay in the
+# log until they expire. A topic with batch queues has them under batchconsumequeue/. A light
+# message queue without a directory was deleted as well: the table of topics never contains one.
 
-# -- topics whose records legitimately have no unit in consumequeue/ ---------------------------
+
 class SkippedChecks:
     """Topics without checks of their queues, and those of them that records were found of."""
 
@@ -74,8 +80,7 @@ class SkippedChecks:
             )
 
 
-# ----------------------------------------------------------------------------------------------
-# -- verifies the consume-queue extension ------------------------------------------------------
+# -- extension ---------------------------------------------------------------------------------
 END_MARK: Final = -1
 """Size that marks the rest of the file as unused."""
 
@@ -142,7 +147,7 @@ class ExtensionVerification:
             )
 
 
-# ----------------------------------------------------------------------------------------------
+# -- units -------------------------------------------------------------------------------------
 PIECE: Final = 1024 * 1024
 Unit = tuple[int, int, int]
 Units = NDArray[np.void]
