@@ -190,7 +190,7 @@ async def test_changes_that_cannot_be_made(
         ({"queue.type": "BatchCQ"}, [], "cannot be changed"),
         ({}, ["cleanup.policy"], "cannot be changed"),
         ({}, ["reserve.time"], "does not have it"),
-        ({"message.type": "FIFO"}, ["message.type"], "at once"),
+        ({"message.type": "FIFO"}, ["message.type"], "both set and removed"),
     ],
 )
 def test_attributes_have_rules(given: dict[str, str], removed: list[str], why: str) -> None:
