@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from pocketmq import native
-from pocketmq.format.protobuf_scan import number_at, short_size
 from pocketmq.format.send_request import SendRequest
+from pocketmq.rpc.codec.protobuf_scan import NUMBER_BITS, SIZE_BITS, FieldScan, bits, varint_at
+from pocketmq.rpc.codec.v1_send_request import V1SendRequest
 from pocketmq.wire.connection import Connection
 from pocketmq.wire.flow import Limits
 from pocketmq.wire.frames import PREFACE, ConnectionFault
@@ -78,17 +79,26 @@ def head(size: int, kind: int, flags: int, stream_id: int) -> bytes:
     return size.to_bytes(3) + bytes([kind, flags]) + stream_id.to_bytes(4)
 
 
+def stepped(raw: bytes) -> tuple[int, ...]:
+    """Returns what a scan finds in a first field, a text 1 or a number 2."""
+    scan = FieldScan(bits(1), bits(2), empty=bits(1))
+    scan.enter(0, len(raw))
+    return scan.step(raw), scan.begin, scan.size, scan.end, scan.value
+
+
 def outcomes() -> Iterator[object]:
     """Yields what each function returns of each number."""
     for raw in numbers():
-        yield short_size(raw + BEHIND, 0, len(raw))
-        yield number_at(raw + BEHIND, 0, len(raw))
+        yield varint_at(raw + BEHIND, 0, len(raw), SIZE_BITS)
+        yield varint_at(raw + BEHIND, 0, len(raw), NUMBER_BITS)
+        yield stepped(b"\x0a" + raw + BEHIND)
+        yield stepped(b"\x10" + raw + BEHIND)
         try:
             yield integer(b"\x7f" + raw + BEHIND, 0, 127)
         except ConnectionFault as fault:
             yield fault.code
     for raw in requests():
-        yield SendRequest().read(raw)
+        yield V1SendRequest(SendRequest()).read(raw)
     for raw in connections():
         connection = Connection(Limits(), clock=lambda: 0.0)
         streams = connection.receive(PREFACE + head(0, 4, 0, 0) + raw)

@@ -8,8 +8,8 @@ records in the format for long topic names.
 
 from typing import Final, final
 
+from pocketmq.format.plain_text import text_hash
 from pocketmq.format.properties import PropertyCursor, find_byte
-from pocketmq.format.protobuf_scan import text_hash
 from pocketmq.format.record import MAGIC_V1, topic_field
 from pocketmq.model.decimal import number_in
 from pocketmq.model.message import FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, INT32_MAX

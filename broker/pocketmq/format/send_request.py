@@ -1,24 +1,18 @@
-"""A plain SendMessageRequest, read in place: which bytes are what, nothing is copied.
+"""Positions of the parts of a plain SendMessageRequest in its bytes, and which parts are plain.
 
-    0A size │ message: 0A topic │ 12 body │ 1A tag │ 22 key … │ 2A id │ 30 queue id │ 5A property …
-            │          50 transactional │ 60 born time │ 6A born host │ 70 flag │ 8A 01 group
-    10 wait
+    bytes ──► rpc/codec/v1_send_request, v2_send_request ──► SendRequest ──► send_records.py
 
-Plain requests are those of nearly all clients: these fields, none twice but keys and properties, in
-the order of their numbers; texts of printable ASCII that `model/names.py` accepts; all messages
-of one topic, all or none of transactions, and those of one group. Other requests are left to the
-generated classes, which read the same out of every request that is read here; so are all requests
-that have to be refused.
-
-A number with the sign bit set is not plain: as a length it would lead backwards. Sizes are compared
-with the rest, never added to a place first.
+Nearly all requests are plain. Their texts are printable ASCII that `model/names.py` accepts. All
+their messages are of one topic, for one queue or any, all or none of transactions, of one message
+group or none, and all compressed or none. The codecs of both protocols take such requests. They
+leave all others, and all that have to be refused, to the generated classes.
 """
 
 from typing import Final, final
 
 from pocketmq.format.addresses import host_from_text
-from pocketmq.format.protobuf_scan import is_printable, number_at, short_size, text_hash
-from pocketmq.model.message import RESERVED_PROPERTIES
+from pocketmq.format.plain_text import is_printable, text_hash
+from pocketmq.model.message import RESERVED_PROPERTIES, SHARDING_KEY
 from pocketmq.native.machine import append, i64, vec
 
 MESSAGES_MAX: Final = 1_024
@@ -39,29 +33,9 @@ PROPERTY_WIDTH: Final = 4
 _RESERVED: Final = frozenset(name.encode() for name in RESERVED_PROPERTIES)
 _TIMER: Final = b"TIMER_"
 
-_MESSAGE: Final = 0x0A
-_WAIT: Final = 0x10
-_WAIT_MAX: Final = 2
-_WAIT_SIZE: Final = 2
-_APPENDED: Final = 2
-_TOPIC: Final = 0x0A
-_BODY: Final = 0x12
-_TAG: Final = 0x1A
-_KEY: Final = 0x22
-_ID: Final = 0x2A
-_QUEUE_ID: Final = 0x30
-_TRANSACTIONAL: Final = 0x50
-_PROPERTY: Final = 0x5A
-_BORN_TIME: Final = 0x60
-_BORN_HOST: Final = 0x6A
-_FLAG: Final = 0x70
-_GROUP: Final = 0x8A
-_GROUP_SECOND: Final = 1
-_NAME: Final = 0x0A
-_VALUE: Final = 0x12
-_INT32_MAX: Final = 0x7FFF_FFFF
+_ORDER: Final = f"{SHARDING_KEY}\x01".encode()
+_END: Final = b"\x02"
 _BAR: Final = 0x7C
-_NOT_PLAIN: Final = -1
 
 
 @final
@@ -112,7 +86,7 @@ class MessageSpan:
 
 @final
 class SendRequest:
-    """The messages of one request after another: `read` forgets the one before.
+    """The messages of one request after another: `begin` forgets the one before.
 
     messages_max    a request of more is not plain
     count           messages
@@ -122,7 +96,7 @@ class SendRequest:
     bodies_size     bytes of all bodies
     unnamed_count   messages without an id
     is_half         all of them are of transactions; `group` is their producer's, empty: the topic's
-    order           message group of all of them, as in the blocks, empty for none
+    message_group   of all of them, empty for none; order: the same as in the blocks
     order_hash      String.hashCode of that group, unsigned
     is_compressed   whether all bodies are, as producers do it, or none is
     keys            KEY_WIDTH numbers each, of all messages
@@ -130,14 +104,14 @@ class SendRequest:
     """
 
     __slots__ = (
-        "_messages_max", "bodies_size", "count", "group", "id_end", "is_compressed", "is_half",
-        "keys", "order", "order_hash", "properties", "queue_id", "raw", "spans", "topic",
-        "unnamed_count", "waits",
+        "bodies_size", "count", "group", "id_end", "is_compressed", "is_half", "keys",
+        "message_group", "messages_max", "order", "order_hash", "properties", "queue_id", "raw",
+        "spans", "topic", "unnamed_count", "waits",
     )  # fmt: skip
 
     def __init__(self, messages_max: int = MESSAGES_MAX) -> None:
         assert 0 < messages_max <= MESSAGES_MAX
-        self._messages_max: i64 = messages_max
+        self.messages_max: i64 = messages_max
         self.raw = b""
         self.topic = b""
         self.waits = True
@@ -148,51 +122,13 @@ class SendRequest:
         self.unnamed_count: i64 = 0
         self.is_half = False
         self.group = b""
+        self.message_group = b""
         self.order = b""
         self.order_hash: i64 = 0
         self.is_compressed = False
         self.spans: list[MessageSpan] = []
         self.keys: vec[i64] = vec[i64]()
         self.properties: vec[i64] = vec[i64]()
-
-    def read(self, raw: bytes) -> bool:
-        """Finds the parts of a request; returns whether it is plain.
-
-        Cost     about 0.4 µs a message with tag, key and id when compiled, 20 µs when not
-        """
-        self.begin(raw)
-        end: i64 = len(raw)
-        position: i64 = 0
-        field_count: i64 = 0
-        while position < end:
-            mark: i64 = raw[position]
-            if end - position < 2:
-                return False
-            if mark == _WAIT:
-                wait: i64 = raw[position + 1]
-                if wait > _WAIT_MAX:
-                    return False
-                self.waits = wait != _APPENDED
-                position += 2
-                field_count += 1
-            elif mark == _MESSAGE:
-                size, begin = short_size(raw, position + 1, end)
-                if size < 0 or size > end - begin:
-                    return False
-                position = begin + size
-                if self.count + 1 >= self._messages_max and end - position > _WAIT_SIZE:
-                    return False
-                found = self._read_message(begin, position)
-                if found == _NOT_PLAIN:
-                    return False
-                field_count += found
-                self.count += 1
-            else:
-                return False
-            if field_count > FIELDS_MAX:
-                return False
-        self.id_end = WAIT if self.waits else NO_WAIT
-        return self.count > 0
 
     def begin(self, raw: bytes) -> None:
         """Forgets the request before; this one has no message yet."""
@@ -201,11 +137,8 @@ class SendRequest:
         self.count = 0
         self.bodies_size = 0
         self.unnamed_count = 0
-        self.is_half = False
-        self.group = b""
         self.order = b""
         self.order_hash = 0
-        self.is_compressed = False
         if len(self.keys):
             self.keys = vec[i64]()
         if len(self.properties):
@@ -214,103 +147,63 @@ class SendRequest:
     def next_span(self) -> MessageSpan:
         """Returns the span of the message behind those that were counted, without any part."""
         number = self.count
-        assert number < self._messages_max
+        assert number < self.messages_max
         if number == len(self.spans):
             self.spans.append(MessageSpan())
         span = self.spans[number]
         span.clear(len(self.keys), len(self.properties))
         return span
 
-    def _read_message(self, position: i64, end: i64) -> i64:
-        """Takes the next message; returns how many fields it has, or _NOT_PLAIN."""
-        raw, span = self.raw, self.next_span()
-        queue_id: i64 = ABSENT
-        field_count: i64 = 0
-        last: i64 = 0
-        has_topic = False
-        is_half, group = False, b""
-        while position < end:
-            mark: i64 = raw[position]
-            if mark <= last and not (mark == last and mark in (_KEY, _PROPERTY)):
-                return _NOT_PLAIN
-            last = mark
-            field_count += 1
-            if mark & 7 == 0:
-                value, position = number_at(raw, position + 1, end)
-                if value < 0:
-                    return _NOT_PLAIN
-                if mark == _QUEUE_ID and value <= _INT32_MAX:
-                    queue_id = value
-                elif mark == _TRANSACTIONAL and value == 1:
-                    is_half = True
-                elif not _take_number(span, mark, value):
-                    return _NOT_PLAIN
-                continue
-            if mark == _GROUP:
-                position += 1
-                if position == end or raw[position] != _GROUP_SECOND:
-                    return _NOT_PLAIN
-            size, begin = short_size(raw, position + 1, end)
-            if size < 0 or size > end - begin:
-                return _NOT_PLAIN
-            position = begin + size
-            if mark == _BODY:
-                span.body_begin, span.body_size = begin, size
-                self.bodies_size += size
-            elif mark == _TOPIC:
-                if not self._take_topic(raw[begin:position]):
-                    return _NOT_PLAIN
-                has_topic = True
-            elif mark == _GROUP:
-                group = raw[begin:position]
-            elif mark == _PROPERTY:
-                if not self.take_property(span, begin, position):
-                    return _NOT_PLAIN
-            elif mark == _BORN_HOST:
-                if not _take_host(span, raw[begin:position]):
-                    return _NOT_PLAIN
-            elif not self._take_text(span, mark, begin, size):
-                return _NOT_PLAIN
-        is_whole = has_topic and span.body_size > 0
-        if not is_whole or not self._agrees(queue_id, is_half, group):
-            return _NOT_PLAIN
-        if not span.identity:
-            self.unnamed_count += 1
-        return field_count
-
-    def _agrees(self, queue_id: i64, is_half: bool, group: bytes) -> bool:
-        """Returns whether a message is of the same kind as those before it."""
+    def add(
+        self, span: MessageSpan, queue_id: i64, is_half: bool, group: bytes, message_group: bytes,
+        is_compressed: bool,
+    ) -> bool:  # fmt: skip
+        """Counts a message whose parts were taken; returns whether it is like those before it."""
+        assert span.body_size > 0, "a message has a body"
         if not self.count:
             self.queue_id, self.is_half, self.group = queue_id, is_half, group
-            return is_half or not group
-        return queue_id == self.queue_id and is_half == self.is_half and group == self.group
+            self.message_group, self.is_compressed = message_group, is_compressed
+            if len(message_group):
+                self.order = _ORDER + message_group + _END
+                self.order_hash = text_hash(message_group, 0, len(message_group), 0)
+            if self.order_hash < 0 or (len(group) and not is_half):
+                return False
+        elif (
+            queue_id != self.queue_id
+            or is_half != self.is_half
+            or is_compressed != self.is_compressed
+            or group != self.group
+            or message_group != self.message_group
+        ):
+            return False
+        if not span.identity:
+            self.unnamed_count += 1
+        self.count += 1
+        return True
 
-    def _take_topic(self, topic: bytes) -> bool:
+    def take_topic(self, topic: bytes) -> bool:
+        """Takes the topic, which is that of all messages."""
         if not self.count:
             self.topic = topic
             return True
         return topic == self.topic
 
-    def _take_text(self, span: MessageSpan, mark: i64, begin: i64, size: i64) -> bool:
-        """Takes a tag, a key or an id."""
-        if mark == _ID:
-            return self.take_id(span, begin, size)
-        if mark == _KEY:
-            return self.take_key(span, begin, size)
-        return mark == _TAG and self.take_tag(span, begin, size)
+    def take_body(self, span: MessageSpan, begin: i64, size: i64) -> None:
+        """Takes the body."""
+        span.body_begin, span.body_size = begin, size
+        self.bodies_size += size
 
     def take_id(self, span: MessageSpan, begin: i64, size: i64) -> bool:
-        """Takes an id, an empty one for none; returns whether it is plain, as all that follow."""
+        """Takes an id; returns whether it is plain, as all that follow."""
         if size > TEXT_SIZE_MAX:
             return False
-        if size:
-            span.id_hash = text_hash(self.raw, begin, begin + size, 0)
-            span.identity = self.raw[begin : begin + size]
+        span.id_hash = text_hash(self.raw, begin, begin + size, 0)
+        span.identity = self.raw[begin : begin + size]
         return span.id_hash >= 0
 
     def take_key(self, span: MessageSpan, begin: i64, size: i64) -> bool:
         """Takes one key more."""
-        if not size or size > TEXT_SIZE_MAX:
+        if size > TEXT_SIZE_MAX:
             return False
         hashed = text_hash(self.raw, begin, begin + size, 0)
         self.keys = append(append(append(self.keys, begin), size), hashed)
@@ -320,37 +213,30 @@ class SendRequest:
 
     def take_tag(self, span: MessageSpan, begin: i64, size: i64) -> bool:
         """Takes the tag."""
-        if not size or size > TEXT_SIZE_MAX:
+        if size > TEXT_SIZE_MAX:
             return False
         span.tag_begin, span.tag_size = begin, size
         span.tag_hash = text_hash(self.raw, begin, begin + size, _BAR)
         return span.tag_hash >= 0
 
-    def take_property(self, span: MessageSpan, position: i64, end: i64) -> bool:
-        """Takes an entry of a map: a name, then a value, both there."""
-        raw = self.raw
-        if end - position < 2 or raw[position] != _NAME:
+    def take_property(
+        self, span: MessageSpan, name: i64, name_size: i64, value: i64, value_size: i64
+    ) -> bool:
+        """Takes a property by where its name and its value begin."""
+        raw, name_end = self.raw, name + name_size
+        if text_hash(raw, name, name_end, 0) < 0:
             return False
-        size, name = short_size(raw, position + 1, end)
-        if size <= 0 or size > end - name:
+        if not is_printable(raw, value, value + value_size):
             return False
-        position = name + size
-        if end - position < 2 or raw[position] != _VALUE:
-            return False
-        value_size, value = short_size(raw, position + 1, end)
-        if value_size <= 0 or value_size != end - value:
-            return False
-        if text_hash(raw, name, position, 0) < 0 or not is_printable(raw, value, end):
-            return False
-        text = raw[name:position]
+        text = raw[name:name_end]
         if text in _RESERVED or text.startswith(_TIMER) or self._has_property(span, text):
             return False
         if span.property_count == PROPERTIES_MAX:
             return False
-        spans = append(append(self.properties, name), size)
+        spans = append(append(self.properties, name), name_size)
         self.properties = append(append(spans, value), value_size)
         span.property_count += 1
-        span.texts_size += size + value_size
+        span.texts_size += name_size + value_size
         return True
 
     def _has_property(self, span: MessageSpan, name: bytes) -> bool:
@@ -363,17 +249,8 @@ class SendRequest:
         return False
 
 
-def _take_number(span: MessageSpan, mark: i64, value: i64) -> bool:
-    if mark == _BORN_TIME:
-        span.born_ms = value
-        return True
-    if mark == _FLAG and value <= _INT32_MAX:
-        span.flag = value
-        return True
-    return False
-
-
-def _take_host(span: MessageSpan, text: bytes) -> bool:
+def take_host(span: MessageSpan, text: bytes) -> bool:
+    """Takes the address that a message was born at; returns whether it is one."""
     try:
         span.host = host_from_text(text.decode())
     except ValueError:

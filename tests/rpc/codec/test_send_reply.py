@@ -7,13 +7,8 @@ from hypothesis import strategies as some
 from pocketmq.format.index_layout import key_hash
 from pocketmq.format.put_records import write_entry
 from pocketmq.native.machine import BytesWriter
-from pocketmq.rpc.codec.send_reply import (
-    varint_size,
-    with_status,
-    write_hex,
-    write_varint,
-    write_wide,
-)
+from pocketmq.rpc.codec.protobuf_write import varint_size, write_varint, write_wide
+from pocketmq.rpc.codec.send_reply import with_status, write_hex
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.v1.send_reply import varint
 
@@ -29,10 +24,10 @@ def test_numbers_are_written_as_any_reader_takes_them(value: int) -> None:
     for width in (5, 7, 9):
         if value < 1 << 7 * width:
             out.truncate(0)
-            write_wide(out, value, width)
+            write_wide(out, 5, value, width)
             wide = out.getvalue()
-            assert len(wide) == width
-            assert pb.SendResult.FromString(b"\x28" + wide).queue_offset == value
+            assert len(wide) == 1 + width
+            assert pb.SendResult.FromString(wide).queue_offset == value
     out.truncate(0)
     write_hex(out, value)
     assert out.getvalue() == b"%016X" % value

@@ -11,14 +11,27 @@ from typing import Final
 
 from pocketmq.format.send_records import SendRecords
 from pocketmq.format.topic_frame import PLACE_DIGITS
-from pocketmq.native.machine import BytesWriter, i32, i64, u8, write_i32_be, write_i64_be
+from pocketmq.native.machine import BytesWriter, i64, u8, write_i64_be
+from pocketmq.rpc.codec.protobuf_scan import FieldScan, bits
+from pocketmq.rpc.codec.protobuf_write import (
+    text_size,
+    varint_size,
+    write_head,
+    write_number,
+    write_varint,
+    write_wide,
+)
 
 STATUS_OK: Final = 1
 _SMALL: Final = 1 << 35
 _SMALL_TIME: Final = 1 << 49
-_MORE: Final = 0x8080_8080
-_WRAP: Final = 1 << 32
-_TRANSACTION: Final = 0x52
+_RESULT: Final = 1
+_QUEUE_ID: Final = 4
+_QUEUE_OFFSET: Final = 5
+_PLACE: Final = 6
+_STORE_TIME: Final = 7
+_STATUS: Final = 8
+_TRANSACTION_ID: Final = 10
 _DOT: Final = 0x2E
 
 
@@ -39,30 +52,27 @@ def encode_reply(records: SendRecords, out: BytesWriter) -> bytes:
     fixed: i64 = len(frame.reply_head) + len(frame.reply_host) + len(tail)
     fixed += PLACE_DIGITS + 2 * (1 + width)
     is_half = len(frame.before_id) > 0
-    text_size: i64 = 0
+    transaction_size: i64 = 0
     number: i64 = 0
     while number < count:
         identity = request.spans[number].identity
         id_size: i64 = len(identity)
         place = records.places[number]
-        out.append(0x0A)
         size = fixed + varint_size(id_size) + id_size
         if is_half:
-            text_size = 2 + hex_size(records.queue_offset + number) + hex_size(place) + id_size
-            size += 1 + varint_size(text_size) + text_size
-        write_varint(out, size)
+            transaction_size = 2 + hex_size(records.queue_offset + number) + hex_size(place)
+            transaction_size += id_size
+            size += text_size(transaction_size)
+        write_head(out, _RESULT, size)
         out.write(frame.reply_head)
         write_varint(out, id_size)
         out.write(identity)
         out.write(frame.reply_host)
         write_hex(out, place)
-        out.append(0x28)
-        write_wide(out, records.queue_offset + number, width)
-        out.append(0x30)
-        write_wide(out, place, width)
+        write_wide(out, _QUEUE_OFFSET, records.queue_offset + number, width)
+        write_wide(out, _PLACE, place, width)
         if is_half:
-            out.append(_TRANSACTION)
-            write_varint(out, text_size)
+            write_head(out, _TRANSACTION_ID, transaction_size)
             write_short_hex(out, records.queue_offset + number)
             out.append(_DOT)
             write_short_hex(out, place)
@@ -76,73 +86,25 @@ def encode_reply(records: SendRecords, out: BytesWriter) -> bytes:
 def _tail(records: SendRecords, out: BytesWriter) -> bytes:
     """Returns the bytes behind the offsets of every result: queue, store time, status."""
     out.truncate(0)
-    out.append(0x20)
-    write_varint(out, records.told_queue_id)
-    out.append(0x38)
+    write_number(out, _QUEUE_ID, records.told_queue_id)
     if records.time_ms < _SMALL_TIME:
-        write_wide(out, records.time_ms, 7)
+        write_wide(out, _STORE_TIME, records.time_ms, 7)
     else:
-        write_varint(out, records.time_ms)
-    out.append(0x40)
-    out.append(STATUS_OK)
+        write_number(out, _STORE_TIME, records.time_ms)
+    write_number(out, _STATUS, STATUS_OK)
     return out.getvalue()
 
 
 def with_status(reply: bytes, status: int) -> bytes:
     """Returns a reply of `encode_reply` whose results all have another status, below 128."""
-    changed, end = bytearray(reply), 0
-    while end < len(reply):
-        size, shift, end = 0, 0, end + 1
-        while reply[end] > 0x7F:
-            size |= (reply[end] & 0x7F) << shift
-            shift, end = shift + 7, end + 1
-        end += (size | reply[end] << shift) + 1
-        assert changed[end - 1] == STATUS_OK
-        changed[end - 1] = status
+    changed = bytearray(reply)
+    results = FieldScan(bits(_RESULT), repeated=bits(_RESULT))
+    results.enter(0, len(reply))
+    while results.step(reply) == _RESULT:
+        assert changed[results.end - 1] == STATUS_OK
+        changed[results.end - 1] = status
+    assert results.end == len(reply)
     return bytes(changed)
-
-
-def write_varint(out: BytesWriter, value: i64) -> None:
-    """Writes a number that is not negative as protobuf does."""
-    while value > 0x7F:
-        out.append(u8(value & 0x7F | 0x80))
-        value >>= 7
-    out.append(u8(value))
-
-
-def write_text(out: BytesWriter, tag: i64, text: bytes) -> None:
-    """Writes a field of bytes, whose tag is one byte."""
-    out.append(u8(tag))
-    write_varint(out, len(text))
-    out.write(text)
-
-
-def varint_size(value: i64) -> i64:
-    """Returns how many bytes `write_varint` takes."""
-    size: i64 = 1
-    while value > 0x7F:
-        value >>= 7
-        size += 1
-    return size
-
-
-def write_wide(out: BytesWriter, value: i64, width: i64) -> None:
-    """Writes a number as a varint of exactly 5, 7 or 9 bytes, which must suffice."""
-    while width > 4:
-        write_i32_be(out, i32(_groups(value) - _WRAP))
-        value >>= 28
-        width -= 4
-    while width > 1:
-        out.append(u8(value & 0x7F | 0x80))
-        value >>= 7
-        width -= 1
-    out.append(u8(value))
-
-
-def _groups(value: i64) -> i64:
-    """Returns the four lowest groups of 7 bits as four bytes, lowest first, more to follow."""
-    low = (value & 0x7F) << 24 | (value & 0x3F80) << 9
-    return low | value >> 6 & 0x7F00 | value >> 21 & 0x7F | _MORE
 
 
 def write_hex(out: BytesWriter, value: i64) -> None:

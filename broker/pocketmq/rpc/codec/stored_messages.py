@@ -10,8 +10,8 @@ varints of four bytes, which any reader takes: each is known only at the end of 
 from typing import Final, final
 
 from pocketmq.format.addresses import text_from_host
+from pocketmq.format.plain_text import is_text
 from pocketmq.format.properties import NAME_END, PAIR_END, PropertyCursor
-from pocketmq.format.protobuf_scan import is_text
 from pocketmq.format.record import HOSTS_V6_MASK, MAGIC_V1, RECORD_HEAD, RECORD_SIZE_MIN
 from pocketmq.model.message import (
     DELAY,
@@ -23,7 +23,7 @@ from pocketmq.model.message import (
     UNIQUE_KEY,
 )
 from pocketmq.native.machine import BytesWriter, i64, read_i32_be, read_i64_be
-from pocketmq.rpc.codec.send_reply import varint_size, write_text, write_varint
+from pocketmq.rpc.codec.protobuf_write import write_entry, write_number, write_text
 
 KNOWN_MAX: Final = 4_096
 """Of each kind of thing that is remembered; together some MiB at most."""
@@ -47,7 +47,28 @@ _SIZE_MIN: Final[i64] = RECORD_SIZE_MIN
 _BEGIN: Final = b"\x2a\x80\x80\x80\x00"
 """Field 5 of PullMessageResponse, and a size of four bytes that is filled in later."""
 _BEGIN_SIZE: Final[i64] = 5
-_OFFSET_ID_OF_16: Final = b"\x3a\x20"
+
+_TOPIC: Final = 1
+_QUEUE_ID: Final = 2
+_QUEUE_OFFSET: Final = 3
+_PLACE: Final = 4
+_SIZE: Final = 5
+_ID: Final = 6
+_OFFSET_ID: Final = 7
+_TAG: Final = 8
+_KEY: Final = 9
+_MESSAGE_GROUP: Final = 10
+_PROPERTY: Final = 11
+_BODY: Final = 12
+_CRC: Final = 13
+_SYSTEM_FLAG: Final = 14
+_FLAG: Final = 15
+_RECONSUME: Final = 16
+_BORN_TIME: Final = 17
+_BORN_HOST: Final = 18
+_STORE_TIME: Final = 19
+_STORE_HOST: Final = 20
+_PREPARED: Final = 21
 
 
 @final
@@ -161,20 +182,13 @@ class MessageWriter:
             return False
         if not self._write_times(read_i64_be(record, at + 40), read_i64_be(record, at + 56)):
             return False
-        out.append(0x18)
-        write_varint(out, queue_offset)
-        out.append(0x20)
-        write_varint(out, place)
-        out.append(0x28)
-        write_varint(out, size)
-        out.append(0x68)
-        write_varint(out, crc)
+        write_number(out, _QUEUE_OFFSET, queue_offset)
+        write_number(out, _PLACE, place)
+        write_number(out, _SIZE, size)
+        write_number(out, _CRC, crc)
         digits = self._host_digits + record[at + 28 : at + 36].hex().upper().encode()
-        out.write(_OFFSET_ID_OF_16)
-        out.write(digits)
-        out.append(0x62)
-        write_varint(out, body_size)
-        out.write(record[at + _HEAD_SIZE : topic])
+        write_text(out, _OFFSET_ID, digits)
+        write_text(out, _BODY, record[at + _HEAD_SIZE : topic])
         return self._write_texts(record[block:end], digits)
 
     def _write_shared(self, record: bytes, at: i64, system: i64, topic: bytes) -> bool:
@@ -215,10 +229,8 @@ class MessageWriter:
             return False
         if born_ms != self._born_ms or store_ms != self._store_ms:
             made = BytesWriter()
-            made.write(b"\x88\x01")
-            write_varint(made, born_ms)
-            made.write(b"\x98\x01")
-            write_varint(made, store_ms)
+            write_number(made, _BORN_TIME, born_ms)
+            write_number(made, _STORE_TIME, store_ms)
             self._times = made.getvalue()
             self._born_ms, self._store_ms = born_ms, store_ms
         self.out.write(self._times)
@@ -249,11 +261,11 @@ class MessageWriter:
         if not shape:
             return self._write_pairs(out, block, digits)
         out.write(shape)
-        _write_id(out, unique_key, digits)
+        write_text(out, _ID, unique_key or digits)
         if unique_key:
-            _write_entry(out, _UNIQUE_KEY, unique_key)
+            write_entry(out, _PROPERTY, _UNIQUE_KEY, unique_key)
         if keys:
-            _write_entry(out, _KEYS, keys)
+            write_entry(out, _PROPERTY, _KEYS, keys)
             _write_keys(out, keys)
         return True
 
@@ -282,7 +294,7 @@ class MessageWriter:
             value = pairs.value()
             if name in _LATER_NAMES:
                 return False
-            _write_entry(out, name, value)
+            write_entry(out, _PROPERTY, name, value)
             if name not in _OWN_NAMES:
                 continue
             if name == _UNIQUE_KEY:
@@ -294,12 +306,12 @@ class MessageWriter:
             else:
                 group = value
         if digits:
-            _write_id(out, unique_key, digits)
+            write_text(out, _ID, unique_key or digits)
         _write_keys(out, keys)
         if tag:
-            write_text(out, 0x42, tag)
+            write_text(out, _TAG, tag)
         if group:
-            write_text(out, 0x52, group)
+            write_text(out, _MESSAGE_GROUP, group)
         return True
 
 
@@ -310,50 +322,27 @@ def _shared_fields(record: bytes, at: i64, topic: bytes) -> tuple[bytes, bytes] 
     if min(numbers) < 0 or len(topic) < 2 or topic[0] > 0x7F or not is_text(topic[1:]):
         return None
     made = BytesWriter()
-    made.append(0x0A)
-    made.write(topic)
-    made.append(0x10)
-    write_varint(made, numbers[0])
-    for field, number in ((0x70, numbers[1]), (0x78, numbers[2])):
-        made.append(field)
-        write_varint(made, number)
-    made.write(b"\x80\x01")
-    write_varint(made, numbers[3])
-    made.write(b"\xa8\x01")
-    write_varint(made, numbers[4])
+    write_text(made, _TOPIC, topic[1:])
+    queue_id, flags, flag, reconsume, prepared = numbers
+    for number, value in (
+        (_QUEUE_ID, queue_id),
+        (_SYSTEM_FLAG, flags),
+        (_FLAG, flag),
+        (_RECONSUME, reconsume),
+        (_PREPARED, prepared),
+    ):
+        write_number(made, number, value)
     store_host = record[at + 64 : at + 72]
-    for tag, host in ((b"\x92\x01", record[at + 48 : at + 56]), (b"\xa2\x01", store_host)):
-        text = text_from_host(host).encode()
-        made.write(tag)
-        write_varint(made, len(text))
-        made.write(text)
+    for number, host in ((_BORN_HOST, record[at + 48 : at + 56]), (_STORE_HOST, store_host)):
+        write_text(made, number, text_from_host(host).encode())
     return made.getvalue(), store_host.hex().upper().encode()
-
-
-def _write_id(out: BytesWriter, unique_key: bytes, digits: bytes) -> None:
-    write_text(out, 0x32, unique_key or digits)
 
 
 def _write_keys(out: BytesWriter, keys: bytes) -> None:
     if b" " not in keys:
         if keys:
-            write_text(out, 0x4A, keys)
+            write_text(out, _KEY, keys)
         return
     for key in keys.split(b" "):
         if key:
-            write_text(out, 0x4A, key)
-
-
-def _write_entry(out: BytesWriter, name: bytes, value: bytes) -> None:
-    """Writes an entry of the map of properties."""
-    name_size: i64 = len(name)
-    value_size: i64 = len(value)
-    sizes = varint_size(name_size) + varint_size(value_size)
-    out.append(0x5A)
-    write_varint(out, 2 + sizes + name_size + value_size)
-    out.append(0x0A)
-    write_varint(out, name_size)
-    out.write(name)
-    out.append(0x12)
-    write_varint(out, value_size)
-    out.write(value)
+            write_text(out, _KEY, key)

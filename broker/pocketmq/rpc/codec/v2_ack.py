@@ -3,25 +3,25 @@
     0A group │ 12 topic │ 1A size entry: 0A message id │ 12 handle       …
     0A status │ 12 size entry: 0A message id │ 12 handle │ 1A status     …
 
-An entry of a request is the start of that of its reply, byte for byte. A plain request has these
-fields in the order of their numbers, none empty, all of ASCII. All others are left to the generated
-classes, which read and write the same.
+An entry of a request is the start of that of its reply, byte for byte. All texts of a plain request
+are of ASCII. All others are left to the generated classes, which read and write the same.
 """
 
 from typing import Final, final
 
-from pocketmq.format.protobuf_scan import short_size
 from pocketmq.native.machine import BytesWriter, i64
-from pocketmq.rpc.codec.send_reply import write_varint
-from pocketmq.rpc.codec.v2_send_reply import OK
+from pocketmq.rpc.codec.protobuf_scan import END, FieldScan, bits
+from pocketmq.rpc.codec.protobuf_write import write_head
+from pocketmq.rpc.codec.v2_send_reply import ENTRY, OK
 
-_GROUP: Final = 0x0A
-_TOPIC: Final = 0x12
-_ENTRY: Final = 0x1A
-_ID: Final = 0x0A
-_HANDLE: Final = 0x12
+_GROUP: Final = 1
+_TOPIC: Final = 2
+_ENTRY: Final = 3
+_ID: Final = 1
+_HANDLE: Final = 2
 _STATUS: Final = b"\x1a" + OK[1:]
 """The status of an entry: that of a reply under another number."""
+_FIELDS: Final = bits(_GROUP, _TOPIC, _ENTRY)
 
 
 @final
@@ -47,8 +47,7 @@ class PlainAck:
         out.write(OK)
         more: i64 = len(_STATUS)
         for entry in self.entries:
-            out.append(0x12)
-            write_varint(out, len(entry) + more)
+            write_head(out, ENTRY, len(entry) + more)
             out.write(entry)
             out.write(_STATUS)
         return out.getvalue()
@@ -60,43 +59,27 @@ def read_ack(raw: bytes) -> PlainAck | None:
     Cost     about 0.2 µs an entry when compiled
     """
     ack = PlainAck()
-    end: i64 = len(raw)
-    position: i64 = 0
-    last: i64 = 0
-    while position < end:
-        mark: i64 = raw[position]
-        if mark < last or (mark == last and mark != _ENTRY):
+    fields = FieldScan(_FIELDS, repeated=bits(_ENTRY), required=_FIELDS)
+    entry = FieldScan(bits(_ID, _HANDLE), required=bits(_HANDLE))
+    fields.enter(0, len(raw))
+    while (number := fields.step(raw)) > 0:
+        if number == _GROUP:
+            ack.group = raw[fields.begin : fields.end]
+        elif number == _TOPIC:
+            ack.topic = raw[fields.begin : fields.end]
+        elif not _take_entry(ack, entry, raw, fields.begin, fields.end):
             return None
-        last = mark
-        size, begin = short_size(raw, position + 1, end)
-        if size <= 0 or size > end - begin:
-            return None
-        position = begin + size
-        if mark == _GROUP:
-            ack.group = raw[begin:position]
-        elif mark == _TOPIC:
-            ack.topic = raw[begin:position]
-        elif mark != _ENTRY or not _take_entry(ack, raw, begin, position):
-            return None
-    return ack if ack.group and ack.topic and ack.entries else None
+    return ack if number == END else None
 
 
-def _take_entry(ack: PlainAck, raw: bytes, position: i64, end: i64) -> bool:
+def _take_entry(ack: PlainAck, entry: FieldScan, raw: bytes, begin: i64, end: i64) -> bool:
     """Takes one entry more; returns whether it is plain."""
-    entry = raw[position:end]
-    if raw[position] == _ID:
-        size, begin = short_size(raw, position + 1, end)
-        if size <= 0 or size >= end - begin or not raw[begin : begin + size].isascii():
+    entry.enter(begin, end)
+    while (number := entry.step(raw)) > 0:
+        text = raw[entry.begin : entry.end]
+        if not text.isascii():
             return False
-        position = begin + size
-    if raw[position] != _HANDLE:
-        return False
-    size, begin = short_size(raw, position + 1, end)
-    if size <= 0 or size != end - begin:
-        return False
-    handle = raw[begin:end]
-    if not handle.isascii():
-        return False
-    ack.entries.append(entry)
-    ack.handles.append(handle.decode())
-    return True
+        if number == _HANDLE:
+            ack.handles.append(text.decode())
+    ack.entries.append(raw[begin:end])
+    return number == END

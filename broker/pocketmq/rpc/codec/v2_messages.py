@@ -16,8 +16,8 @@ from typing import Final, final
 
 from pocketmq.format.addresses import text_from_host
 from pocketmq.format.body_codec import is_gzip
+from pocketmq.format.plain_text import is_text
 from pocketmq.format.properties import PropertyCursor
-from pocketmq.format.protobuf_scan import is_text
 from pocketmq.format.record import HOSTS_V6_MASK, MAGIC_V1, RECORD_HEAD, RECORD_SIZE_MIN
 from pocketmq.model.message import (
     BORN_HOST,
@@ -34,8 +34,16 @@ from pocketmq.model.message import (
     UNIQUE_KEY,
 )
 from pocketmq.model.topic import DLQ_PREFIX
-from pocketmq.native.machine import BytesWriter, i64, read_i32_be, read_i64_be, u8
-from pocketmq.rpc.codec.send_reply import varint_size, write_text, write_varint
+from pocketmq.native.machine import BytesWriter, i64, read_i32_be, read_i64_be
+from pocketmq.rpc.codec import v2_fields as field
+from pocketmq.rpc.codec.protobuf_write import (
+    number_size,
+    text_size,
+    write_entry,
+    write_head,
+    write_number,
+    write_text,
+)
 
 _TIME_MAX_MS: Final[i64] = 253_402_300_799_999
 """The end of the year 9999, beyond which a Timestamp does not go."""
@@ -64,6 +72,8 @@ _HEAD_SIZE: Final[i64] = RECORD_HEAD.size
 _SIZE_MIN: Final[i64] = RECORD_SIZE_MIN
 _MD5: Final = b"\x22\x24\x08\x02\x12\x20"
 """A Digest of type MD5, up to its 32 digits."""
+_MESSAGE: Final = 2
+"""The message of an answer."""
 _NORMAL: Final = 1
 _FIFO: Final = 2
 _IDENTITY: Final = 1
@@ -180,16 +190,13 @@ class V2Messages:
         self._write_lease(record, at, handle, attempt)
         told = users.getvalue()
         said = system.getvalue()
-        message = 1 + varint_size(len(topic)) + len(topic) + len(told)
-        message += 1 + varint_size(len(said)) + len(said)
-        message += 1 + varint_size(body_size) + body_size
         out.truncate(0)
-        out.append(0x12)
-        write_varint(out, message)
-        write_text(out, 0x0A, topic)
+        size = text_size(len(topic)) + len(told) + text_size(len(said)) + text_size(body_size)
+        write_head(out, _MESSAGE, size)
+        write_text(out, field.TOPIC, topic)
         out.write(told)
-        write_text(out, 0x1A, said)
-        write_text(out, 0x22, body)
+        write_text(out, field.SYSTEM, said)
+        write_text(out, field.BODY, body)
         return out.getvalue()
 
     def _take_block(self, block: bytes) -> bool:
@@ -207,7 +214,7 @@ class V2Messages:
             if name in _OWN_NAMES:
                 texts.take(name, value)
             elif not name.startswith(_TIMER):
-                _write_entry(self._users, name, value)
+                write_entry(self._users, field.PROPERTY, name, value)
         return True
 
     def _write_system(self, record: bytes, at: i64, body: bytes, encoding: i64) -> bool:
@@ -218,44 +225,36 @@ class V2Messages:
         if not 0 <= born_ms <= _TIME_MAX_MS or not 0 <= store_ms <= _TIME_MAX_MS:
             return False
         if texts.tag:
-            write_text(system, 0x0A, texts.tag)
+            write_text(system, field.TAG, texts.tag)
         for key in texts.keys.split(b" "):
             if key:
-                write_text(system, 0x12, key)
+                write_text(system, field.KEY, key)
         if texts.unique_key:
-            write_text(system, 0x1A, texts.unique_key)
+            write_text(system, field.ID, texts.unique_key)
         system.write(_MD5)
         system.write(md5(body, usedforsecurity=False).hexdigest().upper().encode())
-        system.append(0x28)
-        system.append(u8(encoding))
-        system.append(0x30)
-        system.append(_FIFO if texts.group else _NORMAL)
-        _write_time(system, 0x3A, born_ms)
-        write_text(system, 0x42, texts.host or self._host(record[at + 48 : at + 56]))
-        _write_time(system, 0x4A, store_ms)
-        write_text(system, 0x52, self._host(record[at + 64 : at + 72]))
+        write_number(system, field.ENCODING, encoding)
+        write_number(system, field.TYPE, _FIFO if texts.group else _NORMAL)
+        _write_time(system, field.BORN_TIME, born_ms)
+        write_text(system, field.BORN_HOST, texts.host or self._host(record[at + 48 : at + 56]))
+        _write_time(system, field.STORE_TIME, store_ms)
+        write_text(system, field.STORE_HOST, self._host(record[at + 64 : at + 72]))
         return True
 
     def _write_lease(self, record: bytes, at: i64, handle: bytes, attempt: i64) -> None:
         """Writes a message's position, its handle, and the bytes behind that."""
         texts, system = self._texts, self._system
         queue_id = i64(read_i32_be(record, at + 12))
-        queue_offset: i64 = read_i64_be(record, at + 20)
         if handle:
-            write_text(system, 0x62, handle)
+            write_text(system, field.HANDLE, handle)
         if queue_id:
-            system.append(0x68)
-            write_varint(system, queue_id)
-        system.append(0x70)
-        write_varint(system, queue_offset)
-        system.write(b"\x80\x01")
-        write_varint(system, attempt)
+            write_number(system, field.QUEUE_ID, queue_id)
+        write_number(system, field.QUEUE_OFFSET, read_i64_be(record, at + 20))
+        write_number(system, field.ATTEMPT, attempt)
         if texts.group:
-            system.append(0x8A)
-            write_text(system, 0x01, texts.group)
+            write_text(system, field.GROUP, texts.group)
         if texts.trace:
-            system.append(0x92)
-            write_text(system, 0x01, texts.trace)
+            write_text(system, field.TRACE, texts.trace)
 
     def _host(self, host: bytes) -> bytes:
         """Returns an address and a port as text."""
@@ -267,30 +266,17 @@ class V2Messages:
         return known
 
 
-def _write_time(out: BytesWriter, tag: i64, time_ms: i64) -> None:
+def _write_time(out: BytesWriter, number: i64, time_ms: i64) -> None:
     """Writes a Timestamp."""
     seconds = time_ms // 1_000
     nanos = time_ms % 1_000 * 1_000_000
     size: i64 = 0
     if seconds:
-        size += 1 + varint_size(seconds)
+        size += number_size(seconds)
     if nanos:
-        size += 1 + varint_size(nanos)
-    out.append(u8(tag))
-    out.append(u8(size))
+        size += number_size(nanos)
+    write_head(out, number, size)
     if seconds:
-        out.append(0x08)
-        write_varint(out, seconds)
+        write_number(out, field.SECONDS, seconds)
     if nanos:
-        out.append(0x10)
-        write_varint(out, nanos)
-
-
-def _write_entry(out: BytesWriter, name: bytes, value: bytes) -> None:
-    """Writes an entry of the map of the user's own properties."""
-    name_size: i64 = len(name)
-    value_size: i64 = len(value)
-    out.append(0x12)
-    write_varint(out, 2 + varint_size(name_size) + varint_size(value_size) + name_size + value_size)
-    write_text(out, 0x0A, name)
-    write_text(out, 0x12, value)
+        write_number(out, field.NANOS, nanos)

@@ -9,10 +9,21 @@ from typing import Final
 
 from pocketmq.format.send_records import SendRecords
 from pocketmq.native.machine import BytesWriter, i64
-from pocketmq.rpc.codec.send_reply import varint_size, write_varint
+from pocketmq.rpc.codec.protobuf_write import (
+    number_size,
+    text_size,
+    write_head,
+    write_number,
+    write_text,
+)
 
 OK: Final = b"\x0a\x08\x08\xa0\x9c\x01\x12\x02OK"
 """The status in a reply, and in each of its entries: 08 code 20000, 12 text."""
+ENTRY: Final = 2
+"""An entry of the reply to a send or an ack."""
+_ID: Final = 2
+_TRANSACTION_ID: Final = 3
+_QUEUE_OFFSET: Final = 4
 
 
 def encode_official_reply(records: SendRecords, out: BytesWriter) -> bytes:
@@ -30,22 +41,15 @@ def encode_official_reply(records: SendRecords, out: BytesWriter) -> bytes:
     number: i64 = 0
     while number < count:
         identity = request.spans[number].identity
-        id_size: i64 = len(identity)
-        size = len(OK) + 2 * (1 + varint_size(id_size) + id_size)
+        size = len(OK) + 2 * text_size(len(identity))
         if queue_offset:
-            size += 1 + varint_size(queue_offset)
-        out.append(0x12)
-        write_varint(out, size)
+            size += number_size(queue_offset)
+        write_head(out, ENTRY, size)
         out.write(OK)
-        out.append(0x12)
-        write_varint(out, id_size)
-        out.write(identity)
-        out.append(0x1A)
-        write_varint(out, id_size)
-        out.write(identity)
+        write_text(out, _ID, identity)
+        write_text(out, _TRANSACTION_ID, identity)
         if queue_offset:
-            out.append(0x20)
-            write_varint(out, queue_offset)
+            write_number(out, _QUEUE_OFFSET, queue_offset)
         queue_offset += 1
         number += 1
     return out.getvalue()

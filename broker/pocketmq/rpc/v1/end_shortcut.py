@@ -1,12 +1,13 @@
 """EndTransaction of a plain request: from its bytes to those of the reply, by one loop.
 
 bytes ─► half messages and decisions ─► open? ─► one put ─► bytes of the reply
-         format/end_request             services/transaction/fast_end
+         rpc/codec/v1_end_request       services/transaction/fast_end
 """
 
 from typing import Final
 
 from pocketmq.format.end_request import EndRequest
+from pocketmq.rpc.codec.v1_end_request import V1EndRequest
 from pocketmq.rpc.pending_reply import Late, PendingReply
 from pocketmq.rpc.service import Metadata
 from pocketmq.services.transaction.fast_end import PlainEnd
@@ -22,11 +23,11 @@ class EndShortcut:
     late         where not `is_durable`: gives the replies
     """
 
-    __slots__ = ("_is_durable", "_late", "_plain", "_request")
+    __slots__ = ("_is_durable", "_late", "_plain", "_reader")
 
     def __init__(self, plain: PlainEnd, *, is_durable: bool, late: Late) -> None:
         self._plain = plain
-        self._request = EndRequest()
+        self._reader = V1EndRequest(EndRequest())
         self._is_durable = is_durable
         self._late = late
 
@@ -39,8 +40,8 @@ class EndShortcut:
                  nothing has changed, the usual way serves the request or raises the error
         Errors   StoreBusy: nothing was stored; FsyncFailed: whether it survives is unknown
         """
-        request = self._request
-        if not request.read(raw) or not self._plain.end(request):
+        request = self._reader.request
+        if not self._reader.read(raw) or not self._plain.end(request):
             return None
         reply = ENDED * len(request.at)
         return reply if self._is_durable else self._late.reply(reply)

@@ -7,6 +7,7 @@ from pocketmq.format.end_request import EndRequest
 from pocketmq.model.access import Action, Need, ResourceKind
 from pocketmq.rpc.call import Call
 from pocketmq.rpc.codec.send_topic import own_topic
+from pocketmq.rpc.codec.v1_end_request import V1EndRequest
 from pocketmq.rpc.permissions import (
     GET,
     LOOK,
@@ -50,8 +51,8 @@ def _first_topic(raw: bytes, metadata: Metadata) -> str | None:
 
 
 def _producers(raw: bytes, metadata: Metadata) -> str | None:
-    decisions = EndRequest()
-    return decisions.group.decode("ascii") if decisions.read(raw) else None
+    reader = V1EndRequest(EndRequest())
+    return reader.request.group.decode("ascii") if reader.read(raw) else None
 
 
 def consumed(request: Any, call: Call) -> list[Need]:

@@ -1,13 +1,14 @@
 """SendMessage of a plain request: from its bytes to those of the reply, by one loop.
 
-bytes ─► places of its parts  ─► rules, queue, log          ─► bytes of the reply
-         format/send_request     services/produce/fast_send    rpc/codec/send_reply
+bytes ─► places of its parts        ─► rules, queue, log          ─► bytes of the reply
+         rpc/codec/v1_send_request     services/produce/fast_send    rpc/codec/send_reply
 """
 
 from pocketmq.format.send_records import SendRecords
 from pocketmq.format.send_request import SendRequest
 from pocketmq.native.machine import BytesWriter
 from pocketmq.rpc.codec.send_reply import encode_reply
+from pocketmq.rpc.codec.v1_send_request import V1SendRequest
 from pocketmq.rpc.pending_reply import Late, PendingReply
 from pocketmq.rpc.service import Metadata
 from pocketmq.services.produce.fast_send import PlainSend
@@ -21,15 +22,15 @@ class SendShortcutV1:
     late           where not `is_durable`: gives the replies to requests that wait
     """
 
-    __slots__ = ("_is_durable", "_late", "_plain", "_records", "_reply", "_request")
+    __slots__ = ("_is_durable", "_late", "_plain", "_reader", "_records", "_reply")
 
     def __init__(
         self, plain: PlainSend, messages_max: int, *, is_durable: bool, late: Late
     ) -> None:
         assert messages_max > 0
         self._plain = plain
-        self._request = SendRequest(messages_max)
-        self._records = SendRecords(self._request)
+        self._reader = V1SendRequest(SendRequest(messages_max))
+        self._records = SendRecords(self._reader.request)
         self._reply = BytesWriter()
         self._is_durable = is_durable
         self._late = late
@@ -45,8 +46,8 @@ class SendShortcutV1:
                  nothing has changed, the usual way serves the request or raises the error
         Errors   StoreBusy: nothing was stored; FsyncFailed: whether it survives is unknown
         """
-        request, records = self._request, self._records
-        if not request.read(raw) or not self._plain.send(records, peer_host):
+        request, records = self._reader.request, self._records
+        if not self._reader.read(raw) or not self._plain.send(records, peer_host):
             return None
         reply = encode_reply(records, self._reply)
         request.raw = b""

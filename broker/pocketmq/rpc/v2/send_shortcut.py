@@ -27,14 +27,14 @@ class SendShortcutV2:
     late         where not `is_durable`: gives the replies to requests that wait
     """
 
-    __slots__ = ("_is_durable", "_late", "_official", "_plain", "_records", "_reply")
+    __slots__ = ("_is_durable", "_late", "_plain", "_reader", "_records", "_reply")
 
     def __init__(
         self, plain: PlainSend, topic_name: TopicName, *, is_durable: bool, late: Late
     ) -> None:
         self._plain = plain
-        self._official = V2SendRequest(SendRequest(), topic_name)
-        self._records = SendRecords(self._official.request)
+        self._reader = V2SendRequest(SendRequest(), topic_name)
+        self._records = SendRecords(self._reader.request)
         self._reply = BytesWriter()
         self._is_durable = is_durable
         self._late = late
@@ -52,11 +52,11 @@ class SendShortcutV2:
         """
         if not metadata(CLIENT_ID_KEY):
             return None
-        official, records = self._official, self._records
-        if not official.read(raw, metadata(NAMESPACE_KEY) or ""):
+        reader, records = self._reader, self._records
+        if not reader.read(raw, metadata(NAMESPACE_KEY) or ""):
             return None
         if not self._plain.send(records, peer_host):
             return None
         reply = encode_official_reply(records, self._reply)
-        official.request.raw = b""
+        reader.request.raw = b""
         return reply if self._is_durable else self._late.reply(reply)

@@ -1,0 +1,171 @@
+"""Steps through the fields of protobuf messages in place: the one scan of all compiled codecs.
+
+    scan = FieldScan(texts=bits(1, 2), numbers=bits(3), required=bits(1))
+    scan.enter(begin, end)
+    while (number := scan.step(raw)) > 0:      the field's number; its bytes or its value
+        …
+    number == END, or NOT_PLAIN                the generated classes take the request
+
+The table of a message names its fields. Fields come in the order of their numbers, and only
+repeated ones twice; texts are not empty, unless the table allows it; required fields are there.
+Sizes are compared with the bytes left, never added to a position first. A number with the sign bit
+set is not plain: as a length it would lead backwards.
+"""
+
+from typing import Final, final
+
+from pocketmq.native.machine import i64
+
+END: Final = 0
+NOT_PLAIN: Final = -1
+FIELD_NUMBER_MAX: Final = 31
+_VARINT: Final = 0
+_BYTES: Final = 2
+_ONE_BYTE: Final = 0x7F
+SIZE_BITS: Final = 28
+"""Of the size of a text: four bytes."""
+NUMBER_BITS: Final = 63
+_NAME: Final = 1
+_VALUE: Final = 2
+
+
+def bits(*numbers: int) -> int:
+    """Returns a part of a table: a bit for each field number."""
+    table = 0
+    for number in numbers:
+        assert 0 < number <= FIELD_NUMBER_MAX
+        table |= 1 << number
+    return table
+
+
+@final
+class FieldScan:
+    """Steps through the fields of messages of one type, one message after another.
+
+    texts        fields that have a size: texts, bytes, messages
+    numbers      fields that are numbers from 0 to 2**63 - 1
+    repeated     …, required, empty: those of them that may come again, must come, may be empty
+    begin, size  of the text the scan is at; end: where the next field begins
+    value        of the number the scan is at
+    count        fields since it was set
+    """
+
+    __slots__ = (
+        "_empty", "_limit", "_missing", "_number", "_numbers", "_repeated", "_required", "_texts",
+        "begin", "count", "end", "size", "value",
+    )  # fmt: skip
+
+    def __init__(
+        self, texts: i64, numbers: i64 = 0, repeated: i64 = 0, required: i64 = 0, empty: i64 = 0
+    ) -> None:
+        assert texts & numbers == 0
+        self._texts: i64 = texts
+        self._numbers: i64 = numbers
+        self._repeated: i64 = repeated
+        self._required: i64 = required
+        self._empty: i64 = empty
+        self._limit: i64 = 0
+        self._missing: i64 = 0
+        self._number: i64 = 0
+        self.begin: i64 = 0
+        self.size: i64 = 0
+        self.end: i64 = 0
+        self.value: i64 = 0
+        self.count: i64 = 0
+
+    def enter(self, begin: i64, end: i64) -> None:
+        """Goes before the first field of a message."""
+        self.end = begin
+        self._limit = end
+        self._number = 0
+        self._missing = self._required
+
+    def step(self, raw: bytes) -> i64:
+        """Goes to the next field; returns its number, END or NOT_PLAIN.
+
+        Cost     about 5 ns when compiled
+        """
+        position, end = self.end, self._limit
+        if position == end:
+            return NOT_PLAIN if self._missing else END
+        tag: i64 = raw[position]
+        position += 1
+        if tag > _ONE_BYTE:
+            if position == end or raw[position] != 1:  # Field numbers from 16 to 31.
+                return NOT_PLAIN
+            position += 1
+        number = tag >> 3
+        if number <= self._number and not (number == self._number and self._repeated >> number & 1):
+            return NOT_PLAIN
+        self._number = number
+        self.count += 1
+        self._missing &= ~(1 << number)
+        if position == end:
+            return NOT_PLAIN
+        is_text = tag & 7 == _BYTES
+        if not is_text and tag & 7 != _VARINT:
+            return NOT_PLAIN
+        if not (self._texts if is_text else self._numbers) >> number & 1:
+            return NOT_PLAIN
+        value: i64 = raw[position]
+        position += 1
+        if value > _ONE_BYTE:
+            value, position = varint_at(
+                raw, position - 1, end, SIZE_BITS if is_text else NUMBER_BITS
+            )
+        if not is_text:
+            self.value = value
+            self.end = position
+            return number if value >= 0 else NOT_PLAIN
+        if value <= 0 and (value < 0 or not self._empty >> number & 1):
+            return NOT_PLAIN
+        if value > end - position:
+            return NOT_PLAIN
+        self.begin = position
+        self.size = value
+        self.end = position + value
+        return number
+
+
+@final
+class MapEntry:
+    """A name and a value of a map, both there, neither empty: where they begin, and their sizes."""
+
+    __slots__ = ("_scan", "name", "name_size", "value", "value_size")
+
+    def __init__(self) -> None:
+        self._scan = FieldScan(bits(_NAME, _VALUE), required=bits(_NAME, _VALUE))
+        self.name: i64 = 0
+        self.name_size: i64 = 0
+        self.value: i64 = 0
+        self.value_size: i64 = 0
+
+    def read(self, raw: bytes, begin: i64, end: i64) -> bool:
+        """Finds both; returns whether the entry is plain."""
+        assert begin <= end
+        scan = self._scan
+        scan.enter(begin, end)
+        if scan.step(raw) != _NAME:
+            return False
+        self.name, self.name_size = scan.begin, scan.size
+        if scan.step(raw) != _VALUE:
+            return False
+        self.value, self.value_size = scan.begin, scan.size
+        return scan.end == end
+
+
+def varint_at(raw: bytes, position: i64, end: i64, bit_count: i64) -> tuple[i64, i64]:
+    """Returns a number of at most so many bits, a multiple of 7, and where it ends.
+
+    It is -1 where the bytes are none, or a longer one.
+    """
+    value: i64 = 0
+    shift: i64 = 0
+    while position < end and shift < bit_count:
+        byte: i64 = raw[position]
+        position += 1
+        if byte <= _ONE_BYTE:
+            return value | byte << shift, position
+        value |= (byte & _ONE_BYTE) << shift
+        shift += 7
+    return -1, end
