@@ -18,7 +18,7 @@ from pocketmq.native.machine import append, i64, vec
 MESSAGES_MAX: Final = 1_024
 """Messages of one request: about 10 ms of the event loop where they are not plain."""
 FIELDS_MAX: Final = 32_768
-"""Fields of all messages of a request: 15 ms of walking, and 32 for each of 1,024 messages."""
+"""Keys and properties of all messages of a plain request, fields of any other: 15 ms of walking."""
 TEXT_SIZE_MAX: Final = 255
 """Bytes of a plain key, tag or id: those RocketMQ allows in an id."""
 PROPERTIES_MAX: Final = 32
@@ -179,7 +179,8 @@ class SendRequest:
         if not span.identity:
             self.unnamed_count += 1
         self.count += 1
-        return True
+        counts = PROPERTY_WIDTH * len(self.keys) + KEY_WIDTH * len(self.properties)
+        return counts <= KEY_WIDTH * PROPERTY_WIDTH * FIELDS_MAX
 
     def take_topic(self, topic: bytes) -> bool:
         """Takes the topic, which is that of all messages."""

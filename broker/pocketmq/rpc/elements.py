@@ -13,6 +13,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
 from pocketmq.model.errors import TooManyElements
+from pocketmq.rpc.codec.protobuf_scan import BYTES, GROUPS, next_field
 
 ELEMENTS_MAX: Final = 4_096
 """Default limit of the elements of a repeated field of a request."""
@@ -20,7 +21,6 @@ INNER_MAX: Final = 65_536
 """Most elements of a repeated field within elements of another, over all of those elements."""
 _HIGH: Final = bytes(range(128, 256))
 """Bytes with a varint's continuation bit."""
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _SIZES: Final = {
     **dict.fromkeys((FieldDescriptor.TYPE_FIXED64, FieldDescriptor.TYPE_SFIXED64), 8),
     **dict.fromkeys((FieldDescriptor.TYPE_FIXED32, FieldDescriptor.TYPE_SFIXED32), 4),
@@ -98,53 +98,21 @@ def _count(
 ) -> None:
     """Adds the elements in raw[at:end] to their fields' counts."""
     while at < end:
-        tag, at = _varint(raw, at, end)
-        field, begin = fields.get(tag >> 3), at
-        kind = tag & 7
-        at, begin = _behind(raw, at, end, kind)
+        number, kind, begin, at = next_field(raw, at, end)
+        if number < 0 or kind in GROUPS:
+            raise Malformed
+        field = fields.get(number)
         if field is None:
             continue
         if field.path:
-            is_packed = kind == _BYTES and field.packed >= 0
+            is_packed = kind == BYTES and field.packed >= 0
             count = _packed_count(raw[begin:at], field.packed) if is_packed else 1
             counts[field.path] = total = counts.get(field.path, 0) + count
             if total > field.limit:
                 raise TooManyElements(field=field.path, limit=field.limit)
-        if field.inner is not None and kind == _BYTES:
+        if field.inner is not None and kind == BYTES:
             _count(raw, begin, at, field.inner, counts)
 
 
 def _packed_count(raw: bytes, size: int) -> int:
     return len(raw) // size if size else len(raw.translate(None, _HIGH))
-
-
-def _behind(raw: bytes, at: int, end: int, kind: int) -> tuple[int, int]:
-    """Returns the end and the start of a field's value."""
-    begin = at
-    if kind == _BYTES:
-        size, begin = _varint(raw, at, end)
-        at = begin + size
-    elif kind == _VARINT:
-        _, at = _varint(raw, at, end)
-    elif kind == _FIXED64:
-        at += 8
-    elif kind == _FIXED32:
-        at += 4
-    else:
-        raise Malformed
-    if at > end:
-        raise Malformed
-    return at, begin
-
-
-def _varint(raw: bytes, at: int, end: int) -> tuple[int, int]:
-    """Returns a varint's value, and its end."""
-    value = shift = 0
-    while at < end and shift < 70:
-        byte = raw[at]
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, at
-        shift += 7
-    raise Malformed

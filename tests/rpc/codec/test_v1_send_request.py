@@ -1,10 +1,15 @@
 """Fields found in the bytes of a plain request, at the limits of every number."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from pocketmq.format.send_request import FIELDS_MAX, SendRequest
+from pocketmq.format.send_request import (
+    FIELDS_MAX,
+    KEY_WIDTH,
+    PROPERTY_WIDTH,
+    SendRequest,
+)
 from pocketmq.rpc.codec.v1_send_request import V1SendRequest
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.v1.send_reply import varint
@@ -66,8 +71,8 @@ def test_fields_in_another_order_or_twice_are_left_to_the_parser() -> None:
 
 def test_very_many_fields_are_left_to_the_parser() -> None:
     reader = V1SendRequest(SendRequest())
-    assert reader.read(request(keys=["k"] * (FIELDS_MAX - 2)))
-    assert not reader.read(request(keys=["k"] * (FIELDS_MAX - 1)))
+    assert reader.read(request(keys=["k"] * FIELDS_MAX))
+    assert not reader.read(request(keys=["k"] * (FIELDS_MAX + 1)))
 
 
 @given(some.binary(max_size=200))
@@ -78,3 +83,70 @@ def test_whatever_the_bytes_are_the_walk_ends(raw: bytes) -> None:
             assert (
                 len(pb.SendMessageRequest.FromString(start + raw).messages) == reader.request.count
             )
+
+
+TEXT = some.text(some.characters(min_codepoint=0x21, max_codepoint=0x7E), max_size=20)
+ODD = TEXT | some.sampled_from(("", " ", "a|b", "\u20ac", "x" * 256))
+MESSAGES = some.builds(
+    pb.Message,
+    topic=some.sampled_from(("orders", "orders", "o")),
+    body=some.binary(max_size=20) | some.integers(100, 40_000).map(bytes),
+    tag=some.none() | ODD,
+    keys=some.lists(ODD, max_size=3),
+    message_id=TEXT,
+    queue_id=some.none() | some.integers(0, 1),
+    properties=some.dictionaries(ODD, ODD, max_size=2),
+    born_timestamp_ms=some.integers(0, 2**63 - 1),
+    flag=some.integers(-1, 1),
+)
+REQUESTS = some.builds(
+    pb.SendMessageRequest, messages=some.lists(MESSAGES, max_size=3), wait=some.integers(0, 2)
+)
+CHANGES = some.lists(some.tuples(some.integers(0, 10_000), some.integers(0, 255)), max_size=3)
+
+
+def read_back(request: SendRequest) -> pb.SendMessageRequest:
+    """Returns what was found in a request as the generated classes hold it."""
+    found = pb.SendMessageRequest(wait=pb.DURABLE if request.waits else pb.APPENDED)
+    raw = request.raw
+
+    def text(begin: int, size: int) -> str:
+        return raw[begin : begin + size].decode()
+
+    for span in request.spans[: request.count]:
+        message = found.messages.add(
+            topic=request.topic.decode(),
+            body=raw[span.body_begin : span.body_begin + span.body_size],
+            message_id=span.identity.decode(),
+            born_timestamp_ms=span.born_ms,
+            flag=span.flag,
+        )
+        if span.tag_size:
+            message.tag = text(span.tag_begin, span.tag_size)
+        if request.queue_id >= 0:
+            message.queue_id = request.queue_id
+        for key in range(span.first_key, span.first_key + KEY_WIDTH * span.key_count, KEY_WIDTH):
+            message.keys.append(text(request.keys[key], request.keys[key + 1]))
+        end = span.first_property + PROPERTY_WIDTH * span.property_count
+        for place in range(span.first_property, end, PROPERTY_WIDTH):
+            name, size, value, value_size = (request.properties[place + one] for one in range(4))
+            message.properties[text(name, size)] = text(value, value_size)
+    return found
+
+
+@given(REQUESTS, CHANGES)
+@settings(max_examples=300)
+def test_what_is_read_is_what_the_generated_classes_read(
+    request: pb.SendMessageRequest, changes: list[tuple[int, int]]
+) -> None:
+    raw = bytearray(request.SerializeToString())
+    for position, octet in changes if raw else ():
+        raw[position % len(raw)] = octet
+    reader = V1SendRequest(SendRequest())
+    if reader.read(bytes(raw)):
+        parsed = pb.SendMessageRequest.FromString(bytes(raw))
+        for message in parsed.messages:
+            for field in ("transactional", "producer_group", "born_host"):
+                message.ClearField(field)
+        parsed.wait = pb.APPENDED if parsed.wait == pb.APPENDED else pb.DURABLE
+        assert read_back(reader.request) == parsed

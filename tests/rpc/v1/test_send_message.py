@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from google.protobuf.message import DecodeError
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pocketmq.format.addresses import host_from_text
@@ -26,7 +26,6 @@ from pocketmq.rpc.v1.send_message import (
     KEY_COUNT_MAX,
     drafts_of,
     parse_send_request,
-    walk_plain,
 )
 from pocketmq.services.produce.drafts import ABSENT_QUEUE, AT_ONCE, PEER, DeliveryRequest, Drafts
 
@@ -172,99 +171,8 @@ def test_a_request_without_messages_has_empty_columns() -> None:
     assert rows_of(drafts_of(pb.SendMessageRequest())) == []
 
 
-# -- plain requests --------------------------------------------------------------------------------
-
-TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
-PLAIN = st.builds(
-    pb.Message,
-    topic=TEXT,
-    body=st.binary(max_size=20) | st.integers(100, 40_000).map(bytes),
-    tag=st.none() | TEXT.filter(len),
-    keys=st.lists(TEXT, max_size=3),
-    message_id=TEXT,
-)
-ODD = st.builds(
-    pb.Message,
-    topic=TEXT,
-    tag=st.just(""),
-    queue_id=st.none() | st.integers(0, 9),
-    properties=st.dictionaries(TEXT, TEXT, max_size=2),
-    flag=st.integers(0, 1),
-)
-REQUESTS = st.builds(
-    pb.SendMessageRequest,
-    messages=st.lists(PLAIN, max_size=4) | st.lists(PLAIN | ODD, max_size=3),
-    wait=st.integers(0, 2),
-)
-
-
-@given(REQUESTS)
-def test_a_plain_request_is_read_as_the_generated_classes_read_it(
-    request: pb.SendMessageRequest,
-) -> None:
-    found = walk_plain(request.SerializeToString())
-    is_plain = all(pb.Message.FromString(_plain_part(m)) == m for m in request.messages)
-    assert (found is not None) is is_plain
-    assert found is None or found == drafts_of(request)
-
-
-def _plain_part(message: pb.Message) -> bytes:
-    """Encodes the five fields of a plain message; an empty tag is none."""
-    part = pb.Message(
-        topic=message.topic, body=message.body, keys=message.keys, message_id=message.message_id
-    )
-    if message.tag:
-        part.tag = message.tag
-    return part.SerializeToString()
-
-
-@given(REQUESTS, st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=3))
-@settings(max_examples=400)
-def test_damaged_bytes_are_read_alike_or_left_alone(
-    request: pb.SendMessageRequest, changes: list[tuple[int, int]]
-) -> None:
-    raw = bytearray(request.SerializeToString())
-    for position, octet in changes if raw else ():
-        raw[position % len(raw)] = octet
-    try:
-        found = walk_plain(bytes(raw))
-    except IllegalNumber:
-        assert pb.SendMessageRequest.FromString(bytes(raw)).wait > pb.APPENDED
-        return
-    if found is not None:
-        assert found == drafts_of(pb.SendMessageRequest.FromString(bytes(raw)))
-
-
-@pytest.mark.parametrize(
-    "raw",
-    [
-        b"\x0a",
-        b"\x0a\x05\x0a\x01t",
-        b"\x0a\x03\x12\x05x",
-        b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
-        b"\x0a\x06\x0a\x01a\x0a\x01b",
-        b"\x0a\x06\x12\x01a\x0a\x01b",
-        b"\x0a\x04\x22\x02\xff\xfe",
-        b"\x0a\x02\x1a\x00",
-        b"\x10\x80\x01",
-        b"\x10",
-        b"\x18\x00",
-        b"\x0a\x00" * 1_025,
-        b"\x0a\xfe\xff\x05" + b"\x22\x00" * 49_151,
-    ],
-)
-def test_what_is_not_plain_is_left_to_the_generated_classes(raw: bytes) -> None:
-    assert walk_plain(raw) is None
-
-
 def test_a_request_of_waits_alone_ends_at_the_limit_of_fields() -> None:
     raw = b"\x10\0" * (1024 * 1024)
-    assert walk_plain(raw[: 2 * FIELDS_MAX]) is not None
-    assert walk_plain(raw) is None
+    assert parse_send_request(raw[: 2 * FIELDS_MAX]) == drafts_of(pb.SendMessageRequest())
     with pytest.raises(MalformedRequest, match=f"more than {FIELDS_MAX} fields"):
         parse_send_request(raw)
-
-
-def test_a_message_of_more_keys_than_can_be_stored_is_not_plain() -> None:
-    assert walk_plain(request(1, keys=["k"] * KEY_COUNT_MAX)) is not None
-    assert walk_plain(request(1, keys=["k"] * (KEY_COUNT_MAX + 1))) is None

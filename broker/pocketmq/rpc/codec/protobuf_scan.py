@@ -19,8 +19,14 @@ from pocketmq.native.machine import i64
 END: Final = 0
 NOT_PLAIN: Final = -1
 FIELD_NUMBER_MAX: Final = 31
-_VARINT: Final = 0
-_BYTES: Final = 2
+VARINT: Final = 0
+BYTES: Final = 2
+GROUPS: Final = (3, 4)
+"""Wire types: a number, what has a size, start and end of a group."""
+_FIXED64: Final = 1
+_FIXED32: Final = 5
+_VARINT_BITS: Final = 70
+_VALUE_BITS: Final = 56
 _ONE_BYTE: Final = 0x7F
 SIZE_BITS: Final = 28
 """Of the size of a text: four bytes."""
@@ -47,12 +53,11 @@ class FieldScan:
     repeated     …, required, empty: those of them that may come again, must come, may be empty
     begin, size  of the text the scan is at; end: where the next field begins
     value        of the number the scan is at
-    count        fields since it was set
     """
 
     __slots__ = (
         "_empty", "_limit", "_missing", "_number", "_numbers", "_repeated", "_required", "_texts",
-        "begin", "count", "end", "size", "value",
+        "begin", "end", "size", "value",
     )  # fmt: skip
 
     def __init__(
@@ -71,7 +76,6 @@ class FieldScan:
         self.size: i64 = 0
         self.end: i64 = 0
         self.value: i64 = 0
-        self.count: i64 = 0
 
     def enter(self, begin: i64, end: i64) -> None:
         """Goes before the first field of a message."""
@@ -87,7 +91,9 @@ class FieldScan:
         """
         position, end = self.end, self._limit
         if position == end:
-            return NOT_PLAIN if self._missing else END
+            if self._missing:
+                return NOT_PLAIN
+            return END
         tag: i64 = raw[position]
         position += 1
         if tag > _ONE_BYTE:
@@ -98,33 +104,32 @@ class FieldScan:
         if number <= self._number and not (number == self._number and self._repeated >> number & 1):
             return NOT_PLAIN
         self._number = number
-        self.count += 1
         self._missing &= ~(1 << number)
         if position == end:
             return NOT_PLAIN
-        is_text = tag & 7 == _BYTES
-        if not is_text and tag & 7 != _VARINT:
-            return NOT_PLAIN
-        if not (self._texts if is_text else self._numbers) >> number & 1:
-            return NOT_PLAIN
         value: i64 = raw[position]
         position += 1
-        if value > _ONE_BYTE:
-            value, position = varint_at(
-                raw, position - 1, end, SIZE_BITS if is_text else NUMBER_BITS
-            )
-        if not is_text:
+        kind = tag & 7
+        if kind == BYTES and self._texts >> number & 1:
+            if value > _ONE_BYTE:
+                value, position = varint_at(raw, position - 1, end, SIZE_BITS)
+            if value <= 0 and (value < 0 or not self._empty >> number & 1):
+                return NOT_PLAIN
+            if value > end - position:
+                return NOT_PLAIN
+            self.begin = position
+            self.size = value
+            self.end = position + value
+            return number
+        if kind == VARINT and self._numbers >> number & 1:
+            if value > _ONE_BYTE:
+                value, position = varint_at(raw, position - 1, end, NUMBER_BITS)
+            if value < 0:
+                return NOT_PLAIN
             self.value = value
             self.end = position
-            return number if value >= 0 else NOT_PLAIN
-        if value <= 0 and (value < 0 or not self._empty >> number & 1):
-            return NOT_PLAIN
-        if value > end - position:
-            return NOT_PLAIN
-        self.begin = position
-        self.size = value
-        self.end = position + value
-        return number
+            return number
+        return NOT_PLAIN
 
 
 @final
@@ -169,3 +174,45 @@ def varint_at(raw: bytes, position: i64, end: i64, bit_count: i64) -> tuple[i64,
         value |= (byte & _ONE_BYTE) << shift
         shift += 7
     return -1, end
+
+
+def next_field(raw: bytes, position: i64, end: i64) -> tuple[i64, i64, i64, i64]:
+    """Returns number and wire type of any field, where its value begins, and where that ends.
+
+    The number is -1 where the bytes are no field, or one that ends beyond the end. The fields of a
+    group follow its start as if they were those of the message.
+    """
+    tag, begin = _any_varint(raw, position, end)
+    kind = tag & 7
+    value_end = begin
+    if kind == BYTES:
+        size, begin = _any_varint(raw, begin, end)
+        value_end = begin + size if 0 <= size <= end - begin else -1
+    elif kind == VARINT:
+        _, value_end = _any_varint(raw, begin, end)
+    elif kind == _FIXED64:
+        value_end += 8
+    elif kind == _FIXED32:
+        value_end += 4
+    elif kind != GROUPS[0] and kind != GROUPS[1]:
+        value_end = -1
+    if tag < 8 or begin < 0 or not 0 <= value_end <= end:
+        return -1, kind, end, end
+    return tag >> 3, kind, begin, value_end
+
+
+def _any_varint(raw: bytes, position: i64, end: i64) -> tuple[i64, i64]:
+    """Returns a number and its end; -1 as the number: too large, as the end: none."""
+    value: i64 = 0
+    shift: i64 = 0
+    while 0 <= position < end and shift < _VARINT_BITS:
+        byte: i64 = raw[position]
+        position += 1
+        if shift < _VALUE_BITS and value >= 0:
+            value |= (byte & _ONE_BYTE) << shift
+        elif byte & _ONE_BYTE:
+            value = -1
+        if byte <= _ONE_BYTE:
+            return value, position
+        shift += 7
+    return -1, -1

@@ -33,8 +33,13 @@ def varint_size(value: i64) -> i64:
 
 def write_number(out: BytesWriter, field: i64, value: i64) -> None:
     """Writes a field that is a number."""
-    write_varint(out, field << 3)
-    write_varint(out, value)
+    tag = field << 3
+    if tag <= 0x7F and value <= 0x7F:
+        out.append(u8(tag))
+        out.append(u8(value))
+    else:
+        write_varint(out, tag)
+        write_varint(out, value)
 
 
 def number_size(value: i64) -> i64:
@@ -50,21 +55,38 @@ def write_head(out: BytesWriter, field: i64, size: i64) -> None:
 
 def write_text(out: BytesWriter, field: i64, text: bytes) -> None:
     """Writes a field of bytes."""
-    write_varint(out, field << 3 | _BYTES)
-    write_varint(out, len(text))
+    tag = field << 3 | _BYTES
+    size: i64 = len(text)
+    if tag <= 0x7F and size <= 0x7F:  # Nearly always.
+        out.append(u8(tag))
+        out.append(u8(size))
+    else:
+        write_head(out, field, size)
     out.write(text)
 
 
 def text_size(size: i64) -> i64:
     """Returns how many bytes `write_text` takes for a text of a size and a field below 16."""
-    return 1 + varint_size(size) + size
+    return 2 + size if size <= 0x7F else 1 + varint_size(size) + size
 
 
 def write_entry(out: BytesWriter, field: i64, name: bytes, value: bytes) -> None:
     """Writes an entry of a map of texts."""
-    write_head(out, field, text_size(len(name)) + text_size(len(value)))
-    write_text(out, _NAME, name)
-    write_text(out, _VALUE, value)
+    name_size: i64 = len(name)
+    size = text_size(name_size) + text_size(len(value))
+    if size > 0x7F:
+        write_head(out, field, size)
+        write_text(out, _NAME, name)
+        write_text(out, _VALUE, value)
+        return
+    write_varint(out, field << 3 | _BYTES)
+    out.append(u8(size))
+    out.append(_NAME << 3 | _BYTES)
+    out.append(u8(name_size))
+    out.write(name)
+    out.append(_VALUE << 3 | _BYTES)
+    out.append(u8(size - name_size - 4))
+    out.write(value)
 
 
 def write_wide(out: BytesWriter, field: i64, value: i64, width: i64) -> None:

@@ -12,6 +12,8 @@ from pocketmq.rpc.codec.protobuf_scan import END, FieldScan, bits
 
 _MESSAGE: Final = 1
 _TOPIC: Final = 1
+_SIZE_MAX: Final = 127
+"""Bytes of a topic, in v2 with its namespace; longer ones take a closer look."""
 _FIRST: Final = bits(1)
 _NAMESPACE: Final = 1
 _NAME: Final = 2
@@ -54,7 +56,7 @@ def _first_topic(raw: bytes) -> bytes | None:
     if scan.step(raw) != _MESSAGE:
         return None
     scan.enter(scan.begin, scan.end)
-    if scan.step(raw) != _TOPIC:
+    if scan.step(raw) != _TOPIC or scan.size > _SIZE_MAX:
         return None
     begin, end = scan.begin, scan.end
     is_again = raw[end : end + 1] == b"\n"  # Of a field that comes twice both would count.

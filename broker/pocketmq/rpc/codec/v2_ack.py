@@ -22,6 +22,9 @@ _HANDLE: Final = 2
 _STATUS: Final = b"\x1a" + OK[1:]
 """The status of an entry: that of a reply under another number."""
 _FIELDS: Final = bits(_GROUP, _TOPIC, _ENTRY)
+_REPEATED: Final = bits(_ENTRY)
+_ENTRY_FIELDS: Final = bits(_ID, _HANDLE)
+_ENTRY_REQUIRED: Final = bits(_HANDLE)
 
 
 @final
@@ -59,8 +62,8 @@ def read_ack(raw: bytes) -> PlainAck | None:
     Cost     about 0.2 µs an entry when compiled
     """
     ack = PlainAck()
-    fields = FieldScan(_FIELDS, repeated=bits(_ENTRY), required=_FIELDS)
-    entry = FieldScan(bits(_ID, _HANDLE), required=bits(_HANDLE))
+    fields = FieldScan(_FIELDS, repeated=_REPEATED, required=_FIELDS)
+    entry = FieldScan(_ENTRY_FIELDS, required=_ENTRY_REQUIRED)
     fields.enter(0, len(raw))
     while (number := fields.step(raw)) > 0:
         if number == _GROUP:
