@@ -65,17 +65,19 @@ class V2SendRequest:
 
     __slots__ = (
         "_born_ms", "_checksum", "_digest", "_entry", "_fields", "_group", "_host",
-        "_is_compressed", "_known", "_messages", "_noted", "_noted_host", "_noted_ms",
-        "_noted_topic", "_resource", "_system", "_time", "_topic", "_topic_name", "_trace",
-        "request",
+        "_is_compressed", "_known", "_messages", "_names", "_namespace", "_noted", "_noted_host",
+        "_noted_ms", "_noted_topic", "_resource", "_system", "_time", "_topic", "_topic_name",
+        "_trace", "request",
     )  # fmt: skip
 
     def __init__(self, request: SendRequest, topic_name: TopicName) -> None:
         self.request = request
         self._topic_name = topic_name
         self._known: dict[tuple[str, bytes], bytes] = {}
+        self._namespace = ""
+        self._resource = b""
+        """The encoded topic of the last request, and `_topic`: its name."""
         self._topic = b""
-        """How the first message of the request calls its topic."""
         self._noted = b""
         """The last note without its trace; its findings follow."""
         self._noted_host = b""
@@ -87,7 +89,7 @@ class V2SendRequest:
             repeated=bits(field.PROPERTY),
             required=bits(field.TOPIC, field.SYSTEM, field.BODY),
         )
-        self._resource = FieldScan(bits(_NAMESPACE, _NAME), required=bits(_NAME))
+        self._names = FieldScan(bits(_NAMESPACE, _NAME), required=bits(_NAME))
         self._entry = MapEntry()
         self._system = FieldScan(
             bits(
@@ -166,9 +168,15 @@ class V2SendRequest:
 
     def _take_topic(self, namespace: str, resource: bytes) -> bool:
         request = self.request
+        is_last = resource == self._resource and namespace == self._namespace
         if request.count:
-            return resource == self._topic
-        self._topic = resource
+            return is_last
+        if not is_last and not self._find_topic(namespace, resource):
+            return False
+        return request.take_topic(self._topic)
+
+    def _find_topic(self, namespace: str, resource: bytes) -> bool:
+        """Finds the name of a topic, which stays until another one is asked for."""
         known = self._known.get((namespace, resource))
         if known is None:
             known = self._named(namespace, resource)
@@ -178,11 +186,12 @@ class V2SendRequest:
                 self._known.clear()
             self._known[namespace, resource] = known
         assert known, "a topic has a name"
-        return request.take_topic(known)
+        self._namespace, self._resource, self._topic = namespace, resource, known
+        return True
 
     def _named(self, namespace: str, resource: bytes) -> bytes:
         """Returns the name of a topic, empty where it is not plain."""
-        scan, name = self._resource, b""
+        scan, name = self._names, b""
         scan.enter(0, len(resource))
         while (number := scan.step(resource)) > 0:
             if not is_printable(resource, scan.begin, scan.end):
