@@ -25,11 +25,6 @@ CELL_LENGTH_MAX = 120
 STYLE_GUIDE = "CONTRIBUTING.md"
 FIGURES_MAX = 16
 METHOD_LINES_MAX = 10
-SHORT_TABLES = [
-    *(ROOT / "docs" / f"{name}.md" for name in ("figures", "proof")),
-    *sorted((ROOT / "docs").glob("explained/*.md")),
-    *sorted((ROOT / "docs").glob("start/*.md")),
-]
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
 MODULE = re.compile(r"`((?:[a-z_0-9]+/)*[a-z_0-9]+\.py|(?:[a-z_0-9]+/)+)`")
 
@@ -89,7 +84,7 @@ def test_the_tour_is_short() -> None:
     )
 
 
-@pytest.mark.parametrize("page", SHORT_TABLES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_table_cells_are_short(page: Path) -> None:
     rows = [line for line in page.read_text().splitlines() if line.startswith("|")]
     cells = [re.sub(r"\]\([^)]*\)", "]", cell) for row in rows for cell in row.split("|")]
