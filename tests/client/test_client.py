@@ -163,7 +163,7 @@ def test_what_is_no_endpoint_is_refused(text: str) -> None:
 def test_a_topic_of_no_type_is_refused_with_those_there_are() -> None:
     with (
         Client("127.0.0.1:1") as client,
-        pytest.raises(ValueError, match="'odd' of topics; there are normal, fifo"),
+        pytest.raises(ValueError, match="unknown topic type 'odd'; the types are normal, fifo"),
     ):
         client.admin.create_topic("orders", type_name="odd")
 

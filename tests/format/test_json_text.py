@@ -57,7 +57,7 @@ def test_a_pair_of_surrogates_is_one_character() -> None:
 
 @pytest.mark.parametrize("content", [b"null", b"[]", b"3", b'"a"'])
 def test_what_is_no_object_is_refused(content: bytes) -> None:
-    with pytest.raises(ValueError, match="no JSON object"):
+    with pytest.raises(ValueError, match="not a JSON object"):
         read_object(content)
 
 
@@ -76,7 +76,7 @@ def test_rows_of_any_kind_are_offsets_or_left_out(value: Any) -> None:
 
 def test_a_row_without_a_value_is_none() -> None:
     for text in (b'{"offsetTable":null}', b'{"offsetTable":{"T@G":null}}'):
-        with pytest.raises(ValueError, match="no table of rows"):
+        with pytest.raises(ValueError, match="not a table of rows"):
             decode_rows(text, "offsetTable")
     assert offset_rows({"offsetTable": {"T@G": {"0": 7, "x": 1, "1": -1, "2": True}}}) == [
         ("G", "T", 0, 7)

@@ -29,7 +29,7 @@ def test_users_and_rules_come_back() -> None:
         ({"format_version": 2}, "version 2"),
         ({"users": [{"access_key": "x"}]}, "missing"),
         ({"users": [{"access_key": "a b", "secret": "s", "admin": True, "enabled": True}]}, "a b"),
-        ({"users": 7}, "none"),
+        ({"users": 7}, "invalid"),
         ({"grants": [{"user": "app"}]}, "missing"),
         (
             {"grants": [{"user": "nobody", "actions": ["pub"], "resource": "*",

@@ -138,7 +138,7 @@ def test_an_offset_of_more_than_twenty_digits(tmp_path: Path) -> None:
 def test_foreign_names(tmp_path: Path, name: str) -> None:
     log = log_of(tmp_path)
     (log.store / "commitlog" / name).write_bytes(bytes(1024))
-    with pytest.raises(NotAStore, match="another name"):
+    with pytest.raises(NotAStore, match="not a file of the store"):
         log.found()
 
 

@@ -47,7 +47,7 @@ def test_zones_have_the_names_of_the_tz_database() -> None:
 
 @pytest.mark.parametrize("name", ["Mars/Olympus", "../etc/passwd"])
 def test_another_name_is_a_wrong_setting(name: str) -> None:
-    with pytest.raises(IllegalConfig, match="no time zone"):
+    with pytest.raises(IllegalConfig, match="not a time zone"):
         zone_from_name(name)
 
 
