@@ -21,10 +21,10 @@ _ID: Final = 1
 _HANDLE: Final = 2
 _STATUS: Final = b"\x1a" + OK[1:]
 """The status of an entry: that of a reply under another number."""
-_FIELDS: Final = bits(_GROUP, _TOPIC, _ENTRY)
-_REPEATED: Final = bits(_ENTRY)
-_ENTRY_FIELDS: Final = bits(_ID, _HANDLE)
-_ENTRY_REQUIRED: Final = bits(_HANDLE)
+_REQUEST_FIELDS: Final = bits(_GROUP, _TOPIC, _ENTRY)
+# Shared by all requests: one is read in one go, on the event loop.
+_REQUEST_SCAN: Final = FieldScan(_REQUEST_FIELDS, repeated=bits(_ENTRY), required=_REQUEST_FIELDS)
+_ENTRY_SCAN: Final = FieldScan(bits(_ID, _HANDLE), required=bits(_HANDLE))
 
 
 @final
@@ -61,22 +61,21 @@ def read_ack(raw: bytes) -> PlainAck | None:
 
     Cost     about 0.2 µs an entry when compiled
     """
-    ack = PlainAck()
-    fields = FieldScan(_FIELDS, repeated=_REPEATED, required=_FIELDS)
-    entry = FieldScan(_ENTRY_FIELDS, required=_ENTRY_REQUIRED)
+    ack, fields = PlainAck(), _REQUEST_SCAN
     fields.enter(0, len(raw))
     while (number := fields.step(raw)) > 0:
         if number == _GROUP:
             ack.group = raw[fields.begin : fields.end]
         elif number == _TOPIC:
             ack.topic = raw[fields.begin : fields.end]
-        elif not _take_entry(ack, entry, raw, fields.begin, fields.end):
+        elif not _take_entry(ack, raw, fields.begin, fields.end):
             return None
     return ack if number == END else None
 
 
-def _take_entry(ack: PlainAck, entry: FieldScan, raw: bytes, begin: i64, end: i64) -> bool:
-    """Takes one entry more; returns whether it is plain."""
+def _take_entry(ack: PlainAck, raw: bytes, begin: i64, end: i64) -> bool:
+    """Adds one entry; returns whether it is plain."""
+    entry = _ENTRY_SCAN
     entry.enter(begin, end)
     while (number := entry.step(raw)) > 0:
         text = raw[entry.begin : entry.end]

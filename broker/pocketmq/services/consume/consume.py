@@ -109,9 +109,10 @@ class Consume:
         if request.client_id:
             self.clients.receives(request, now_ms)
         mode = self._mode(target).receive
-        for one in (self._lease.receive, mode) if request.attempt_id else ():
-            if one.was_given(request, target):
-                return self._receive(target, request, one, is_again=True)
+        if request.attempt_id:
+            for one in (self._lease.receive, mode) if target.is_ordered else (mode,):
+                if one.was_given(request, target):
+                    return self._receive(target, request, one, is_again=True)
         if target.parked and request.wait_ms > 0:
             return self._wait(target, request, now_ms)
         if mode.is_ready(target):
