@@ -19,13 +19,13 @@ Settle = Callable[[Sequence[Entry]], Awaitable[list[Settled]]]
 
 
 class AckMode(ABC):
-    """Settles messages; each handle is answered in its place."""
+    """Settles messages; results are in the order of the handles."""
 
     __slots__ = ()
 
     @abstractmethod
     async def ack(self, group: str, topic: str, handles: Sequence[str]) -> list[Settled]:
-        """Settles messages for good; durable when it returns.
+        """Acknowledges messages by their receipt handles; durable when it returns.
 
         Errors   those of a put: nothing was settled
         """
@@ -39,10 +39,11 @@ class AckMode(ABC):
         *,
         is_suspended: bool = False,
     ) -> list[Settled]:
-        """Hides messages from now on for another time; old handles and new ones settle them.
+        """Changes the invisible duration of messages, counted from now.
 
-        entries        (handle, ms) each, 0 to 12 h
-        is_suspended   their delivery does not count as an attempt
+        entries        (handle, ms) of each message; 0 to 12 h
+        is_suspended   the delivery of these messages does not count as an attempt
+        Returns        the new handles; old and new handles both settle the messages
         Errors         those of a put: nothing was changed
         """
 
@@ -50,10 +51,10 @@ class AckMode(ABC):
     async def send_back(
         self, group: GroupConfig, topic: str, entries: Sequence[tuple[str, int]]
     ) -> list[Settled]:
-        """Puts messages again behind a delay level, or makes them dead letters of their group.
+        """Schedules redelivery of messages by delay level, or makes them dead letters.
 
-        entries   (handle, level) each: 0 for the usual level, below 0 for a dead letter
-        Effects   of messages that are gone from the log nothing is put
+        entries   (handle, level) of each message; 0: level by retry count, below 0: dead letter
+        Effects   messages gone from the log are settled without a redelivery
         Errors    those of a put: nothing was settled
         """
 
@@ -61,10 +62,11 @@ class AckMode(ABC):
 async def settled_by_kind(
     entries: Sequence[Entry], lease: Settle[Entry], fifo: Settle[Entry]
 ) -> list[Settled]:
-    """Settles each entry by the kind of its handle; results are in the order of the entries.
+    """Settles each entry in the delivery mode of its handle; results are in the entries' order.
 
-    A message delivered in order may have been leased without order since (fifo_exit.py).
-    Shape    entries are handles, or begin with one
+    A message delivered in order may have been leased without order since (fifo_exit.py), so
+    handles that FIFO settling rejects are tried as leases.
+    Shape    an entry is a handle, or a pair that begins with one
     """
     handles = [entry if isinstance(entry, str) else entry[0] for entry in entries]
     ordered: list[int] = []
@@ -86,12 +88,12 @@ async def settled_by_kind(
 
 
 def is_legal(entry: tuple[str, int]) -> bool:
-    """Returns whether a message may be hidden for so long: (handle, ms)."""
+    """Returns whether the invisible duration of a (handle, ms) entry is within its limits."""
     return 0 <= entry[1] <= INVISIBLE_MAX_MS
 
 
 def answers_of(handles: Sequence[str], found: Iterable[object]) -> list[Settled]:
-    """Returns the answer of each handle: settled, where something true was found for it."""
+    """Returns the result of each handle: OK where the item in `found` is true, else INVALID."""
     return [
         Settled(OK if one else INVALID, handle) for handle, one in zip(handles, found, strict=True)
     ]

@@ -1,7 +1,8 @@
-"""Receives of a broadcast group: every client gets every message, and leases none.
+"""Receive calls of a broadcasting group: every client gets every message, without leases.
 
-Each client has its own offset in every queue, in memory. It starts at the group's offset, or where
-the client's settings have it begin, and advances as messages are handed out. A restart drops it.
+Each client has its own offset in every queue, in memory. It starts at the group's committed offset.
+Without one, it starts at the queue's min or max offset, as the group is configured. Each receive
+advances it. A restart drops it.
 Source: BroadcastOffsetManager.
 """
 
@@ -18,15 +19,15 @@ from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
 
 CLIENTS_KEPT_MAX: Final = 10_000
-"""Clients whose positions are kept; the one that was heard of longest ago is forgotten first."""
+"""Most clients whose offsets are kept; the least recently used one is evicted first."""
 SWEEP_ABOVE: Final = 64
-"""A mark with more waiters than this drops those that gave up."""
+"""Number of waiters above which a queue's arrival mark drops its cancelled waiters."""
 ClientKey = tuple[str, str, str]
 """(group, topic, client id)."""
 
 
 class Broadcasting:
-    """Positions of clients, and their receives."""
+    """Offsets of broadcasting clients, and their receives."""
 
     __slots__ = ("_is_draining", "_positions", "_store")
 
@@ -40,9 +41,9 @@ class Broadcasting:
         self._is_draining = True
 
     async def receive(self, request: ReceiveRequest) -> Received:
-        """Returns the next messages of a client, waiting for some; handles are "".
+        """Returns the next messages of a client, with "" as handles; waits if there are none.
 
-        Effects  leaves nothing behind when cancelled
+        Effects  a cancelled wait leaves no waiters
         Errors   Corruption, DiskSlow
         """
         loop = asyncio.get_running_loop()
@@ -58,7 +59,7 @@ class Broadcasting:
             await self._arrival(request.topic, positions, left)
 
     def _of(self, request: ReceiveRequest) -> dict[int, int]:
-        """Returns a client's positions, as of the one heard of last."""
+        """Returns a client's offsets by queue, and makes the client the most recently used one."""
         key = (request.group, request.topic, request.client_id)
         found = self._positions.pop(key, None)
         self._positions[key] = found = {} if found is None else found
@@ -103,7 +104,7 @@ class Broadcasting:
         return records
 
     async def _arrival(self, topic: str, positions: dict[int, int], left: float) -> None:
-        """Returns when something is behind one of the positions, or after so many seconds."""
+        """Waits until a message arrives at or beyond one of the offsets, or for `left` seconds."""
         waiters = []
         for queue_id, at in positions.items():
             mark = self._store.reading.arrivals(topic, queue_id)

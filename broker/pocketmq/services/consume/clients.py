@@ -1,8 +1,8 @@
-"""Clients that were active lately; auto-renewed leases last as long as their client is alive.
+"""Recently active clients: auto-renewed leases last as long as their client is alive.
 
-A client is stored per group, as any caller may send its id: a caller without access to a group
-cannot renew leases there. Only clients with auto-renewed leases are stored, so a flood of ids
-evicts none. When too many are alive, the next one is refused.
+Clients are stored by group and client id. Any caller may send the id of another client, but without
+access to the group it cannot renew leases there. Only clients with auto-renewed leases are stored,
+so calls with many other ids evict none. When KEPT_MAX clients are alive, a new one is refused.
 """
 
 from collections import OrderedDict
@@ -12,13 +12,13 @@ from pocketmq.model.consuming import RENEWED_MAX_MS, ReceiveRequest
 from pocketmq.model.errors import TooManyRequests
 
 ALIVE_MS: Final = 120_000
-"""How long a client counts as alive after it was heard of (channelExpiredTimeout)."""
+"""Time for which a client counts as alive after its last call (channelExpiredTimeout)."""
 KEPT_MAX: Final = 20_000
-"""Clients that are known: twice as many as receives may wait at once."""
+"""Most stored clients: twice the number of receives that may be parked."""
 
 
 class Clients:
-    """When each client of a group was heard of last, in monotonic ms."""
+    """Time of the last call of each client in each group, in monotonic ms."""
 
     __slots__ = ("_heard_ms",)
 
@@ -28,8 +28,8 @@ class Clients:
     def receives(self, request: ReceiveRequest, now_ms: int) -> None:
         """Marks a client alive until the end of its wait; adds it if it auto-renews.
 
-        Effects  of too many, the one seen longest ago is evicted if it is not alive
-        Errors   TooManyRequests: all are alive
+        Effects  at the limit, evicts the least recently active client if it is no longer alive
+        Errors   TooManyRequests: the limit is reached, and that client is alive
         """
         client, heard_ms = (request.client_id, request.group), self._heard_ms
         if request.auto_renew and client not in heard_ms:
@@ -43,7 +43,7 @@ class Clients:
         assert len(heard_ms) <= KEPT_MAX
 
     def touch(self, client_id: str, group: str, now_ms: int) -> None:
-        """Notes that a client is alive until so long, where it is known."""
+        """Moves the time of a stored client's last call forward to `now_ms`."""
         assert client_id
         client, heard_ms = (client_id, group), self._heard_ms
         before_ms = heard_ms.get(client)
@@ -56,10 +56,10 @@ class Clients:
         self._heard_ms.pop((client_id, group), None)
 
     def is_alive(self, client_id: str, group: str, now_ms: int) -> bool:
-        """Returns whether a client was heard of lately in a group."""
+        """Returns whether a client of a group made a call within the last ALIVE_MS."""
         heard_ms = self._heard_ms.get((client_id, group))
         return heard_ms is not None and now_ms < heard_ms + ALIVE_MS
 
     def renews(self, client_id: str, group: str, now_ms: int, held_ms: int) -> bool:
-        """Returns whether a client's leases are renewed that have lasted so long."""
+        """Returns whether a client's leases are renewed after `held_ms`: up to RENEWED_MAX_MS."""
         return held_ms < RENEWED_MAX_MS and self.is_alive(client_id, group, now_ms)

@@ -1,9 +1,9 @@
-"""Consuming: receive, acknowledge, and redeliver unacknowledged messages in time.
+"""Consuming: receives, acknowledgements, and redelivery of messages whose lease expires.
 
-    receive ─► lease/ or fifo/   the mode of delivery that the group and the topic ask for
+    receive ─► lease/ or fifo/   the delivery mode that the group and the topic are configured for
                long_poll.py      receives that wait for messages
-    ack …   ─► ack_mode.py       by handles, which name their mode
-    step    ─► lease/            expired leases are redelivered with one more attempt
+    ack …   ─► ack_mode.py       settles messages by handles, which contain their delivery mode
+    step    ─► lease/            redelivers messages of expired leases with one more attempt
 
 Source: PopMessageProcessor, AckMessageProcessor, ChangeInvisibleTimeProcessor, PopReviveService.
 """
@@ -46,9 +46,9 @@ from pocketmq.store.job import Job
 from pocketmq.store.message_store import MessageStore
 
 STEP_INTERVAL_MS: Final = 1_000
-"""At most so long between two steps: wall time may jump, and offsets are written down."""
+"""Longest time between two steps: wall time may jump, and offsets have to be persisted."""
 DEAD_LETTER_LEVEL: Final = -1
-"""The delay level that makes a message a dead letter at once."""
+"""Delay level that makes a message a dead letter at once."""
 
 
 class Consume:
@@ -86,17 +86,17 @@ class Consume:
         ]
 
     async def recover(self) -> None:
-        """Finds the leases of the store; once, before anything is received.
+        """Rebuilds the leases of the store; called once, before any receive.
 
         Errors   Corruption, DiskSlow
         """
-        assert not self._lease.table.count, "once, before anything is received"
+        assert not self._lease.table.count, "leases exist before recovery"
         if self._store.damage is None:
             await LeaseRecovery(self._store, self._lease.table).run()
 
     # -- receiving -----------------------------------------------------------------------------
     def receive(self, request: ReceiveRequest) -> Received | Awaitable[Received]:
-        """Returns messages under leases, or waits for some; the awaitable may be cancelled.
+        """Returns messages under leases, or an awaitable that waits for some and may be cancelled.
 
         Errors   GroupNotFound, GroupDisabled, TopicNotFound, TooManyRequests; those of a put
         """
@@ -155,7 +155,7 @@ class Consume:
             found = self._wait(target, left, self._clock.monotonic_ms())
             release = partial(self.release, request.group, request.topic)
             return found if isinstance(found, Received) else await handed_over(found, release)
-        # Not from `popped_at_ms`: that is later where the clock was ahead, and was set right.
+        # `popped_at_ms` does not serve here: after the clock was set back, it lies in the future.
         left_ms = taken.received.invisible_until_ms - self._clock.wall_ms()
         self._wakeup.by(self._clock.monotonic_ms() + max(left_ms, 0))
         try:
@@ -166,14 +166,14 @@ class Consume:
         return taken.received
 
     def release(self, group: str, topic: str, handles: Sequence[str]) -> None:
-        """Makes messages visible soon whose receiver never got them."""
+        """Makes messages that never reached their receiver visible again soon."""
         is_free = [mode.release(group, topic, handles) for mode in self._modes]
         target = self._targets.get((group, topic))
         if any(is_free) and target is not None:
             self._long_polls.serve(target)
 
     def leave(self, client_id: str, group: str) -> None:
-        """Ends soon the leases that a terminating client kept alive for a group."""
+        """Ends the auto-renewed leases of a terminating client in a group, within about 1 s."""
         self.clients.forget(client_id, group)
         targets = [target for target in self._targets.values() if target.group == group]
         for mode in self._modes:
@@ -186,9 +186,9 @@ class Consume:
             self._long_polls.serve(target)
 
     def _readable(self, group: str, topic: str) -> tuple[GroupConfig, TopicConfig]:
-        """Returns a group and a topic that it may receive from.
+        """Returns the configurations of a group and of a topic that it may receive from.
 
-        Errors   GroupNotFound, GroupDisabled, TopicNotFound, …
+        Errors   GroupNotFound, GroupDisabled, TopicNotFound; those of `check_readable`
         """
         found, config = self._group(group), self._store.tables.topics.existing(topic)
         config.check_readable()
@@ -211,7 +211,7 @@ class Consume:
 
     # -- settling ------------------------------------------------------------------------------
     async def ack(self, group: str, topic: str, handles: Sequence[str]) -> list[Settled]:
-        """Settles messages for good; each entry is answered in its place.
+        """Acknowledges messages by their handles; results are in the order of the handles.
 
         Errors   GroupNotFound, GroupDisabled; those of a put: nothing was settled
         """
@@ -234,10 +234,11 @@ class Consume:
         *,
         is_suspended: bool = False,
     ) -> list[Settled]:
-        """Hides messages for another time from now on: (handle, ms) each, 0 to 12 h.
+        """Changes the invisible duration of messages, counted from now.
 
-        is_suspended   their delivery does not count as an attempt
-        Errors   GroupNotFound, GroupDisabled; those of a put: nothing was changed
+        entries        (handle, ms) of each message; 0 to 12 h
+        is_suspended   the delivery of these messages does not count as an attempt
+        Errors         GroupNotFound, GroupDisabled; those of a put: nothing was changed
         """
         self._group(group)
         legal = [entry for entry in entries if is_legal(entry)]
@@ -258,8 +259,9 @@ class Consume:
     async def send_back(
         self, group: str, topic: str, entries: Sequence[tuple[str, int]]
     ) -> list[Settled]:
-        """Schedules redelivery after a delay level: (handle, level) each, 0 for the default level.
+        """Schedules redelivery of messages by delay level.
 
+        entries  (handle, level) of each message; 0: level by retry count, below 0: dead letter
         Errors   GroupNotFound, GroupDisabled; those of a put: nothing was settled
         """
         config = self._group(group)
@@ -303,7 +305,7 @@ class Consume:
         for group, name in self._store.tables.offsets.set_back():
             topic = leased_topic(name, group)
             keys = [(group, topic)]
-            if name == retry_topic(group):  # All its topics come back by that one.
+            if name == retry_topic(group):  # Messages of all its topics are sent back to this one.
                 keys = [key for key in self._targets if key[0] == group]
             for key in filter(self._targets.__contains__, keys):
                 try:
@@ -345,19 +347,19 @@ class Consume:
         return {names: float(sum(h.total for h in queues.values())) for names, queues in rows}
 
     def leased(self) -> Leased:
-        """Returns the leased messages, in order or not, by queue."""
+        """Returns the leased messages of both delivery modes, by queue."""
         found = self._lease.table.held(self._store.tables.offsets.find)
         self._fifo.table.add_held(found)
         return found
 
     @property
     def lease_count(self) -> int:
-        """Messages that are leased, or in order and not settled since they were."""
+        """Number of leased messages, and of unsettled messages delivered in order."""
         return self._lease.table.count + self._fifo.table.delivered_count
 
     @property
     def waiter_count(self) -> int:
-        """Receives that are parked now."""
+        """Number of parked receives."""
         return self._long_polls.waiter_count
 
     def drain(self) -> None:
@@ -366,7 +368,7 @@ class Consume:
         self._broadcasting.drain()
 
     async def close(self) -> None:
-        """Returns when all work has ended, and the end of the settled journal is known."""
+        """Ends background work, rewrites partly settled leases and persists offsets."""
         await self._long_polls.close()
         if self._job is not None:
             await self._job.reached()

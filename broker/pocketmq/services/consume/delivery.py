@@ -18,30 +18,33 @@ class DeliveryMode(ABC):
 
     @abstractmethod
     def release(self, group: str, topic: str, handles: Sequence[str]) -> bool:
-        """Makes messages visible soon whose receiver never got them.
+        """Makes messages that never reached their receiver visible again soon.
 
-        Returns   whether some of them may be received at once
+        Returns   whether some of these messages can be received at once
         """
 
     @abstractmethod
     def leave(
         self, client_id: str, group: str, targets: Iterable[GroupTopic]
     ) -> Iterable[GroupTopic]:
-        """Ends soon the leases that a terminating client kept alive for a group.
+        """Ends the auto-renewed leases of a terminating client in a group, within about 1 s.
 
-        targets   of the group, and received in this mode
-        Returns   those of which messages may be received at once
+        targets   topics that the group receives in this mode
+        Returns   those targets with messages that can be received at once
         """
 
     @abstractmethod
     def frees(self, target: GroupTopic) -> bool:
-        """Returns whether an ack may let waiting receives have more messages."""
+        """Returns whether an acknowledgement may make messages available to parked receives."""
 
     @abstractmethod
     def watch_ends(self, target: GroupTopic) -> int | None:
-        """Returns when leases end next that receives wait for; `next_end_ms` includes it then."""
+        """Returns the next end of a lease that blocks parked receives, None without one.
+
+        Effects   `next_end_ms` includes that time from now on
+        """
 
     @property
     @abstractmethod
     def next_end_ms(self) -> int | None:
-        """Monotonic time of the next end of a lease that something has to be done at."""
+        """Monotonic time of the next lease end that this mode has to handle."""

@@ -1,9 +1,9 @@
 """One topic as one group receives it: its queues, and the order they are read in.
 
-    the topic's queues          each receive begins at another one; with priorities at the last
-                                one, which has the highest
-    retry topics of the group   %RETRY%group_topic, that of V2, %RETRY%group: after the queues,
-                                but every RETRY_TURNth receive reads them first
+    the topic's queues          read round-robin; a topic with priorities is read from its last
+                                queue, which has the highest priority
+    retry topics of the group   %RETRY%group_topic, its V2 name, and %RETRY%group: read after the
+                                topic's queues, but first in every RETRY_TURNth receive
 
 Source: PopMessageProcessor.popMsgFromTopic.
 """
@@ -21,14 +21,14 @@ from pocketmq.store.job import Job
 from pocketmq.store.tables.topics import TopicTable
 
 RETRY_TURN: Final = 5
-"""popFromRetryProbability is 20 %."""
+"""Every RETRY_TURNth receive reads retry topics first (popFromRetryProbability: 20 %)."""
 PARKED_KEPT_MIN: Final = 64
-"""Receives that ended are dropped when they are more than this and half of all."""
+"""Number of parked receives below which ended ones are not swept."""
 
 
 @final
 class Parked:
-    """A receive that waits; `future` ends with messages, empty or with an error.
+    """A parked receive; the result of `future` is its messages, maybe none, or an error.
 
     is_served   messages are being leased for it
     """
@@ -58,18 +58,18 @@ class GroupTopic:
         names = [topic] if topic.startswith(RETRY_PREFIX) else topics_of(group, topic)
         self._names = [(name, retry) for retry, name in enumerate(names)]
         self.is_capped = False
-        """Whether a queue was skipped since, as it has too many messages in flight."""
+        """Whether a queue was skipped since the last ack for too many messages in flight."""
         self._counts: list[int] = []
         self.turn = 0
         self.queues: list[list[GroupQueue]] = []
-        """Of the topic, and of each retry topic there is."""
+        """Queues of the topic, then queues of each existing retry topic."""
         self.parked: deque[Parked] = deque()
         self.sweep_above = PARKED_KEPT_MIN
         self.serving: Job[None] | None = None
         self.is_ordered = False
         """Whether its messages are received in order."""
         self.ends_at_ms: int | None = None
-        """End of the leases that receives wait for, monotonic."""
+        """Monotonic time of the next lease end that parked receives wait for."""
         self.watches: dict[GroupQueue, asyncio.Future[bool]] = {}
 
     def refresh(self) -> None:
@@ -92,7 +92,7 @@ class GroupTopic:
         return topic.read_queue_count if topic.is_readable else 0
 
     def in_turn(self) -> list[GroupQueue]:
-        """Returns all queues in the order of the next receive."""
+        """Returns all queues in the order in which the next receive reads them."""
         self.refresh()
         self.turn = turn = self.turn + 1
         first, *retries = self.queues
@@ -105,7 +105,7 @@ class GroupTopic:
         return retried + normal if turn % RETRY_TURN == 0 else normal + retried
 
     def park(self, parked: Parked) -> None:
-        """Appends a receive to the waiting ones."""
+        """Appends a receive to the parked ones."""
         assert (parked.request.group, parked.request.topic) == (self.group, self.topic)
         self.parked.append(parked)
         if len(self.parked) > self.sweep_above:

@@ -1,8 +1,8 @@
 """Finds the leases of messages by their handles.
 
-A handle is valid while its message is in the lease it was delivered with, or in one that followed
-by changes of its time. Handles of one receive are adjacent in a call, so their common part is
-parsed once.
+A handle is valid while its message is in the lease it was delivered with, or in a lease that
+followed when its invisible duration was changed. Handles of one receive are adjacent in a call, so
+their common prefix is parsed once.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from pocketmq.services.consume.leases import Lease, LeaseTable
 
 
 class HandledMessage(NamedTuple):
-    """A message that a handle leads to."""
+    """A message found by its handle."""
 
     lease: Lease
     queue_offset: int
@@ -24,10 +24,11 @@ class HandledMessage(NamedTuple):
 
 @final
 class TakenOut:
-    """The messages that the handles of a call lead to, taken out of their leases.
+    """Messages found by the handles of a call, and removed from their leases.
 
-    leases          …, queue_offsets: of each handle, in its place; None where it leads nowhere
-    by_lease        the queue offsets of each lease, rising
+    leases          lease of each handle, None for an invalid handle
+    queue_offsets   queue offset of each handle
+    by_lease        removed queue offsets of each lease, ascending
     """
 
     __slots__ = ("by_lease", "leases", "queue_offsets")
@@ -39,7 +40,7 @@ class TakenOut:
 
 
 def find(table: LeaseTable, group: str, topic: str, handle: str) -> HandledMessage | None:
-    """Returns the message of a handle, None where no lease it belongs to has it."""
+    """Returns the message of a handle; None if no lease of that handle holds it any more."""
     cut = handle.rfind(" ") + 1
     source = _source(table, group, topic, handle[:cut])
     if source is None:
@@ -50,10 +51,10 @@ def find(table: LeaseTable, group: str, topic: str, handle: str) -> HandledMessa
 
 
 def take_out(table: LeaseTable, group: str, topic: str, handles: Sequence[str]) -> TakenOut:
-    """Returns the places of handles, and stops holding their messages: they are being settled.
+    """Finds the messages of handles and removes them from their leases, to be settled.
 
-    Of two handles of one message the second leads nowhere.
-    Cost     below 1 µs a handle where it runs compiled
+    If two handles name one message, the second is invalid.
+    Cost     below 1 µs a handle when compiled
     """
     taken = TakenOut()
     prefix = ""
@@ -83,9 +84,9 @@ def take_out(table: LeaseTable, group: str, topic: str, handles: Sequence[str]) 
 def runs_of(
     handles: Sequence[str],
 ) -> list[tuple[LeasePlace | None, list[str], list[int]]]:
-    """Returns (place, handles, queue offsets) of handles that follow each other with one place.
+    """Groups adjacent handles with a common prefix: (prefix fields, handles, queue offsets).
 
-    Shape    None with those that are no handle
+    Shape    the prefix fields of invalid handles are None
     """
     runs: list[tuple[LeasePlace | None, list[str], list[int]]] = []
     prefix, queue_offsets, some = "", [0], [""]
@@ -102,14 +103,14 @@ def runs_of(
 
 
 class _Source(NamedTuple):
-    """Leases of a queue, and when the receive of a handle was."""
+    """Leases of a queue by queue offset, and the pop time of a handle."""
 
     leased: dict[int, Lease]
     popped_at_ms: int
 
 
 def _source(table: LeaseTable, group: str, topic: str, prefix: str) -> _Source | None:
-    """Returns the positions of a receive's messages, None where none of it exists."""
+    """Returns the leases and the pop time of a handle's prefix; None if the queue has no leases."""
     place = place_of(prefix)
     if place is None:
         return None
@@ -119,7 +120,7 @@ def _source(table: LeaseTable, group: str, topic: str, prefix: str) -> _Source |
 
 
 def _lease_of(source: _Source, queue_offset: int) -> Lease | None:
-    """Returns the lease of a message that the handle belongs to, None where there is none."""
+    """Returns the lease of a message, None if the handle's pop time is not of that lease."""
     leased, popped_at_ms = source
     lease = leased.get(queue_offset)
     if lease is None or not lease.first_popped_ms <= popped_at_ms <= lease.popped_at_ms:
@@ -133,7 +134,7 @@ def actual_topic(group: str, topic: str, retry: int) -> str:
 
 
 def topics_of(group: str, topic: str) -> list[str]:
-    """Returns a topic and the retry topics of a group, in the order that handles number them by."""
+    """Returns a topic and a group's retry topics for it, in the order of their handle numbers."""
     return [
         topic, lease_retry_topic(group, topic), lease_retry_topic_v2(group, topic),
         retry_topic(group),

@@ -1,10 +1,10 @@
-"""The journal of leases: RocketMQ's checkpoints and acks in the topic of its timer.
+"""The journal of leases: RocketMQ's pop checkpoints and acks, stored in the timer topic.
 
-    put(entries, runs)     runs, then entries, adjacent: all or none; a torn tail loses acks
-                           before messages
-    durable()              waits for the flush mode's promise to producers
+    put(entries, runs)     stores runs, then entries, contiguously, all or none; a torn tail loses
+                           acks rather than messages
+    durable()              waits until all puts are as durable as the flush mode promises producers
 
-Leases in memory are rebuilt from the journal.
+Recovery rebuilds the leases from the journal.
 """
 
 import asyncio
@@ -29,12 +29,12 @@ from pocketmq.store.message_store import MessageStore
 
 
 class ConsumeSettings(NamedTuple):
-    """Settings of the broker that consuming needs.
+    """Broker settings for consuming.
 
     store_host      packed address of this broker
-    in_flight_max   messages of one queue a group may have under leases
-    journal_max     records of the journal that a start may have to read for one old lease: beyond
-                    that, the lease is journalled again
+    in_flight_max   most leased messages of one queue and group
+    journal_max     most journal records that recovery reads back for an old lease; older leases
+                    are written to the journal again
     """
 
     cluster: str
@@ -69,11 +69,11 @@ class Journal:
 
     @property
     def end(self) -> int:
-        """The queue offset its next record gets."""
+        """The journal offset of the next record."""
         return self._marks.journal_end
 
     def revive_queue(self) -> int:
-        """Returns the revive topic's queue for the leases of one receive; they take turns."""
+        """Returns the revive queue for the leases of one receive, chosen round-robin."""
         self._turn = (self._turn + 1) % REVIVE_QUEUE_COUNT
         return self._turn
 
@@ -86,25 +86,27 @@ class Journal:
         revive_queue: int,
         first_popped_ms: int = 0,
     ) -> PopCheckpoint:
-        """Returns the checkpoint of messages of a queue that are leased."""
+        """Returns the checkpoint of leased messages of a queue."""
         place = queue.group, queue.topic, queue.queue_id
         batched = Batched(*place, queue_offsets[0], popped_at_ms, self.broker)
         return PopCheckpoint(batched, queue_offsets, invisible_ms, revive_queue, first_popped_ms)
 
     def checkpoint(self, checkpoint: PopCheckpoint) -> Entry:
-        """Returns the checkpoint of a lease."""
+        """Returns the journal entry of a checkpoint."""
         group, topic = checkpoint.batched[:2]
         self.revive_in.add((group, topic, "CK", "PUT_OK"))
         return checkpoint_entry(checkpoint, self._topic)
 
     def ack(self, lease: Lease, queue_offsets: list[int]) -> Entry:
-        """Returns the ack of messages of a lease."""
+        """Returns the journal entry that acknowledges messages of a lease."""
         ack = Ack(lease.batched, queue_offsets)
         self.revive_in.add((lease.queue.group, lease.queue.topic, "ACK", "PUT_OK"))
         return ack_entry(ack, lease.end_ms, lease.revive_queue, self._topic)
 
     async def put(self, entries: list[Entry], runs: Sequence[Run] = ()) -> int:
-        """Stores runs, then entries, adjacent in the log; returns the first entry's journal offset.
+        """Stores runs, then entries, contiguously in the log.
+
+        Returns  journal offset of the first entry
 
         Effects  no await between the write and the return: a cancelled caller wrote nothing
         Errors   those of store.writing.put: nothing was stored
@@ -121,7 +123,7 @@ class Journal:
         return first
 
     def _put_at_once(self, entries: list[Entry]) -> int:
-        """Stores entries where nothing has to be waited for; -1: nothing has changed.
+        """Stores entries if that needs no waiting, else returns -1 and changes nothing.
 
         Errors   StoreBusy: nothing was stored
         """
@@ -151,7 +153,7 @@ class Journal:
         return results[-1].queue_offset
 
     def when_durable(self, then: Callable[[BaseException | None], None]) -> None:
-        """Calls with None, or with an error, when all puts are durable; at once where they are."""
+        """Calls `then` with None once all puts are durable, or with the error."""
         if not self._store.settings.is_sync:
             then(None)
             return
@@ -175,4 +177,4 @@ class Journal:
         """
         is_sync = self._store.settings.is_sync
         while is_sync and not await self._store.writing.durable():
-            pass  # A disk that is late is waited for as long as the caller waits.
+            pass  # A slow flush is awaited again until the caller is cancelled.

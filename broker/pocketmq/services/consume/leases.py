@@ -1,15 +1,16 @@
-"""Messages under leases: by queue, by client, and by the time they end.
+"""Leases of messages, by queue, by end and by journal offset.
 
-    Lease        messages of one queue that one receive took, or whose time was changed
+    Lease        messages of one queue under one checkpoint: of one receive, or of one change of
+                 their invisible duration
     GroupQueue   one queue as one group consumes it: queue offset -> lease
-    LeaseTable   all leases, by queue, by end and by journal offset
+    LeaseTable   all leases
 
-The journal stores wall times. In memory a lease ends by the monotonic clock, after the time it had
-left when it was added, so setting the wall clock does not change it.
+The journal stores wall times. In memory a lease ends by the monotonic clock, so that a change of
+the wall clock does not move its end.
 
-A message is in at most one lease. A handle settles it if it is of that lease, or of one whose time
-was changed into it. The table is rebuilt from the journal (journal.py), and belongs to one event
-loop.
+A message is in at most one lease. A handle settles the message if it is of that lease, or of a
+lease that this one replaced. Recovery rebuilds the table from the journal (lease/recovery.py). The
+table belongs to one event loop.
 Source: PopCheckPoint, PopBufferMergeService.
 """
 
@@ -27,16 +28,17 @@ from pocketmq.native.machine import mypyc_attr
 GroupQueueKey = tuple[str, str, int]
 """(group, topic, queue id)."""
 ENDS_KEPT_MIN: Final = 1_024
-"""Ends of leases that are over are dropped when they are more than this and half of all."""
+"""Stale heap entries kept, beyond twice the number of open leases, before the heap is rebuilt."""
 
 
 @final
 class GroupQueue:
     """One queue as one group consumes it.
 
-    retry       how its handles name it beside the topic they are of (format/receipt_handle.py)
-    is_shared   it may hold messages of other groups: names of groups and topics may contain the
-                separator in the name of a retry topic
+    retry       number of this topic in handles: the topic itself or which of its retry topics
+                (format/receipt_handle.py)
+    is_shared   whether a retry topic may contain messages of other groups: names of groups and
+                topics may contain the separator of its name, so two pairs may share one name
     """
 
     __slots__ = (
@@ -51,24 +53,25 @@ class GroupQueue:
         self.retry = retry
         self.is_shared = is_ambiguous(topic)
         self.leased: dict[int, Lease] = {}
-        """Of messages that are not settled, by queue offset."""
+        """Leases of unsettled messages by queue offset."""
         self.last_popped_ms = -1
-        """The latest time in a handle of its messages."""
+        """Latest pop time in a handle of its messages."""
         self.leased_upto = 0
-        """No message at or behind this queue offset was ever leased."""
+        """Queue offset after the highest message that was ever leased."""
         self.is_busy = False
-        """Whether a receive reads it to lease: all others read other queues meanwhile."""
+        """Whether a receive reads it for leasing; other receives skip it meanwhile."""
         self.may_be_in_order = True
-        """Whether something of it may have been delivered in order (fifo_exit.py)."""
+        """Whether messages of it may have been delivered in order (fifo_exit.py)."""
         self.passed: frozenset[int] = frozenset()
-        """Queue offsets ahead of the group's that were settled or leased in order."""
+        """Queue offsets at or above the group's offset that were settled or leased in order."""
         self.passed_from = 0
-        """Where the group was seen last: set back below this, nothing is passed by any more."""
+        """The group's offset when `passed` was updated; an offset set back below it voids it."""
 
     def held(self, committed: int) -> Held:
-        """Returns the leased messages, given the group's offset.
+        """Returns the counts of leased messages, given the group's committed offset.
 
-        Cost     of a look at each message while the offset is below one that was leased
+        Cost     constant, or one comparison a leased message while the offset is below
+                 `leased_upto`
         """
         count, ahead = len(self.leased), 0
         if self.leased_upto > committed:
@@ -76,17 +79,17 @@ class GroupQueue:
         return Held(count - ahead, ahead, next(iter(self.leased), 0))
 
     def popped_at_ms(self, queue_offset: int, now_ms: int) -> int:
-        """Returns the time in the handles of a receive that begins at a queue offset.
+        """Returns the pop time for the handles of a receive that begins at a queue offset.
 
-        Where the offset was set back it is later than in all earlier handles, whatever the clock
-        shows: else one of those would settle a message that was delivered again since.
+        After the group's offset was set back, it is later than in all earlier handles, whatever
+        the clock shows. Otherwise an earlier handle would settle a message delivered again since.
         """
         if queue_offset >= self.leased_upto:
             return now_ms
         return max(now_ms, self.last_popped_ms + 1)
 
     def pass_from(self, position: int) -> None:
-        """Drops settled offsets below the group's offset, or all after the offset was set back."""
+        """Drops `passed` offsets below the group's offset, or all if that offset was set back."""
         if self.passed:
             is_set_back = position < self.passed_from
             ahead = [at for at in self.passed if at >= position and not is_set_back]
@@ -98,14 +101,15 @@ class GroupQueue:
 @final
 @mypyc_attr(acyclic=True)
 class Lease:
-    """One checkpoint: messages of a queue that are hidden until a time.
+    """Messages of a queue that are invisible until an end time; one checkpoint in the journal.
 
-    first_popped_ms  of the original receive, through changes of the time
-    journal_offset   of its checkpoint; -1: it is in the revive topic of a real broker
-    client_id        client that renews it by being alive; "" for none
-    ends_ms          monotonic end; `granted_ms`: the end without a release
-    Memory           the garbage collector tracks neither it nor its tuple of numbers: settled
-                     leases leave their queue
+    first_popped_ms  pop time of the original receive, kept when the duration is changed
+    journal_offset   journal offset of its checkpoint; -1: in the revive topic of a RocketMQ store
+    client_id        client whose activity renews it; "" for none
+    ends_ms          monotonic end
+    granted_ms       monotonic end before a release shortened it
+    Memory           not tracked by the garbage collector, nor is its tuple of queue offsets: a
+                     settled lease is no longer referenced by its queue
     """
 
     __slots__ = (
@@ -136,18 +140,18 @@ class Lease:
         self.first_popped_ms = first_popped_ms
         self.client_id = client_id
         self.is_counted = True
-        """Whether it counts as an attempt where it runs out; a start believes so."""
+        """Whether its expiry counts as an attempt; always true after a restart."""
         self.ends_ms = 0
         self.granted_ms = 0
         self.end_number = 0
-        """Which of the ends of the table is its own."""
+        """Number of its current entry in the table's heap of ends; 0 before `add`."""
         self.pending_count = len(checkpoint.queue_offsets)
         self.settling_count = 0
-        """Messages that were taken, and that the journal does not contain yet."""
+        """Number of messages whose settlement is not yet in the journal."""
 
     @property
     def end_ms(self) -> int:
-        """When it ends by the journal, wall time."""
+        """Wall time of its end, as in the journal."""
         return self.popped_at_ms + self.invisible_ms
 
     @property
@@ -161,7 +165,7 @@ class Lease:
 
     @property
     def place(self) -> LeasePlace:
-        """Place that its handles name."""
+        """The fields that its handles share."""
         queue = self.queue
         return LeasePlace(
             self.start_offset, self.popped_at_ms, self.invisible_ms, self.revive_queue,
@@ -169,7 +173,7 @@ class Lease:
         )  # fmt: skip
 
     def pending(self) -> list[int]:
-        """Returns the queue offsets that are not settled, in order."""
+        """Returns the queue offsets of its unsettled messages, ascending."""
         leased = self.queue.leased
         return [at for at in self.queue_offsets if leased.get(at) is self]
 
@@ -183,14 +187,14 @@ class LeaseTable:
     def __init__(self) -> None:
         self.queues: dict[GroupQueueKey, GroupQueue] = {}
         self.count = 0
-        """Messages that are leased."""
+        """Number of leased messages."""
         self._open: dict[int, Lease] = {}
         self._foreign: set[Lease] = set()
         self._ends: list[tuple[int, int, Lease]] = []
         self._order = 0
 
     def queue(self, group: str, topic: str, queue_id: int, retry: int) -> GroupQueue:
-        """Returns a queue of a group, made when it is asked for first."""
+        """Returns a queue of a group; creates it at the first request."""
         key = (group, topic, queue_id)
         found = self.queues.get(key)
         if found is None:
@@ -198,22 +202,22 @@ class LeaseTable:
         return found
 
     def expect(self, lease: Lease) -> None:
-        """Keeps the journal from a lease's checkpoint on, before `add`; `forget` undoes it.
+        """Keeps the journal from a lease's checkpoint on, before `add` holds its messages.
 
-        Shape    at once after the put of its checkpoint: journal offsets rise
+        Shape    called directly after its checkpoint was put, as journal offsets must ascend
         """
-        assert not lease.end_number, "its messages are not held yet"
+        assert not lease.end_number, "lease was added before"
         self._open[lease.journal_offset] = lease
 
     def forget(self, lease: Lease) -> None:
-        """Nothing comes of a lease that was expected."""
+        """Undoes `expect` of a lease that will not be added."""
         self._open.pop(lease.journal_offset, None)
 
     def add(self, lease: Lease, ends_ms: int) -> None:
-        """Holds the messages of a lease until it is settled; it ends at a monotonic time.
+        """Adds a lease and its messages; `ends_ms` is its monotonic end.
 
-        Effects  they are in no other any more: of two with such a message in the journal the later
-        holds. An offset that was set back leases them again while others are changed.
+        Effects  its messages leave older leases, as the later checkpoint in the journal counts.
+                 Older leases exist if the group's offset was set back meanwhile.
         """
         leased = lease.queue.leased
         for queue_offset in lease.queue_offsets:
@@ -244,13 +248,13 @@ class LeaseTable:
             heapify(self._ends)
 
     def release(self, lease: Lease, ends_ms: int) -> None:
-        """Ends an undelivered lease at a time at the latest, and no longer renews it."""
+        """Ends an undelivered lease no later than at `ends_ms`, and stops its renewal."""
         lease.client_id = ""
         if ends_ms < lease.ends_ms and lease.pending_count:
             self.end_at(lease, ends_ms)
 
     def take(self, lease: Lease, queue_offsets: Iterable[int]) -> None:
-        """Removes messages from a lease: they are being settled."""
+        """Removes messages from a lease while they are being settled."""
         for queue_offset in queue_offsets:
             self.take_one(lease, queue_offset)
 
@@ -263,7 +267,7 @@ class LeaseTable:
         self.count -= 1
 
     def give_back(self, lease: Lease, queue_offsets: Iterable[int]) -> None:
-        """Holds messages again that were taken and could not be settled."""
+        """Returns messages to a lease after their settlement failed."""
         leased = lease.queue.leased
         for queue_offset in queue_offsets:
             lease.settling_count -= 1
@@ -275,7 +279,7 @@ class LeaseTable:
         self.close(lease, 0)
 
     def close(self, lease: Lease, count: int) -> None:
-        """Counts messages whose settlement is journalled; drops a lease that has no others."""
+        """Subtracts `count` messages whose settlement is in the journal; drops an empty lease."""
         lease.settling_count -= count
         assert lease.settling_count >= 0
         if not lease.pending_count and not lease.settling_count:
@@ -284,27 +288,27 @@ class LeaseTable:
 
     @property
     def open_count(self) -> int:
-        """Leases that are not settled."""
+        """Number of leases that are not settled."""
         return len(self._open) + len(self._foreign)
 
     @property
     def has_foreign(self) -> bool:
-        """Whether leases are open that only a real broker's revive topic contains."""
+        """Whether open leases exist that only a RocketMQ broker's revive topic contains."""
         return bool(self._foreign)
 
     def is_open(self, journal_offset: int) -> bool:
-        """Returns whether the checkpoint at a place in the journal is of an open lease."""
+        """Returns whether the checkpoint at a journal offset is of an open lease."""
         return journal_offset in self._open
 
     def journal_begin(self, end: int) -> int:
-        """Returns where the journal begins to matter: at its oldest open lease, else at its end."""
+        """Returns the journal offset of the oldest open lease, or `end` without one."""
         return next(iter(self._open), end)
 
     def oldest(self, before: int, count: int) -> list[Lease]:
-        """Returns the oldest open leases whose checkpoint is before a journal offset.
+        """Returns those of the `count` oldest open leases with a checkpoint before an offset.
 
-        Of one whose messages are being settled it is not known yet which are left; one that is
-        expected holds none.
+        Skips leases with a settlement in progress, whose remaining messages are not known yet, and
+        expected leases, which hold no messages.
         """
         oldest = islice(self._open.items(), count)
         is_held = [(at, lease) for at, lease in oldest if lease.end_number]
@@ -312,9 +316,9 @@ class LeaseTable:
         return [lease for at, lease in whole if at < before and lease.pending_count]
 
     def partly_settled(self) -> list[Lease]:
-        """Returns open leases of which the journal's checkpoint names messages that are settled.
+        """Returns open leases whose checkpoint in the journal contains settled messages.
 
-        Leases in a real broker's revive topic are not among them.
+        Leases in a RocketMQ broker's revive topic are not included.
         """
         return [
             lease
@@ -323,7 +327,7 @@ class LeaseTable:
         ]
 
     def move(self, lease: Lease, journal_offset: int) -> None:
-        """Notes that the checkpoint of a lease was rewritten."""
+        """Records the new journal offset of a lease whose checkpoint was rewritten."""
         assert journal_offset > lease.journal_offset
         if self._open.pop(lease.journal_offset, None) is not None:
             self._open[journal_offset] = lease
@@ -331,20 +335,20 @@ class LeaseTable:
 
     @property
     def next_end_ms(self) -> int | None:
-        """When the next lease ends, monotonic; maybe one that is settled already."""
+        """Monotonic time of the next lease end; that lease may be settled already."""
         return self._ends[0][0] if self._ends else None
 
     def ended(self, now_ms: int) -> Iterator[Lease]:
-        """Yields expired leases with messages, each once; callers add others only afterwards."""
+        """Yields each expired lease with messages once; callers add leases only afterwards."""
         while self._ends and self._ends[0][0] <= now_ms:
             end = heappop(self._ends)
             if _is_end(end):
                 yield end[2]
 
     def overdue(self, now_ms: int) -> list[Lease]:
-        """Returns expired leases with messages, without a change.
+        """Returns expired leases with messages; changes nothing.
 
-        Cost     1 µs each: of the heap of ends nothing else is looked at
+        Cost     1 µs an expired lease: the search skips the rest of the heap
         """
         ends = self._ends
         found: list[Lease] = []
@@ -360,9 +364,9 @@ class LeaseTable:
     def held(
         self, committed: Callable[[str, str, int], int | None]
     ) -> dict[tuple[str, str], dict[int, Held]]:
-        """Returns the leased messages of each queue, by (group, topic) and queue id.
+        """Returns the counts of leased messages, by (group, topic) and queue id.
 
-        committed   returns a group's offset in a queue
+        committed   (group, topic, queue id) -> the group's committed offset
         """
         found: dict[tuple[str, str], dict[int, Held]] = {}
         for (group, topic, queue_id), queue in self.queues.items():

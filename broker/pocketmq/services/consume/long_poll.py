@@ -1,12 +1,12 @@
-"""Receives that wait for messages: first come, first served, by group and topic.
+"""Long polling: receives that wait for messages, served in arrival order by group and topic.
 
-    no messages ─► parked ──arrival──► the oldest is served, then the next, while there are more
-                      └──deadline, drain, caller gone──► empty answer, or dropped
+    no messages ─► parked ──arrival──► served, oldest first, while messages are left
+                      ├──deadline or drain──► empty answer
+                      └──caller cancelled──► dropped
 
-A parked receive is one future and one entry on the heap of deadlines. Arrivals are watched once
-per queue and group, whatever the number of receives. An arrival wakes one receive after the other
-while messages are left. Nothing is leased for a future that is done. Messages that were leased
-while their caller went away are released soon.
+A parked receive is one future and one entry on the heap of deadlines. Each queue is watched once a
+group, whatever the number of receives. No message is leased for a receive that has ended. Messages
+whose caller cancels while they are being leased are released soon.
 Source: PopLongPollingService.
 """
 
@@ -26,22 +26,22 @@ from pocketmq.store.job import Job
 from pocketmq.store.message_store import MessageStore
 
 DEADLINES_KEPT_MIN: Final = 1_024
-"""Deadlines of receives that ended are dropped when they are more than this and half of all."""
+"""Stale deadlines kept, beyond twice the number of parked receives, before the heap is rebuilt."""
 ENDED_MAX: Final = 256
-"""Receives that have waited long enough and are answered before others get their turn."""
+"""Most expired receives answered in one step."""
 SWEEP_ABOVE: Final = 64
-"""A mark with more watches than this drops cancelled ones."""
+"""Number of watches above which a queue's arrival mark drops its cancelled watches."""
 
 
 def nothing(now_ms: int) -> Received:
-    """Returns the answer of a receive without messages."""
+    """Returns the empty answer of a receive."""
     return Received([], [], [], 0, now_ms)
 
 
 async def handed_over(
     found: Awaitable[Received], release: Callable[[list[str]], object]
 ) -> Received:
-    """Returns a receive's messages; if its caller gave up, they are released by their handles."""
+    """Returns a receive's messages; releases them by their handles if the caller cancelled."""
     try:
         return await found
     except asyncio.CancelledError:
@@ -52,11 +52,11 @@ async def handed_over(
 
 
 class LongPolls:
-    """All receives that wait.
+    """All parked receives.
 
-    mode_of   returns the function that leases to the receives of a target
-    release    gives leases back whose caller is gone
-    watched    is called with a target when its receives are to wait on
+    mode_of    returns the delivery mode of a target
+    release    makes messages available again whose caller is gone
+    watched    is called with a target whose receives keep waiting
     """
 
     __slots__ = (
@@ -78,19 +78,21 @@ class LongPolls:
         self._watched = watched
         self._left_one = self._left
         self._context = copy_context()
-        """One of each for all that wait: garbage collection looks at each object."""
+        """One callback and one context for all parked receives: the garbage collector visits each
+        object.
+        """
         self._deadlines: list[tuple[int, int, Parked]] = []
         self._attempts: dict[Attempt, asyncio.Future[Received]] = {}
         self._order = 0
         self._serving: set[GroupTopic] = set()
         self.waiter_count = 0
-        """Receives that are parked now."""
+        """Number of parked receives."""
         self.is_draining = False
 
     def park(
         self, target: GroupTopic, request: ReceiveRequest, deadline_ms: int
     ) -> "asyncio.Future[Received]":
-        """Returns a receive's answer until a deadline, in monotonic ms; it may be cancelled."""
+        """Parks a receive until a deadline, in monotonic ms; its future may be cancelled."""
         future: asyncio.Future[Received] = asyncio.get_running_loop().create_future()
         parked = Parked(request, future)
         target.park(parked)
@@ -107,7 +109,7 @@ class LongPolls:
         return future
 
     def _replace(self, attempt: Attempt, future: "asyncio.Future[Received]") -> None:
-        """Answers an earlier receive of the same attempt empty: its caller repeats it."""
+        """Answers an earlier receive of the same attempt empty, as its caller has repeated it."""
         before = self._attempts.get(attempt)
         if before is not None and not before.done():
             before.set_result(nothing(0))
@@ -124,20 +126,21 @@ class LongPolls:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When the next receive has waited long enough, in monotonic ms."""
+        """Monotonic ms of the next deadline; the receive may have ended already."""
         return self._deadlines[0][0] if self._deadlines else None
 
     def end_waits(self, now_ms: int, wall_ms: int) -> None:
-        """Answers receives whose deadline has passed, as many as one turn has room for."""
+        """Answers receives whose deadline has passed, at most ENDED_MAX of them."""
         for _ in range(min(ENDED_MAX, len(self._deadlines))):
             if self._deadlines[0][0] > now_ms:
                 return
             _answer(heappop(self._deadlines)[2], nothing(wall_ms))
 
     def drain(self) -> None:
-        """Answers all parked receives, and parks no more; those with leased messages get these.
+        """Answers all parked receives empty, and parks no new ones.
 
-        An empty answer to these would hide their messages for as long as they asked for.
+        Receives for which messages are being leased get these messages. An empty answer would
+        leave the messages invisible for the requested duration.
         """
         self.is_draining = True
         wall_ms = self._store.clock.wall_ms()
@@ -146,7 +149,7 @@ class LongPolls:
                 _answer(parked, nothing(wall_ms))
 
     def refuse(self, target: GroupTopic, check: Callable[[], object]) -> None:
-        """Answers all receives of a target with the error that `check` raises, each its own."""
+        """Answers all receives of a target with the error that `check` raises, one object each."""
         for parked in list(target.parked):
             try:
                 check()
@@ -155,7 +158,7 @@ class LongPolls:
 
     # -- arrivals ------------------------------------------------------------------------------
     def watch(self, target: GroupTopic) -> None:
-        """Serves waiting receives as soon as there is something."""
+        """Serves parked receives now if messages are available, else at the next arrival."""
         for queue in target.all_queues():
             watch = target.watches.get(queue)
             if watch is None or watch.done():
@@ -173,12 +176,12 @@ class LongPolls:
             mark.sweep(0)
         watch = mark.reached(mark.value + 1)
         if watch.done():
-            return  # The store is ending.
+            return  # The store is closing.
         target.watches[queue] = watch
         watch.add_done_callback(lambda _: self.serve(target))
 
     def serve(self, target: GroupTopic) -> None:
-        """Starts to serve parked receives, if there are some and no other run serves them."""
+        """Starts a job that serves the parked receives of a target, unless one is running."""
         if target.serving is None and target.parked and not self.is_draining:
             target.serving = Job(self._serve(target))
             self._serving.add(target)
@@ -225,7 +228,7 @@ class LongPolls:
             parked.future.set_result(taken.received)
 
     async def close(self) -> None:
-        """Returns when nothing is under way."""
+        """Waits until no receive is being served."""
         for target in list(self._serving):
             if target.serving is not None:
                 await target.serving.reached()
@@ -242,7 +245,7 @@ def _refuse(parked: Parked, error: BrokerError) -> None:
 
 
 def _first(target: GroupTopic) -> Parked | None:
-    """Returns the receive that waits longest, without cancelled ones."""
+    """Returns the oldest parked receive, and drops ended ones before it."""
     while target.parked:
         if not target.parked[0].future.done():
             return target.parked[0]

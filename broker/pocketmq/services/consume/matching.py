@@ -1,4 +1,4 @@
-"""Messages that a receive takes; its group skips the others."""
+"""Decides which messages a receive gets; its group skips the others."""
 
 from collections.abc import Callable
 
@@ -12,18 +12,18 @@ from pocketmq.services.consume.leases import GroupQueue
 
 
 def judged_by_code(request: ReceiveRequest, queue: GroupQueue) -> Callable[[int], bool] | None:
-    """Returns the filter of a queue by tags codes, None without one."""
+    """Returns the receive's filter by tags code for a queue, None if it has none."""
     wanted = request.wanted
     is_judged = not wanted.is_everything and queue.retry != GROUP_RETRY
     return wanted.matches_code if is_judged else None
 
 
 def is_wanted(request: ReceiveRequest, queue: GroupQueue, record: bytes) -> bool:
-    """Returns whether a receive takes a message, or skips it for its group.
+    """Returns whether a receive gets a message; its group skips it otherwise.
 
-    In a retry topic that all topics of the group share, a filter does not judge those of others: no
-    consumer would get messages skipped here. Messages of other groups are skipped: those groups get
-    them in their own receives.
+    All topics of a group share one retry topic. There the filter applies only to messages of the
+    received topic: messages of other topics would be lost if they were skipped. Messages of other
+    groups are skipped, as those groups receive them themselves.
     """
     if queue.is_shared:
         _, properties, _ = facts_of(record)

@@ -6,10 +6,10 @@ from pocketmq.store.message_store import MessageStore
 
 
 def first_offset(store: MessageStore, queue: GroupQueue, lower: int, upper: int) -> int:
-    """Returns a group's offset in a queue; the first look sets it.
+    """Returns a group's offset in a queue; sets it if the group has none.
 
-    lower, upper   range of the queue
-    Effects        an offset above the queue's end is brought down to it
+    lower, upper   min and max offset of the queue
+    Effects        clamps an offset above the queue's end to that end
     """
     offsets, key = store.tables.offsets, (queue.group, queue.topic, queue.queue_id)
     found = offsets.find(*key)
@@ -23,6 +23,6 @@ def first_offset(store: MessageStore, queue: GroupQueue, lower: int, upper: int)
 
 
 def begins_at_min(store: MessageStore, group: str) -> bool:
-    """Returns whether a group begins at the first message of a queue; else behind the last."""
+    """Returns whether a group begins at the min offset of a queue, rather than at its max."""
     config = store.tables.groups.find(group)
     return config is None or bool(config.settings.begins_at_min)

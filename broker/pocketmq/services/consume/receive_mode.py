@@ -1,7 +1,7 @@
-"""Receives of both delivery modes: queues read in turn until a receive is full.
+"""Receives of both delivery modes: reads queues one after the other until a receive is full.
 
-    queues in turn ─► read, filtered ─► leased (lease/receive.py, fifo/receive.py) ─► `Taken`
-                      one reader each
+    each queue ─► read, filtered ─► leased (lease/receive.py, fifo/receive.py) ─► `Taken`
+                  one reader at a time
 
 Source: PopMessageProcessor.popMsgFromQueue.
 """
@@ -21,19 +21,20 @@ from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
 
 RECEIVE_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Bytes of records in one receive, except the first record."""
+"""Most bytes of records in one receive; a larger first record is delivered alone."""
 SCANS_MAX: Final = 8
-"""Reads of one queue in which nothing matches, before other queues and callers have their turn."""
+"""Most reads of one queue without a match in one receive."""
 logger = logging.getLogger(__name__)
 
 Read = Callable[[GroupQueue, int, int], Awaitable[tuple[int, int]]]
-"""(queue, most messages, most bytes) -> messages and bytes that a receive got of the queue."""
+"""(queue, most messages, most bytes) -> number of messages and bytes received from the queue."""
 
 
 class Taken(NamedTuple):
-    """Messages that one receive took.
+    """Messages that one receive leased.
 
-    release   takes them back, as their receiver is gone; returns whether others may have them now
+    release   makes them available again if their receiver is gone; returns whether other receives
+              can have them at once
     """
 
     received: Received
@@ -41,7 +42,7 @@ class Taken(NamedTuple):
 
 
 class ReceiveMode(ABC):
-    """Takes messages for receives."""
+    """Leases messages to receives, in one delivery mode."""
 
     __slots__ = ("_reading", "_store")
 
@@ -51,18 +52,18 @@ class ReceiveMode(ABC):
 
     @abstractmethod
     def was_given(self, request: ReceiveRequest, target: GroupTopic) -> bool:
-        """Returns whether an earlier receive of this attempt has messages still."""
+        """Returns whether messages of an earlier receive of this attempt are still leased."""
 
     @abstractmethod
     async def again(self, request: ReceiveRequest, target: GroupTopic) -> Taken | None:
-        """Returns those messages again, None where they are gone meanwhile.
+        """Returns the messages of an earlier receive of this attempt, None if none are leased.
 
         Errors   Corruption, DiskSlow
         """
 
     @abstractmethod
     async def take(self, request: ReceiveRequest, target: GroupTopic) -> Taken | None:
-        """Leases available messages, None without any; they outlast a crash after `durable`.
+        """Leases available messages, None without any; leases survive a crash after `durable`.
 
         Errors   GroupNotFound; those of a put: nothing was leased
         """
@@ -73,7 +74,7 @@ class ReceiveMode(ABC):
 
     @abstractmethod
     async def durable(self) -> None:
-        """Returns when all leases so far are as durable as their mode promises.
+        """Waits until all leases so far are as durable as their mode promises.
 
         Errors   DiskFull, FsyncFailed
         """
@@ -94,9 +95,10 @@ class ReceiveMode(ABC):
     async def _fill(
         self, request: ReceiveRequest, target: GroupTopic, busy: list[GroupQueue], read: Read
     ) -> None:
-        """Reads queues in turn until a receive is full; they are busy until its caller frees them.
+        """Reads queues one after the other until a receive is full.
 
-        Errors   those of a read, until one has found messages: the receive gets these then
+        Effects  the read queues, added to `busy`, stay busy until the caller clears them
+        Errors   those of the first reads; after messages were found, an error ends the receive
         """
         count, size_bytes = request.max_messages, request.room(RECEIVE_BYTES_MAX)
         left_count, left_bytes = count, size_bytes
@@ -126,7 +128,7 @@ class ReceiveMode(ABC):
         *,
         joined: bool = False,
     ) -> PullResult:
-        """Reads as much as a filter looks at in one turn; nothing where a record is damaged."""
+        """Reads what a filter tests in one turn of the loop; empty if a record is damaged."""
         try:
             result = await value_of(self._reading.pull(asked, accept, joined=joined))
         except MessageDamaged as error:

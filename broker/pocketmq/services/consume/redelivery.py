@@ -1,10 +1,10 @@
-"""Redelivers messages that a group failed to consume: their records, and the topics for them.
+"""Builds the records that replace messages a group failed to consume, and creates their topics.
 
-    sent back          waits for a delay level, then in %RETRY%group
+    sent back          delayed by a delay level, then in %RETRY%group
     lease expired      at once in %RETRY%group_topic
-    no attempts left   either: dead letters, %DLQ%group
+    no attempts left   dead letter in %DLQ%group, after either
 
-Runs are pure; their topics are made beforehand (`prepare`, `prepare_lease_retry`).
+Records are built without I/O. Their topics must exist (`prepare`, `prepare_lease_retry`).
 Source: AbstractSendMessageProcessor.consumerSendMsgBack, PopReviveService.reviveRetry,
 TopicConfigManager.createTopicInSendMessageBackMethod.
 """
@@ -40,7 +40,7 @@ LEASE_RETRY_QUEUE_COUNT: Final = 1
 
 
 class Redelivery:
-    """Makes the messages that take the place of those a group did not settle."""
+    """Builds replacements for messages that a group did not settle."""
 
     __slots__ = ("_levels", "_store_host", "_topics")
 
@@ -51,7 +51,7 @@ class Redelivery:
         self._store_host = store_host
 
     async def prepare(self, group: GroupConfig) -> None:
-        """Makes the topics that a group's messages go through; durable when it returns.
+        """Creates the delay, retry and dead-letter topics of a group; durable when it returns.
 
         Errors   DiskFull
         """
@@ -62,7 +62,7 @@ class Redelivery:
         await self._topics.ensure(dead_letter_topic(group.name), DEAD_LETTER_QUEUE_COUNT)
 
     async def prepare_lease_retry(self, group: GroupConfig, topic: str) -> None:
-        """Makes the topics for messages of a topic whose leases ran out; durable when it returns.
+        """Creates the topics for expired leases of a topic; durable when it returns.
 
         Errors   DiskFull
         """
@@ -74,12 +74,12 @@ class Redelivery:
         self, record: bytes, group: GroupConfig, topic: str, level: int = 0, turn: int = 0,
         *, tried: int = 0,
     ) -> Run:  # fmt: skip
-        """Returns the record for a message that is sent back.
+        """Returns the replacement for a message that is sent back.
 
-        topic    the one it was received from
-        level    0: three more than it was retried; below 0: it becomes a dead letter at once
-        turn     of the retry topic's queues, which take messages in turn
-        tried    number of retries in its queue, which the record does not contain
+        topic    topic it was received from
+        level    delay level; 0: three more than its retry count, below 0: dead letter at once
+        turn     round-robin number that selects a queue of the retry topic
+        tried    number of its FIFO redeliveries, which the record does not contain
         """
         times, properties, message_id = _facts_of(record, topic)
         times += tried
@@ -99,11 +99,11 @@ class Redelivery:
         self, record: bytes, group: GroupConfig, topic: str, popped_at_ms: int,
         *, is_counted: bool = True,
     ) -> Run:  # fmt: skip
-        """Returns the record for a message whose lease expired.
+        """Returns the replacement for a message whose lease expired.
 
-        topic         the one it was received from
-        popped_at_ms  when that was, wall time
-        is_counted    whether the delivery was an attempt
+        topic         topic it was received from
+        popped_at_ms  wall time of the receive
+        is_counted    whether the delivery counts as an attempt
         """
         times, properties, _ = _facts_of(record, topic)
         if is_counted and is_last_attempt(group, times):
@@ -134,11 +134,11 @@ class Redelivery:
 
 
 def _facts_of(record: bytes, topic: str) -> tuple[int, dict[str, str], str]:
-    """Returns the result of `facts_of`; a dead letter was not tried by the group that reads it."""
+    """Returns the result of `facts_of`; the retry count of a received dead letter is 0."""
     times, properties, message_id = facts_of(record)
     return 0 if topic.startswith(DLQ_PREFIX) else times, properties, message_id
 
 
 def is_last_attempt(group: GroupConfig, reconsume_times: int) -> bool:
-    """Returns whether a message retried so often is not delivered to the group once more."""
+    """Returns whether a message with this retry count has no attempts left in the group."""
     return reconsume_times + 1 >= (group.settings.max_attempts or 0)

@@ -13,13 +13,13 @@ from pocketmq.store.read.reading import Reading
 
 _BYTES_MAX: Final = 4 * 1024 * 1024
 _COUNT: Final = 64
-"""Messages of one read, those between included; messages further apart are read by themselves."""
+"""Most consecutive messages of one read; wanted messages further apart are read separately."""
 
 
 async def reread(reading: Reading, queue: GroupQueue, queue_offsets: list[int]) -> dict[int, bytes]:
-    """Returns the records of a queue by queue offset; those that are gone or damaged are missing.
+    """Returns the records of a queue by queue offset, without deleted or damaged ones.
 
-    Shape    queue_offsets rising
+    Shape    queue_offsets ascending
     """
     wanted = set(queue_offsets)
     found: dict[int, bytes] = {}
@@ -40,5 +40,5 @@ async def reread(reading: Reading, queue: GroupQueue, queue_offsets: list[int]) 
         if result.next_begin_offset <= position or len(found) == len(wanted):
             break
         place = bisect_left(queue_offsets, result.next_begin_offset, place)
-        await asyncio.sleep(0)  # Many, or large: others get their turn.
+        await asyncio.sleep(0)  # Lets other tasks run between reads.
     return found

@@ -1,1 +1,1 @@
-"""Consuming in order: one message of a message group is in flight at a time."""
+"""Consuming in order: only one receive at a time has messages of a message group in flight."""

@@ -2,7 +2,7 @@
 
     handles ─► queues ─► settled in memory ─► persisted, many calls in one write ─► answered
 
-While a message is put elsewhere, the broker itself holds its lease.
+While a message is being sent back or dead-lettered, the broker itself holds its lease.
 Source: AckMessageProcessor.ackOrderly, ChangeInvisibleTimeProcessor.
 """
 
@@ -27,7 +27,7 @@ from pocketmq.store.message_store import MessageStore
 
 
 class OrderedMessage(NamedTuple):
-    """A message that a handle leads to."""
+    """A message found by its handle."""
 
     queue: GroupQueue
     state: OrderedQueue
@@ -40,7 +40,7 @@ InQueue = tuple[GroupQueue, OrderedQueue]
 
 
 class _Move(NamedTuple):
-    """A message that is put elsewhere, its state before, and its delay level."""
+    """A message to send back, its delivery before that, and its delay level."""
 
     held: OrderedMessage
     before: OrderedDelivery
@@ -85,7 +85,7 @@ class FifoAck(AckMode):
         return queue, self._table.of(queue)
 
     async def ack(self, group: str, topic: str, handles: Sequence[str]) -> list[Settled]:
-        """Settles messages: those behind them in their message groups are ready then."""
+        """Acknowledges messages; the next messages of their message groups become ready."""
         settled: list[Settled] = []
         touched: dict[OrderedQueue, GroupQueue] = {}
         for place, some, queue_offsets in runs_of(handles):
@@ -109,7 +109,7 @@ class FifoAck(AckMode):
         *,
         is_suspended: bool = False,
     ) -> list[Settled]:
-        """Hides messages, and those that follow them."""
+        """Changes invisible durations; later messages of the message groups wait as well."""
         settled: list[Settled] = []
         now_ms = self._store.clock.wall_ms()
         for handle, invisible_ms in entries:
@@ -133,20 +133,20 @@ class FifoAck(AckMode):
         return f"{place._replace(invisible_ms=hidden_ms).prefix}{held.queue_offset}"
 
     def release(self, group: str, topic: str, handles: Sequence[str]) -> bool:
-        """Takes back messages that did not reach their receiver; returns whether there were any."""
+        """Releases messages that did not reach their receiver; returns whether there were any."""
         found = [held for handle in handles if (held := self.find(group, topic, handle))]
         for held in found:
             held.state.release([held.queue_offset], held.place.popped_at_ms)
             self._table.changed(held.queue, held.state)
         return bool(found)
 
-    # -- sent back, given up -------------------------------------------------------------------
+    # -- sent back, dead-lettered --------------------------------------------------------------
     async def send_back(
         self, group: GroupConfig, topic: str, entries: Sequence[tuple[str, int]]
     ) -> list[Settled]:
-        """Puts messages again; later ones of their message group may be delivered before them.
+        """Sends messages back; later ones of their message groups may be delivered before them.
 
-        Effects   runs to its end whatever becomes of the caller
+        Effects   runs to its end even if the caller is cancelled
         """
         await self._redelivery.prepare(group)
         found: list[OrderedDelivery | None] = []
@@ -171,7 +171,7 @@ class FifoAck(AckMode):
         runs: list[Run] = []
         for held, before, level in moves:
             records = await reread(self._store.reading, held.queue, [held.queue_offset])
-            tried = before.number - 1  # Retries in its queue, which the record does not contain.
+            tried = before.number - 1  # FIFO redeliveries, which the record does not contain.
             runs += [
                 self._redelivery.back(record, group, held.queue.topic, level, tried=tried)
                 for record in records.values()

@@ -1,8 +1,8 @@
 """FIFO consumption: one receive at a time gets messages of a message group (queue.py).
 
     receive ─► receive.py  leases messages that are ready
-    ack …   ─► ack.py      by handles; the messages behind them become ready
-               table.py    states, persisted before any answer
+    ack …   ─► ack.py      settles messages by handles; the next of their groups become ready
+               table.py    persists delivery states before any answer
 
 Parked receives are served again after an acknowledgement, and when leases end (`ended`).
 Source: PopMessageProcessor (isOrder), QueueLevelConsumerManager.
@@ -46,11 +46,11 @@ class FifoDelivery(DeliveryMode):
         self._order = 0
 
     def release(self, group: str, topic: str, handles: Sequence[str]) -> bool:
-        """Takes messages back as if never delivered."""
+        """Releases messages, as if never delivered."""
         return self.ack.release(group, topic, handles)
 
     def leave(self, client_id: str, group: str, targets: Iterable[GroupTopic]) -> list[GroupTopic]:
-        """Ends leases that a client kept alive."""
+        """Ends the auto-renewed leases of a client; returns the targets where it had some."""
         return [target for target in targets if self._leave(client_id, target)]
 
     def _leave(self, client_id: str, target: GroupTopic) -> bool:
@@ -69,12 +69,12 @@ class FifoDelivery(DeliveryMode):
 
     # -- leases that end while receives wait -------------------------------------------------
     def watch_ends(self, target: GroupTopic) -> int | None:
-        """Puts a target with parked receives among `ended` when its next lease ends."""
+        """Schedules a target with parked receives: `ended` returns it when its next lease ends."""
         end_ms = self.receive.next_end_ms(target)
         if end_ms is not None:
             end_ms += self._clock.monotonic_ms() - self._clock.wall_ms()
         if target.parked and end_ms is not None and not self._is_watched(target, end_ms):
-            assert target.is_ordered, "leases end by the journal where nothing is in order"
+            assert target.is_ordered, "target is not received in order"
             self._order += 1
             target.ends_at_ms = end_ms
             heappush(self._ends, (end_ms, self._order, target))
@@ -89,7 +89,7 @@ class FifoDelivery(DeliveryMode):
         return self._ends[0][0] if self._ends else None
 
     def ended(self, now_ms: int) -> list[GroupTopic]:
-        """Returns the queues where leases have ended, each once; call `watch_ends` again then."""
+        """Returns targets whose leases have ended; callers schedule them again by `watch_ends`."""
         found: list[GroupTopic] = []
         while self._ends and self._ends[0][0] <= now_ms:
             end_ms, _, target = heappop(self._ends)

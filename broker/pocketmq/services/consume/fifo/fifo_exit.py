@@ -1,14 +1,14 @@
 """Carries over the state of queues that leave FIFO order.
 
-    settled ahead of the group's offset ─► skipped
-    delivered, not settled ─► leases without order, with the same end
-    delivered, and taken back ─► not delivered
+    settled above the group's offset ─► skipped
+    delivered and unsettled          ─► leases without order, with the same end
+    delivered and released           ─► not delivered
 
-The leases are written to the journal. Once they are durable, in every flush mode, the order table
-records both kinds as settled. After a crash in between, the start does so (lease/recovery.py): a
-message is redelivered by its lease, and is not leased a second time. Only the order table had the
-attempts of in-order deliveries, so attempts count again from those in the record.
-Source: none; a real broker redelivers everything behind the group's offset.
+The leases are written to the journal. Once they are durable (in every flush mode), the order table
+records skipped and leased messages as settled. After a crash between these steps, recovery does so
+(lease/recovery.py), so that no message is leased twice. Only the order table contains the attempts
+of FIFO deliveries, so attempts restart from the retry count in the record.
+Source: none; RocketMQ redelivers all messages from the group's offset on.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ from pocketmq.store.message_store import MessageStore
 
 
 class FifoExit:
-    """Takes queues over from ordered consumers."""
+    """Converts the FIFO state of queues to leases."""
 
     __slots__ = ("_journal", "_leases", "_store", "_table")
 
@@ -36,11 +36,11 @@ class FifoExit:
         self._journal = journal
 
     async def leave(self, queue: GroupQueue) -> None:
-        """Takes over settled and delivered offsets of a queue, before it is read without order.
+        """Converts settled and delivered offsets of a queue, before it is read without order.
 
-        Shape    there is no other reader of the queue meanwhile
-        Effects  the group's offset follows the settled messages; a crash may have left it behind
-        Errors   those of a put: nothing changed; DiskFull of the table: the queue has left
+        Shape    the queue has no other reader meanwhile
+        Effects  advances the group's offset over settled messages; a crash may have lost that
+        Errors   those of a put: nothing changed; DiskFull of the order table: conversion is done
         """
         assert queue.is_busy
         leases, order = await self._leased(queue)
@@ -53,14 +53,11 @@ class FifoExit:
         if queue.passed or order.delivered:
             self._table.leave(queue, QueueOrder(order.next_offset, queue.passed))
         queue.may_be_in_order = False
-        if leases:  # Else a kill would lease acknowledged messages once more.
+        if leases:  # Otherwise a crash would lease acknowledged messages once more.
             await self._table.saved()
 
     async def _leased(self, queue: GroupQueue) -> tuple[list[Lease], QueueOrder]:
-        """Leases the messages given out in order; returns the leases, and the order by then.
-
-        Changes and settlements while the journal is written are written once more.
-        """
+        """Leases the messages delivered in order; returns the leases and the final FIFO state."""
         leases: list[Lease] = []
         try:
             order, settled = await self._journalled(queue, leases)
@@ -80,7 +77,10 @@ class FifoExit:
     async def _journalled(
         self, queue: GroupQueue, leases: list[Lease]
     ) -> tuple[QueueOrder, set[int]]:
-        """Journals all deliveries; returns the state, and the offsets settled meanwhile."""
+        """Writes all deliveries to the journal; returns the state, and offsets settled meanwhile.
+
+        Deliveries that change or are settled during a write are written in a further round.
+        """
         known, settled = dict[int, OrderedDelivery](), set[int]()
         for later_ms in count():
             order = self._table.left(queue)
@@ -105,7 +105,7 @@ class FifoExit:
     async def _put(
         self, queue: GroupQueue, checkpoints: list[PopCheckpoint], acks: list[Entry]
     ) -> list[Lease]:
-        """Puts checkpoints, and the ends of older ones; returns leases, which are expected."""
+        """Puts checkpoints, and acks of older ones; returns the leases, registered by `expect`."""
         first = await self._journal.put([*map(self._journal.checkpoint, checkpoints), *acks])
         renewed = self._table.renewed(queue)
         leases = [
@@ -116,18 +116,18 @@ class FifoExit:
             )
             for i, one in enumerate(checkpoints)
         ]  # fmt: skip
-        for lease in leases:  # Else a fence that others pass would hide them from a start.
+        for lease in leases:  # Otherwise a fence passed meanwhile would hide them from recovery.
             self._leases.expect(lease)
         return leases
 
     def _checkpoints(
         self, queue: GroupQueue, changed: Mapping[int, OrderedDelivery], later_ms: int
     ) -> Iterator[PopCheckpoint]:
-        """Yields the checkpoints of messages that are given out, those of one time together.
+        """Yields checkpoints of deliveries, grouped by pop time, end and auto-renewing client.
 
-        A lease that a live client renews has a record of its own. Records written again carry a
-        later time: else the end of the checkpoint before would end the new one as well.
-        They move no offset at a start: messages between them may not have been given out.
+        A checkpoint written in a later round has a later pop time. Otherwise the ack of the earlier
+        checkpoint would settle the new one as well. These checkpoints do not advance offsets in
+        recovery, since messages between theirs may not have been delivered.
         """
         renewed = self._table.renewed(queue)
         alike: dict[tuple[int, int, str], list[int]] = {}

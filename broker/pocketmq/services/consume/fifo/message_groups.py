@@ -1,33 +1,33 @@
 """Message groups of an ordered queue that wait for a receive.
 
-A waiting group is on a heap by its first message. Stale heap entries are dropped when they reach
-the top. So a receive costs as much as it takes, however many groups wait or are held.
-Source: none; RocketMQ holds a whole queue.
+A heap orders waiting groups by their first message. Stale heap entries are dropped when they reach
+the top. The cost of a receive therefore depends on its messages only, not on the number of groups.
+Source: none; RocketMQ locks a whole queue.
 """
 
 from heapq import heapify, heappop, heappush
 from typing import Final, final
 
 PLACES_KEPT: Final = 64
-"""Places on the heap that are kept beyond twice the number of groups that wait."""
+"""Stale heap entries kept, beyond twice the number of waiting groups, before a rebuild."""
 
 
 @final
 class MessageGroup:
-    """The messages of one message group that are known and not settled."""
+    """The scanned and unsettled messages of one message group."""
 
     __slots__ = ("held", "offsets")
 
     def __init__(self) -> None:
         self.offsets: list[int] = []
-        """All of them, in order."""
+        """Queue offsets, ascending."""
         self.held: set[int] = set()
-        """Those under leases that had not ended at the last look."""
+        """Queue offsets under leases that `end_leases` has not ended."""
 
 
 @final
 class IdleGroups:
-    """Groups that wait for a receive, by name."""
+    """Message groups that wait for a receive, by name."""
 
     __slots__ = ("_first", "_groups")
 
@@ -39,12 +39,12 @@ class IdleGroups:
         return key in self._groups
 
     def __len__(self) -> int:
-        """Places on the heap."""
+        """Returns the number of heap entries."""
         return len(self._first)
 
     def add(self, key: str, group: MessageGroup) -> None:
         """Adds a group, or updates its first message."""
-        assert group.offsets, "a group without messages is none"
+        assert group.offsets, "an idle group has no messages"
         self._groups[key] = group
         heappush(self._first, (group.offsets[0], key))
         if len(self._first) > 2 * len(self._groups) + PLACES_KEPT:
@@ -56,9 +56,9 @@ class IdleGroups:
         self._groups.pop(key, None)
 
     def lowest(self, count_max: int) -> list[int]:
-        """Returns the lowest messages of all groups.
+        """Returns the lowest queue offsets of all groups, at most `count_max`.
 
-        Cost     of them, whatever else waits
+        Cost     depends on the returned messages only
         """
         found: list[int] = []
         seen: list[tuple[int, str]] = []
@@ -80,7 +80,7 @@ class IdleGroups:
         return found
 
     def _next_first(self, seen: list[tuple[int, str]]) -> int:
-        """Returns the lowest first message of groups that were not seen, -1 for none."""
+        """Returns the lowest first message of groups not in `seen`, -1 for none."""
         while self._first:
             queue_offset, key = self._first[0]
             group = self._groups.get(key)

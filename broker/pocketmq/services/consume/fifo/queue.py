@@ -1,17 +1,17 @@
-"""Delivery state of one ordered queue for a group, without a store, a loop or a clock.
+"""Delivery state of one ordered queue for a group; without I/O, event loop or clock.
 
     next ◄──settled, delivered and waiting offsets──► scanned ◄──not scanned──► end
 
-A message group is idle, with messages that wait for a receive, or held by a receive under leases.
-It becomes idle when all its leases have ended, and starts again at its first unsettled message.
-Messages without a group form one group. An offset settled before lower ones is kept until `next`
-passes it.
+A message group is either idle, waiting for a receive, or held by one receive under leases. It
+becomes idle when all its leases have ended, and is then delivered from its first unsettled message
+on. Messages without a group form one group. An offset settled before lower ones is kept until
+`next` passes it.
 
 Invariants
     1. At most one receive holds a message group.
-    2. A message goes out only with, or after, all lower ones of its message group.
-    3. Everything below `next` is settled; `next` is not.
-Source: QueueLevelConsumerManager, where a whole queue is held.
+    2. A message is delivered only with or after all lower messages of its group.
+    3. All offsets below `next` are settled; `next` is not.
+Source: QueueLevelConsumerManager, which locks a whole queue.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -24,19 +24,18 @@ from pocketmq.model.consuming import INVISIBLE_MAX_MS, RENEWED_MS
 from pocketmq.services.consume.fifo.message_groups import IdleGroups, MessageGroup
 
 WINDOW_MAX: Final = 4_096
-"""Offsets scanned ahead of `next`: message groups beyond wait for those before."""
+"""Most offsets scanned ahead of `next`; messages beyond wait until `next` advances."""
 ENDS_KEPT_MAX: Final = 64
-"""Times at which leases would have ended, had they not been changed, that are kept beyond twice
-the number of message groups."""
+"""Stale lease ends kept, beyond twice the number of message groups, before the heap is rebuilt."""
 LATE_CLAIMS_MAX: Final = 16
-"""Claims that are kept beyond the number of delivered messages."""
+"""Claims kept, beyond the number of delivered messages, before outdated ones are dropped."""
 
 
 class OrderedQueue:
-    """One queue and group. Offsets are queue offsets, times wall ms.
+    """Delivery state of one queue and group. Offsets are queue offsets, times are wall ms.
 
-    order            the known order from before
-    popped_after_ms  handles of the same offsets have times up to this one
+    order            persisted state to start from
+    popped_after_ms  latest pop time in earlier handles of this queue
     """
 
     __slots__ = (
@@ -47,9 +46,9 @@ class OrderedQueue:
 
     def __init__(self, order: QueueOrder, popped_after_ms: int = -1) -> None:
         self.next_offset = order.next_offset
-        """The first offset that is not settled."""
+        """Lowest unsettled offset."""
         self.scanned = order.next_offset
-        """The first offset that was not scanned."""
+        """Lowest unscanned offset."""
         self._settled = set(order.settled)
         self._delivered = dict(order.delivered)
         self._keys: dict[int, str] = {}
@@ -60,27 +59,30 @@ class OrderedQueue:
         self._renewed: dict[int, str] = {}
         self._suspended: set[int] = set()
         self.last_popped_ms = popped_after_ms
-        """The latest time in a handle."""
+        """Latest pop time in a handle."""
         self._popped_after_ms = popped_after_ms
         self._touched: set[int] = set()
-        """Queue offsets whose present state `since` has not yielded yet."""
+        """Queue offsets that changed after the last call of `since`."""
         self._is_whole = True
-        """Whether it has yielded none so far."""
+        """Whether the next `since` returns the whole state."""
         self._unseen_end = max(order.delivered, default=-1) + 1
         for queue_offset, delivery in sorted(order.delivered.items()):
             if delivery.claim:
                 claimed = self._claims.get(delivery.claim, ())
                 self._claims[delivery.claim] = (*claimed, queue_offset)
 
-    # -- looking -------------------------------------------------------------------------------
+    # -- scanning ------------------------------------------------------------------------------
     @property
     def must_scan(self) -> bool:
-        """Whether message groups of delivered messages are unknown: nothing goes out before."""
+        """Whether some messages delivered before a restart are not scanned yet.
+
+        No message is delivered before, as their message groups are unknown.
+        """
         return self.scanned < self._unseen_end
 
     @property
     def room(self) -> int:
-        """How many more messages may be scanned."""
+        """Number of further messages that may be scanned."""
         return max(self.next_offset + WINDOW_MAX - self.scanned, 0)
 
     @property
@@ -95,7 +97,7 @@ class OrderedQueue:
         return self.scanned
 
     def scan(self, queue_offset: int, key: str) -> None:
-        """Adds the next message and its message group; skipped offsets are gone from the log."""
+        """Adds a message and its message group; settles skipped offsets before it."""
         self._pass_to(queue_offset)
         self.scanned = queue_offset + 1
         if queue_offset in self._settled:
@@ -113,20 +115,20 @@ class OrderedQueue:
             self._hold((queue_offset,), delivery.visible_at_ms)
 
     def pass_by(self, end: int) -> None:
-        """Settles unscanned messages below an offset: they are filtered out, or gone."""
+        """Settles unscanned messages below an offset: they are filtered out or deleted."""
         self._pass_to(end)
         self.scanned = max(self.scanned, end)
 
     def _pass_to(self, end: int) -> None:
-        assert end >= self.scanned, "messages are looked at in order, once"
+        assert end >= self.scanned, "offset was scanned before"
         for queue_offset in range(self.scanned, end):
             self._settle(queue_offset)
 
-    # -- giving out ----------------------------------------------------------------------------
+    # -- delivering ----------------------------------------------------------------------------
     def end_leases(self, now_ms: int, renews: Callable[[str, int], bool]) -> bool:
         """Frees message groups whose leases have ended; returns whether some were renewed.
 
-        renews   whether leases of a client are renewed that have lasted so many ms
+        renews   (client, ms since the delivery) -> whether the client's lease is renewed
         """
         is_renewed = False
         while self._ends and self._ends[0][0] <= now_ms:
@@ -157,7 +159,7 @@ class OrderedQueue:
     def move_ends(self, by_ms: int) -> bool:
         """Moves all lease ends by a duration, earlier if negative; returns whether there are any.
 
-        Messages that were taken back stay visible at once.
+        Released messages stay visible.
         """
         for queue_offset, delivery in self._delivered.items():
             if delivery.visible_at_ms:
@@ -169,33 +171,33 @@ class OrderedQueue:
         return bool(self._delivered)
 
     def bound_ends(self, now_ms: int, begun_ms: int) -> None:
-        """Shortens leases that were given out by a clock that was ahead to their own length.
+        """Shortens leases from a time when the clock was ahead: they last from the broker's start.
 
-        begun_ms   wall time by now at which the broker began: they last from there
+        begun_ms   time of the broker's start by the present wall clock
         """
         for queue_offset, delivery in self._delivered.items():
             length_ms = delivery.visible_at_ms - delivery.popped_at_ms
-            if length_ms <= 0:  # Its handle had to be later than one of the clock that was ahead.
+            if length_ms <= 0:  # Its pop time was raised above an earlier handle's.
                 length_ms = INVISIBLE_MAX_MS
             if delivery.popped_at_ms > now_ms and delivery.visible_at_ms > begun_ms + length_ms:
                 bounded = delivery._replace(visible_at_ms=begun_ms + length_ms)
                 self._delivered[queue_offset] = bounded
 
     def next_end_ms(self) -> int | None:
-        """Returns when leases may end next, None while nothing is held."""
+        """Returns the earliest possible next end of a lease, None without leases."""
         return self._ends[0][0] if self._ends else None
 
     def ready(self, count_max: int) -> list[int]:
-        """Returns offsets that may go out, lowest first.
+        """Returns offsets that can be delivered, ascending.
 
-        Cost     of the returned messages
+        Cost     depends on the returned messages only
         """
         if self.must_scan:
             return []
         return self._idle.lowest(count_max)
 
     def is_ready(self, queue_offset: int) -> bool:
-        """Returns whether an offset that was ready still is."""
+        """Returns whether the message group of a scanned offset is idle."""
         return self._keys.get(queue_offset) in self._idle
 
     def deliveries(self, queue_offset: int) -> int:
@@ -204,12 +206,12 @@ class OrderedQueue:
         return 0 if delivery is None else delivery.number
 
     def attempts(self, queue_offset: int) -> int:
-        """Returns the same, without a delivery that its consumer suspended."""
+        """Returns the number of deliveries, without the last one if its consumer suspended it."""
         return self.deliveries(queue_offset) - (queue_offset in self._suspended)
 
     def suspend(self, queue_offset: int) -> None:
-        """Excludes the current delivery of a message from its count; after a restart it counts."""
-        assert queue_offset in self._delivered, "it was given out"
+        """Excludes the last delivery of a message from its attempts; after a restart it counts."""
+        assert queue_offset in self._delivered, "message was not delivered"
         self._suspended.add(queue_offset)
 
     def lease(
@@ -217,13 +219,13 @@ class OrderedQueue:
     ) -> int:
         """Leases ready messages; returns the pop time in their handles.
 
-        claim    names the receive, for a caller that asks again
-        client   renews the leases as long as it lives, "" for none
-        Shape    of each message group its lowest ones
+        claim    identifies the receive, for a client that repeats it
+        client   client whose activity renews the leases, "" for none
+        Shape    the lowest offsets of each message group
         """
-        assert all(map(self.is_ready, offsets)), "nothing is given out of a group that is held"
+        assert all(map(self.is_ready, offsets)), "message group is held"
         found = (self._delivered.get(queue_offset) for queue_offset in offsets)
-        # Handles of an earlier delivery are recognised by their time.
+        # A later pop time than before makes handles of earlier deliveries invalid.
         now_ms = max(now_ms, self._popped_after_ms + 1)
         popped_at_ms = max([now_ms, *(d.popped_at_ms + 1 for d in found if d is not None)])
         self.last_popped_ms = max(self.last_popped_ms, popped_at_ms)
@@ -241,7 +243,7 @@ class OrderedQueue:
         return popped_at_ms
 
     def claimed(self, claim: str, now_ms: int) -> list[tuple[int, OrderedDelivery]]:
-        """Returns (queue offset, delivery) of messages that a receive still has, in order."""
+        """Returns (queue offset, delivery) of messages still leased by a receive, ascending."""
         found = ((number, self._delivered.get(number)) for number in self._claims.get(claim, ()))
         return [
             (number, delivery)
@@ -251,21 +253,21 @@ class OrderedQueue:
 
     # -- settling ------------------------------------------------------------------------------
     def settle(self, queue_offset: int, popped_at_ms: int) -> bool:
-        """Settles a message; False: it is settled already, or was delivered again."""
+        """Settles a message; False if it is settled or was delivered again."""
         if not self.is_current(queue_offset, popped_at_ms):
             return False
         self._settle(queue_offset)
         return True
 
     def settle_all(self, queue_offsets: Sequence[int], popped_at_ms: int) -> list[bool]:
-        """Settles messages of one receive, each like `settle`."""
+        """Settles messages of one receive, each as by `settle`."""
         return [self.settle(queue_offset, popped_at_ms) for queue_offset in queue_offsets]
 
     def change(self, queue_offset: int, popped_at_ms: int, visible_at_ms: int) -> bool:
-        """Changes the end of a lease; False: the message is settled or was delivered again.
+        """Changes the end of a lease; False if the message is settled or was delivered again.
 
-        An auto-renewed lease is no longer renewed. A message that was taken back counts as
-        delivered again: its caller has the handle.
+        An auto-renewed lease is no longer renewed. A released message counts as delivered after
+        all, since its caller has the handle.
         """
         if not self.is_current(queue_offset, popped_at_ms):
             return False
@@ -277,7 +279,7 @@ class OrderedQueue:
         return True
 
     def leave(self, client: str) -> bool:
-        """Ends the leases that a client kept alive; returns whether there were some."""
+        """Ends the auto-renewed leases of a client; returns whether it had some."""
         held = [queue_offset for queue_offset, name in self._renewed.items() if name == client]
         for queue_offset in held:
             del self._renewed[queue_offset]
@@ -285,21 +287,21 @@ class OrderedQueue:
         return bool(held)
 
     def release(self, offsets: Iterable[int], popped_at_ms: int) -> None:
-        """Takes back messages that did not reach their caller, as if not delivered."""
+        """Makes messages that did not reach their caller visible, as if not delivered."""
         for queue_offset in offsets:
             delivery = self._delivered.get(queue_offset)
-            # Messages taken back before are visible since the beginning of time.
+            # Messages released before have a `visible_at_ms` of 0.
             if delivery and delivery.popped_at_ms == popped_at_ms and delivery.visible_at_ms:
                 back = delivery._replace(number=delivery.number - 1, visible_at_ms=0, claim="")
                 self._deliver(queue_offset, back)
                 self._renewed.pop(queue_offset, None)
-                if queue_offset in self._keys:  # Else it ends when it is looked at.
+                if queue_offset in self._keys:  # Otherwise `scan` adds its end.
                     heappush(self._ends, (0, self._keys[queue_offset]))
 
     def seize(self, queue_offset: int, popped_at_ms: int, until_ms: int) -> OrderedDelivery | None:
-        """Holds a message for the broker itself, so that no handle leads to it.
+        """Leases a message to the broker itself, which makes its handle invalid.
 
-        Returns  the argument of `restore` to undo it; None: it is settled or was given out again
+        Returns  argument of `restore` to undo it; None if the message is settled or redelivered
         """
         if not self.is_current(queue_offset, popped_at_ms):
             return None
@@ -309,30 +311,30 @@ class OrderedQueue:
         return delivery
 
     def restore(self, queue_offset: int, delivery: OrderedDelivery) -> None:
-        """Makes the handles of a seized message valid again."""
+        """Makes the handle of a seized message valid again."""
         if self.is_current(queue_offset, delivery.popped_at_ms + 1):
             self._deliver(queue_offset, delivery)
             self._visible_at(queue_offset, delivery.visible_at_ms)
 
     def is_current(self, queue_offset: int, popped_at_ms: int) -> bool:
-        """Returns whether a message is not settled, and this its last delivery."""
+        """Returns whether a message is unsettled and its last delivery has this pop time."""
         delivery = self._delivered.get(queue_offset)
         return delivery is not None and delivery.popped_at_ms == popped_at_ms
 
     def bury(self, queue_offset: int) -> None:
-        """Settles a message that has no attempts left, or is gone from the log."""
+        """Settles a message without a handle: it is unwanted, or deleted from the log."""
         self._settle(queue_offset)
 
     def renewed(self) -> dict[int, str]:
-        """Returns the clients that keep messages leased by being alive, by queue offset."""
+        """Returns the clients of auto-renewed leases by queue offset."""
         return dict(self._renewed)
 
     def order(self) -> QueueOrder:
-        """Returns the order to know after a restart."""
+        """Returns the state to persist."""
         return QueueOrder(self.next_offset, frozenset(self._settled), dict(self._delivered))
 
     def since(self) -> OrderChange:
-        """Returns the changes since the last call; the first time everything."""
+        """Returns the changes since the last call; the whole state at the first."""
         touched, self._touched = self._touched, set()
         if self._is_whole:
             self._is_whole = False
@@ -347,7 +349,7 @@ class OrderedQueue:
                 settled.append(queue_offset)
         return OrderChange(False, self.next_offset, settled, delivered)
 
-    # -- within --------------------------------------------------------------------------------
+    # -- helpers -------------------------------------------------------------------------------
     def _deliver(self, queue_offset: int, delivery: OrderedDelivery) -> None:
         self._delivered[queue_offset] = delivery
         self._touched.add(queue_offset)
@@ -373,7 +375,7 @@ class OrderedQueue:
             heapify(self._ends)
 
     def _ends_at(self, key: str) -> int:
-        """Returns when the last lease of a message group ends."""
+        """Returns the latest lease end of a message group."""
         return max(self._delivered[number].visible_at_ms for number in self._groups[key].held)
 
     def _settle(self, queue_offset: int) -> None:
@@ -398,13 +400,13 @@ class OrderedQueue:
         group.offsets.remove(queue_offset)
         group.held.discard(queue_offset)
         if not group.offsets:
-            assert not group.held, "what is held is known"
+            assert not group.held, "held offset is not in the group"
             del self._groups[key]
             self._idle.discard(key)
         elif not group.held:
             self._idle.add(key, group)
         elif all(self._delivered[number].visible_at_ms < until_ms for number in group.held):
-            heappush(self._ends, (self._ends_at(key), key))  # It was held for longest.
+            heappush(self._ends, (self._ends_at(key), key))  # The settled message ended last.
 
     def _forget_claims(self) -> None:
         if len(self._claims) > len(self._delivered) + LATE_CLAIMS_MAX:

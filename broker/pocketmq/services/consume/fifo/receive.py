@@ -1,10 +1,10 @@
-"""Leases messages in order for one receive.
+"""Leases messages in FIFO order for one receive.
 
-    queues in turn ─► scanned: message groups ─► messages of idle groups ─► read ─► leased
-    ─► persisted ─► handed out
+    each queue ─► scanned: message groups ─► messages of idle groups ─► read ─► leased
+    ─► persisted ─► delivered
 
-A message without attempts left becomes a dead letter when it would be delivered once more. The
-broker leases it itself meanwhile. A receive cancelled before the write has leased nothing.
+A message without attempts left becomes a dead letter instead of its next delivery. The broker
+itself leases it meanwhile. A receive cancelled before the write has leased nothing.
 Source: PopMessageProcessor (isOrder), QueueLevelConsumerManager.update.
 """
 
@@ -41,7 +41,7 @@ from pocketmq.store.job import Job
 from pocketmq.store.message_store import MessageStore
 
 SCAN_COUNT: Final = 32
-"""Messages scanned by one read."""
+"""Most messages scanned by one read."""
 _GROUP_KEY: Final = property_key(SHARDING_KEY)
 
 
@@ -75,7 +75,7 @@ class FifoReceive(ReceiveMode):
         self._broker = broker
         self._clients = clients
 
-    # -- whether it is worth while -------------------------------------------------------------
+    # -- whether messages are available --------------------------------------------------------
     def _has_some(self, target: GroupTopic, queue: GroupQueue) -> bool:
         upper = self._reading.queue_range(queue.topic, queue.queue_id)[1]
         state = self._table.of(queue)
@@ -84,7 +84,7 @@ class FifoReceive(ReceiveMode):
         return may_scan or bool(state.ready(1))
 
     def next_end_ms(self, target: GroupTopic) -> int | None:
-        """Returns when leases may end next, wall time; None while none is held."""
+        """Returns the wall time of the next possible lease end, None without leases."""
         ends = (self._table.of(queue).next_end_ms() for queue in target.all_queues())
         return min((end for end in ends if end is not None), default=None)
 
@@ -119,15 +119,15 @@ class FifoReceive(ReceiveMode):
         return Taken(_received(parts, self._broker), partial(self._taken_back, parts))
 
     async def again(self, request: ReceiveRequest, target: GroupTopic) -> Taken | None:
-        """Leases the same messages as before."""
+        """Returns the messages of the earlier receive; without any, leases others."""
         return await self.take(request, target)
 
     def when_durable(self, then: Callable[[BaseException | None], None]) -> None:
-        """Calls `then` once the table of orders is durable."""
+        """Calls `then` once the order table is durable."""
         self._table.when_saved(then)
 
     async def durable(self) -> None:
-        """Returns when the table of orders is durable."""
+        """Waits until the order table is durable."""
         await self._table.saved()
 
     def _taken_back(self, parts: Iterable[Part]) -> bool:
@@ -156,14 +156,14 @@ class FifoReceive(ReceiveMode):
         return len(part.records), sum(map(len, part.records))
 
     def was_given(self, request: ReceiveRequest, target: GroupTopic) -> bool:
-        """Returns whether messages are still claimed by the attempt."""
+        """Returns whether messages are still leased by this attempt."""
         if not request.attempt_id:
             return False
         claim, now_ms = _claim(request), self._store.clock.wall_ms()
         return any(self._table.of(queue).claimed(claim, now_ms) for queue in target.all_queues())
 
     async def _taken_before(self, request: ReceiveRequest, target: GroupTopic) -> list[Part]:
-        """Returns the messages of an earlier receive of this attempt, whose answer was lost."""
+        """Returns the messages of an earlier receive of this attempt whose answer was lost."""
         if not self.was_given(request, target):
             return []
         now_ms, found = self._store.clock.wall_ms(), list[Part]()
@@ -185,7 +185,7 @@ class FifoReceive(ReceiveMode):
         self, request: ReceiveRequest, queue: GroupQueue, group: GroupConfig, count: int,
         size_bytes: int,
     ) -> Part | None:  # fmt: skip
-        """Leases messages of a queue, None where none may go out."""
+        """Leases messages of a queue, None if none can be delivered."""
         state = self._table.of(queue)
         known: dict[int, bytes] = {}
         scans = SCANS_MAX
@@ -199,7 +199,7 @@ class FifoReceive(ReceiveMode):
             if ready and request.wanted.reads_records:
                 await self._store.turns.turn(request.user)
             records = await self._records(queue, state, ready, known)
-            if self._table.of(queue) is not state:  # The offset was set meanwhile.
+            if self._table.of(queue) is not state:  # The group's offset was set meanwhile.
                 return None
             if len(records) < len(ready) or await self._buried(queue, state, group, records):
                 continue
@@ -226,7 +226,7 @@ class FifoReceive(ReceiveMode):
         _, upper = self._reading.queue_range(queue.topic, queue.queue_id)
         if begin >= upper or not (state.room or state.must_scan):
             return False
-        # Those that were given out before a start are looked at, whatever is wanted now.
+        # Messages delivered before a restart are scanned even if this receive filters them out.
         accept = None if state.must_scan else judged_by_code(request, queue)
         asked = ReadRange(queue.topic, queue.queue_id, begin, SCAN_COUNT, RECEIVE_BYTES_MAX)
         result = await self._pull(request, asked, accept)
@@ -246,7 +246,7 @@ class FifoReceive(ReceiveMode):
     async def _records(
         self, queue: GroupQueue, state: OrderedQueue, ready: list[int], known: dict[int, bytes]
     ) -> dict[int, bytes]:
-        """Returns the records of messages that may go out; settles messages gone from the log."""
+        """Returns the records of ready messages; settles messages deleted from the log."""
         missing = [at for at in ready if at not in known]
         if missing:
             known.update(await reread(self._reading, queue, missing))
@@ -260,7 +260,10 @@ class FifoReceive(ReceiveMode):
         self, request: ReceiveRequest, queue: GroupQueue, state: OrderedQueue,
         records: dict[int, bytes],
     ) -> bool:  # fmt: skip
-        """Settles messages that another receive wanted and this one does not; returns if any."""
+        """Settles messages that this receive's filter rejects; returns whether there were any.
+
+        They were scanned by a receive with another filter.
+        """
         if request.wanted.is_everything:
             return False
         unwanted = [at for at, one in records.items() if not is_wanted(request, queue, one)]
@@ -274,7 +277,7 @@ class FifoReceive(ReceiveMode):
     async def _buried(
         self, queue: GroupQueue, state: OrderedQueue, group: GroupConfig, records: dict[int, bytes]
     ) -> bool:
-        """Makes dead letters of messages delivered often enough; returns whether any."""
+        """Dead-letters messages without attempts left; returns whether there were any."""
         limit = group.settings.max_attempts or 0
         dead = [
             at
@@ -311,7 +314,7 @@ def _claim(request: ReceiveRequest) -> str:
 
 
 def _fitting(offsets: list[int], records: dict[int, bytes], size_bytes: int) -> list[int]:
-    """Returns the first of the offsets, as many as their records fit; one at least."""
+    """Returns the first offsets whose records fit `size_bytes`, at least one."""
     for place, at in enumerate(offsets):
         size_bytes -= len(records[at])
         if size_bytes < 0:

@@ -1,11 +1,11 @@
-"""Ordered queues of all groups: their state, and its persistence.
+"""Ordered queues of all groups: their delivery states and their persistence.
 
-    of(queue)       its state: loaded at first use, and again after the group's offset was set
+    of(queue)       the state, loaded at first use, and made anew after the group's offset was set
     changed(queue)  advances the group's offset over settled messages; the next `saved` persists
                     the state, many changes in one write
 
-The lease journal does not contain ordered leases: the table of orders
-(store/tables/order_info.py) holds the answered ones.
+FIFO leases are persisted in the order table (store/tables/order_info.py) before their receive is
+answered, not in the lease journal.
 Source: QueueLevelConsumerManager, ConsumerOffsetManager.
 """
 
@@ -22,11 +22,11 @@ from pocketmq.services.consume.position import first_offset
 from pocketmq.store.message_store import MessageStore
 
 PUT_LEASE_MS: Final = 60_000
-"""How long the broker holds messages in whose place it puts others."""
+"""Duration of the broker's own lease on messages that it replaces."""
 
 
 class Seized(NamedTuple):
-    """A message that the broker itself holds, by a handle that no client has."""
+    """A message leased by the broker itself, by a handle that no client has."""
 
     queue: GroupQueue
     state: OrderedQueue
@@ -36,7 +36,7 @@ class Seized(NamedTuple):
 
 @final
 class Ordered:
-    """An ordered queue of a group, and the offset that follows from its settled messages."""
+    """The state of an ordered queue of a group, and the offset it has committed."""
 
     __slots__ = ("committed", "forgotten_count", "state")
 
@@ -47,7 +47,7 @@ class Ordered:
 
 
 class OrderTable:
-    """All ordered queues that were asked for since the start."""
+    """All ordered queues in use since the start."""
 
     __slots__ = (
         "_begun_ms", "_clock", "_offsets", "_orders", "_queues", "_reading", "_skew_ms", "_store",
@@ -64,10 +64,10 @@ class OrderTable:
         self._queues: dict[GroupQueueKey, Ordered] = {}
 
     def of(self, queue: GroupQueue) -> OrderedQueue:
-        """Returns the state of a queue; a group's first look at it sets its offset.
+        """Returns the state of a queue; sets the group's offset if it has none.
 
-        Effects  where the wall clock was set, the ends of all leases move by the same amount: each
-                 lease lasts as long as it was meant to
+        Effects  if the wall clock was set, moves all lease ends by the same amount, so that each
+                 lease keeps its duration
         """
         self._follow_clock()
         queue.may_be_in_order = True
@@ -81,7 +81,7 @@ class OrderTable:
         if committed is None or committed > upper:
             committed = first_offset(self._store, queue, lower, upper)
         begin = max(committed, lower)
-        # An offset set by an operator or client voids the state before.
+        # An offset set by an operator or a client makes the earlier state invalid.
         order = QueueOrder(begin) if held else self._orders.find(group, topic, queue_id, begin)
         state = OrderedQueue(order, held.state.last_popped_ms if held else -1)
         state.bound_ends(self._clock.wall_ms(), self._skew() + self._begun_ms)
@@ -91,7 +91,7 @@ class OrderTable:
         return held.state
 
     def left(self, queue: GroupQueue) -> QueueOrder:
-        """Returns the last order of a queue that is no longer received in order."""
+        """Returns the last state of a queue that is no longer received in order."""
         group, topic, queue_id = key = queue.group, queue.topic, queue.queue_id
         if key in self._queues:
             return self.of(queue).order()
@@ -99,12 +99,12 @@ class OrderTable:
         return self._orders.find(group, topic, queue_id, committed)
 
     def renewed(self, queue: GroupQueue) -> dict[int, str]:
-        """Returns the clients that keep messages leased by being alive, by queue offset."""
+        """Returns the clients of auto-renewed leases by queue offset."""
         held = self._queues.get((queue.group, queue.topic, queue.queue_id))
         return {} if held is None else held.state.renewed()
 
     def leave(self, queue: GroupQueue, order: QueueOrder) -> None:
-        """Drops a queue; its last order stays saved."""
+        """Drops a queue from memory, and persists its last state."""
         group, topic, queue_id = key = queue.group, queue.topic, queue.queue_id
         self._queues.pop(key, None)
         self._orders.change(group, topic, queue_id, lambda: order)
@@ -123,30 +123,30 @@ class OrderTable:
                     self._orders.change(group, topic, queue_id, state.order, state.since)
 
     def changed(self, queue: GroupQueue, state: OrderedQueue) -> None:
-        """Notes that a state changed; ignores one that a set offset or `leave` made void."""
+        """Registers a changed state for persistence; ignores a state that `of` has replaced."""
         group, topic, queue_id = queue.group, queue.topic, queue.queue_id
         if (group, topic, queue_id) not in self._queues or self.of(queue) is not state:
             return
         self._orders.change(group, topic, queue_id, state.order, state.since)
         held = self._queues[group, topic, queue_id]
         if state.next_offset != held.committed:
-            assert state.next_offset > held.committed, "what is settled stays so"
+            assert state.next_offset > held.committed, "next offset went back"
             self._offsets.advance(group, topic, queue_id, state.next_offset)
             held.committed = state.next_offset
 
     def when_saved(self, then: Callable[[BaseException | None], None]) -> None:
-        """Calls with None, or with an error, when every change so far is durable."""
+        """Calls `then` with None once every change so far is durable, or with the error."""
         self._orders.when_saved(then)
 
     async def saved(self) -> None:
-        """Returns when every change so far is durable.
+        """Waits until every change so far is durable.
 
         Errors   DiskFull, FsyncFailed
         """
         await self._orders.saved()
 
     def save_soon(self) -> None:
-        """Begins to write the changes."""
+        """Starts to write the changes."""
         self._orders.save_soon()
 
     async def replace(
@@ -155,11 +155,12 @@ class OrderTable:
         runs: Callable[[], Awaitable[Sequence[Run]]],
         undo: Callable[[], object],
     ) -> None:
-        """Settles messages by putting others in their place.
+        """Settles messages by putting replacements.
 
-        Those are durable first, in every flush mode: else a power cut might leave neither.
-        runs     returns them; fewer for messages that are gone from the log
-        undo     is called after an error
+        The replacements are durable before the settlement, in every flush mode. Otherwise a power
+        cut could lose both.
+        runs     returns the replacements, without messages deleted from the log
+        undo     called after an error
         Errors   those of a put: nothing was settled
         """
         try:
@@ -177,7 +178,7 @@ class OrderTable:
         await self.saved()
 
     def add_held(self, found: dict[tuple[str, str], dict[int, Held]]) -> None:
-        """Adds unsettled deliveries of each queue, by (group, topic) and queue id."""
+        """Adds the counts of unsettled deliveries, by (group, topic) and queue id."""
         for (group, topic, queue_id), ordered in self._queues.items():
             if ordered.state.delivered_count:
                 queues = found.setdefault((group, topic), {})

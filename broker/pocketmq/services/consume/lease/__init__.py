@@ -1,1 +1,1 @@
-"""Consuming under leases: messages are hidden until they are acknowledged, or a lease expires."""
+"""Consuming under leases: messages are invisible until acknowledged, or until a lease expires."""

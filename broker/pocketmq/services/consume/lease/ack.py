@@ -1,10 +1,10 @@
 """Settles leased messages by their handles: acknowledged, hidden longer, sent back, dead-lettered.
 
-    handles ─► leases ─► taken from the table ─► put: messages, then acks ─► durable ─► answered
-                             a failed put returns them
+    handles ─► messages removed from leases ─► put: messages, then acks ─► durable ─► answered
+                                                 a failed put returns messages to their leases
 
-The second of two calls for one handle gets an invalid handle. An expired lease can be settled until
-its message is put again.
+The second of two calls with the same handle is answered with INVALID_RECEIPT_HANDLE. Messages of an
+expired lease can be settled until they are revived (put into the retry topic).
 Source: AckMessageProcessor, ChangeInvisibleTimeProcessor, SendMessageProcessor.consumerSendMsgBack.
 """
 
@@ -24,7 +24,7 @@ from pocketmq.store.message_store import MessageStore
 
 
 class LeaseAck(AckMode):
-    """Settles leases."""
+    """Settles messages under leases."""
 
     __slots__ = ("_journal", "_leases", "_redelivery", "_store")
 
@@ -38,7 +38,7 @@ class LeaseAck(AckMode):
 
     # -- acknowledged --------------------------------------------------------------------------
     async def ack(self, group: str, topic: str, handles: Sequence[str]) -> list[Settled]:
-        """Settles messages by acks in the journal."""
+        """Acknowledges messages by acks in the journal."""
         taken = take_out(self._leases, group, topic, handles)
         if taken.by_lease:
             acks = [self._journal.ack(lease, at) for lease, at in taken.by_lease.items()]
@@ -48,7 +48,7 @@ class LeaseAck(AckMode):
     async def _put(
         self, entries: list[Entry], runs: Sequence[Run], by_lease: dict[Lease, list[int]]
     ) -> int:
-        """Puts the records that settle messages; returns the place of the first entry."""
+        """Puts the records that settle messages; returns the first entry's journal offset."""
         try:
             first = await self._journal.put(entries, runs)
         except BaseException:
@@ -72,7 +72,7 @@ class LeaseAck(AckMode):
         *,
         is_suspended: bool = False,
     ) -> list[Settled]:
-        """Hides messages by new leases."""
+        """Replaces the leases of messages by leases with other invisible durations."""
         handles = [handle for handle, _ in entries]
         taken = take_out(self._leases, group, topic, handles)
         settled = answers_of(handles, taken.leases)
@@ -91,9 +91,9 @@ class LeaseAck(AckMode):
         return settled
 
     async def renew(self, leases: Iterable[Lease], invisible_ms: int) -> None:
-        """Hides the unsettled messages of leases from now on for some time more.
+        """Renews leases: their unsettled messages stay invisible for `invisible_ms` from now.
 
-        Errors   those of a put: they are as they were
+        Errors   those of a put: the leases are unchanged
         """
         by_lease = {lease: lease.pending() for lease in leases if lease.pending_count}
         if not by_lease:
@@ -110,9 +110,10 @@ class LeaseAck(AckMode):
         *,
         is_renewed: bool = False,
     ) -> list[Lease]:
-        """Leases messages that were redelivered; returns the leases. Checkpoints come before acks.
+        """Leases messages anew, with other invisible durations; returns the new leases.
 
-        is_renewed   they go on to renew themselves; a time that was asked for ends when it is over
+        is_renewed   whether the new leases keep their client's auto-renewal; without it they
+                     expire after the requested duration
         """
         now_ms = self._store.clock.wall_ms()
         checkpoints = [
@@ -146,11 +147,11 @@ class LeaseAck(AckMode):
             self._leases.close(old, len(queue_offsets))
         return made
 
-    # -- sent back, given up -------------------------------------------------------------------
+    # -- sent back, dead-lettered --------------------------------------------------------------
     async def send_back(
         self, group: GroupConfig, topic: str, entries: Sequence[tuple[str, int]]
     ) -> list[Settled]:
-        """Puts the new records and the acks of the old ones in one put."""
+        """Stores the replacements and the acks of the old messages in one put."""
         await self._redelivery.prepare(group)
         handles = [handle for handle, _ in entries]
         taken = take_out(self._leases, group.name, topic, handles)

@@ -1,10 +1,11 @@
 """Delivery under leases: an unsettled message is redelivered when its lease expires.
 
     receive ─► receive.py   leases available messages
-    ack …   ─► ack.py       by handles
-    step    ─► revive.py    expired leases are redelivered with one more attempt
-               journal.py   stores all of it as RocketMQ's own records in the log: kill -9 loses
-                            nothing that a client had acknowledged; recovery.py reads them at start
+    ack …   ─► ack.py       settles messages by handles
+    step    ─► revive.py    redelivers messages of expired leases with one more attempt
+               journal.py   stores leases and acks as RocketMQ's records in the log: kill -9 loses
+                            no acknowledged settlement
+               recovery.py  rebuilds the leases from these records at start
 
 Source: PopMessageProcessor, AckMessageProcessor, ChangeInvisibleTimeProcessor, PopReviveService.
 """
@@ -36,7 +37,7 @@ RELEASED_MS: Final = 1_000
 class LeaseDelivery(DeliveryMode):
     """Delivers under leases.
 
-    leave_order   takes a queue over from FIFO order, before it is read first
+    leave_order   converts a queue's FIFO state to leases before its first read without order
     """
 
     __slots__ = (
@@ -80,7 +81,7 @@ class LeaseDelivery(DeliveryMode):
         return False
 
     def release(self, group: str, topic: str, handles: Sequence[str]) -> bool:
-        """Ends leases in a second; of one that was lost in part, that part's time is changed."""
+        """Ends leases in RELEASED_MS; for a part of a lease, changes that part's duration."""
         by_lease: dict[Lease, list[str]] = {}
         for handle in handles:
             held = find(self.table, group, topic, handle)
@@ -92,8 +93,8 @@ class LeaseDelivery(DeliveryMode):
             if len(set(its)) == lease.pending_count:
                 self._release([lease])
             else:
-                # A changed lease begins a millisecond after the one it takes the place of. It ends
-                # no later than that one: the others of it are still held.
+                # The new lease begins a millisecond after the old one, hence RELEASED_MS - 1. It
+                # must not end after the old one, which still holds the other messages.
                 left_ms = max(lease.ends_ms - now_ms, 0)
                 parts += [(handle, min(RELEASED_MS - 1, left_ms)) for handle in its]
         if parts:
@@ -102,16 +103,16 @@ class LeaseDelivery(DeliveryMode):
         return False
 
     async def _change_lost_parts(self) -> None:
-        """Changes the time of one reply's messages; failed ones come when their lease ends."""
+        """Shortens the leases of one lost reply's messages; after an error they expire as usual."""
         group, topic, parts = self._lost_parts.pop()
-        assert parts, "nothing is changed for nothing"
+        assert parts, "lost reply without messages"
         with suppress(BrokerError):
             await self.ack.change_invisible(group, topic, parts)
 
     def leave(self, client_id: str, group: str, targets: Iterable[GroupTopic]) -> tuple[()]:
-        """Ends leases that a client kept alive in a second.
+        """Ends the auto-renewed leases of a client in RELEASED_MS.
 
-        Cost     a look at every message that the group has leased
+        Cost     linear in the group's leased messages
         """
         queues = [queue for queue in self.table.queues.values() if queue.group == group]
         held = {lease for queue in queues for lease in queue.leased.values()}
@@ -119,16 +120,16 @@ class LeaseDelivery(DeliveryMode):
         return ()
 
     def frees(self, target: GroupTopic) -> bool:
-        """Returns whether a queue had too many messages in flight."""
+        """Returns whether a queue was at its limit of messages in flight."""
         was_capped, target.is_capped = target.is_capped, False
         return was_capped
 
     def watch_ends(self, target: GroupTopic) -> None:
-        """Returns None: expired leases are redelivered, whether or not receives wait."""
+        """Does nothing: expired leases are redelivered, whether or not receives wait."""
 
     @property
     def next_end_ms(self) -> int | None:
-        """When the next lease expires."""
+        """Monotonic time of the next lease end."""
         return self.table.next_end_ms
 
     # -- background work -----------------------------------------------------------------------
@@ -137,7 +138,7 @@ class LeaseDelivery(DeliveryMode):
         self._barrier.write_down()
 
     def work(self, now_ms: int) -> Coroutine[None, None, None] | None:
-        """Returns what is due next: a release, expired leases, or old ones to rewrite."""
+        """Returns the next due job: releases, revives expired leases, or rewrites old ones."""
         if self._lost_parts:
             return self._change_lost_parts()
         if due := self.revive.due(now_ms):
@@ -149,7 +150,7 @@ class LeaseDelivery(DeliveryMode):
     async def close(self) -> None:
         """Rewrites partly settled leases, and persists all offsets."""
         await self.revive.carry_partly_settled()
-        with suppress(BrokerError):  # A start reads more of the journal then.
+        with suppress(BrokerError):  # Without these offsets, recovery reads more of the journal.
             self.write_offsets()
             if await self._store.writing.durable():
                 self.write_offsets()

@@ -1,4 +1,4 @@
-"""Persists offsets only up to a durable journal, so that a start finds every lease behind them."""
+"""Persists offsets once the journal is durable, so that recovery finds every lease below them."""
 
 from pocketmq.services.consume.journal import Journal
 from pocketmq.services.consume.leases import LeaseTable
@@ -6,7 +6,7 @@ from pocketmq.store.message_store import MessageStore
 
 
 class OffsetBarrier:
-    """Lets offsets go to disk (store/tables/lease_marks.py), with the deliveries in order."""
+    """Persists offsets (store/tables/lease_marks.py) together with FIFO deliveries."""
 
     __slots__ = ("_end", "_journal", "_leases", "_store")
 
@@ -15,10 +15,10 @@ class OffsetBarrier:
         self._leases = leases
         self._journal = journal
         self._end: int | None = None
-        """Physical offset behind the journal at the last fence."""
+        """Physical offset of the log's end at the last fence; None after that fence was passed."""
 
     def write_down(self) -> None:
-        """Passes a durable fence, and sets the next one."""
+        """Passes the last fence if it is durable, and sets the next one."""
         self._store.tables.orders.save_soon()
         if not self._is_passed() or self._leases.has_foreign:
             return
@@ -28,7 +28,7 @@ class OffsetBarrier:
         self._is_passed()
 
     def _is_passed(self) -> bool:
-        """Passes the last fence where it is durable; returns whether none is left."""
+        """Passes the last fence if it is durable; returns whether no fence is open."""
         if self._end is not None and self._store.marks.flushed.value >= self._end:
             self._store.tables.offsets.pass_fence()
             self._end = None

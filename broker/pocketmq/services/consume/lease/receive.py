@@ -1,10 +1,11 @@
 """Leases messages for one receive.
 
-    queues in turn ─► read, filtered ─► checkpoints put ─► offsets moved, leases held ─► handed out
-                      one reader each     one put            one synchronous block
+    each queue ─► read, filtered ─► checkpoints put ─► offsets advanced, leases added ─► delivered
+                  one reader at      one put            one synchronous block
+                  a time
 
-Nothing is leased before the read is done and its checkpoints are in the journal. Messages that a
-filter rejects are skipped for the group. A cancelled read or put has changed nothing.
+No message is leased before its checkpoint is in the journal. Messages that a filter rejects are
+skipped for the group. A cancelled read or put has changed nothing.
 Source: PopMessageProcessor.popMsgFromQueue, appendCheckPoint.
 """
 
@@ -31,7 +32,7 @@ from pocketmq.store.message_store import MessageStore
 
 # -- retries of a receive whose answer was lost ------------------------------------------------
 ATTEMPTS_KEPT_MAX: Final = 10_000
-"""The oldest are forgotten beyond this: their messages come back when their leases run out."""
+"""Most attempts kept; messages of evicted ones are redelivered when their leases expire."""
 
 
 class Attempts:
@@ -43,7 +44,7 @@ class Attempts:
         self._leased: dict[Attempt, list[Lease]] = {}
 
     def note(self, request: ReceiveRequest, leases: list[Lease]) -> None:
-        """Keeps the leases of a receive, for when it is repeated."""
+        """Keeps the leases of a receive in case its client repeats it."""
         if not request.attempt_id:
             return
         key = request.attempt
@@ -54,7 +55,7 @@ class Attempts:
         assert len(self._leased) <= ATTEMPTS_KEPT_MAX
 
     def leased(self, request: ReceiveRequest) -> list[Lease]:
-        """Returns the leases of the same receive that it did not settle."""
+        """Returns the unsettled leases of an earlier receive with the same attempt id."""
         if not request.attempt_id:
             return []
         found = self._leased.get(request.attempt, ())
@@ -65,9 +66,10 @@ class Attempts:
 class ReadMessages(NamedTuple):
     """Result of a read: the matching records, and the offset to read from next.
 
-    records         one by one, or joined if the request takes them so
-    queue_offsets   …, attempts: of each record
-    stored          the group's offset before
+    records         single records, or joined ones if the request accepts them
+    queue_offsets   queue offset of each message
+    attempts        delivery attempt of each message
+    stored          the group's committed offset before the read
     """
 
     queue: GroupQueue
@@ -81,8 +83,8 @@ class ReadMessages(NamedTuple):
 class LeaseReceive(ReceiveMode):
     """Leases messages to groups.
 
-    release       releases leases soon whose receiver is gone
-    leave_order   takes a queue over from FIFO order, before it is read first
+    release       ends leases soon whose receiver is gone
+    leave_order   converts a queue's FIFO state to leases before its first read without order
     """
 
     __slots__ = (
@@ -107,7 +109,7 @@ class LeaseReceive(ReceiveMode):
         self._release = release
         self._leave_order = leave_order
         self.attempts = Attempts()
-        """Leases of clients that repeat receives by attempt."""
+        """Leases of receives with an attempt id."""
 
     def position(self, queue: GroupQueue) -> tuple[int, int]:
         """Returns a group's next offset in a queue, and the queue's end."""
@@ -131,7 +133,7 @@ class LeaseReceive(ReceiveMode):
         self._journal.when_durable(then)
 
     async def durable(self) -> None:
-        """Returns when the journal is durable."""
+        """Waits until the journal is durable."""
         await self._journal.durable()
 
     async def take(self, request: ReceiveRequest, target: GroupTopic) -> Taken | None:
@@ -164,14 +166,14 @@ class LeaseReceive(ReceiveMode):
         room = min(count, self._in_flight_max - len(queue.leased))
         stored = self._offsets.find(queue.group, queue.topic, queue.queue_id)
         one = await self._read_queue(request, queue, position, room, size_bytes)
-        # The offset from before all reads: a later one may have been set meanwhile.
+        # The offset from before the read: it may have been set by others meanwhile.
         found.append(one._replace(stored=stored))
         return len(one.queue_offsets), sum(map(len, one.records))
 
     async def _read_queue(
         self, request: ReceiveRequest, queue: GroupQueue, position: int, count: int, size_bytes: int
     ) -> ReadMessages:
-        """Returns the next messages of a queue: those of the first read that finds some."""
+        """Returns the messages of the first read of a queue that finds some."""
         is_judged = queue.is_shared or bool(queue.passed) or not request.wanted.is_everything
         is_joined = request.joined and not is_judged
         accept = judged_by_code(request, queue) if not request.wanted.reads_records else None
@@ -189,7 +191,7 @@ class LeaseReceive(ReceiveMode):
                 break
             position = result.next_begin_offset
         queue_offsets, attempts = read_heads(records)
-        if is_joined and len(queue_offsets) != record_count:  # Damaged since they were checked.
+        if is_joined and len(queue_offsets) != record_count:  # Damaged after the check.
             apart = request._replace(joined=False)
             return await self._read_queue(apart, queue, begin, count, size_bytes)
         return ReadMessages(queue, records, queue_offsets, attempts, position, None)
@@ -222,7 +224,7 @@ class LeaseReceive(ReceiveMode):
         entries = [self._journal.checkpoint(checkpoint) for checkpoint in made]
         first = await self._journal.put([*acks, *entries]) + len(acks)
         for pairs in overtaken:
-            for lease, at in pairs:  # Some may have been settled while the put waited.
+            for lease, at in pairs:  # Some may have been settled during the put.
                 left = [i for i in at if lease.queue.leased.get(i) is lease]
                 self._leases.take(lease, left)
                 self._leases.close(lease, len(left))
@@ -258,7 +260,7 @@ class LeaseReceive(ReceiveMode):
         if not leases:
             return None
         for lease in leases:
-            pending = lease.pending()  # Some may have been settled during the reads before.
+            pending = lease.pending()  # Some may have been settled during an earlier reread.
             found = await reread(self._reading, lease.queue, pending) if pending else {}
             records += found.values()
             handles += handles_of(lease.place, list(found))
@@ -272,7 +274,7 @@ class LeaseReceive(ReceiveMode):
 
 
 def _overtaken(read: ReadMessages) -> list[tuple[Lease, list[int]]]:
-    """Returns leases of messages that are leased once more, as their offset was set back."""
+    """Returns read messages that are still leased, by lease: the group's offset was set back."""
     leased, by_lease = read.queue.leased, dict[Lease, list[int]]()
     for queue_offset in read.queue_offsets if leased else ():
         lease = leased.get(queue_offset)

@@ -1,12 +1,13 @@
-"""Rebuilds leases at start: from the journal, and from a real broker's records.
+"""Rebuilds leases at start from the journal, or from a RocketMQ broker's records.
 
-    our own store      the timer topic, from the mark stored with the offsets on
-    a real broker's    its revive topic behind the revived part, and the checkpoints that have not
-                       left its timer: there checkpoints and acks may come in any order
+    PocketMQ's store    the timer topic, from the mark stored with the offsets on
+    RocketMQ's store    the revive topic above its consumed offset, and checkpoints still in the
+                        timer topic; here checkpoints and acks come in any order
 
-Checkpoints advance group offsets that were saved before them, so that a delivered message is not
-delivered as new. Acks without a checkpoint belong to leases settled long before. A message leased
-without order by a checkpoint is no longer delivered in order (fifo/fifo_exit.py).
+Checkpoints advance group offsets that were persisted before them, so that a delivered message is
+not delivered as new. Acks without a checkpoint belong to leases settled before the mark. A
+checkpoint may convert a message from FIFO order to a lease (fifo/fifo_exit.py). The message is then
+removed from its FIFO state.
 Source: PopReviveService, TimerMessageStore.recover.
 """
 
@@ -41,7 +42,7 @@ from pocketmq.store.tables.tables import Tables
 
 _READ_MAX: Final = 512
 _TAGS_CODES: Final = frozenset(map(tags_code, (CHECKPOINT_TAG, ACK_TAG, BATCH_ACK_TAG)))
-"""Of the journal's records: others in the timer's topic are passed over unread."""
+"""Tags codes of the journal's records: other records of the timer topic are skipped unread."""
 _BYTES_MAX: Final = 1024 * 1024
 _TIMER_OUT: Final = "TIMER_OUT_MS"
 _DIGITS_MAX: Final = 18
@@ -64,7 +65,7 @@ class _Told:
 
 
 class LeaseRecovery:
-    """Finds the leases of a store before it is served."""
+    """Rebuilds the leases of a store before it serves clients."""
 
     __slots__ = ("_early", "_holders", "_leases", "_offsets", "_store", "_told")
 
@@ -77,10 +78,10 @@ class LeaseRecovery:
         self._holders: dict[tuple[GroupQueueKey, int], _Told] = {}
 
     async def run(self) -> None:
-        """Fills the table of leases, and push offsets forward.
+        """Fills the table of leases, and advances group offsets.
 
         Errors   Corruption, DiskSlow
-        Cost     some 15 µs for each record of the journal
+        Cost     about 15 µs a journal record
         """
         marks = self._offsets.leases
         lower, marks.journal_end = self._store.reading.queue_range(TIMER_TOPIC, 0)
@@ -109,7 +110,7 @@ class LeaseRecovery:
                 self._feed(record, -1, 0)
 
     async def _records(self, topic: str, queue_id: int, begin: int) -> AsyncIterator[bytes]:
-        """Yields the records of a queue from an offset on, but for damaged ones."""
+        """Yields the journal records of a queue from an offset on, without damaged ones."""
         lower, upper = self._store.reading.queue_range(topic, queue_id)
         position = max(begin, lower)
         while position < upper:
@@ -128,7 +129,7 @@ class LeaseRecovery:
             await asyncio.sleep(0)
 
     def _feed(self, record: bytes, journal_offset: int, read_ms: int) -> None:
-        """Takes in a record; one that left the timer before `read_ms` has a copy elsewhere."""
+        """Applies a record; skips one that left the timer before `read_ms`, as its copy counts."""
         try:
             entry = read_entry(record)
         except BadRecord as error:
@@ -153,13 +154,13 @@ class LeaseRecovery:
             return
         end = self._store.queue_end(batched.topic, batched.queue_id)
         if checkpoint.queue_offsets and checkpoint.queue_offsets[-1] >= end:
-            # Of another log: later messages get these offsets, and those were never delivered.
+            # This log lost the messages at these offsets; new messages will get the offsets.
             known = [at for at in checkpoint.queue_offsets if at < end]
             checkpoint = checkpoint._replace(queue_offsets=known)
         if not checkpoint.queue_offsets or self._store.tables.groups.find(batched.group) is None:
             return
         key = (batched.group, batched.topic, batched.queue_id)
-        if not checkpoint.first_popped_ms:  # Else of one before, maybe behind a reset.
+        if not checkpoint.first_popped_ms:  # Otherwise the offset may have been set back since.
             self._push(key, checkpoint, journal_offset)
         elif checkpoint.first_popped_ms == batched.popped_at_ms:
             _leave_order(self._store.tables, checkpoint)
@@ -167,7 +168,7 @@ class LeaseRecovery:
         is_change = before is not None and checkpoint.queue_offsets[0] in before.pending
         first_ms = checkpoint.first_popped_ms
         if not first_ms and self._offsets.leases.is_adopted:
-            first_ms = batched.popped_at_ms  # One of ours has it where it is a change.
+            first_ms = batched.popped_at_ms  # PocketMQ's changed leases contain first_popped_ms.
         elif not first_ms:
             first_ms = before.first_popped_ms if before and is_change else batched.popped_at_ms
         told = self._told[batched] = _Told(checkpoint, journal_offset, first_ms)
@@ -191,7 +192,7 @@ class LeaseRecovery:
         self._drop_settled(told)
 
     def _drop_settled(self, told: _Told) -> None:
-        """Keeps nothing of a checkpoint that is settled: a journal may be long."""
+        """Forgets a checkpoint if it is settled, as a journal may be long."""
         if not told.pending:
             batched = told.checkpoint.batched
             del self._told[batched]
@@ -201,7 +202,7 @@ class LeaseRecovery:
                     del self._holders[key, queue_offset]
 
     def _build(self) -> None:
-        """Makes the leases; of two that hold a message the later one does."""
+        """Creates the leases; a message of two checkpoints belongs to the later one."""
         clock = self._store.clock
         for told in sorted(self._told.values(), key=lambda told: told.journal_offset):
             batched = told.checkpoint.batched
@@ -217,7 +218,7 @@ class LeaseRecovery:
             lease = Lease(
                 queue, checkpoint, told.journal_offset, first_popped_ms=told.first_popped_ms
             )
-            # The clock may have been ahead at the lease, which lasts no longer than a new one.
+            # If the clock was ahead at the receive, the lease must not outlast a new one.
             left_ms = min(lease.end_ms - clock.wall_ms(), lease.invisible_ms)
             self._leases.add(lease, clock.monotonic_ms() + left_ms)
         self._told.clear()
@@ -226,7 +227,7 @@ class LeaseRecovery:
 
 
 def _leave_order(tables: Tables, checkpoint: PopCheckpoint) -> None:
-    """Notes that messages are leased without order, where a crash came before the table had it."""
+    """Settles leased messages in the order table, if a crash came before the table was saved."""
     group, topic, queue_id, _, popped_at_ms, _ = checkpoint.batched
     committed = tables.offsets.find(group, topic, queue_id) or 0
     order = tables.orders.find(group, topic, queue_id, committed)
@@ -246,7 +247,7 @@ def _leave_order(tables: Tables, checkpoint: PopCheckpoint) -> None:
 
 
 def retry_kind(group: str, topic: str) -> int:
-    """Returns how handles name a topic of a group: itself, or which retry topic it is."""
+    """Returns a topic's number in handles: NORMAL, or the number of the group's retry topic."""
     own = retry_topic(group)
     if not topic.startswith(own):
         return NORMAL

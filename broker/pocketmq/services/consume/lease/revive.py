@@ -1,7 +1,8 @@
 """Handles expired leases: redelivers, dead-letters or renews them.
 
-    due ─► of an auto-renewing client that is alive: renewed
-       └─► read again ─► retry copies or dead letters, and acks, in one put ─► out of the table
+    expired ─► auto-renewing client is alive: renewed
+           └─► otherwise: read again ─► retry copies or dead letters, and acks, in one put
+                          ─► removed from the table
 
 Source: PopReviveService.
 """
@@ -28,17 +29,17 @@ from pocketmq.services.consume.reread import reread
 from pocketmq.store.message_store import MessageStore
 
 REVIVED_MAX: Final = 32
-"""Messages whose leases are ended together."""
+"""Number of messages at which a job takes no more expired leases."""
 TURN_MAX: Final = 16
-"""Messages that are read and put again in one turn of the loop: about a millisecond of work."""
+"""Most messages read and put again in one turn of the loop: about a millisecond of work."""
 TURN_MS: Final = 2
-"""After this time a put is made, however small; other tasks get their turn in between."""
+"""Time after which a turn ends with a put, however small, and other tasks run."""
 PUT_BYTES: Final = 256 * 1024
-"""Bodies that are put again at once, the last one beyond it."""
+"""Bytes of bodies at which a turn ends with a put; the last body may exceed it."""
 CARRIED_MAX: Final = 256
-"""Leases that one put rewrites."""
+"""Most leases that one put rewrites."""
 CARRIED_BYTES_MAX: Final = 4 * 1024
-"""Most bytes of a lease's record."""
+"""Most bytes of a rewritten lease's record."""
 RETRY_PAUSE_MS: Final = 1_000
 """Pause before the next attempt to end a lease."""
 
@@ -46,7 +47,7 @@ logger = logging.getLogger(__name__)
 
 
 async def _was_put(put: Awaitable[None]) -> bool:
-    """Returns whether a put was taken; one that was not leaves its leases as they were."""
+    """Returns whether a put succeeded; logs its error otherwise."""
     try:
         await put
     except BrokerError as error:
@@ -56,7 +57,7 @@ async def _was_put(put: Awaitable[None]) -> bool:
 
 
 class _Revived(NamedTuple):
-    """A message whose lease expired, and the record that replaces it; None: it is gone."""
+    """A message whose lease expired; `run` replaces it, None if the message is gone."""
 
     lease: Lease
     queue_offset: int
@@ -79,14 +80,14 @@ class _Turn:
         self._size_bytes = 0
 
     def add(self, size_bytes: int) -> None:
-        """Counts one message more."""
+        """Counts one more message."""
         self._count += 1
         self._size_bytes += size_bytes
         assert self._count <= TURN_MAX
 
     @property
     def is_over(self) -> bool:
-        """Whether others are to have theirs."""
+        """Whether other tasks have to run now."""
         if self._count >= TURN_MAX or self._size_bytes >= PUT_BYTES:
             return True
         return self._clock.monotonic_ms() - self._begun_ms >= TURN_MS
@@ -100,7 +101,7 @@ def _parts(taken: list[tuple[Lease, list[int]]]) -> Iterator[tuple[Lease, list[i
 
 
 class Reviving:
-    """Ends leases that run out."""
+    """Handles expired leases, and rewrites old ones."""
 
     __slots__ = (
         "_ack", "_clients", "_journal", "_leases", "_redelivery", "_store", "dead_letters",
@@ -137,7 +138,7 @@ class Reviving:
         )  # fmt: skip
 
     def due(self, now_ms: int) -> list[Lease]:
-        """Returns expired leases, as many as one put takes."""
+        """Returns the next expired leases, until they have REVIVED_MAX messages."""
         found: list[Lease] = []
         count = 0
         for lease in self._leases.ended(now_ms):
@@ -148,7 +149,7 @@ class Reviving:
         return found
 
     async def end(self, leases: list[Lease], monotonic_ms: int) -> None:
-        """Ends leases that are due; failed ones are tried again after RETRY_PAUSE_MS."""
+        """Renews or revives expired leases; failed ones are retried after RETRY_PAUSE_MS."""
         renewed = [lease for lease in leases if self._is_renewed(lease, monotonic_ms)]
         ended = [lease for lease in leases if lease not in renewed] if renewed else leases
         try:
@@ -161,15 +162,15 @@ class Reviving:
                     self._leases.end_at(lease, again_ms)
 
     def old(self, journal_max: int) -> list[Lease]:
-        """Returns leases for which a start would read more than so much of the journal."""
+        """Returns leases for which recovery would read more than `journal_max` journal records."""
         old = self._leases.oldest(self._journal.end - journal_max, CARRIED_MAX)
         return old if self._store.writing.takes(len(old) * CARRIED_BYTES_MAX) else []
 
     async def carry(self, old: list[Lease]) -> None:
         """Rewrites leases, without their settled messages, if that needs no waiting.
 
-        A settlement in between would be written before the new checkpoint, by which the message
-        is not settled: a start believes the last record.
+        During a wait, a message could be acknowledged before the new checkpoint is written. As
+        recovery trusts the last record, it would find the message unsettled.
         """
         leases = [lease for lease in old if lease.pending_count and not lease.settling_count]
         if not leases or not self._store.writing.takes(len(leases) * CARRIED_BYTES_MAX):
@@ -193,10 +194,10 @@ class Reviving:
             self._leases.move(lease, first + i)
 
     async def carry_partly_settled(self) -> None:
-        """Rewrites the unsettled rest of leases, as far as that needs no waiting; at a stop.
+        """Rewrites the unsettled messages of leases at a stop, if that needs no waiting.
 
-        A real broker that takes the store over may read a checkpoint behind its acknowledgements,
-        which it skips then. Leases left after CLOSING_MS stay as they are, with a log event.
+        A RocketMQ broker that opens the store may read a checkpoint after its acks, and then
+        ignores these acks. Leases left after CLOSING_MS are not rewritten, with a log event.
         """
         leases = self._leases.partly_settled()
         until_ms = self._store.clock.monotonic_ms() + CLOSING_MS
@@ -212,9 +213,9 @@ class Reviving:
         return bool(client_id) and self._clients.renews(client_id, group, monotonic_ms, held_ms)
 
     async def _revive_all(self, leases: list[Lease]) -> None:
-        """Puts leases again; where that fails each message that is left by itself: one may be why.
+        """Revives leases together; if that fails, revives each remaining message by itself.
 
-        Cost     a put that is too large, or refused, is tried in parts once each
+        A single message may be the cause of the failure. Each message is tried alone once.
         """
         taken = [(lease, lease.pending()) for lease in leases if lease.pending_count]
         if not taken:
@@ -223,11 +224,11 @@ class Reviving:
             return
         for lease, queue_offsets in taken if self._store.writing.refusal is None else ():
             for queue_offset in queue_offsets:
-                if lease.queue.leased.get(queue_offset) is lease:  # Not settled meanwhile.
+                if lease.queue.leased.get(queue_offset) is lease:  # Otherwise settled meanwhile.
                     await _was_put(self._revive([(lease, [queue_offset])]))
 
     async def _revive(self, taken: list[tuple[Lease, list[int]]]) -> None:
-        """Puts messages of leases again, as many in one put as a turn has room for."""
+        """Revives messages of leases, with one put a turn of the loop."""
         for lease, queue_offsets in taken:
             self._leases.take(lease, queue_offsets)
         left = {lease: [*queue_offsets] for lease, queue_offsets in taken}
@@ -253,7 +254,7 @@ class Reviving:
             raise
 
     async def _put(self, some: list[_Revived], left: dict[Lease, list[int]]) -> None:
-        """Puts messages again, and that their leases are over; they are not `left` then."""
+        """Puts replacements and acks of messages, and removes these messages from `left`."""
         by_lease: dict[Lease, list[int]] = {}
         for lease, at, _ in some:
             by_lease.setdefault(lease, []).append(at)
@@ -268,7 +269,7 @@ class Reviving:
                 self.count(lease.queue.group, [run])
 
     async def _runs_of(self, lease: Lease, queue_offsets: list[int]) -> dict[int, Run]:
-        """Returns the records for messages of a lease by queue offset; none for a group gone."""
+        """Returns replacements by queue offset; none if the group or the topic was deleted."""
         queue = lease.queue
         group = self._store.tables.groups.find(queue.group)
         if group is None:
@@ -292,7 +293,7 @@ class Reviving:
         }
 
     def count(self, group: str, runs: list[Run]) -> None:
-        """Counts the records put in the place of leased messages."""
+        """Counts the replacements: redeliveries and dead letters."""
         for destination, batch in runs:
             topic = destination.topic
             if topic.startswith(DLQ_PREFIX):
@@ -303,9 +304,9 @@ class Reviving:
 
 
 def revive_gauges(leases: LeaseTable, monotonic_ms: Callable[[], int]) -> list[Gauge]:
-    """Returns gauges of leases that expired and have not ended yet, by revive queue.
+    """Returns gauges of expired leases that are not revived yet, by revive queue.
 
-    Source   PopMetricsManager, whose lag is a count under a name of milliseconds
+    Source   PopMetricsManager; its lag is a count, despite the name in milliseconds
     """
 
     def by_queue(measure: Callable[[int, Lease], float]) -> dict[LabelValues, float]:
