@@ -1,10 +1,10 @@
-"""Stores as DataFrames of a Spark session, and the questions stores are asked most.
+"""Public API for Spark: stores as DataFrames, and ready-made queries over them.
 
     from pocketmq.spark import open_session, read_messages
 
     messages = read_messages(open_session("local[2]"), "./store", columns=("topic", "body"))
 
-Needs the extra `spark`. docs/howto/spark.md has the options, columns and answers.
+Requires the extra `spark`. docs/howto/spark.md lists options, columns and results.
 """
 
 from pocketmq.backfill.analytics import (

@@ -131,7 +131,7 @@ def test_an_index_file_that_cannot_be_read_is_told(golden: GoldenStores, tmp_pat
     )
     fourth = geometry.entries_position + 20 * 4
     broken = content[: fourth + 16] + struct.pack(">i", 4) + content[fourth + 20 :]
-    assert told(broken) == (full - 3, "entry 4 cannot be one")
+    assert told(broken) == (full - 3, "entry 4 is invalid")
 
 
 def test_a_new_index_file_is_empty(tmp_path: Path) -> None:

@@ -2,14 +2,14 @@
 
 ARCHITECTURE.md ("Parallel rebuild") shows how ranges of the log become files of views.
 
-    session.py          Spark, and its map over tasks; rebuild/parallel.py runs on it
-    job.py              the plan of a run, and the run; progress.py
+    session.py          the Spark session, and the map of tasks on which rebuild/parallel.py runs
+    job.py              plans and runs a rebuild; progress.py reports its progress
     checks.py           compares built files with manifests, views and the log
-    advice.py           whether Spark is worth its start
+    advice.py           whether Spark is faster than one process
     readers.py          messages, units and entries as DataFrames
-                        source.py: Spark's side · request.py: options · row_filter.py: rows
-                        log_walk.py · arrow_views.py
+                        source.py: data source · request.py: options · row_filter.py: filters
+                        log_walk.py: log reader · arrow_views.py: readers of units and entries
     analytics.py        ready-made queries over stores
 
-docs/howto/spark.md shows all of it in use, on one machine and on a cluster.
+docs/howto/spark.md shows how to use these on one machine and on a cluster.
 """

@@ -1,8 +1,9 @@
-"""Which way of building views is the quicker one: one process, or Spark's workers.
+"""Estimates whether one process or Spark's workers build views faster.
 
-Both do the same work for each record and entry. Spark shares it out among its workers, does a
-third more, and takes its time to start; so a log has to be large before it pays, how large depends
-on the workers. Seconds are those of a machine as in docs/figures.md with the log in memory.
+Both do the same work for each record and entry. Spark divides the work among its workers, but does
+a third more of it and starts slowly. So Spark pays only for a large log; the threshold depends on
+the number of workers. Constants in seconds were measured on the machine of docs/figures.md, with
+the log in memory.
 """
 
 from typing import Final, NamedTuple
@@ -10,29 +11,29 @@ from typing import Final, NamedTuple
 RECORD_SECONDS: Final = 1.6e-6
 ENTRY_SECONDS: Final = 0.3e-6
 SPARK_START_SECONDS: Final = 10.0
-"""A Java process, a session, workers with this package loaded."""
+"""Time to start a Java process, a session, and workers with this package loaded."""
 SPARK_SHARE: Final = 1.3
-"""Work of a run by Spark to that of one process: spooled entries, slot tables, digests."""
+"""Ratio of Spark's work to one process's: it adds spooled entries, slot tables and digests."""
 TASK_SECONDS: Final = 0.05
 
 
 class Times(NamedTuple):
-    """How long both ways take, about."""
+    """Estimated durations of both ways."""
 
     rebuild_seconds: float
     spark_seconds: float
 
     @property
     def is_spark_quicker(self) -> bool:
-        """Whether Spark is worth starting."""
+        """Whether Spark would be faster."""
         return self.spark_seconds < self.rebuild_seconds
 
 
 def expected_times(records: int, entries: int, *, tasks: int, workers: int) -> Times:
-    """Returns how long it takes to build views of so many records and index entries.
+    """Returns the estimated time to build views of `records` records and `entries` index entries.
 
-    tasks     ranges that the log is cut into
-    workers   tasks that run at once
+    tasks     ranges into which the log is cut
+    workers   concurrent tasks
     """
     work = records * RECORD_SECONDS + entries * ENTRY_SECONDS
     rounds = tasks / workers * TASK_SECONDS

@@ -1,12 +1,12 @@
-"""Questions about a store, answered by Spark.
+"""Ready-made Spark queries over a store.
 
-messages_per_hour   how much came in, by topic and hour
-largest_keys        which keys have the most messages, or the most bytes
-duplicate_keys      which keys, or ids, more than one message carries
-consumer_lag        how far each group is behind, by queue
+messages_per_hour   stored messages and bytes by topic and hour
+largest_keys        keys with the most messages, or the most bytes
+duplicate_keys      keys, or message ids, that occur in more than one message
+consumer_lag        lag of each group, by queue
 
-Each takes DataFrames of `readers.py` and returns one with the columns it states; nothing is read
-before Spark is asked for rows. Rows that report damage are left out.
+Each query accepts a DataFrame of `readers.py` and returns a DataFrame with the listed columns.
+Spark reads the store only when rows are requested. Rows that report damage are ignored.
 """
 
 from functools import partial
@@ -61,7 +61,7 @@ def largest_keys(messages: "DataFrame", *, by: str = "messages", count: int = 20
 
     Reads    topic, keys, store_size; a message counts once for each of its keys
     Returns  topic string, key string, messages bigint, bytes bigint
-    Errors   ValueError: `by` is none of BY
+    Errors   ValueError: `by` is not in BY
     """
     if by not in BY:
         raise ValueError(f"by is {by!r}, not one of {', '.join(BY)}")
@@ -70,13 +70,13 @@ def largest_keys(messages: "DataFrame", *, by: str = "messages", count: int = 20
 
 
 def duplicate_keys(messages: "DataFrame", *, of: str = "keys") -> "DataFrame":
-    """Returns the keys that more than one message of a topic carries, most frequent first.
+    """Returns the keys that occur in more than one message of a topic, most frequent first.
 
-    of       keys, or message_id: the unique key that a producer gives every message
-    Reads    topic, physical_offset and that column
+    of       keys, or message_id: the unique key that a producer assigns to every message
+    Reads    topic, physical_offset and the column `of`
     Returns  topic string, key string, messages bigint, first_physical_offset bigint,
              last_physical_offset bigint
-    Errors   ValueError: `of` is none of DUPLICATES_OF
+    Errors   ValueError: `of` is not in DUPLICATES_OF
     """
     if of not in DUPLICATES_OF:
         raise ValueError(f"of is {of!r}, not one of {', '.join(DUPLICATES_OF)}")
@@ -89,12 +89,12 @@ def duplicate_keys(messages: "DataFrame", *, of: str = "keys") -> "DataFrame":
 
 
 def consumer_lag(store: str | Path, units: "DataFrame") -> "DataFrame":
-    """Returns how many messages each group has not taken yet, by queue.
+    """Returns the number of messages that each group has not consumed, by queue.
 
     units    of all queues: `read_consume_queue(session, store)`
     Returns  group string, topic string, queue_id int, committed_offset bigint, max_offset bigint,
-             lag bigint; max_offset is null for a queue that holds no unit, and the lag then 0
-    Errors   ValueError: neither config/consumerOffset.json nor its .bak can be read
+             lag bigint; for a queue without units max_offset is null and lag 0
+    Errors   ValueError: config/consumerOffset.json and its .bak are both unreadable
     """
     end = (F.max("queue_offset") + 1).alias("max_offset")
     ends = _sound(units).groupBy("topic", "queue_id").agg(end)
@@ -109,9 +109,9 @@ def consumer_lag(store: str | Path, units: "DataFrame") -> "DataFrame":
 
 
 def committed_offsets(store: str | Path) -> list[tuple[str, str, int, int]]:
-    """Returns (group, topic, queue id, committed offset) of every group that committed.
+    """Returns (group, topic, queue id, committed offset) of every committed offset.
 
-    Errors   ValueError: neither the file nor its .bak can be read
+    Errors   ValueError: a file of offsets and its .bak are both unreadable
     """
     offsets, lmq = (
         _table(Path(store), n) for n in (CONSUMER_OFFSETS_FILE, LMQ_CONSUMER_OFFSETS_FILE)
@@ -136,7 +136,7 @@ def _amounts() -> list[Any]:
 
 
 def _by_key(messages: "DataFrame", column: str) -> "GroupedData":
-    """Returns messages grouped by topic and key; those without a key are left out."""
+    """Groups messages by topic and key; messages without a key are ignored."""
     key = F.explode(F.array_distinct("keys")) if column == "keys" else F.col(column)
     keyed = _sound(messages).withColumn("key", key).filter(F.col("key").isNotNull())
     return keyed.groupBy("topic", "key")

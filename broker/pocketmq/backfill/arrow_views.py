@@ -1,6 +1,6 @@
-"""Units of consume queues and entries of index files as Arrow record batches.
+"""Reads units of consume queues and entries of index files as Arrow record batches.
 
-Nothing is looked up in the log; faults that the files themselves show become `DamagedBytes`.
+The log is not read. Faults visible in the files themselves become `DamagedBytes`.
 """
 
 from collections.abc import Callable, Iterator
@@ -37,8 +37,8 @@ from pocketmq.model.message import QueueKey
 ROWS_AT_ONCE: Final = 500_000
 """Rows of one batch: 20 MB of units or entries."""
 _NO_GEOMETRY: Final = (
-    "its length does not tell how many slots and entries it has; set maxHashSlotNum and "
-    "maxIndexNum, which pocketmq store info tells"
+    "its length fits no known number of slots and entries; set maxHashSlotNum and "
+    "maxIndexNum, which pocketmq store info reports"
 )
 
 UNIT_SCHEMA: Final = pa.schema(
@@ -68,8 +68,10 @@ ENTRY_SCHEMA: Final = pa.schema(
 class QueueFile:
     """One file of a consume queue.
 
-    is_followed   a later file of the queue holds units
-    upto          first byte of the next file, None: there is none
+    base          position in the queue of the file's first byte
+    size          bytes of the file
+    is_followed   whether a later file of the queue holds units
+    upto          base of the next file; None: it is the last file
     """
 
     path: str
@@ -82,7 +84,7 @@ class QueueFile:
 
     @property
     def numbers(self) -> tuple[int, int]:
-        """The queue offsets of the first and the last unit that it may hold, were it whole."""
+        """The queue offsets of the first and the last unit of the complete file."""
         last = NUMBER_MAX if self.upto is None else self.upto // UNIT_SIZE - 1
         return self.base // UNIT_SIZE, last
 
@@ -124,9 +126,9 @@ def _begins_with_unit(path: Path) -> bool:
 
 
 def unit_batches(file: QueueFile, schema: Any) -> Iterator[Any]:
-    """Yields the units of a file as `pyarrow.RecordBatch`es, pre-blank ones left out, or damage.
+    """Yields the units of a file, without pre-blank units, as `pyarrow.RecordBatch`es, and damage.
 
-    schema   UNIT_SCHEMA, or with more columns behind it, which are null
+    schema   UNIT_SCHEMA, or UNIT_SCHEMA followed by further columns, which are null
     """
     units: NDArray[Any] = np.fromfile(file.path, UNIT_TYPE)
     count = valid_unit_count(units.tobytes()) if len(units) else 0
@@ -147,10 +149,10 @@ def unit_batches(file: QueueFile, schema: Any) -> Iterator[Any]:
         yield batch_of(columns, schema)
     place = int(units["physical_offset"][count - 1]) if count else 0
     if file.size % UNIT_SIZE:
-        yield DamagedBytes(file.path, file.size, place, "its length is no multiple of a unit's")
+        yield DamagedBytes(file.path, file.size, place, "its length is not a multiple of 20")
     elif count < len(units) and (file.is_followed or units[count:].tobytes().strip(b"\0")):
         position = count * UNIT_SIZE
-        yield DamagedBytes(file.path, position, place, "no unit where there are units behind")
+        yield DamagedBytes(file.path, position, place, "no valid unit, but bytes follow")
 
 
 def find_index_files(store: Path) -> list[str]:
@@ -164,11 +166,11 @@ def entry_batches(
     path: str, geometry: IndexGeometry | None, schema: Any,
     skipped: Callable[[IndexHeaderValues], bool] = lambda header: False,
 ) -> Iterator[Any]:  # fmt: skip
-    """Yields the entries of an index file as `pyarrow.RecordBatch`es, in order, or damage.
+    """Yields the entries of an index file as `pyarrow.RecordBatch`es, in order, and damage.
 
-    geometry   None: as its length shows it
-    schema     ENTRY_SCHEMA, or with more columns behind it, which are null
-    skipped    gets the header of a sound file and returns whether its entries are left out
+    geometry   None: known from the file's length
+    schema     ENTRY_SCHEMA, or ENTRY_SCHEMA followed by further columns, which are null
+    skipped    decides by the header of a valid file whether its entries are skipped
     """
     file, place = Path(path), 0
     header = _header(file)
@@ -189,7 +191,7 @@ def entry_batches(
         place = int(rows["physical"][-1]) if sound else place
         if sound < count:
             position = geometry.entries_position + ENTRY_SIZE * (begin + sound)
-            yield DamagedBytes(path, position, place, f"entry {begin + sound} cannot be one")
+            yield DamagedBytes(path, position, place, f"entry {begin + sound} is invalid")
             return
 
 
@@ -204,7 +206,7 @@ def _header(file: Path) -> IndexHeaderValues:
 
 
 def _header_fault(file: Path, header: IndexHeaderValues, geometry: IndexGeometry) -> str:
-    """Returns why a file's entries cannot be read, "" when they can."""
+    """Returns why a file's entries are unreadable, "" if they are readable."""
     size = file.stat().st_size
     if size != geometry.file_size:
         return f"it has {size} bytes, expected {geometry.file_size}"

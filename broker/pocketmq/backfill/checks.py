@@ -1,10 +1,10 @@
-"""Compares rebuilt files with their manifest, with other views, and with the log they come from.
+"""Compares rebuilt files with their manifest, with other views, and with the log.
 
-Queue files are compared by name, index files by their order: their names are creation times.
-Files are read by the mapper's workers, one task a file.
+Queue files are paired by name. Index files are paired by order, as their names are creation times.
+The mapper's workers read the files, one task for each file.
 
-`copy_views` checks every file it copies into a store. Before that, `compare_log` checks that the
-log is still the one that was read, and that it was read to its end.
+`copy_views` checks every file that it copies into a store. Before the copy, `compare_log` checks
+that the log has not changed since it was read, and that it was read to its end.
 
 Kinds of findings: missing_file, unexpected_file, file_size, sha256, content.
 """
@@ -27,14 +27,14 @@ from pocketmq.rebuild.staging import Staging
 from pocketmq.walk.reader import LogReader
 
 PIECE_BYTES: Final = 1024 * 1024
-"""Bytes of one read; a piece of zeros is a hole in the copy."""
+"""Bytes of one read; a piece of zeros becomes a hole in the copy."""
 SHOWN_BYTES: Final = 8
-"""Bytes of each file that a finding shows from the first difference on."""
+"""Bytes of each file that a finding shows, from the first difference on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two files that must hold the same bytes, "" for one that is missing; `name` is of both."""
+    """Paths of two files that must hold the same bytes, "" if missing; `name` identifies both."""
 
     name: str
     expected: str
@@ -44,7 +44,7 @@ class Pair:
 def check_files(out: Path, mapper: Mapper) -> list[Finding]:
     """Returns the differences from the manifest of a finished run.
 
-    Cost     reads everything once, about 1 ms a MiB that is there for each worker
+    Cost     reads all files once, about 1 ms a MiB of data, divided among the workers
     """
     known, findings = _known_files(out)
     digests = mapper(digest_file, [str(out / mark["path"]) for mark in known])
@@ -58,7 +58,7 @@ def check_files(out: Path, mapper: Mapper) -> list[Finding]:
 
 
 def _known_files(out: Path) -> tuple[list[Document], list[Finding]]:
-    """Returns the manifest's entries of existing files, and the files that are wrong."""
+    """Returns the manifest's rows of existing files, and findings of missing or further files."""
     marks = {mark["path"]: mark for mark in manifest(out)["files"]}
     there = dict.fromkeys(view_files(out))
     findings = [_missing(path) for path in marks if path not in there]
@@ -67,16 +67,17 @@ def _known_files(out: Path) -> tuple[list[Document], list[Finding]]:
 
 
 def digest_file(path: str) -> tuple[int, str]:
-    """Returns a file's size and digest, as its mark states them."""
+    """Returns a file's size and digest, comparable with its row of the manifest."""
     with Path(path).open("rb") as file:
         digest = digest_of(file.fileno())
     return digest.size, digest.hexdigest()
 
 
 def copy_views(out: Path, target: Path, advance: Callable[[int], None]) -> list[Finding]:
-    """Copies the files the manifest names, holes as holes; returns those that differ from it.
+    """Copies the files of the manifest as sparse files; returns the differences from the manifest.
 
-    Errors   OSError; files copied up to then stay
+    advance  receives the number of bytes copied since the last call
+    Errors   OSError; files copied before it are kept
     """
     known, findings = _known_files(out)
     for name in (CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY):
@@ -105,9 +106,10 @@ def _copy_file(source: Path, target: Path, advance: Callable[[int], None]) -> tu
 
 
 def compare_views(out: Path, other: Path, mapper: Mapper) -> list[Finding]:
-    """Returns where the views below `out` differ from those below another directory.
+    """Returns the differences of the views below `out` from the views below another directory.
 
-    Files of the other directory that are all zeros were made ahead, and need no partner.
+    A file of the other directory that is all zeros was created in advance, and is ignored if
+    `out` lacks it.
     """
     pairs = [*_queue_pairs(out, other), *_index_pairs(out, other)]
     findings: Iterable[Finding | None] = mapper(compare_pair, pairs)
@@ -115,7 +117,7 @@ def compare_views(out: Path, other: Path, mapper: Mapper) -> list[Finding]:
 
 
 def compare_pair(pair: Pair) -> Finding | None:
-    """Returns where two files differ first, None when they do not."""
+    """Returns the first difference of two files, None if they are equal."""
     if not pair.found:
         return _missing(pair.name) if _holds_anything(pair.expected) else None
     if not pair.expected:
@@ -158,7 +160,7 @@ def _holds_anything(path: str) -> bool:
 
 
 def _same_count(one: bytes, other: bytes) -> int:
-    """Returns how many bytes two pieces that differ have in common from the start."""
+    """Returns the length of the common prefix of two different pieces."""
     count = min(len(one), len(other))
     differs = np.frombuffer(one, np.uint8, count) != np.frombuffer(other, np.uint8, count)
     return int(differs.argmax()) if differs.any() else count
@@ -186,10 +188,10 @@ def _unexpected(path: str) -> Finding:
 
 # -- into a store ----------------------------------------------------------------------------------
 class LogFit(NamedTuple):
-    """Whether built views are of a log.
+    """Whether built views belong to a log.
 
-    objection    why they cannot be, "" where nothing speaks against it
-    is_certain   no file of the log was written to since it was read
+    objection    why they do not, "" without an objection
+    is_certain   whether no file of the log has changed since it was read
     """
 
     objection: str
@@ -200,7 +202,7 @@ def compare_log(out: Path, store: Path, log_file_bytes: int) -> LogFit:
     """Returns whether views below `out` cover all records of a store's log, and no others.
 
     Errors   NotAStore, WrongFileSize, StoreGap
-    Cost     the records behind the last one that was read; none, as a rule
+    Cost     reads the log after the views' last record, usually no record
     """
     built, files = manifest(out), find_log_files(store.resolve(), log_file_bytes)
     begin = files[0].base if files else 0
@@ -216,7 +218,7 @@ def compare_log(out: Path, store: Path, log_file_bytes: int) -> LogFit:
 
 
 def _records_behind(files: list[LogFile], physical_offset: int) -> bool:
-    """Returns whether the chain of records goes on at an offset, or in the next file."""
+    """Returns whether records follow at an offset, or in the next file if this file is full."""
     for file in files:
         if file.end <= physical_offset:
             continue
@@ -230,7 +232,7 @@ def _records_behind(files: list[LogFile], physical_offset: int) -> bool:
 
 
 def _marks(out: Path) -> list[tuple[str, int]]:
-    """Returns (name, time of change in ns) of the log files that were read, in order."""
+    """Returns (name, modification time in ns) of the log files that were read, in order."""
     staging = Staging(out)
     marks = {}
     for path in (staging.work / "ranges").glob("*.json"):
@@ -246,11 +248,11 @@ def _mark(file: LogFile) -> tuple[str, int]:
 
 
 def allocated_bytes(out: Path) -> int:
-    """Returns the allocated bytes of the files that the manifest names."""
+    """Returns the disk usage of the manifest's files, without holes."""
     paths = [out / mark["path"] for mark in manifest(out)["files"]]
     return sum(path.stat().st_blocks * 512 for path in paths if path.exists())
 
 
 def queues_of(built: Mapping[str, Any]) -> dict[tuple[str, int], tuple[int, int]]:
-    """Returns first and end offset by queue, as a manifest states them."""
+    """Returns a manifest's first and end offset by queue."""
     return {(topic, queue_id): (begin, end) for topic, queue_id, begin, end in built["queues"]}

@@ -1,10 +1,10 @@
-"""A rebuild of a store's views by many workers: its estimate, and its run.
+"""Plans and runs a rebuild of a store's views by many workers.
 
     new_job ─► outlook      reads samples, changes nothing
-            └► run          one at a time in a directory; resumes from an earlier run's results
+            └► run          one run at a time in a directory; reuses an earlier run's results
 
-`rebuild/parallel.py` builds everything. This module checks the output directory, decides which
-parts are reused, and checks the disk space.
+`rebuild/parallel.py` builds the views. This module checks the output directory, decides which
+results are reused, and reports the free disk space.
 """
 
 import fcntl
@@ -38,14 +38,15 @@ from pocketmq.rebuild.staging import (
 # -- reuse -------------------------------------------------------------------------------------
 # Decides which results of an earlier run in the same directory a run can reuse.
 #
-#     the same request, finished                          complete: nothing is left to do
-#     same settings, at least as much of the log, and
-#     no file it read was written to since                the ranges it finished
-#     the last file it read was written to since          the others, as that file may have grown
-#     anything else                                       nothing; the old results are removed first
+#     earlier run                                             reused
+#     same request, finished                                  everything
+#     same settings, `upto` not above the new one, and
+#         no file of the log has changed since                its finished ranges
+#         only the last file it read has changed since        its finished ranges of other files
+#     otherwise                                               nothing; its results are removed
 #
-# Units are written in place and never removed. So units of expired or no longer requested records
-# would otherwise stay in the queues.
+# Units are never removed one by one. Units of expired or no longer requested records would
+# otherwise stay in the queues.
 
 Document = dict[str, Any]
 
@@ -54,11 +55,11 @@ Document = dict[str, Any]
 class Reuse:
     """Results of an earlier run that a new run can reuse.
 
-    is_known      an earlier run wrote here
-    is_complete   it made the views asked for now
-    is_usable     its results agree with the request
-    ranges        that need not be read again
-    changed       entries of ranges whose file was written to since
+    is_known      whether an earlier run wrote to the directory
+    is_complete   whether that run built the requested views
+    is_usable     whether its results are compatible with the request
+    ranges        finished ranges, which are not read again
+    changed       documents of finished ranges whose log file has changed since
     """
 
     is_known: bool
@@ -69,7 +70,7 @@ class Reuse:
 
 
 def find_reuse(job: RebuildJob, ranges: list[Range]) -> Reuse:
-    """Returns the results that a job with these ranges can reuse; changes nothing."""
+    """Returns the results that a job with these ranges can reuse; removes no file."""
     staging = Staging(job.out)
     known = staging.read(staging.work / PLAN_FILE)
     if known is None:
@@ -87,7 +88,7 @@ def find_reuse(job: RebuildJob, ranges: list[Range]) -> Reuse:
 
 
 def prepare(staging: Staging, reuse: Reuse) -> None:
-    """Removes results that must not be reused."""
+    """Removes an earlier run's results that must not be reused."""
     if reuse.is_known and not reuse.is_usable:
         staging.clear()
     elif reuse.changed:
@@ -95,7 +96,7 @@ def prepare(staging: Staging, reuse: Reuse) -> None:
 
 
 def has_shrunk(staging: Staging, reuse: Reuse) -> bool:
-    """Returns whether a changed range would hold less of a queue than before."""
+    """Returns whether a changed range, once reread, holds fewer units of a queue than before."""
     for before in reuse.changed:
         after = staging.read(staging.range_file(f"{before['range'][1]:020d}"))
         runs = {(topic, queue_id): run for topic, queue_id, *run in after["runs"]} if after else {}
@@ -117,8 +118,8 @@ def _is_complete(
 ) -> bool:
     """Returns whether the files and the manifest match the request.
 
-    A restart of the machine does not matter: files are durable before the manifest is there. How
-    the log was cut does not matter either.
+    A machine restart is allowed, as files are durable before the manifest exists. The log may have
+    been cut into other ranges.
     """
     built = staging.read(staging.work / MANIFEST_FILE)
     if not built or (built["holes"] and not job.accept_holes):
@@ -136,7 +137,7 @@ def _is_complete(
 
 
 def _is_changed(mark: list[Any]) -> bool:
-    """Returns whether the file of a finished range was written to or removed since."""
+    """Returns whether the log file of a finished range has changed or vanished since."""
     try:
         return bool(Path(mark[0]).stat().st_mtime_ns != mark[3])
     except FileNotFoundError:
@@ -151,10 +152,11 @@ RUN_LOCK_FILE: Final = "backfill.lock"
 class Outlook:
     """The plan of a run: ranges to read, reusable work, and disk space.
 
-    reused        ranges that an earlier run finished and this one would not read again
-    is_complete   the directory already holds the views asked for
-    is_cleared    files of an earlier run are of no use and would be removed
-    free_bytes    room on the disk that would be written to
+    reused        finished ranges of an earlier run, which are not read again
+    is_complete   whether the directory already holds the requested views
+    is_cleared    whether the run removes all files of an earlier run
+    needed        estimated size of the output
+    free_bytes    free bytes on the output's disk
     """
 
     ranges: list[Range]
@@ -177,8 +179,8 @@ def new_job(
 ) -> RebuildJob:
     """Returns a job for a store's log.
 
-    upto      records that start below this physical offset; None: all of them
-    options   fields of Job: workers, piece_size, piece_entries, accept_holes, keep_spool, expired
+    upto      physical offset; only records that start below it are read; None: all records
+    options   of `RebuildJob`: workers, piece_size, piece_entries, accept_holes, keep_spool, expired
     Errors    NotAStore, WrongFileSize, StoreGap
     """
     files = find_log_files(store.resolve(), log_file_bytes)
@@ -188,20 +190,20 @@ def new_job(
 
 
 def objection(store: Path, out: Path) -> str:
-    """Returns why a directory cannot be written to, "" when it can.
+    """Returns why a directory cannot be the output, "" if it can.
 
-    A run removes the files of an earlier run, so it only takes a directory that is empty,
-    missing, or an earlier run's.
+    A run may remove views from its output directory. So a directory with views is only accepted if
+    an earlier run wrote them.
     """
     store, out = store.resolve(), out.resolve()
     if not out.exists():
-        return f"it lies inside the store {store}" if store in out.parents else ""
+        return f"it is inside the store {store}" if store in out.parents else ""
     if not out.is_dir():
         return "it is no directory"
     if out == store or (out / COMMIT_LOG_DIRECTORY).exists():
         return "it is a store itself"
     if store in out.parents:
-        return f"it lies inside the store {store}"
+        return f"it is inside the store {store}"
     if (Staging(out).work / PLAN_FILE).exists():
         return ""
     for name in (CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY):
@@ -213,8 +215,7 @@ def objection(store: Path, out: Path) -> str:
 def outlook(job: RebuildJob, mapper: Mapper) -> Outlook:
     """Returns the plan of `run`; changes nothing.
 
-    Cost     a sample of some megabytes; where files are to be cut, hopping over them once,
-             0.3 µs a record
+    Cost     reads samples of some megabytes; to cut files, also walks over them, 0.3 µs a record
     """
     ranges = _ranges(job, mapper)
     reuse = find_reuse(job, ranges)
@@ -230,10 +231,10 @@ def outlook(job: RebuildJob, mapper: Mapper) -> Outlook:
 
 
 def run(job: RebuildJob, mapper: Mapper) -> Document:
-    """Builds everything that is not there yet; returns the manifest.
+    """Builds all views that are not yet built; returns the manifest.
 
-    Errors   Corruption: sound records behind damage, unless the job accepts holes; IllegalTopic;
-             StoreLocked: another run works in this directory; ViewFailed: a task failed
+    Errors   Corruption: valid records behind damage, unless the job accepts holes; IllegalTopic;
+             StoreLocked: another run uses this directory; ViewFailed: a task failed
     """
     staging = Staging(job.out)
     job.out.mkdir(parents=True, exist_ok=True)
@@ -259,9 +260,9 @@ def _rebuild(job: RebuildJob, staging: Staging, mapper: Mapper) -> None:
 
 
 def manifest(out: Path) -> Document:
-    """Returns the manifest of a finished run, an empty document when there is none.
+    """Returns the manifest of a finished run, an empty document without one.
 
-    Marks of another version count as none.
+    A run of another format version does not count.
     """
     staging = Staging(out)
     plan = staging.read(staging.work / PLAN_FILE) or {}
@@ -271,13 +272,13 @@ def manifest(out: Path) -> Document:
 
 
 def is_running(out: Path) -> bool:
-    """Returns whether a run is at work in a directory."""
+    """Returns whether a run is active in a directory."""
     try:
         descriptor = os.open(out / RUN_LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return False
     try:
-        # Not lockf: closing a descriptor would drop the lock of a run in this same process.
+        # Not lockf: closing this descriptor would release the lock of a run in the same process.
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -296,7 +297,7 @@ def _existing(path: Path) -> Path:
 
 @contextmanager
 def _alone(out: Path) -> Iterator[None]:
-    """Holds a directory for this process, so that two runs do not write to it at once."""
+    """Locks a directory, so that two runs do not write to it concurrently."""
     descriptor = os.open(out / RUN_LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,10 +1,10 @@
-"""Reads the log range by range over damage, so that every hole is reported.
+"""Reads the log range by range across damage, and reports every hole.
 
-    file 0 │ file 1  ▓▓ │ file 2     ▓▓ a hole: sound records follow it, here or in file 2
-                                     bytes behind the last sound record of all are no hole
+    file 0 │ file 1  ▓▓ │ file 2     ▓▓ a hole: valid records follow in file 1 or file 2
+                                     bytes after the log's last valid record are not a hole
 
-Whether records follow the end of a range's records is known before it is read: `survey` looks
-at the first record of every file.
+Before any range is read, `survey` reads the first records of every file. So each range knows
+whether records follow in a later file.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,8 @@ class DamagedBytes:
     """Damaged bytes of a file.
 
     position          byte of the file
-    physical_offset   of the log; in a view: the record its last sound row is about, 0 without one
+    physical_offset   in a log file: offset of the damage; in a view: offset of the record of the
+                      last valid unit or entry before the damage, 0 without one
     """
 
     path: str
@@ -34,7 +35,7 @@ class DamagedBytes:
 
     @property
     def error(self) -> Corruption:
-        """The error raised for the damaged bytes."""
+        """The error that reports the damaged bytes."""
         return Corruption(
             path=self.path,
             file_position=self.position,
@@ -45,10 +46,10 @@ class DamagedBytes:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A range, with the facts that it needs about the files around it.
+    """A range, with facts about the files around it.
 
-    last_time_ms   no record behind a hole at its start counts that is older than this
-    is_followed    a later file holds records
+    last_time_ms   least store time of a valid record after a hole at the range's start
+    is_followed    whether a later file holds records
     """
 
     part: Range
@@ -57,9 +58,9 @@ class Stretch:
 
 
 def may_hold_any(stretches: Sequence[Stretch], times: tuple[int, int]) -> set[LogFile]:
-    """Returns the files that may hold records of these store times (ms), both ends included.
+    """Returns the files that may hold records of store times (ms) in `times`, both ends included.
 
-    Cost     two records read of each file, nothing where all times are wanted
+    Cost     two records read of each file, none if `times` is unbounded
     """
     files = list(dict.fromkeys(stretch.part.file for stretch in stretches))
     if times == (NUMBER_MIN, NUMBER_MAX):
@@ -69,7 +70,7 @@ def may_hold_any(stretches: Sequence[Stretch], times: tuple[int, int]) -> set[Lo
 
 
 def survey(ranges: Sequence[Range]) -> list[Stretch]:
-    """Returns the ranges, completed from the first records of all files.
+    """Returns the ranges with facts from the first records of all files.
 
     Cost     two records read of each file
     """
@@ -78,7 +79,7 @@ def survey(ranges: Sequence[Range]) -> list[Stretch]:
     stretches, newest = [], 0
     for part in ranges:
         stretches.append(Stretch(part, newest, part.file.base < last_base))
-        # The lesser of two: a flipped time must not hide the records behind it.
+        # The lesser of two times: a flipped bit in a time must not hide later records.
         newest = max(newest, min(times[part.file], default=0))
     return stretches
 
@@ -89,7 +90,7 @@ def _first_times(file: LogFile) -> tuple[int, ...]:
 
 
 def walk(stretch: Stretch, *, check_crc: bool) -> Iterator[Chunk | DamagedBytes]:
-    """Yields the sound records of a stretch in chunks, and the holes between them, in order."""
+    """Yields the valid records of a stretch in chunks, and the holes between them, in order."""
     file, upto = stretch.part.file, stretch.part.end
     log_walk = LogWalk(LogReader(check_crc=check_crc))
     log_walk.resume((0, stretch.last_time_ms), NO_FILE)

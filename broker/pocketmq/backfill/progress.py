@@ -1,10 +1,10 @@
-"""How far a rebuild is, read from the directory it writes to.
+"""Reads the progress of a rebuild from its output directory.
 
 planned ─► reading ─► indexing ─► complete
            ranges     pieces      manifest.json
 
-Every finished range and piece has a small file of its own, so that any process can look on, also
-after the run was killed.
+Every finished range and piece has a small file. So any process can read the progress, even after
+the run was killed.
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from pocketmq.rebuild.staging import PLAN_FILE, Staging
 
 
 class Phase(Enum):
-    """The phase a run is in, or would resume at."""
+    """The phase of a run, or the phase at which a killed run would resume."""
 
     PLANNED = "planned"
     READING = "reading"
@@ -27,11 +27,11 @@ class Phase(Enum):
 
 @dataclass(slots=True)
 class Progress:
-    """How far a rebuild is.
+    """Progress of a rebuild.
 
-    entries   index entries the finished ranges hold
-    indexed   entries in finished pieces of index files
-    damage    in ranges, and holes in the log
+    entries   index entries of the finished ranges
+    indexed   index entries in finished pieces of index files
+    damage    errors of ranges, and holes in the log, as texts
     """
 
     phase: Phase
@@ -48,7 +48,7 @@ class Progress:
 
 
 class ProgressReader:
-    """Looks again and again; small files that were read once are not read again."""
+    """Reads the progress repeatedly; unchanged files are not read again."""
 
     __slots__ = ("_seen", "_staging")
 
@@ -57,7 +57,7 @@ class ProgressReader:
         self._seen: dict[tuple[Path, int], Any] = {}
 
     def look(self) -> Progress | None:
-        """Returns how far the rebuild is now, None where none was ever begun."""
+        """Returns the rebuild's current progress, None if no rebuild was begun in the directory."""
         plan = self._staging.read(self._staging.work / PLAN_FILE)
         if plan is None:
             return None
@@ -98,7 +98,7 @@ class ProgressReader:
             try:
                 key = (path, path.stat().st_mtime_ns)
             except FileNotFoundError:
-                continue  # The run ended meanwhile and tidied up.
+                continue  # The run has ended and removed its files.
             if key not in self._seen:
                 self._seen[key] = self._staging.read(path)
             if self._seen[key] is not None:

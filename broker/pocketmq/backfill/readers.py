@@ -1,15 +1,15 @@
-"""A store's bytes as Spark DataFrames: messages, consume units, index entries.
+"""Reads a store as Spark DataFrames: messages, consume units, index entries.
 
-    register(session)                     spark.read.format("pocketmq") from here on
-    read_messages(session, store)         one row a record of the log, in any order
-    read_consume_queue(session, store)    one row a unit, pre-blank ones left out
-    read_index(session, store)            one row an entry
+    register(session)                     enables session.read.format("pocketmq")
+    read_messages(session, store)         one row for each record of the log, in any order
+    read_consume_queue(session, store)    one row for each unit that is not pre-blank
+    read_index(session, store)            one row for each entry
 
-Partitions are ranges of the log, files of queues, index files. Rows are made by column in the
-workers and go to Spark as Arrow batches; name the columns you want, as Spark does not pass them on.
-Options for topic, queue, offsets and store time leave files and rows out.
-Damage ends the reading with the error that `store verify` reports, or, with on_damage="skip", is a
-row of its own whose column `damage` describes it and whose other columns are null.
+A partition is a range of the log, or some queue or index files. Workers build rows column by column
+and pass them to Spark as Arrow batches. Name the required columns in an option, as Spark does not
+tell a data source which columns a query selects. Options for topic, queue, offsets and store time
+skip files and rows. Damage raises the error that `store verify` reports. With on_damage="skip" it
+becomes a row: column `damage` describes it, all other columns are null.
 """
 
 import json
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 def register(session: "SparkSession") -> None:
     """Registers the data source: `session.read.format("pocketmq").load(path)` then reads stores.
 
-    Works also for a session that `open_session` did not make: its workers get this Python and this
-    package.
+    The session need not come from `open_session`: its workers receive this Python and this package.
     """
     equip(session)
     session.dataSource.register(StoreSource)
@@ -51,13 +50,13 @@ def read_messages(
 ) -> "DataFrame":
     """Returns the messages of a store's log.
 
-    columns     to read; all when none is named
-    upto        records that start below this physical offset; None: all
-    piece_size  cut files at about this many bytes; 0: only where there are few files
-    check_crc   a body that does not fit its CRC is damage, too
-    Errors      ValueError, NotAStore, WrongFileSize, StoreGap now; Corruption, inside Spark's own
+    columns     names of the columns to read; empty: all
+    upto        physical offset; only records that start below it are read; None: all records
+    piece_size  cut files at about this many bytes; 0: only if there are few files
+    check_crc   whether a body with a wrong CRC counts as damage
+    Errors      ValueError, NotAStore, WrongFileSize, StoreGap at once; Corruption, inside Spark's
                 error, when rows are read
-    Cost        0.1 to 1 µs a record and column, apart from Spark's own work
+    Cost        0.1 to 1 µs a record and column, without Spark's work
     """
     options = {
         "columns": ",".join(columns),
@@ -80,9 +79,9 @@ def read_consume_queue(
 ) -> "DataFrame":
     """Returns the units of a store's queues.
 
-    topic, queue_id   only this topic's, only this queue's; all where not given
-    Errors            ValueError, NotAStore now; Corruption, inside Spark's own error, when rows are
-                      read
+    topic      names, separated by commas; "": all topics
+    queue_id   None: all queues
+    Errors     ValueError, NotAStore at once; Corruption, inside Spark's error, when rows are read
     """
     options = {"topic": topic, "on_damage": on_damage}
     if queue_id is not None:
@@ -99,9 +98,9 @@ def read_index(
 ) -> "DataFrame":
     """Returns the entries of a store's index files.
 
-    geometry   as the store was made with, which `pocketmq store info` reports; None: as the
-              files' lengths show it, where they are well known
-    Errors     as `read_consume_queue`
+    geometry   slots and entries of the store's index files, as `pocketmq store info` reports them;
+               None: known from the files' lengths, if they are those of RocketMQ's defaults
+    Errors     ValueError, NotAStore at once; Corruption, inside Spark's error, when rows are read
     """
     options = {"on_damage": on_damage}
     if geometry is not None:
@@ -112,7 +111,7 @@ def read_index(
 def _load(
     session: "SparkSession", kind: str, store: "str | Path", options: dict[str, str]
 ) -> "DataFrame":
-    """Loads a table; reports wrong options or a wrong store before Spark is asked."""
+    """Loads a table; reports wrong options or a wrong store before Spark runs."""
     register(session)
     options |= {"path": str(store), "table": kind, "workers": str(worker_count(session))}
     options = plan(options, spark_mapper(session))
@@ -120,7 +119,7 @@ def _load(
 
 
 def plan(options: dict[str, str], mapper: "Mapper") -> dict[str, str]:
-    """Returns options that were checked, for messages with the ranges of the log.
+    """Checks options and returns them; for messages it adds the ranges of the log.
 
     Errors   ValueError, NotAStore, WrongFileSize, StoreGap
     """

@@ -1,15 +1,16 @@
-"""Parses and checks the options of a data source.
+"""Parses and checks the options of the data source `pocketmq`.
 
     path             the store                      topic        names, separated by commas
     table            messages, units or index       queue_id     of messages and units
-    columns          names, separated by commas     begin, upto  physical offsets, upto left out
-    queue_begin, queue_upto   queue offsets of messages and units, queue_upto left out
-    on_damage        fail or skip                   since, until store times, until left out
-    check_crc        compare bodies with their CRCs
-    workers          tasks that run at once; the log is cut for them (piece_size: at this size)
-    maxHashSlotNum, maxIndexNum   geometry of index files of no well-known length
+    columns          names, separated by commas     begin, upto  physical offsets, upto excluded
+    queue_begin, queue_upto   queue offsets of messages and units, queue_upto excluded
+    on_damage        fail or skip                   since, until store times, until excluded
+    check_crc        whether to check the CRCs of bodies
+    workers          concurrent tasks, for which the log is cut
+    piece_size       bytes at which files of the log are cut
+    maxHashSlotNum, maxIndexNum   geometry of index files, unless their length shows it
 
-Names of options are compared without regard to case, as Spark does.
+Names of options are case-insensitive, as in Spark.
 """
 
 import json
@@ -33,12 +34,12 @@ MESSAGES: Final = "messages"
 UNITS: Final = "units"
 INDEX: Final = "index"
 FAIL: Final = "fail"
-"""Damage ends the reading with an error."""
+"""Damage raises an error."""
 SKIP: Final = "skip"
-"""Damage is a row of its own: its text in the column `damage`, nothing in the others."""
+"""Damage becomes a row: its text is in the column `damage`, all other columns are null."""
 ON_DAMAGE: Final = (FAIL, SKIP)
 DAMAGE: Final = "damage"
-"""The column that describes damage, where damage has rows of its own."""
+"""The column that describes damage, with `SKIP`."""
 MOMENT_TYPE: Final = pa.timestamp("us", tz="UTC")
 
 
@@ -46,12 +47,12 @@ MOMENT_TYPE: Final = pa.timestamp("us", tz="UTC")
 class Table:
     """One of the tables of a store.
 
-    directories   of the store, one of which must be there
-    schema        of the values as files hold them
-    moments       timestamp columns, and the column of milliseconds that each is made from
-    numbers       columns that rows are chosen by
-    time          the one of them that is the store time, "" without one
-    has_queues    rows belong to a topic and a queue
+    directories   directories of the store, at least one of which must exist
+    schema        columns that the files contain
+    moments       names of timestamp columns, each with the column of milliseconds it is made from
+    numbers       columns by which rows can be selected
+    time          column of the store time, "" without one
+    has_queues    whether rows belong to a topic and a queue
     """
 
     directories: tuple[str, ...]
@@ -93,12 +94,12 @@ OPTIONS: Final = (
     "begin", "upto", "since", "until",
     "on_damage", "check_crc", "workers", "piece_size", "maxHashSlotNum", "maxIndexNum", "ranges",
 )  # fmt: skip
-"""`ranges` are those of the log, when a driver cut it."""
+"""All options; the driver adds `ranges`, the planned ranges of the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Options as values; `names` are of the columns, in order."""
+    """Parsed options; `kind` is the table's name, `names` are the columns in order."""
 
     store: Path
     table: Table
@@ -121,7 +122,7 @@ class Request:
 
 
 def store_at(path: "str | Path", kind: str) -> Path:
-    """Returns the directory of a store that may have a table.
+    """Returns the directory of a store that may contain the table `kind`.
 
     Errors   NotAStore
     """
@@ -137,7 +138,7 @@ def store_at(path: "str | Path", kind: str) -> Path:
 def request_from(options: Mapping[str, str]) -> Request:
     """Parses the options.
 
-    Errors   ValueError: an option that there is not, or a value that it cannot have; NotAStore
+    Errors   ValueError: an unknown option, or an invalid value; NotAStore
     """
     known = {name.lower(): name for name in OPTIONS}
     unknown = [name for name in options if name.lower() not in known]
@@ -169,7 +170,7 @@ _OFFSETS: Final = (
     ("queue_offset", "queue_begin", "queue_upto"),
     ("physical_offset", "begin", "upto"),
 )
-"""Columns whose range options state, the end left out."""
+"""(Column, option of its first value, option of its excluded end)."""
 
 
 def _column_names(kind: str, text: str) -> tuple[str, ...]:

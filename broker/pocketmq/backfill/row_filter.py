@@ -1,6 +1,6 @@
-"""Which rows of a table are wanted.
+"""Selects the rows of a table.
 
-Whole files are left out by it, and rows before they are made.
+A filter skips whole files, and skips rows before their columns are built.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -23,8 +23,8 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 class RowFilter:
     """Conditions on rows: allowed topics, and bounds by column.
 
-    topics   None: of any topic
-    bounds   by column, the least and the largest number
+    topics   None: any topic
+    bounds   (least, largest number) by column
     """
 
     topics: frozenset[str] | None = None
@@ -35,28 +35,28 @@ class RowFilter:
         return self.bounds.get(name, (NUMBER_MIN, NUMBER_MAX))
 
     def within(self, name: str, least: int = NUMBER_MIN, largest: int = NUMBER_MAX) -> "RowFilter":
-        """Returns the filter with one more column that is in a range, ends included."""
+        """Returns the filter with the further condition that a column is in [least, largest]."""
         low, high = self.bound(name)
         return replace(self, bounds={**self.bounds, name: (max(low, least), min(high, largest))})
 
     def of_topics(self, topics: Iterable[str]) -> "RowFilter":
-        """Returns the filter with one more topic condition: one of some."""
+        """Returns the filter with the further condition that the topic is one of `topics`."""
         known = frozenset(topics)
         return replace(self, topics=known if self.topics is None else known & self.topics)
 
     def has_topic(self, topic: str) -> bool:
-        """Returns whether rows of a topic may be wanted."""
+        """Returns whether the filter may select rows of a topic."""
         return self.topics is None or topic in self.topics
 
     def overlaps(self, name: str, least: int, largest: int) -> bool:
-        """Returns whether rows may be wanted where a column has these numbers, ends included."""
+        """Returns whether the filter may select rows whose column is in [least, largest]."""
         low, high = self.bound(name)
         return low <= largest and least <= high
 
     def rows(
         self, names: Collection[str], read: Callable[[str], NDArray[Any]]
     ) -> NDArray[np.bool_] | None:
-        """Returns which rows are wanted by the numbers in these columns, None for all of them."""
+        """Returns which rows the bounds of columns in `names` select, None: all rows."""
         kept: NDArray[np.bool_] | None = None
         for name, (low, high) in self.bounds.items():
             if name in names:
@@ -67,7 +67,7 @@ class RowFilter:
 
 
 def time_from_text(text: str) -> int:
-    """Returns a time in ms since 1970, from that or from ISO 8601 with a zone.
+    """Parses a time: ms since 1970, or ISO 8601 with a zone; returns ms since 1970.
 
     Errors   ValueError
     """

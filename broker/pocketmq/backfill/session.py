@@ -1,8 +1,8 @@
-"""A Spark session for rebuilding and reading stores, and its map over tasks.
+"""Opens a Spark session for rebuilding and reading stores, and maps tasks on its workers.
 
-On a cluster every worker needs Python of the driver's version with numpy (for DataFrames also
-pyarrow), and must see the store and the output directory under the same paths. This package itself
-is sent along.
+On a cluster every worker requires the driver's version of Python with numpy (for DataFrames also
+pyarrow), and must see the store and the output directory under the same paths. The driver sends
+this package to the workers.
 """
 
 import atexit
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 JAVA_MIN: Final = 17
 SMALL_TASKS_PER_WORKER: Final = 8
-"""Partitions for each worker that many small tasks share: an empty task takes some 50 ms."""
+"""Spark partitions for each worker, for many small tasks: a Spark task costs about 50 ms."""
 _SMALL_TASKS: Final[frozenset[Callable[[Any], Any]]] = frozenset({mark_file})
-"""Tasks that take milliseconds, and of which there may be tens of thousands."""
+"""Functions of tasks that last milliseconds; a run may have tens of thousands of such tasks."""
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
-"""Set in a process that spark-submit started; its options and files of settings count then."""
+"""Variable that spark-submit sets; if set, its options and configuration files apply."""
 LOG_SETTINGS: Final = Path(__file__).resolve().with_name("log4j2.properties")
 _PYTHON: Final = "PYSPARK_PYTHON"
 _EQUIPPED: Final[set[str]] = set()
-"""Applications of Spark whose workers can run this package."""
+"""Ids of Spark applications whose workers can run this package."""
 _SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -57,8 +57,9 @@ def is_submitted() -> bool:
 def open_session(
     master: str = "", *, name: str = "pocketmq", settings: Mapping[str, str] | None = None
 ) -> "SparkSession":
-    """Returns a session; `master` is as of spark-submit, whose own choice counts when it is empty.
+    """Returns a Spark session.
 
+    master   master URL; "": spark-submit's choice, else local[*]
     Errors   SparkMissing: no pyspark, no Java runtime of version 17 or newer, settings or a master
              that Spark refuses
     Cost     some seconds: a Java process starts
@@ -90,11 +91,11 @@ def open_session(
 def equip(session: "SparkSession") -> None:
     """Makes a session's workers run this package, with this Python unless settings name another.
 
-    Workers on this machine would take the first python3 on PATH, which need not be of the
-    environment that runs this. Where a fresh Python does not find the package, as on clusters, an
-    archive of it is sent.
+    Spark's default on this machine is the first python3 on PATH, which may lack this environment's
+    packages. If the workers' Python cannot import this package, as on clusters, an archive of it is
+    sent.
 
-    Cost     a Python process; nothing for a session that was made fit before
+    Cost     a Python process; nothing for a session that was equipped before
     """
     context = session.sparkContext
     if context.applicationId in _EQUIPPED:
@@ -109,7 +110,7 @@ def equip(session: "SparkSession") -> None:
 
 
 def _is_found_by(python: str) -> bool:
-    """Returns whether a fresh Python imports this very package, wherever it is started."""
+    """Returns whether a Python started in any directory imports this copy of the package."""
     place = str(Path(__file__).resolve().parents[1] / "__init__.py")
     code = "import pocketmq, os; print(os.path.realpath(pocketmq.__file__))"
     try:
@@ -131,13 +132,13 @@ def _started(builder: Any) -> "SparkSession":
 
 
 def _with_tries(master: str) -> str:
-    """Returns a local master URL that retries tasks as clusters do."""
+    """Returns a local master URL that retries failed tasks, as clusters do."""
     match = re.fullmatch(r"local(?:\[([0-9]+|\*)\])?", master)
     return f"local[{match[1] or 1},{TRIES}]" if match else master
 
 
 def check_java() -> None:
-    """Raises SparkMissing unless a Java runtime is there that Spark can use."""
+    """Raises SparkMissing unless there is a Java runtime that Spark can use."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if not java:
@@ -155,9 +156,9 @@ def check_java() -> None:
 
 
 def package_archive() -> Path:
-    """Returns a zip file of this package, to be sent to workers; it goes when the process ends.
+    """Returns a zip file of this package for workers; it is deleted when the process ends.
 
-    It holds compiled modules, which every worker would have to compile otherwise.
+    It contains compiled modules, so that workers need not compile them.
     """
     root = Path(__file__).resolve().parents[1]
     scratch = Path(tempfile.mkdtemp(prefix="pocketmq-"))
@@ -179,9 +180,8 @@ def package_archive() -> Path:
 def spark_mapper(session: "SparkSession", partitions: int = 0) -> Mapper:
     """Returns a map that runs tasks on the session's workers.
 
-    partitions   Spark partitions the tasks are spread over, 0: one for each task, fewer for many
-                 small ones
-    Errors       TaskFailed, when the map is used
+    partitions   Spark partitions of the tasks; 0: one for each task, fewer for small tasks
+    Errors       TaskFailed, when the map is called
     """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -205,7 +205,7 @@ def spark_mapper(session: "SparkSession", partitions: int = 0) -> Mapper:
 
 
 def _reason(told: str) -> str:
-    """Returns a failed job's reason out of its report: a traceback's last line, or Spark's."""
+    """Extracts the reason of a failed job: the last line of a Python traceback, or Spark's text."""
     lines = told.strip().splitlines() or [""]
     if "Traceback (most recent call last):" in told:
         return lines[-1].strip()
@@ -215,14 +215,14 @@ def _reason(told: str) -> str:
 
 
 def worker_count(session: "SparkSession") -> int:
-    """Returns how many tasks run at once, as far as workers have come up yet."""
+    """Returns the number of concurrent tasks of the workers that have started so far."""
     return int(session.sparkContext.defaultParallelism)
 
 
 def wait_for_workers(session: "SparkSession") -> int:
-    """Runs an empty task, so that the first workers have come up; returns `worker_count`.
+    """Waits until the first workers have started, by an empty task; returns `worker_count`.
 
-    Cost     a second or two in a new session, which its first job would take otherwise
+    Cost     a second or two in a new session, which its first job then saves
     """
     session.sparkContext.parallelize([0], 1).count()
     return worker_count(session)

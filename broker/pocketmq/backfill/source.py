@@ -1,9 +1,9 @@
-"""Spark's side of reading a store: the data source `pocketmq`.
+"""The Spark data source `pocketmq`.
 
     messages   ranges of the log          units   files of queues          index   index files
 
-A partition is a list of tasks. Planning them runs in a Python process of Spark's on the driver's
-machine, reading them in its workers.
+A partition is a list of such tasks. Spark plans partitions in a Python process on the driver's
+machine, and reads them in its workers.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ from pocketmq.rebuild.plan import PIECE_SIZE_MIN, Range, map_here, plan_ranges
 
 # -- planning ----------------------------------------------------------------------------------
 PARTITIONS_PER_WORKER: Final = 4
-"""Into how many partitions many small files are put for each task that runs at once."""
+"""Partitions for each concurrent task, if there are many small files."""
 
 
 def _plan_messages(request: Request, wanted: RowFilter) -> list[list[Any]]:
@@ -53,7 +53,7 @@ def _plan_messages(request: Request, wanted: RowFilter) -> list[list[Any]]:
 
 
 def _by_size(stretches: Sequence[Stretch], request: Request) -> list[list[Any]]:
-    """Returns ranges in lots, small neighbours together, as many as keep all workers busy."""
+    """Groups ranges into partitions, small neighbours together; all workers get some."""
     total = sum(stretch.part.end - stretch.part.begin for stretch in stretches)
     enough = min(PIECE_SIZE_MIN, total // (PARTITIONS_PER_WORKER * request.workers))
     if request.piece_size:
@@ -70,7 +70,7 @@ def _by_size(stretches: Sequence[Stretch], request: Request) -> list[list[Any]]:
 
 
 def planned_log(request: Request, mapper: Any = map_here) -> list[Stretch]:
-    """Returns the ranges of a store's log, cut for as many tasks as run at once.
+    """Returns the ranges of a store's log, cut for `request.workers` concurrent tasks.
 
     Errors   NotAStore, WrongFileSize, StoreGap
     """
@@ -97,7 +97,7 @@ def _plan_entries(request: Request, wanted: RowFilter) -> list[list[Any]]:
 
 
 def _shared(tasks: Sequence[Any], workers: int) -> list[list[Any]]:
-    """Returns tasks in a few lots, neighbours together."""
+    """Divides tasks into partitions of neighbours, `PARTITIONS_PER_WORKER` for each worker."""
     count = min(len(tasks), PARTITIONS_PER_WORKER * workers)
     borders = [len(tasks) * number // count for number in range(count + 1)] if count else [0]
     return [list(tasks[begin:end]) for begin, end in pairwise(borders)]
@@ -108,11 +108,11 @@ PLANNERS: Final[Mapping[str, Callable[[Request, RowFilter], list[list[Any]]]]] =
     UNITS: _plan_units,
     INDEX: _plan_entries,
 }
-"""Makes the tasks of a table, by partition."""
+"""Functions that return the tasks of a table by partition."""
 
 
 def stretch_from(document: dict[str, Any]) -> Stretch:
-    """Returns the stretch that `asdict` took apart."""
+    """Rebuilds a stretch from its `asdict` document."""
     part = document["part"]
     span = Range(LogFile(**part["file"]), part["begin"], part["end"])
     return Stretch(span, document["last_time_ms"], document["is_followed"])
@@ -121,15 +121,15 @@ def stretch_from(document: dict[str, Any]) -> Stretch:
 # -- the source --------------------------------------------------------------------------------
 _MOMENT_MIN_MS: Final = -62_135_596_800_000
 _MOMENT_MAX_MS: Final = 253_402_300_799_999
-"""The years 1 to 9999, which a timestamp of Spark can be in."""
+"""Limits of Spark's timestamps: the years 1 to 9999."""
 
 
 class StoreSource(DataSource):
-    """Messages, units or index entries of a store, as options select them (`request.py`)."""
+    """Messages, units or index entries of a store, selected by options (`request.py`)."""
 
     @classmethod
     def name(cls) -> str:
-        """Returns the name that Spark knows it by."""
+        """Returns the source's name in Spark."""
         return "pocketmq"
 
     def schema(self) -> StructType:
@@ -142,7 +142,7 @@ class StoreSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Returns the reader of the partitions.
 
-        schema   that of the options, or columns of it that the user named
+        schema   the options' schema, or those of its columns that the user named
         """
         return StoreReader(request_from(self.options), schema)
 
@@ -150,8 +150,8 @@ class StoreSource(DataSource):
 class StoreReader(DataSourceReader):
     """Plans partitions and reads them.
 
-    Only options select rows. Spark 4.3 keeps the plan made with the filters of one
-    query for the next one on the same DataFrame, which then lacks rows: `pushFilters` is left out.
+    Only options select rows; `pushFilters` is not implemented. Spark 4.3 reuses the plan made with
+    one query's filters for the next query on the same DataFrame, which would then lack rows.
     """
 
     def __init__(self, request: Request, schema: StructType) -> None:
@@ -192,7 +192,7 @@ class StoreReader(DataSourceReader):
 
 
 class _Shape:
-    """Makes the columns that are asked for out of those that files hold."""
+    """Builds the requested columns from the stored columns."""
 
     __slots__ = ("_numbers", "_schema", "_sources", "stored")
 
@@ -235,7 +235,7 @@ class _Shape:
 
 
 def _moments(ms: Any) -> Any:
-    """Returns times in ms as timestamps; one that no timestamp can be is null."""
+    """Returns times in ms as timestamps; a time outside Spark's limits is null."""
     can_be = pc.and_(pc.greater_equal(ms, _MOMENT_MIN_MS), pc.less_equal(ms, _MOMENT_MAX_MS))
     sound = pc.if_else(can_be, ms, pa.scalar(None, pa.int64()))
     return sound.cast(pa.timestamp("ms", tz="UTC")).cast(pa.timestamp("us", tz="UTC"))
@@ -278,4 +278,4 @@ READERS: Final[Mapping[str, Callable[[Any, Request, RowFilter, Sequence[str]], I
     UNITS: _units,
     INDEX: _entries,
 }
-"""Yields the record batches of a task, and damage."""
+"""Functions that yield the record batches of a task, and its damage."""

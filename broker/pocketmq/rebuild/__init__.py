@@ -1,11 +1,11 @@
-"""The views of a whole log at once, offline: consume queues and index files from bytes alone.
+"""Rebuilds the views of a whole log offline: consume queues and index files, from log bytes alone.
 
     log files ─► ranges ─► decode (format/columns) ─► units in their final files
                                                  └──► entries ─► index files
 
-One engine with two drivers: one range after the other in this process (`sequential.py`), or ranges
-as tasks on many workers (`parallel.py`: Spark, or anything else that maps a function over a list).
-Both write byte for byte what the broker's own dispatch writes (`log/consume_queue.py`,
-`log/hash_index.py`). Nothing here needs a broker, a lock or the store's own code: a worker
-gets file names and numbers.
+One engine has two drivers. `sequential.py` reads one range after the other in this process.
+`parallel.py` runs ranges as tasks on many workers: Spark, or any function that maps over a list.
+Both write the same bytes as the broker's dispatch (`log/consume_queue.py`, `log/hash_index.py`).
+This package needs no running broker, no lock and no code of `store/`. A worker receives file names
+and numbers.
 """

@@ -1,4 +1,4 @@
-"""How much room the views of a log take, from samples of it."""
+"""Estimates the size of a log's views from samples of the log."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,16 +16,16 @@ from pocketmq.rebuild.plan import Range
 from pocketmq.walk.reader import LogReader
 
 SAMPLES: Final = 8
-"""Ranges looked into, from the oldest to the newest."""
+"""Approximate number of ranges sampled, spread evenly from the oldest to the newest."""
 BLOCK_BYTES: Final = 4096
-"""Smallest unit of a file system; every queue has a block that is not full."""
+"""Block size of a file system. Each queue's last block is partly empty."""
 MARGIN: Final = 1.1
-"""Samples may be of larger messages than the rest."""
+"""Factor of safety: the samples may hold larger messages than the rest of the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Size of a rebuild's output, from averages over samples; all files are sparse.
+    """Estimated size of a rebuild's output, from averages over samples; all files are sparse.
 
     queue_bytes     consume units
     index_bytes     entries and slots
@@ -42,18 +42,18 @@ class Estimate:
 
     @property
     def total_bytes(self) -> int:
-        """The most bytes that are on the disk at one time."""
+        """Peak disk usage of the rebuild."""
         return self.queue_bytes + self.index_bytes + self.scratch_bytes
 
     @property
     def view_bytes(self) -> int:
-        """Free bytes that the views need, with a margin."""
+        """Free bytes that the views require, `MARGIN` included."""
         open_blocks = BLOCK_BYTES * (self.queues + self.index_files)
         return ceil((self.queue_bytes + self.index_bytes + open_blocks) * MARGIN)
 
 
 def estimate(ranges: Sequence[Range], settings: KnownShape) -> Estimate:
-    """Estimates the views of these ranges from the first chunk of some of them.
+    """Estimates the views of ranges from the first chunk of some of the ranges.
 
     Cost     8 MiB read for each sample
     """
@@ -86,7 +86,7 @@ def estimate(ranges: Sequence[Range], settings: KnownShape) -> Estimate:
 
 
 def estimate_job(job: RebuildJob, ranges: Sequence[Range]) -> Estimate:
-    """Estimates the same for a job, with its workers' spools and the slot tables of pieces."""
+    """Estimates the views of a job, and its scratch files: spools, and slot tables of pieces."""
     found, geometry = estimate(ranges, job.settings), job.settings.geometry
     full = min(entries_per_file(geometry), found.entries)
     pieces = pieces_of(full, found.entries, job.workers, job.piece_entries) if full else 1

@@ -1,13 +1,14 @@
-"""Gives rebuilt queues their extension: units of it, and addresses in place of tags codes.
+"""Builds the extension of rebuilt consume queues, and replaces tags codes by extension addresses.
 
     consumequeue/T/0 (tags codes) ── record by record ──► consumequeue_ext/T/0
             ▲                                                   │ address
             └───────────────────────────────────────────────────┘
 
-It comes after the queues are whole and goes queue by queue. These are independent: each can be a
-task of its own. The units of a file are extended before any of them changes, and an address met is
-one that an earlier run left: its unit holds the tags code. A task that is killed, or runs twice,
-comes to the same bytes. Addresses begin at 0, as those of a queue do that has lost no file.
+This step runs queue by queue, after all consume queues are complete. Each queue can be a separate
+task. All extension units of a file are written before the file changes. An address already in the
+file comes from an earlier run, and its extension unit holds the tags code. So a task that is killed
+or runs twice writes the same bytes. Addresses begin at 0, as in a queue none of whose extension
+files has expired.
 Source: ConsumeQueue.putMessagePositionInfoWrapper, ConsumeQueueExt.put.
 """
 
@@ -44,12 +45,12 @@ from pocketmq.rebuild.log_files import KnownShape, LogFile
 from pocketmq.rebuild.plan import Mapper
 
 HEAD_BYTES: Final = 80
-"""Of a record: its store time is among them."""
+"""First bytes of a record; they include its store time."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExtensionTask:
-    """One queue for a worker; `out` is where its units are, and the extension will be."""
+    """A worker's task: one queue; `out` holds its units and receives its extension."""
 
     out: str
     key: QueueKey
@@ -61,7 +62,7 @@ def extend_queues(
     out: Path, files: Iterable[LogFile], settings: KnownShape, keys: Iterable[QueueKey],
     mapper: Mapper,
 ) -> int:  # fmt: skip
-    """Extends queues below `out` where the store has extensions; returns how many units there are.
+    """Extends the queues below `out` if the store has extensions; returns the number of units.
 
     Cost     about 10 µs a unit, 20 where its topic has subscriptions; the log is read once more
     """
@@ -72,7 +73,7 @@ def extend_queues(
 
 
 def extend_queue(task: ExtensionTask) -> int:
-    """Extends one queue; returns how many of its units lead into the extension."""
+    """Extends one queue; returns the number of its units that hold an extension address."""
     root, bits = Path(task.out), bits_of(task.settings)
     directory = queue_directory(root / CONSUME_QUEUE_DIRECTORY, *task.key)
     records = _Records(task.files)
@@ -91,7 +92,7 @@ def extend_queue(task: ExtensionTask) -> int:
 
 
 def bits_of(settings: KnownShape) -> FilterBits:
-    """Returns the subscriptions of a store."""
+    """Returns the subscriptions for which the extension's units hold filter bits."""
     return read_subscriptions(settings.filters.encode()) if settings.filters else NO_BITS
 
 
@@ -124,7 +125,7 @@ def _extend_file(
 
 
 class _Records:
-    """The log's files, opened as they are needed; records of a queue rise, so one is open."""
+    """The log's files, opened on demand, one at a time: a queue's records ascend in the log."""
 
     __slots__ = ("_bases", "_descriptor", "_files", "_number")
 
@@ -136,7 +137,7 @@ class _Records:
 
     def read(self, physical_offset: int, size: int) -> bytes:
         number = bisect_right(self._bases, physical_offset) - 1
-        assert number >= 0, "units lead into the log they were made of"
+        assert number >= 0, "a unit's physical offset is below the log's first file"
         if number != self._number:
             self.close()
             self._descriptor = os.open(self._files[number].path, os.O_RDONLY | os.O_CLOEXEC)
@@ -150,7 +151,7 @@ class _Records:
 
 
 class _Files:
-    """The extension's files of one queue, written from the first byte on."""
+    """The extension files of one queue, written from the first byte on."""
 
     __slots__ = ("_descriptor", "_directory", "_end", "_size")
 
@@ -162,7 +163,7 @@ class _Files:
         self._descriptor = -1
 
     def add(self, unit: bytes) -> int:
-        """Writes a unit behind the last one; returns its byte in the extension."""
+        """Appends a unit; returns its offset in the extension."""
         assert len(unit) + EXTENSION_END_SIZE <= self._size
         position = self._end % self._size
         if position + len(unit) + EXTENSION_END_SIZE > self._size:
@@ -190,7 +191,7 @@ class _Files:
         return int(code)
 
     def close(self) -> None:
-        """Closes the file that is open."""
+        """Closes the open file."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
         self._descriptor = -1

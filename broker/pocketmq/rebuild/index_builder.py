@@ -2,8 +2,8 @@
 
     entry g (from 0)  ─►  file g div (M - 1), number 1 + g mod (M - 1)      M = entry_count_max
 
-So file borders are known before anything is built, and a file can be built in pieces: a piece
-starts from the slot table of the pieces before it (`put_numbers`) and writes its own entries; the
+The entry number alone gives the file, so a file can be built in pieces, in any order. A piece
+starts from the slot table of the pieces before it (`put_numbers`) and writes its own entries. The
 last piece writes slots and header.
 """
 
@@ -26,34 +26,38 @@ from pocketmq.format.index_layout import (
 from pocketmq.format.names import next_index_file_name, zone_from_name
 
 BLOCK: int = 20_000
-"""Entries linked in one go, which fit the processor's caches."""
+"""Entries linked at once: they fit the processor's caches."""
 
 
 def entries_per_file(geometry: IndexGeometry) -> int:
-    """Returns how many entries a full file holds; number 0 is never used."""
+    """Returns the number of entries in a full file; entry number 0 is never used."""
     return geometry.entry_count_max - 1
 
 
 def put_numbers(table: NDArray[np.int32], hashes: NDArray[np.int32], number: int) -> None:
-    """Puts the newest number of each slot into a table, 0 where none falls.
+    """Stores the newest entry number of each slot in a slot table; other slots do not change.
 
-    Shape    hashes of entries in order, the first of which gets this number
+    hashes   of consecutive entries
+    number   entry number of the first hash
     Cost     20 ns an entry
     """
-    # Of places named twice the last assignment counts.
+    # If a slot occurs twice, numpy keeps the last assignment.
     table[hashes % len(table)] = np.arange(number, number + len(hashes), dtype=np.int32)
 
 
 def overlay(lower: NDArray[np.int32], upper: NDArray[np.int32]) -> None:
-    """Makes `lower` the slot table after two stretches of entries, `upper` being the later one."""
+    """Copies the used slots of `upper`, the table of later entries, over those of `lower`."""
     np.copyto(lower, upper, where=upper > 0)
 
 
 @dataclass(slots=True)
 class FileStart:
-    """The start of a file: the end of the one before, its first entry, a piece's state.
+    """State from which a file, or a piece of it, is built.
 
-    number   of the first entry that is put; above 1 in a later piece
+    inherited_end_ms   end timestamp of the previous file
+    begin_ms, begin_physical_offset   of the file's first entry
+    number   entry number of the first entry written; above 1 in a later piece
+    slots    slot table of the pieces before; None: empty
     """
 
     path: Path
@@ -78,7 +82,7 @@ class FileBuilder:
         slots = start.slots
         self.slots = np.zeros(geometry.slot_count, dtype=np.int32) if slots is None else slots
         first = (start.begin_ms, start.begin_physical_offset)
-        # Both are (store time in ms, physical offset): of the first and of the newest entry.
+        # (Store time in ms, physical offset): `begin` of the first entry, `last` of the newest.
         self.begin = (max(start.inherited_end_ms, 0), 0) if start.number == 1 else first
         self.last = (0, 0)
         start.path.parent.mkdir(parents=True, exist_ok=True)
@@ -88,11 +92,11 @@ class FileBuilder:
 
     @property
     def room(self) -> int:
-        """How many entries still fit."""
+        """Number of entries that still fit."""
         return self._geometry.entry_count_max - self.number
 
     def put(self, rows: NDArray[np.void]) -> None:
-        """Adds entries (`columns.records.ENTRY_TYPE`), as many as there is room for at most.
+        """Adds entries (`columns.records.ENTRY_TYPE`), at most `room`.
 
         Cost     0.1 µs an entry
         """
@@ -108,7 +112,7 @@ class FileBuilder:
         entries["physical"] = rows["physical_offset"]
         times: NDArray[np.int64] = rows["time_ms"]
         if first == 1:
-            # The first entry's time counts from the inherited begin, which it then replaces.
+            # Its seconds count from the inherited time, those of later entries from its store time.
             inherited = self.begin[0]
             self.begin = (int(times[0]), int(rows["physical_offset"][0]))
             entries["second"] = second_differences(times, self.begin[0])
@@ -121,7 +125,7 @@ class FileBuilder:
         self.last = (int(times[-1]), int(rows["physical_offset"][-1]))
 
     def finish(self) -> IndexHeaderValues:
-        """Writes slots and header; the file is complete then.
+        """Writes slots and header, which completes the file.
 
         Cost     20 ms for five million slots
         """
@@ -139,7 +143,7 @@ class FileBuilder:
         return header
 
     def close(self) -> None:
-        """Closes the file; an unfinished one is no index file yet."""
+        """Closes the file; without `finish` it is not yet a valid index file."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -159,7 +163,7 @@ class IndexBuilder:
         self.names: list[str] = []
 
     def add(self, rows: NDArray[np.void]) -> None:
-        """Takes entries in log order."""
+        """Adds entries in log order."""
         while len(rows):
             file = self._file
             if file is None or not file.room:
@@ -179,7 +183,7 @@ class IndexBuilder:
         return self._file
 
     def state(self) -> tuple[dict[str, Any], NDArray[np.int32] | None]:
-        """Returns the state that `restore` continues from, and the slot table; None without one."""
+        """Returns the state for `restore`, and the slot table; None: no file is open."""
         file = self._file
         document: dict[str, Any] = {
             "names": list(self.names),
@@ -192,7 +196,7 @@ class IndexBuilder:
         return document, file.slots.copy()
 
     def restore(self, document: dict[str, Any], slots: NDArray[np.int32] | None) -> None:
-        """Resumes from `state`; later entries are put again."""
+        """Resumes from `state`; the caller adds all later entries once more."""
         self.names, self._ended_ms = document["names"], document["ended_ms"]
         if slots is None:
             return

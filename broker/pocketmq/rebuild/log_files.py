@@ -25,7 +25,7 @@ from pocketmq.walk.search import first_times
 from pocketmq.walk.source import LogSource
 
 CLOCK_STEP_MS: Final = 3_600_000
-"""How far a broker's clock may have been set back without messages being missed."""
+"""Largest backward step of a broker's clock at which no message is missed."""
 _KEY_NAMES = "mappedFileSizeCommitLog"
 
 
@@ -39,14 +39,14 @@ class LogFile:
 
     @property
     def end(self) -> int:
-        """Physical offset behind its last byte."""
+        """Physical offset after its last byte."""
         return self.base + self.size
 
     @contextmanager
     def opened(self) -> Iterator[LogSource]:
-        """Opens and map the file for a walk.
+        """Opens and maps the file for a walk.
 
-        Errors   OSError; ValueError: it is shorter than it was
+        Errors   OSError; ValueError: the file has become shorter than `size`
         """
         descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -67,18 +67,20 @@ class LogFile:
 class KnownShape(StoreShape):
     """The shape of an existing store, and other facts needed before its files are opened.
 
-    older_styles        JSON, [[physical offset, index style], …], rising: records that start below
-                        it are indexed in another style than `index_style`
-    removed             where queues of removed topics go on, "" without any (`QueueTable`)
-    left_over           records that belong to no queue any more, as text ("" without any)
-    property_crc_from   physical offset from which on records end with a CRC over all of them,
-                        OFFSET_MAX: nowhere yet; None where the store does not state it: the first
-                        records show it
-    check_crc           compare every body with its CRC, and a property CRC where there is one
-    crc_share           of the chunks whose CRCs are compared: 1 is all, 0.1 every tenth by its
-                        place
-    filters             the text of config/consumerFilter.json, "" without one: what units of the
-                        extension have bits for, where there is one (filter/subscriptions.py)
+    older_styles        JSON, [[end, index style], …], ascending by physical offset: records that
+                        start below an end have its index style, later records `index_style`
+    removed             JSON: queue offsets below which messages of deleted topics have no units,
+                        "" without any (`QueueTable`)
+    left_over           bounds of records that no longer belong to a queue (`LeftOver.text`), ""
+                        without any
+    property_crc_from   physical offset from which on each record ends with a CRC over the whole
+                        record; OFFSET_MAX: no record does; None: the first records show it, as the
+                        store does not state it
+    check_crc           whether to check the CRC of every body, and property CRCs where they exist
+    crc_share           share of the chunks whose CRCs are checked: 1 is all, 0.1 about a tenth,
+                        chosen by position
+    filters             text of config/consumerFilter.json, "" without one: the subscriptions whose
+                        filter bits the extension's units hold (filter/subscriptions.py)
     """
 
     older_styles: str = ""
@@ -91,24 +93,24 @@ class KnownShape(StoreShape):
 
     @property
     def geometry(self) -> IndexGeometry:
-        """That of its index files."""
+        """Geometry of the store's index files."""
         return IndexGeometry.of(self)
 
     @property
     def style_spans(self) -> StyleSpans:
-        """The older styles, parsed."""
+        """`older_styles`, parsed."""
         return tuple((end, style) for end, style in json.loads(self.older_styles or "[]"))
 
     def with_styles(self, spans: StyleSpans, style: str | None) -> "KnownShape":
-        """Returns the shape with the styles that an index shows."""
+        """Returns the shape with the index styles that were found in an index."""
         older = json.dumps(spans) if spans else ""
         return replace(self, older_styles=older, index_style=style or self.index_style)
 
 
 def find_log_files(store: Path, file_size_bytes: int | None = None) -> list[LogFile]:
-    """Returns the files of a store's log in order; none when it has no log.
+    """Returns the files of a store's log in order; an empty list if it has no log.
 
-    file_size_bytes   of each; None: that of the first
+    file_size_bytes   required size of each file; None: the size of the first file
     Errors   StrayFile, WrongFileSize, StoreGap
     Source   MappedFileQueue.doLoad
     """
@@ -137,7 +139,7 @@ def find_log_files(store: Path, file_size_bytes: int | None = None) -> list[LogF
 
 
 class ReadableLog(NamedTuple):
-    """The readable files of a log, and the gaps: files that are missing or too short."""
+    """The readable files of a log, and the gaps of missing or too short files."""
 
     files: list[LogFile]
     gaps: list[Hole]
@@ -146,9 +148,9 @@ class ReadableLog(NamedTuple):
 def find_readable_files(store: Path, file_size_bytes: int) -> ReadableLog:
     """Returns the readable files of a store's log.
 
-    A file that is too short is read as far as it goes.
+    A file that is too short is among them; its missing end is a gap.
 
-    Errors   StrayFile; WrongFileSize: no file is of that size, or one is larger
+    Errors   StrayFile; WrongFileSize: no file has `file_size_bytes`, or one is larger
     """
     directory = store / COMMIT_LOG_DIRECTORY
     files: list[LogFile] = []
@@ -156,7 +158,7 @@ def find_readable_files(store: Path, file_size_bytes: int) -> ReadableLog:
     paths = sorted(directory.iterdir()) if directory.is_dir() else []
     paths = [path for path in paths if not is_junk(path.name) and not path.is_dir()]
     if paths and not paths[-1].stat().st_size:
-        paths.pop()  # Made ahead, and nothing was written to it yet.
+        paths.pop()  # Created in advance; nothing was written to it yet.
     sizes = {path.stat().st_size for path in paths}
     for path in paths:
         base = offset_from_file_name(path.name)
@@ -178,7 +180,7 @@ def find_readable_files(store: Path, file_size_bytes: int) -> ReadableLog:
 
 
 def _gap_before(directory: Path, files: list[LogFile], base: int, size: int) -> Iterator[Hole]:
-    """Yields the hole between the files so far and one that begins at `base`."""
+    """Yields the hole between the last of `files` and a file that begins at `base`, if any."""
     begin = files[-1].base + size if files else base
     if begin < base:
         missing = str(directory / offset_file_name(begin))
@@ -186,9 +188,9 @@ def _gap_before(directory: Path, files: list[LogFile], base: int, size: int) -> 
 
 
 def may_hold(files: Sequence[LogFile], begin_ms: int, end_ms: int) -> list[bool]:
-    """Returns of each file whether it may hold records of store times [begin_ms, end_ms).
+    """Returns for each file whether it may hold records of store times [begin_ms, end_ms).
 
-    A file begins with its oldest record, give or take `CLOCK_STEP_MS`.
+    A file's first record is its oldest; clock steps of `CLOCK_STEP_MS` are tolerated.
 
     Cost     two records read of each file
     """
@@ -207,7 +209,7 @@ def may_hold(files: Sequence[LogFile], begin_ms: int, end_ms: int) -> list[bool]
 def walk_over(
     files: Sequence[LogFile], walk: LogWalk, upto: int = OFFSET_MAX
 ) -> Iterator[Chunk | Hole]:
-    """Yields a walk's chunks and holes in files, opened one at a time, of records below `upto`."""
+    """Walks files one at a time; yields holes, and chunks of the records below `upto`."""
     for file in files:
         if file.base < upto:
             with file.opened() as source:
@@ -215,9 +217,9 @@ def walk_over(
 
 
 def records_end(files: Sequence[LogFile], upto: int = OFFSET_MAX) -> int:
-    """Returns where the records of the newest file that holds any end; older ones are not read.
+    """Returns the end of the last record in the newest non-empty file; reads no older file.
 
-    Bytes that a broker writes meanwhile are behind it, so that a live log can be read below it.
+    A running broker appends only beyond that offset, so its log can safely be read up to it.
     """
     for file in reversed(files):
         walk = LogWalk(LogReader(check_crc=True))
@@ -229,7 +231,7 @@ def records_end(files: Sequence[LogFile], upto: int = OFFSET_MAX) -> int:
 
 
 def bytes_at(files: Sequence[LogFile], physical_offset: int, size: int) -> bytes:
-    """Returns bytes of the log."""
+    """Returns `size` bytes of the log; all are in one file."""
     file = next(file for file in files if file.base <= physical_offset < file.end)
     with open(file.path, "rb") as opened:
         opened.seek(physical_offset - file.base)

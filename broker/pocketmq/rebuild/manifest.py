@@ -1,4 +1,4 @@
-"""`manifest.json`: every file a rebuild made, with its digest and its source."""
+"""Writes `manifest.json`: every file of a rebuild, with its digest and its records' offsets."""
 
 import errno
 import hashlib
@@ -26,9 +26,9 @@ _ZEROS: Final = bytes(_PIECE)
 
 
 class ContentDigest:
-    """sha256 of bytes without the zeros that they end in, and their number, zeros included.
+    """sha256 of bytes without their trailing zeros; `size` includes the zeros.
 
-    Views are mostly zeros: a file of a queue has its full length from its first unit on.
+    Views are mostly zeros: a consume queue file is created at its full length.
     """
 
     __slots__ = ("_digest", "_zero_count", "size")
@@ -39,7 +39,7 @@ class ContentDigest:
         self.size = 0
 
     def add(self, piece: bytes) -> None:
-        """Takes the next bytes."""
+        """Adds the next bytes."""
         for begin in range(0, len(piece), _BLOCK):
             block = piece[begin : begin + _BLOCK]
             if block == _ZEROS[: len(block)]:
@@ -52,7 +52,7 @@ class ContentDigest:
             self.size += len(block)
 
     def add_zeros(self, count: int) -> None:
-        """Takes so many zeros."""
+        """Adds `count` zeros."""
         self._zero_count += count
         self.size += count
 
@@ -69,9 +69,9 @@ class ContentDigest:
 
 
 def digest_of(descriptor: int) -> ContentDigest:
-    """Returns the digest of an open file; its holes are not read.
+    """Returns the digest of an open file, without reading the holes of a sparse file.
 
-    Cost     about 1 ms a MiB that is there
+    Cost     about 1 ms a MiB of data
     """
     digest, size = ContentDigest(), os.fstat(descriptor).st_size
     while digest.size < size:
@@ -81,7 +81,7 @@ def digest_of(descriptor: int) -> ContentDigest:
         while digest.size < end:
             piece = os.pread(descriptor, min(_PIECE, end - digest.size), digest.size)
             if not piece:
-                return digest  # It was cut meanwhile.
+                return digest  # Another process has truncated it.
             digest.add(piece)
     return digest
 
@@ -97,10 +97,11 @@ def _data_from(descriptor: int, position: int, size: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class FileMark:
-    """One file: its path below the directory, length, digest and the records it is about.
+    """One row of the manifest.
 
-    sha256   of its bytes without the zeros that it ends in
-    source   physical offsets [first record, last record], empty when it has none
+    path     relative to the output directory
+    sha256   of the file's bytes without its trailing zeros
+    source   physical offsets [first record, last record] of its units or entries; empty: no record
     """
 
     path: str
@@ -110,7 +111,7 @@ class FileMark:
 
 
 def write_manifest(staging: Staging, rebuilt: Rebuilt, mapper: Mapper) -> None:
-    """Makes all files durable and writes their list."""
+    """Makes all files of the views durable and writes the manifest."""
     tasks = [(str(staging.out), path) for path in view_files(staging.out)]
     marks = list(mapper(mark_file, tasks))
     document = asdict(rebuilt)
@@ -122,7 +123,7 @@ def write_manifest(staging: Staging, rebuilt: Rebuilt, mapper: Mapper) -> None:
 
 
 def view_files(out: Path) -> list[str]:
-    """Returns the paths of all files of the views below a directory, sorted.
+    """Returns the paths of all view files below a directory, sorted.
 
     Cost     some 10 µs a queue
     """
@@ -137,9 +138,9 @@ def _files_below(out: Path, *names: str) -> Iterator[str]:
 
 
 def mark_file(task: tuple[str, str]) -> FileMark:
-    """Makes a file durable and returns its mark.
+    """Makes a file durable and returns its row.
 
-    Cost     about 1 ms a MiB that is there
+    Cost     about 1 ms a MiB of data
     """
     out, path = task
     with (Path(out) / path).open("rb") as file:
@@ -160,7 +161,7 @@ def _index_source(descriptor: int) -> list[int]:
 
 
 def _unit_source(descriptor: int, size: int) -> list[int]:
-    """Returns the records of the first and the last unit that has one."""
+    """Returns the physical offsets in the first and the last unit that are not pre-blank."""
     count = size // UNIT_SIZE
     units = range(count)
     lower = bisect_left(units, True, key=lambda n: _unit(descriptor, n)[1] != PRE_BLANK_SIZE)

@@ -1,17 +1,17 @@
-"""Rebuilds all views with many workers: a driver that plans and stitches, tasks that write.
+"""Rebuilds all views with many workers: a driver plans and joins, tasks write.
 
     files ─► ranges ─┬─► units in place ──────────────► consumequeue/
                      └─► entries, spooled ─► counts ─► pieces ─► index/
              task      driver: continuous?    driver     task
 
-Tasks write disjoint bytes of the final files and answer with numbers only. The driver
-    1. checks that each range begins where the one before ended, and reports damage;
-    2. checks that each queue's offsets are continuous over all ranges, and fills pre-blank units in
-       front; queues that are not continuous are rebuilt one by one;
-    3. adds up entry counts: entry g belongs into file g div (M - 1), so that files, and pieces of
-       large files, are built independently.
-A task that runs twice, or twice at once, writes the same bytes to the same places. Extensions are
-written queue by queue once all units are in place. See ARCHITECTURE.md ("Parallel rebuild").
+Tasks write disjoint bytes of the final files and return only counts and offsets. The driver
+    1. checks that each range begins where the range before it ended, and reports damage;
+    2. checks that each queue's offsets are continuous over all ranges, and writes pre-blank units
+       before the first message; it rebuilds other queues unit by unit;
+    3. adds up entry counts: entry g belongs in index file g div (M - 1), M being the maximum entry
+       count, so files and pieces of large files are built independently.
+A task that runs twice, even concurrently, writes the same bytes to the same offsets. Extensions are
+written queue by queue after all units. See ARCHITECTURE.md ("Parallel rebuild").
 """
 
 import os
@@ -69,25 +69,25 @@ from pocketmq.walk.reader import NO_FILE, Stop
 #     range 0: rows 0 … a-1 │ range 1: rows a … b-1 │ …      row g of all is entry g of the index
 #
 # Each range spools its entries to a file, 20 bytes each. Prefix sums of the row counts give the
-# place of entry g, so any worker can read any stretch.
+# spool and row of entry g, so any worker can read any entries.
 #
 # entries   0 ───────────── M-2 │ M-1 ─────────── 2M-3 │ …
 # file      ────── 0 ────────── │ ────── 1 ─────────── │
 # piece     ─ 0 ─│─ 1 ─│─ 2 ─── │
 #             table 0 ─┘    │         a table: newest entry of each slot in a piece
-#             tables 0+1 ───┘         a piece starts from the tables before it, laid on each other
+#             tables 0+1 ───┘         a piece starts from all tables before it, overlaid in order
 
 PIECES_MAX: Final = 8
-"""Pieces of one file: every piece reads the tables of all before it."""
+"""Most pieces of one file: each piece reads the tables of all pieces before it."""
 PIECES_PER_WORKER: Final = 2
-"""How many pieces of the whole index each worker gets at least, where they are large enough."""
+"""Least number of pieces for each worker, unless they would be smaller than `piece_entries`."""
 
 ROWS_AT_ONCE: Final = 400_000
 """Rows read at once: 8 MB."""
 
 
 class Spools:
-    """The entries of all ranges as one row of numbers."""
+    """The spooled entries of all ranges, as one numbered sequence."""
 
     __slots__ = ("_begins", "_paths", "count")
 
@@ -97,7 +97,7 @@ class Spools:
         self.count = self._begins[-1]
 
     def segments(self, begin: int, end: int) -> list[tuple[str, int, int]]:
-        """Returns the places of entries [begin, end): (path, first row, rows)."""
+        """Returns the segments that hold entries [begin, end): (path, first row, row count)."""
         found = []
         number = bisect_right(self._begins, begin) - 1
         while begin < end:
@@ -115,7 +115,7 @@ class Spools:
 
 
 def read_segments(segments: Sequence[tuple[str, int, int]]) -> Iterator[NDArray[np.void]]:
-    """Yields the entries of stretches in order, some hundred thousand at a time."""
+    """Yields the entries of segments in order, up to `ROWS_AT_ONCE` at a time."""
     for path, first, count in segments:
         for begin in range(first, first + count, ROWS_AT_ONCE):
             size = min(ROWS_AT_ONCE, first + count - begin)
@@ -126,10 +126,13 @@ def read_segments(segments: Sequence[tuple[str, int, int]]) -> Iterator[NDArray[
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A stretch of entries of one index file.
+    """A run of consecutive entries of one index file.
 
-    start    of the file, with the number the piece's first entry gets
-    earlier  slot tables of the pieces before it in the file
+    start        of the file, with the entry number of the piece's first entry
+    order        index of the piece in the file
+    first_entry  number of its first entry in all spools
+    segments     spool rows of its entries
+    earlier      paths of the slot tables of the pieces before it in the file
     """
 
     out: str
@@ -147,7 +150,7 @@ class Piece:
 
     @property
     def mark(self) -> list[int]:
-        """A key that identifies a finished piece."""
+        """Numbers that identify the piece; `build_piece` stores them when it is finished."""
         count = sum(count for _, _, count in self.segments)
         return [self.first_entry, self.start.number, count, int(self.is_last)]
 
@@ -192,10 +195,14 @@ def plan_pieces(
 
 
 def pieces_of(file_entries: int, entries: int, workers: int, piece_entries: int) -> int:
-    """Returns the number of pieces of a file, from its own entries and those of all files.
+    """Returns the number of pieces into which an index file is divided.
 
-    One worker alone gains nothing by pieces. Else they are as large as keeps all workers busy: each
-    but the last costs a slot table written, and read by all pieces behind it.
+    A single worker gains nothing by pieces. Otherwise pieces are as large as possible while all
+    workers are busy: each piece but the last writes a slot table that all later pieces read.
+
+    file_entries    entries of this file
+    entries         entries of all files
+    piece_entries   least entries of a piece
     """
     if workers == 1:
         return 1
@@ -227,7 +234,7 @@ def _is_finished(staging: Staging, piece: Piece) -> bool:
 
 
 def _drop_others(staging: Staging, pieces: Sequence[Piece]) -> None:
-    """Removes index files of an earlier run that are not wholly finished as planned now."""
+    """Removes an earlier run's index files whose pieces do not all match the current plan."""
     kept = {piece.name for piece in pieces}
     kept -= {piece.name for piece in pieces if not _is_finished(staging, piece)}
     directory = staging.out / INDEX_DIRECTORY
@@ -239,7 +246,7 @@ def _drop_others(staging: Staging, pieces: Sequence[Piece]) -> None:
 
 
 def write_table(piece: Piece) -> str:
-    """Writes the slot table that a piece's own entries leave; returns the file's name.
+    """Writes the slot table of a piece's own entries; returns the table's path.
 
     Cost     20 ns an entry, 4 bytes a slot
     """
@@ -255,7 +262,7 @@ def write_table(piece: Piece) -> str:
 
 
 def build_piece(piece: Piece) -> str:
-    """Writes a piece's entries, the last one also slots and header; returns the file's name.
+    """Writes a piece's entries, and slots and header if it is the last; returns the file's name.
 
     Cost     0.1 µs an entry
     """
@@ -277,22 +284,23 @@ def build_piece(piece: Piece) -> str:
 
 # -- the driver --------------------------------------------------------------------------------
 QUEUE_FILE_PARTS: Final = (CONSUME_QUEUE_DIRECTORY, "topic", "queue id", "file")
-"""Of the path of a queue's file, below its store."""
+"""Parts of a consume queue file's path below the store directory."""
 PIECE_ENTRIES: Final = 400_000
-"""Entries of an index file that are worth a task of their own."""
+"""Least entries of an index piece that justify a separate task."""
 
 
 @dataclass(frozen=True, slots=True)
 class RebuildJob:
     """Parameters of a rebuild, and how it is divided among workers.
 
-    upto           records that start below this physical offset
-    workers        tasks that run at once
-    piece_size     bytes of log a range holds at least, 0: by the number of files
-    piece_entries  entries a piece of an index file holds at least
-    keep_spool     keep the files by which a later run reads only new ranges
-    expired        files of the store's queues whose messages have all left the log: taken as they
-                   are, as they alone hold the next queue offset
+    upto           physical offset; only records that start below it are read
+    workers        concurrent tasks
+    piece_size     about the bytes of log in a range, 0: chosen by the number of files
+    piece_entries  least entries of a piece of an index file
+    accept_holes   whether damage with valid records behind it is skipped, not an error
+    keep_spool     whether to keep the files with which a later run reads only new ranges
+    expired        consume queue files whose messages have all expired: copied unchanged, as only
+                   they hold the queue's next offset
     """
 
     files: list[LogFile]
@@ -311,8 +319,8 @@ class RebuildJob:
 class RangeTask:
     """One range for a worker.
 
-    last_times, stop     how the walk before it ended
-    retaken              queues that units were given of by a reading that is not believed
+    last_times, stop     state of the walk at the end of the range before
+    retaken              queues for which an earlier, discarded pass over the range wrote units
     """
 
     part: Range
@@ -324,9 +332,9 @@ class RangeTask:
 
 
 def plan(job: RebuildJob, mapper: Mapper) -> list[Range]:
-    """Cuts the log into ranges and writes the plan down; returns the ranges.
+    """Cuts the log into ranges and writes `plan.json`; returns the ranges.
 
-    Finished ranges of an earlier run stay when they fit.
+    Finished ranges of an earlier run are kept if that run's plan is compatible (`can_go_on`).
     """
     ranges = plan_ranges(
         job.files, job.upto, mapper, workers=job.workers, piece_size=job.piece_size
@@ -338,14 +346,14 @@ def plan(job: RebuildJob, mapper: Mapper) -> list[Range]:
 def rebuild_parallel(job: RebuildJob, mapper: Mapper) -> Rebuilt:
     """Builds all views below `job.out` and their manifest.
 
-    Errors   Corruption: sound records behind damage, unless the job accepts holes; IllegalTopic
+    Errors   Corruption: valid records behind damage, unless the job accepts holes; IllegalTopic
     """
     ranges = plan(job, mapper)
     staging = Staging(job.out)
     tasks = [RangeTask(part, job.settings, str(job.out)) for part in ranges]
     tasks[:1] = [replace(task, last_times=NO_RECORD) for task in tasks[:1]]
     unfinished = [task for task in tasks if not is_finished(staging, task.part)]
-    if unfinished:  # Their entries may change the input of finished pieces of the index.
+    if unfinished:  # A reread range may have other entries, which invalidates finished pieces.
         staging.forget_pieces()
     _run(staging, unfinished, mapper)
     results = [_result(staging, part) for part in ranges]
@@ -372,7 +380,7 @@ def rebuild_parallel(job: RebuildJob, mapper: Mapper) -> Rebuilt:
 
 
 def is_finished(staging: Staging, part: Range) -> bool:
-    """Returns whether an earlier run finished a range as it is now."""
+    """Returns whether an earlier run finished this range, and its file has not changed since."""
     document = staging.read(staging.range_file(part.name))
     if document is None or "error" in document or document["range"] != range_mark(part):
         return False
@@ -403,7 +411,7 @@ def _result(staging: Staging, part: Range) -> RangeResult:
 def _look_behind_holes(
     staging: Staging, tasks: list[RangeTask], results: list[RangeResult], mapper: Mapper
 ) -> None:
-    """Reads ranges once more behind damage, now that the time before them is known."""
+    """Rereads ranges behind damage, now that the store times before each are known."""
     last_times: Times = ()
     for number, task in enumerate(tasks[1:], 1):
         before, result = results[number - 1], results[number]
@@ -428,7 +436,7 @@ def _is_stale(part: Range, last_times: Times) -> bool:
 def read_range(task: RangeTask) -> str:
     """Reads one range: units to their files, entries to its spool; returns its name.
 
-    Cost     some 2 µs of processor time a record, 150 MiB of memory
+    Cost     about 2 µs of processor time a record, 150 MiB of memory
     """
     staging, part = Staging(Path(task.out)), task.part
     queue_files = QueueFiles(
@@ -443,7 +451,7 @@ def read_range(task: RangeTask) -> str:
         reading.walk.resume(task.last_times, task.stop)
         result = reading.run(part.file, part.begin, part.end)
         units.flush()
-    except BrokerError as error:  # Reported in a file: a worker's traceback has less.
+    except BrokerError as error:  # Stored in a file: a worker's traceback lacks its fields.
         staging.write(
             staging.range_file(part.name), {"range": range_mark(part), "error": str(error)}
         )
@@ -459,11 +467,11 @@ def read_range(task: RangeTask) -> str:
 
 
 def _check_seams(ranges: Sequence[Range], results: Sequence[RangeResult]) -> None:
-    """Makes sure that a piece of a file begins where the piece before it ended."""
+    """Asserts that a piece of a file begins where the piece before it ended."""
     for part, result, following in zip(ranges, results, ranges[1:], strict=False):
         if following.file == part.file:
             is_met = result.stop.kind is ScanEnd.UPTO
-            assert is_met, f"the records before {following.begin} end otherwise: {result.stop}"
+            assert is_met, f"the range before {following.begin} ended elsewhere: {result.stop}"
 
 
 def _finish(
@@ -485,7 +493,7 @@ def _carry_expired(job: RebuildJob, rebuilt: Rebuilt) -> None:
     built = {queue_directory(job.out / CONSUME_QUEUE_DIRECTORY, *key) for key in rebuilt.queues}
     for path in job.expired:
         target = job.out / Path(*path.parts[-len(QUEUE_FILE_PARTS) :])
-        if target.parent not in built:  # Else the log holds some of its messages again.
+        if target.parent not in built:  # A rebuilt queue has messages in the log.
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target)
 

@@ -1,7 +1,7 @@
-"""Cuts the log into ranges: whole files, or pieces of files that are large for their number.
+"""Cuts the log into ranges: whole files, or pieces where there are too few files for the workers.
 
-A piece begins where a record begins, and only hopping along the chain from the file's start finds
-that: bodies may hold what looks like records.
+A piece begins at a record's start. Only a walk from the file's start finds record starts, as a body
+may contain bytes that look like a record.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -16,27 +16,27 @@ from pocketmq.rebuild.log_files import LogFile
 from pocketmq.walk.reader import LogReader
 
 PIECES_PER_WORKER: Final = 4
-"""How many pieces each worker gets where files are cut."""
+"""Pieces for each worker, if files are cut."""
 IDLE_MAX: Final = 1 / 3
-"""Files are cut where, whole, they would take so much longer for the workers that wait for the
-last of them: to find where to cut is a pass over the log of its own."""
+"""Largest share by which idle workers may prolong the rebuild before files are cut: finding the
+cuts takes an extra pass over the log."""
 PIECE_SIZE_MIN: Final = 64 * 1024 * 1024
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 
 TRIES: Final = 4
-"""How often a mapper tries a task before the job fails; a lost worker costs a try."""
+"""Attempts of a mapper at a task before the job fails; a lost worker costs an attempt."""
 
 Mapper = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
 """Applies a function to every task, anywhere, and returns the answers in the tasks' order.
 
-A task may be run more than once, also at the same time: it writes the same bytes each time. One
-that fails as often as it is tried is a TaskFailed."""
+A task may run more than once, even concurrently, and writes the same bytes each time. A task whose
+every attempt fails raises TaskFailed."""
 
 
 class TaskFailed(Exception):
-    """A task failed as often as it was tried; the text is the last error."""
+    """Every attempt at a task failed; the text is that of the last error."""
 
 
 def map_here(function: Callable[[Task], Answer], tasks: Sequence[Task]) -> Iterable[Answer]:
@@ -54,12 +54,12 @@ class Range:
 
     @property
     def name(self) -> str:
-        """The base name of its files."""
+        """The base name of the range's files."""
         return f"{self.begin:020d}"
 
 
 def whole_files(files: Sequence[LogFile], upto: int) -> list[Range]:
-    """Returns the files of the log below `upto` as a range each."""
+    """Returns one range for each file of the log below `upto`."""
     return [Range(file, file.base, min(file.end, upto)) for file in files if file.base < upto]
 
 
@@ -68,7 +68,7 @@ def plan_ranges(
 ) -> list[Range]:
     """Returns the ranges of the log below `upto`, in order.
 
-    piece_size   cut files at about this many bytes; 0: only where whole ones leave workers idle
+    piece_size   cut files at about this many bytes; 0: only if whole files leave workers idle
     """
     whole = whole_files(files, upto)
     rounds = ceil(len(whole) / workers)
@@ -85,10 +85,10 @@ def plan_ranges(
 
 
 def cut_points(task: tuple[Range, int]) -> list[int]:
-    """Returns where a file is cut at the first record at or behind each multiple of a size.
+    """Returns the cuts of a file: each the first record at least `piece_size` after the last cut.
 
-    Returns  starts of records, rising, the file's own start left out; behind damage nothing is cut:
-             the bytes there belong to the range before
+    Returns  starts of records, ascending, without the file's start; none behind damage, whose bytes
+             belong to the range before
     Cost     0.3 µs a record
     """
     whole, piece_size = task

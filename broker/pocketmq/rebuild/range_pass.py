@@ -1,4 +1,4 @@
-"""Reads one stretch of the log: writes its units to files, passes on its entries."""
+"""Reads one range of the log: writes its consume units to files, passes on its index entries."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,22 +16,22 @@ from pocketmq.walk.log_walk import NO_RECORD, Hole, LogWalk, Times
 from pocketmq.walk.reader import Chunk, LogReader, Stop
 
 Advance = Callable[[int], None]
-"""Called with the number of further bytes of the log that were read."""
+"""Callback of progress: receives the number of log bytes read since the last call."""
 
 
 def no_advance(byte_count: int) -> None:
-    """Takes progress and do nothing with it."""
+    """Ignores progress."""
 
 
 @dataclass(slots=True)
 class RangeResult:
-    """Result of reading a stretch of the log.
+    """Result of reading one range of the log.
 
-    end      physical offset behind its last sound record
-    holes    bytes that are no record; the last one may be where the log ends
-    last_times   as `LogWalk` has them behind it
-    gaps     places where records were taken out by a repair, as [begin, end)
-    left_over   queues of which there were records that are left over, here or before
+    end      physical offset after its last valid record
+    holes    bytes that are not records; the last hole may be the end of the log
+    last_times   `LogWalk.last_times` at the range's end
+    gaps     physical offsets [begin, end) of records that a repair removed
+    left_over   queues with left-over records (format/deleted_topics.py) in this range or an earlier
     """
 
     begin: int
@@ -46,7 +46,7 @@ class RangeResult:
 
 
 class RangePass:
-    """Takes ranges one after the other, with one walk and one table of queues."""
+    """Reads ranges one after the other, with one walk and one table of queues."""
 
     __slots__ = (
         "_advance", "_levels", "_look", "_older_styles", "_settings", "_take_entries", "_units",
@@ -78,7 +78,7 @@ class RangePass:
     def run(self, file: LogFile, begin: int, upto: int) -> RangeResult:
         """Reads the records of a file that start in [begin, upto), and skips holes.
 
-        Errors   IllegalTopic: a record's topic can be no directory
+        Errors   IllegalTopic: a record's topic is not a valid directory name
         """
         result = RangeResult(begin, begin, self.walk.stop)
         with file.opened() as source:
@@ -126,5 +126,5 @@ class RangePass:
 
 
 def spans(begins: Numbers, sizes: Numbers) -> list[tuple[int, int]]:
-    """Returns [begin, end) of each."""
+    """Returns [begin, end) of each record."""
     return list(zip(begins.tolist(), (begins + sizes).tolist(), strict=True))

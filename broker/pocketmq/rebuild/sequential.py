@@ -1,9 +1,9 @@
 """Rebuilds all views in this process, one file of the log after the other.
 
-    file 0 ─► file 1 ─► …      units to their files, entries straight into the index being built
+    file 0 ─► file 1 ─► …      units to their files, entries directly into the open index file
 
-The slot table of the index file being built and the ends of queues are carried along; nothing is
-written twice. Queues that turned out irregular are done once more at the end.
+Memory holds the open index file's slot table and the queues' ends, so nothing is written twice.
+Queues that prove irregular are rebuilt unit by unit at the end.
 """
 
 from bisect import bisect_left
@@ -35,20 +35,20 @@ from pocketmq.walk.log_walk import Hole, holes_and_tail
 from pocketmq.walk.reader import Chunk, LogReader
 
 # -- resuming ----------------------------------------------------------------------------------
-# Resumes a killed sequential rebuild behind the last file of the log that it finished.
+# Resumes a killed sequential rebuild after the last saved file of the log.
 #
-#     STATE/progress.json     the ranges read, the ends of queues, the index file being built
-#     STATE/slots-N.npy       its slot table after N files; the one that progress.json names counts
+#     STATE/progress.json     the ranges read, the ends of queues, the state of the open index file
+#     STATE/slots-N.npy       its slot table after N files; the valid one is named in progress.json
 #
-# Files of the page cache die with the machine, so nothing from before a restart of it is trusted.
+# A machine restart loses the page cache, so state from before the restart is not trusted.
 
 PROGRESS_FILE: Final = "progress.json"
 SAVED_EVERY_BYTES: Final = 1 << 30
-"""Bytes of log between two states: each writes a slot table, 20 MB with RocketMQ's sizes."""
+"""Log bytes between two saved states; each has a slot table, 20 MB with RocketMQ's sizes."""
 
 
 class Resume:
-    """Saves and restores the state of one rebuild in a directory of its own."""
+    """Saves and restores the state of one rebuild in its own directory."""
 
     __slots__ = ("_directory", "_files", "_marks", "_saved_at", "_settings", "_upto")
 
@@ -63,7 +63,7 @@ class Resume:
         self._saved_at = files[0].base if files else 0
 
     def saved(self) -> dict[str, Any] | None:
-        """Returns the saved state of this log with these settings since the machine was started."""
+        """Returns the saved state if its log, settings and machine start are the current ones."""
         found = Staging(self._directory).read(self._directory / PROGRESS_FILE)
         if found is None or (found["settings"], found["boot"]) != (self._settings, boot_id()):
             return None
@@ -71,9 +71,9 @@ class Resume:
         return found if found["marks"] == marks else None
 
     def restore(self, units: UnitWriter, index: IndexBuilder) -> list[RangeResult]:
-        """Brings everything to the last saved state; returns the ranges read until then.
+        """Restores the last saved state into `units` and `index`.
 
-        Returns  an empty list when there is nothing that fits
+        Returns  results of the ranges read until then; an empty list: no usable state
         """
         saved = self.saved()
         if saved is None:
@@ -95,7 +95,7 @@ class Resume:
     def finished(
         self, file: LogFile, results: Sequence[RangeResult], units: UnitWriter, index: IndexBuilder
     ) -> None:
-        """Takes notice of a file that was read; saves the state now and then."""
+        """Records that a file was read; saves the state every `SAVED_EVERY_BYTES`."""
         assert file.end > self._saved_at
         self._marks.append(self._mark(file))
         if file.end - self._saved_at < SAVED_EVERY_BYTES:
@@ -129,18 +129,18 @@ class Resume:
 #
 #     offset = units so far     appended
 #     offset < units so far     dropped as a repeat, but 0 is appended
-#     offset > units so far     appended as well, so that unit n no longer is message n; if the log
-#                               lost records in between, pre-blank units replace them first
+#     offset > units so far     appended, so that unit n no longer is message n; if the log lost
+#                               records in between, pre-blank units replace them first
 #
-# The first unit has the place of its record's offset, unless the existing queue shows a better one.
+# The first unit's number is its record's offset, unless the existing queue shows another number.
 # Source: ConsumeQueue.putMessagePositionInfo.
 
 Gaps = Sequence[tuple[int, int]]
-"""Where records are gone from the log, as [begin, end), rising."""
+"""Physical offsets [begin, end) where the log lost records, ascending."""
 
 
 class IrregularQueue:
-    """One queue, given its units in log order."""
+    """Builds one queue from its units in log order."""
 
     __slots__ = (
         "_end", "_files", "_gaps", "_key", "_last_place", "_odd_run", "_start", "first",
@@ -150,7 +150,7 @@ class IrregularQueue:
     def __init__(
         self, files: QueueFiles, key: QueueKey, gaps: Gaps, start: tuple[int, int] | None = None
     ) -> None:
-        """Begins a queue; `start`: physical offset and unit number of a message (`LeftOver`)."""
+        """Begins a queue; `start`: physical offset and unit number of its first message."""
         self._files = files
         self._key = key
         self._gaps = gaps
@@ -159,23 +159,23 @@ class IrregularQueue:
         self._last_place = -1
         self.first = -1
         self.odd_count = 0
-        """Gaps and repeats, those where records are gone from the log left out."""
+        """Gaps and repeats that lost records do not explain."""
         self.odd_place = -1
-        """Record of the first of these."""
+        """Physical offset of the first such record."""
         self.is_disordered = False
-        """Whether some of them are none that RocketMQ 5.0.0 makes: it counts refused sends too, so
-        that offsets stay above their units until it is started again."""
+        """Whether RocketMQ 5.0.0 cannot have written some of them. It counts refused sends, so its
+        queue offsets stay above the unit numbers until its next start."""
         self._odd_run = (-1, 0, 0)
-        """Offset behind the last unit of an odd record, the number of such units in a row, and the
-        distance of the last one's record above it."""
+        """(Unit number after the last odd unit, count of consecutive odd units, lead of the last
+        odd record's queue offset over its unit number)."""
 
     @property
     def end(self) -> int:
-        """Units written, pre-blank ones in front included."""
+        """Units of the queue, leading pre-blank units included."""
         return max(self._end, 0)
 
     def put(self, queue_offsets: Numbers, units: NDArray[np.void]) -> None:
-        """Takes the next units of the queue."""
+        """Adds the next units of the queue."""
         content = units.tobytes()
         places: Iterable[int] = units["physical_offset"].tolist()
         begin = 0
@@ -195,9 +195,9 @@ class IrregularQueue:
         assert self._end >= self.first
 
     def _judge(self, drift: int, *, is_repeat: bool) -> None:
-        """Notes whether an odd record is one of several that a broker counted further."""
+        """Notes whether RocketMQ may have written an odd record after the odd ones before it."""
         end, count, before = self._odd_run
-        if self._end == self.first:  # Others, which have left the log, may precede it.
+        if self._end == self.first:  # Expired records may precede the first one.
             end, count, before = self._end, 1, drift
         follows = end == self._end
         self.is_disordered |= is_repeat or not 0 < drift <= DRIFT_MAX
@@ -205,7 +205,7 @@ class IrregularQueue:
         self._odd_run = (self._end + 1, count + 1 if follows else 1, drift)
 
     def finish(self) -> None:
-        """Judges the last odd record: a single one with others behind it comes from no broker."""
+        """Judges the last odd record: a single one followed by regular records is disordered."""
         end, count, _ = self._odd_run
         self.is_disordered |= count == 1 and end != self._end
 
@@ -213,9 +213,9 @@ class IrregularQueue:
         return 0 < wanted < self._end
 
     def _make_way(self, wanted: int, place: int) -> bool:
-        """Begins the queue, or fill up to the offset wanted where records are gone.
+        """Begins the queue, or writes pre-blank units up to `wanted` if the log lost records.
 
-        Returns whether the unit is then in its place.
+        Returns  whether the queue then ends at `wanted`
         """
         if self._end < 0:
             place_there, unit = self._start or (-1, 0)
@@ -229,12 +229,12 @@ class IrregularQueue:
         return wanted == self._end
 
     def _room_for(self, place: int) -> int:
-        """Returns the bytes gone from the log between the last unit's record and a place."""
+        """Returns the bytes lost from the log between the last unit's record and `place`."""
         first = bisect_left(self._gaps, (self._last_place, 0))
         return sum(end - begin for begin, end in self._gaps[first:] if begin < place)
 
     def _write(self, units: bytes) -> None:
-        """Writes units that end where the queue ends now."""
+        """Writes units that end at the queue's current end."""
         if units:
             self._files.write(self._key, self._end - len(units) // UNIT_SIZE, memoryview(units))
 
@@ -244,11 +244,12 @@ class IrregularQueue:
 class Rebuilt:
     """Result of a rebuild.
 
-    end       physical offset behind the last sound record
-    holes     damage with sound records behind it
-    tail      the bytes behind the last sound record, when it is no orderly end
+    end       physical offset after the last valid record
+    holes     damage with valid records behind it
+    tail      bytes after the last valid record, unless it is an orderly end
     queues    first and end offset by queue
-    irregular queues whose offsets do not follow on each other, or not on the earlier ones
+    irregular queues that were rebuilt unit by unit, as their offsets are not continuous or they
+              have left-over records
     """
 
     begin: int
@@ -274,12 +275,12 @@ def rebuild(
 ) -> Rebuilt:
     """Builds consumequeue/ and index/ below `out` from the records that start below `upto`.
 
-    Of a store that writes extensions, consumequeue_ext/ too.
+    If the store writes extensions, it also builds consumequeue_ext/.
 
-    state    a directory to keep the state in now and then; a later call with the same arguments
-             goes on from it
-    Errors   Corruption: sound records behind damage, unless these holes are accepted; IllegalTopic
-    Cost     some 2 µs of processor time a record of 1 KiB with three entries, 100 MiB of memory
+    state    directory for periodically saved state, from which a later call with the same arguments
+             resumes
+    Errors   Corruption: valid records behind damage, unless holes are accepted; IllegalTopic
+    Cost     about 2 µs of processor time a record of 1 KiB with three entries, 100 MiB of memory
     """
     queue_files = QueueFiles(out / CONSUME_QUEUE_DIRECTORY, settings.consume_queue_file_size_bytes)
     units = UnitWriter(queue_files, settings.removed, settings.left_over)
@@ -311,19 +312,19 @@ def rebuild(
 
 
 def refuse_holes(results: Sequence[RangeResult]) -> None:
-    """Raises Corruption when sound records follow damage."""
+    """Raises Corruption if valid records follow damage."""
     holes, _ = damage_of(results)
     if holes:
         hole = holes[0]
         size = next(r.begin for r in reversed(results) if r.begin <= hole.begin)
         raise Corruption(
             path=hole.path, file_position=hole.begin - size, physical_offset=hole.begin,
-            why=f"{hole.reason}; {len(holes)} such places with sound records behind them",
+            why=f"{hole.reason}; valid records follow this and all {len(holes)} damaged areas",
         )  # fmt: skip
 
 
 def damage_of(results: Sequence[RangeResult]) -> tuple[list[Hole], Hole | None]:
-    """Returns the damage inside the log, and the bytes behind its last sound record."""
+    """Returns the damage inside the log, and the bytes after its last valid record."""
     end = max((result.end for result in results if result.record_count), default=0)
     return holes_and_tail([hole for result in results for hole in result.holes], end)
 
@@ -331,7 +332,7 @@ def damage_of(results: Sequence[RangeResult]) -> tuple[list[Hole], Hole | None]:
 def summary(results: Sequence[RangeResult], *, accept_holes: bool) -> Rebuilt:
     """Adds up the results of ranges.
 
-    Errors   Corruption, as `refuse_holes`, unless holes are accepted
+    Errors   Corruption: valid records behind damage, unless holes are accepted
     """
     if not accept_holes:
         refuse_holes(results)
@@ -355,11 +356,11 @@ def finish_queues(
     results: Sequence[RangeResult],
     rebuilt: Rebuilt,
 ) -> dict[QueueKey, IrregularQueue]:
-    """Fills up the fronts of regular queues, and do others again by the rule.
+    """Writes the leading pre-blank units of regular queues, and rebuilds all others unit by unit.
 
-    Others are irregular ones, and those of which records turned out to be left over.
+    The others are irregular queues, and queues with left-over records (format/deleted_topics.py).
 
-    Returns  the results of the irregular ones
+    Returns  the rebuilt queues
     """
     known = left_over_of(settings.left_over)
     left_over = known.with_empty({key for result in results for key in result.left_over}, runs)
@@ -389,7 +390,7 @@ def _redo(
     wanted: dict[QueueKey, IrregularQueue],
     results: Sequence[RangeResult],
 ) -> None:
-    """Gives queues their units once more, one by one in log order.
+    """Passes all units of irregular queues to them in log order.
 
     Cost     the log is read and decoded once more
     """
@@ -410,7 +411,7 @@ def _redo(
 
 
 def _sound_chunks(files: Sequence[LogFile], results: Sequence[RangeResult]) -> Iterator[Chunk]:
-    """Yields the stretches between the holes of all ranges, in order."""
+    """Yields the chunks between the holes of all ranges, in order."""
     reader = LogReader()
     for result in results:
         file = next(file for file in files if file.base <= result.begin < file.end)

@@ -1,14 +1,14 @@
-"""The directory that a parallel rebuild writes to, and its records of progress.
+"""The output directory of a parallel rebuild, and its progress files.
 
     OUT/consumequeue/ · OUT/index/            the built views
     OUT/rebuild/plan.json                     the request, and the ranges
     OUT/rebuild/ranges/BEGIN.json             a finished range, and its result
-    OUT/rebuild/spool/BEGIN                   its index entries
+    OUT/rebuild/spool/BEGIN                   index entries of a range
     OUT/rebuild/pieces/NAME-NUMBER.json       a finished piece of an index file
     OUT/rebuild/manifest.json                 every file with size, sha256 and origin
 
-A killed run resumes from its finished parts. The page cache is lost when the machine stops, so a
-resumed run trusts nothing that was written before a restart of the machine.
+A killed run resumes from its finished parts. A machine restart loses the page cache, so a resumed
+run trusts nothing that was written before the restart.
 """
 
 import json
@@ -35,18 +35,18 @@ FORMAT_VERSION: Final = 3
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 Runs = list[tuple[str, int, int, int, bool]]
-"""Rows of (topic, queue id, first queue offset, count, whether they follow on each other)."""
+"""Rows of (topic, queue id, first queue offset, count, whether the offsets are continuous)."""
 
 
 @dataclass(slots=True, eq=False)
 class Staging:
-    """Paths and small files of one rebuild; can be sent to a worker."""
+    """Paths and small files of one rebuild; pickled for workers."""
 
     out: Path
 
     @property
     def work(self) -> Path:
-        """Directory of files that are no result."""
+        """Directory of files that are not views."""
         return self.out / WORK_DIRECTORY
 
     def spool(self, name: str) -> Path:
@@ -54,7 +54,7 @@ class Staging:
         return self.work / "spool" / name
 
     def table(self, name: str, number: int) -> Path:
-        """Returns the file of the slot table a piece of an index file leaves."""
+        """Returns the file of the slot table of an index file's piece."""
         return self.work / "tables" / f"{name}-{number}.npy"
 
     def range_file(self, name: str) -> Path:
@@ -71,33 +71,33 @@ class Staging:
             shutil.rmtree(self.out / directory, ignore_errors=True)
 
     def forget_pieces(self) -> None:
-        """Takes no piece of an index file for finished any more."""
+        """Marks all pieces of index files as unfinished."""
         shutil.rmtree(self.work / "pieces", ignore_errors=True)
 
     def drop_scratch(self, *, with_spool: bool) -> None:
-        """Removes files that only the building needed; a later run can continue from the spool."""
+        """Removes temporary files; a later run can resume from the spool."""
         for directory in ("tables", "pieces", *(["spool"] if with_spool else [])):
             shutil.rmtree(self.work / directory, ignore_errors=True)
 
     def read(self, path: Path) -> Any:
-        """Returns a small file's document, None when there is none that can be read."""
+        """Returns a JSON file's document; None: it is missing or invalid."""
         try:
             return json.loads(path.read_bytes())
         except (FileNotFoundError, ValueError):
             return None
 
     def write(self, path: Path, document: Any) -> None:
-        """Replaces a small file; a reader finds the old or the new document, never a part."""
+        """Replaces a JSON file atomically; a reader finds the old or the new document."""
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f"{path.name}.{os.getpid()}.draft")
         draft.write_text(json.dumps(document))
         draft.replace(path)
 
     def prepare(self, wanted: dict[str, Any]) -> bool:
-        """Prepares the directory for a run; returns whether finished ranges stay.
+        """Prepares the directory for a run; returns whether finished ranges are kept.
 
-        They stay when they were made with the same settings of the same log, on this machine since
-        it was started.
+        They are kept if the earlier plan is compatible (`can_go_on`) and this machine has not
+        restarted since.
         """
         known = self.read(self.work / PLAN_FILE)
         is_same = known is not None and can_go_on(known, wanted)
@@ -109,10 +109,10 @@ class Staging:
 
 
 def can_go_on(known: dict[str, Any], wanted: dict[str, Any]) -> bool:
-    """Returns whether the results of one plan are of use to another.
+    """Returns whether the plan `wanted` can use the results of the plan `known`.
 
-    Units behind a lower limit would stay: nothing is taken back from finished files. New queues
-    and topics do not change the old files.
+    A lower `upto` cannot: finished files would keep the units of records beyond it. New queues and
+    topics can, as they do not change the files of others.
     """
     settings = known.get("settings", {})
     same_but = settings | {"left_over": wanted["settings"]["left_over"]}
@@ -126,7 +126,7 @@ def can_go_on(known: dict[str, Any], wanted: dict[str, Any]) -> bool:
 
 
 def boot_id() -> str:
-    """Returns the id of this start of the machine, "" where it has none."""
+    """Returns the machine's boot id, "" if it has none."""
     return _BOOT_ID.read_text().strip() if _BOOT_ID.exists() else ""
 
 
@@ -146,16 +146,16 @@ def plan_document(
 
 
 def build_settings(out: Path) -> tuple[int, KnownShape]:
-    """Returns up to where a planned rebuild reads the log, and the settings of its views."""
+    """Returns the `upto` of a planned rebuild, and the settings of its views."""
     staging = Staging(out)
     plan = staging.read(staging.work / PLAN_FILE)
     return plan["upto"], KnownShape(**plan["settings"])
 
 
 def range_mark(part: Range) -> list[Any]:
-    """Returns a fingerprint that shows whether a range is the same as one that is finished.
+    """Returns a fingerprint of a range, by which a finished range is recognized.
 
-    A file that was written to since is read again: a repair may have changed it.
+    It includes the file's modification time: a repair may have changed the file.
     """
     changed_ns = Path(part.file.path).stat().st_mtime_ns
     return [part.file.path, part.begin, part.end, changed_ns]
@@ -167,13 +167,13 @@ def range_document(part: Range, result: RangeResult, runs: Runs) -> dict[str, An
 
 
 def result_document(result: RangeResult) -> dict[str, Any]:
-    """Returns a result as JSON can hold it."""
+    """Returns a result as a JSON document."""
     stop = result.stop._asdict() | {"kind": result.stop.kind.name}
     return asdict(result) | {"stop": stop}
 
 
 def result_of(document: dict[str, Any]) -> RangeResult:
-    """Returns the result in a document of `result_document`."""
+    """Parses a document of `result_document`."""
     fields = dict(document)
     stop = fields.pop("stop")
     fields["stop"] = Stop(ScanEnd[stop["kind"]], stop["physical_offset"], stop["reason"])

@@ -1,8 +1,8 @@
-"""Writes consume units where they belong: unit n at byte 20 · n of its queue.
+"""Writes consume units at their final position: the unit of queue offset n at byte 20 · n.
 
-Units are collected until there are many of each queue, then written queue by queue. That place is
-right as long as a queue's offsets follow on each other; a queue whose offsets do not is noted as
-irregular and left to `sequential.py`.
+Units are buffered until each queue has many, then written queue by queue. The position is right
+only if a queue's offsets are continuous. Other queues are marked as irregular, and `sequential.py`
+rebuilds them.
 """
 
 import os
@@ -24,7 +24,7 @@ from pocketmq.format.names import offset_file_name, queue_directory
 from pocketmq.model.message import QueueKey
 
 UNITS_HELD: Final = 200_000
-"""Units collected before they are written; more with many queues."""
+"""Units buffered before they are written; with many queues `UNITS_HELD_PER_QUEUE` applies."""
 UNITS_HELD_PER_QUEUE: Final = 50
 UNITS_HELD_MAX: Final = 1_000_000
 OPEN_FILES_MAX: Final = 512
@@ -33,7 +33,7 @@ _UNIT_BYTES: Final = np.dtype(f"V{UNIT_SIZE}")
 
 @dataclass(slots=True)
 class QueueRun:
-    """The units of one queue from some stretch of the log."""
+    """The units of one queue from one range of the log."""
 
     first: int
     count: int
@@ -41,12 +41,12 @@ class QueueRun:
 
     @property
     def end(self) -> int:
-        """The queue offset behind the last one."""
+        """The queue offset after the last unit."""
         return self.first + self.count
 
 
 class QueueFiles:
-    """The files of all queues below a directory, opened as they are needed."""
+    """The files of all queues below a directory, opened on demand."""
 
     __slots__ = ("_descriptors", "_file_size", "directory")
 
@@ -58,13 +58,13 @@ class QueueFiles:
     def write(self, key: QueueKey, queue_offset: int, units: memoryview) -> None:
         """Writes units of a queue from a queue offset on.
 
-        Errors   IllegalTopic for a name that is no topic
+        Errors   IllegalTopic: the topic's name is invalid
         """
         for base, position, piece in self.pieces(queue_offset, units):
             os.pwrite(self._descriptor(key, base), piece, position)
 
     def pieces(self, queue_offset: int, units: memoryview) -> Iterator[tuple[int, int, memoryview]]:
-        """Yields (position of a file's first byte, position in it, the units it takes)."""
+        """Yields (queue position of a file's first byte, position in the file, its units)."""
         assert not len(units) % UNIT_SIZE
         position = queue_offset * UNIT_SIZE
         while units:
@@ -75,7 +75,7 @@ class QueueFiles:
             units = units[room:]
 
     def fill(self, key: QueueKey, first: int) -> None:
-        """Writes pre-blank units from the start of the first message's file up to it.
+        """Writes pre-blank units from the start of the first message's file up to that message.
 
         Source   ConsumeQueue.putMessagePositionInfo
         """
@@ -113,16 +113,16 @@ class QueueFiles:
 
 
 class UnitWriter:
-    """Takes the units of a stretch of the log in order.
+    """Collects and writes the units of one range of the log, in log order.
 
-    queues   those met, numbered
-    runs     rows of each in the stretch, by its number
+    queues   the queues so far, numbered
+    runs     the units of each queue, by queue number
     """
 
     __slots__ = ("_files", "_held", "_held_count", "queues", "runs")
 
     def __init__(self, files: QueueFiles, removed: str = "", left_over: str = "") -> None:
-        """Begins a stretch; `removed` is as `QueueTable` takes it, `left_over` a text."""
+        """Begins a range; `removed` and `left_over` are the texts of `KnownShape`."""
         self._files = files
         self.queues = QueueTable(removed, left_over_of(left_over))
         self._held: list[tuple[Numbers, Numbers, NDArray[np.void]]] = []
@@ -130,10 +130,10 @@ class UnitWriter:
         self.runs: dict[int, QueueRun] = {}
 
     def add(self, queue: Numbers, queue_offset: Numbers, units: NDArray[np.void]) -> None:
-        """Takes units: of which queue (its number), which ordinal, the 20 bytes."""
+        """Adds units: for each its queue's number, its queue offset and its 20 bytes."""
         assert len(queue) == len(units)
         assert len(queue_offset) == len(units)
-        # As plain bytes: numpy would join numbers in this processor's byte order.
+        # As raw bytes: numpy's concatenation would convert the numbers' byte order.
         self._held.append((queue, queue_offset, units.view(_UNIT_BYTES)))
         self._held_count += len(units)
         wanted = max(UNITS_HELD, UNITS_HELD_PER_QUEUE * len(self.queues.keys))
@@ -143,7 +143,7 @@ class UnitWriter:
     def flush(self) -> None:
         """Writes the held units.
 
-        Cost     about 0.2 µs a unit when there are some hundred of each queue
+        Cost     about 0.2 µs a unit with some hundred units of each queue
         """
         if not self._held_count:
             return
@@ -175,6 +175,6 @@ class UnitWriter:
             self._files.write(self.queues.keys[number], first, units)
 
     def queue_runs(self) -> dict[QueueKey, tuple[int, int, bool]]:
-        """Returns (first queue offset, count, whether they follow on each other) by queue."""
+        """Returns (first queue offset, count, whether the offsets are continuous) by queue."""
         keys = self.queues.keys
         return {keys[n]: (run.first, run.count, run.is_regular) for n, run in self.runs.items()}

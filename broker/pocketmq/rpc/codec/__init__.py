@@ -1,1 +1,1 @@
-"""Protobuf codecs of the fast paths, compiled."""
+"""Compiled protobuf codecs of the fast paths."""

@@ -1,6 +1,6 @@
-"""Writes fields of protobuf messages: the one emit of all compiled codecs.
+"""Writes fields of protobuf messages; all compiled codecs use these functions.
 
-Numbers are written in their shortest form, but for those of a fixed width, which any reader takes.
+Varints have their shortest form, except those of `write_wide`, which every parser accepts.
 """
 
 from typing import Final
@@ -15,7 +15,7 @@ _VALUE: Final = 2
 
 
 def write_varint(out: BytesWriter, value: i64) -> None:
-    """Writes a number that is not negative."""
+    """Writes a non-negative number as a varint."""
     while value > 0x7F:
         out.append(u8(value & 0x7F | 0x80))
         value >>= 7
@@ -23,7 +23,7 @@ def write_varint(out: BytesWriter, value: i64) -> None:
 
 
 def varint_size(value: i64) -> i64:
-    """Returns how many bytes `write_varint` takes."""
+    """Returns the number of bytes that `write_varint` writes."""
     size: i64 = 1
     while value > 0x7F:
         value >>= 7
@@ -32,7 +32,7 @@ def varint_size(value: i64) -> i64:
 
 
 def write_number(out: BytesWriter, field: i64, value: i64) -> None:
-    """Writes a field that is a number."""
+    """Writes a varint field."""
     tag = field << 3
     if tag <= 0x7F and value <= 0x7F:
         out.append(u8(tag))
@@ -43,21 +43,21 @@ def write_number(out: BytesWriter, field: i64, value: i64) -> None:
 
 
 def number_size(value: i64) -> i64:
-    """Returns how many bytes `write_number` takes for a field below 16."""
+    """Returns the number of bytes that `write_number` writes for a field number below 16."""
     return 1 + varint_size(value)
 
 
 def write_head(out: BytesWriter, field: i64, size: i64) -> None:
-    """Writes tag and size of a text or a message, which follows."""
+    """Writes tag and size of a text or message; the caller writes its bytes next."""
     write_varint(out, field << 3 | _BYTES)
     write_varint(out, size)
 
 
 def write_text(out: BytesWriter, field: i64, text: bytes) -> None:
-    """Writes a field of bytes."""
+    """Writes a text or bytes field."""
     tag = field << 3 | _BYTES
     size: i64 = len(text)
-    if tag <= 0x7F and size <= 0x7F:  # Nearly always.
+    if tag <= 0x7F and size <= 0x7F:  # The usual case.
         out.append(u8(tag))
         out.append(u8(size))
     else:
@@ -66,12 +66,12 @@ def write_text(out: BytesWriter, field: i64, text: bytes) -> None:
 
 
 def text_size(size: i64) -> i64:
-    """Returns how many bytes `write_text` takes for a text of a size and a field below 16."""
+    """Returns the number of bytes that `write_text` writes for a field number below 16."""
     return 2 + size if size <= 0x7F else 1 + varint_size(size) + size
 
 
 def write_entry(out: BytesWriter, field: i64, name: bytes, value: bytes) -> None:
-    """Writes an entry of a map of texts."""
+    """Writes an entry of a map from text to text."""
     name_size: i64 = len(name)
     size = text_size(name_size) + text_size(len(value))
     if size > 0x7F:
@@ -90,7 +90,7 @@ def write_entry(out: BytesWriter, field: i64, name: bytes, value: bytes) -> None
 
 
 def write_wide(out: BytesWriter, field: i64, value: i64, width: i64) -> None:
-    """Writes a number as a varint of exactly 5, 7 or 9 bytes, which must suffice."""
+    """Writes a field with a varint of exactly 5, 7 or 9 bytes; the value must fit."""
     write_varint(out, field << 3)
     while width > 4:
         write_i32_be(out, i32(_groups(value) - _WRAP))
@@ -104,6 +104,6 @@ def write_wide(out: BytesWriter, field: i64, value: i64, width: i64) -> None:
 
 
 def _groups(value: i64) -> i64:
-    """Returns the four lowest groups of 7 bits as four bytes, lowest first, more to follow."""
+    """Returns the four lowest groups of 7 bits as four varint bytes, lowest first."""
     low = (value & 0x7F) << 24 | (value & 0x3F80) << 9
     return low | value >> 6 & 0x7F00 | value >> 21 & 0x7F | _MORE

@@ -1,10 +1,10 @@
 """Encodes records of the log as messages of a reply (StoredMessage of pocketmq.v1), in one loop.
 
-    records, adjacent ──► 2A size message │ 2A size message │ …
+    adjacent records ──► 2A size message │ 2A size message │ …
 
-Plain records are encoded straight from their bytes. Generated classes encode rarer forms:
-compressed body, IPv6 host, negative number, text that is not UTF-8, delays. Sizes of messages are
-varints of four bytes, which any reader takes: each is known only at the end of its message.
+Plain records are encoded directly from their bytes. Generated classes encode all others: compressed
+body, IPv6 host, negative number, text that is not UTF-8, delays. A message's size is known only at
+its end, so it is a varint of fixed width, four bytes, filled in later.
 """
 
 from typing import Final, final
@@ -26,11 +26,11 @@ from pocketmq.native.machine import BytesWriter, i64, read_i32_be, read_i64_be
 from pocketmq.rpc.codec.protobuf_write import write_entry, write_number, write_text
 
 KNOWN_MAX: Final = 4_096
-"""Of each kind of thing that is remembered; together some MiB at most."""
+"""Most entries of each cache of a `MessageWriter`; together they occupy some MiB."""
 ROOM_KEPT_MAX: Final = 1024 * 1024
 KNOWN_SHAPE_SIZE_MAX: Final = 512
 BODY_SIZE_MAX: Final[i64] = 15 * 1024 * 1024
-"""A reply of 16 MiB holds a body of this size and everything else of its message."""
+"""Largest body of a plain record: with all other fields of its message it fits a 16 MiB reply."""
 _PAIR_BYTE: Final = ord(PAIR_END)
 _UNIQUE_KEY: Final = UNIQUE_KEY.encode()
 _KEYS: Final = KEYS.encode()
@@ -45,7 +45,7 @@ _RARE_FLAGS: Final = FLAG_COMPRESSED | HOSTS_V6_MASK
 _HEAD_SIZE: Final[i64] = RECORD_HEAD.size
 _SIZE_MIN: Final[i64] = RECORD_SIZE_MIN
 _BEGIN: Final = b"\x2a\x80\x80\x80\x00"
-"""Field 5 of PullMessageResponse, and a size of four bytes that is filled in later."""
+"""Tag of field 5 of PullMessageResponse, and a size of four bytes that is filled in later."""
 _BEGIN_SIZE: Final[i64] = 5
 
 _TOPIC: Final = 1
@@ -73,10 +73,10 @@ _PREPARED: Final = 21
 
 @final
 class MessageWriter:
-    """Writes one reply after another; parts shared by many messages are made once.
+    """Writes one reply after another; caches the encoded parts that many messages share.
 
     out     the messages written since `begin`
-    count   how many there are
+    count   number of these messages
     """
 
     __slots__ = (
@@ -89,9 +89,9 @@ class MessageWriter:
         self.out = BytesWriter()
         self.count = 0
         self._shapes: dict[bytes, bytes] = {}
-        """Fields of property blocks without unique key and keys; empty: to be seen in place."""
+        """Encoded fields of property blocks without unique key and keys; empty: not cacheable."""
         self._shared_by: dict[tuple[int, int, int, int, int, int, bytes], tuple[bytes, bytes]] = {}
-        """Fields that a queue's messages from one producer share, by the bytes they are made of."""
+        """Encoded fields that a queue's messages from one producer share, by record fields."""
         self._shared = b""
         self._host_digits = b""
         self._topic = b""
@@ -106,19 +106,19 @@ class MessageWriter:
         self._store_ms: i64 = -1
 
     def begin(self) -> None:
-        """Forgets the messages of the reply before, and the room of a large one."""
+        """Begins a reply; frees the buffer of a large one."""
         if len(self.out) > ROOM_KEPT_MAX:
             self.out = BytesWriter()
         self.out.truncate(0)
         self.count = 0
 
     def add(self, records: bytes, position: i64, size_max: i64) -> i64:
-        """Hot: write the records from a position on, next to each other; returns where it ended.
+        """Hot: writes adjacent records from a position on; returns where it stopped.
 
-        Shape    the records are sound (store/read/record_check.py)
-        Returns  the end; or the place of a record that is not plain; or of one with which `out`
-                 would be longer than `size_max`, the first never being too long
-        Cost     about 1.5 µs a record with seven properties where it runs compiled, 8 µs not
+        Shape    the records are valid (store/read/record_check.py)
+        Returns  the end of `records`, or the position of a record that is not plain or would make
+                 `out` longer than `size_max`; the first record of a reply is never too long
+        Cost     about 1.5 µs a record with seven properties when compiled, 8 µs otherwise
         """
         end: i64 = len(records)
         out = self.out
@@ -138,7 +138,7 @@ class MessageWriter:
         return position
 
     def add_encoded(self, message: bytes, size_max: i64) -> bool:
-        """Adds a message that the generated classes wrote; False where it does not fit any more."""
+        """Adds a message that the generated classes encoded; returns False if it does not fit."""
         before: i64 = len(self.out)
         if before + _BEGIN_SIZE + len(message) > size_max and self.count > 0:
             return False
@@ -148,7 +148,7 @@ class MessageWriter:
         return True
 
     def _close(self, before: i64) -> None:
-        """Fills in the size of the message that begins behind `before`."""
+        """Fills in the size of the message whose tag is at `before`."""
         out = self.out
         size: int = len(out) - before - _BEGIN_SIZE
         assert size < 1 << 28
@@ -159,7 +159,7 @@ class MessageWriter:
         self.count += 1
 
     def _write(self, record: bytes, at: i64, size: i64) -> bool:
-        """Writes the record at a place as a message; False where it is not plain."""
+        """Writes the record at `at` as a message; returns False if it is not plain."""
         system: int = read_i32_be(record, at + 36)
         body_size: int = read_i32_be(record, at + 84)
         queue_offset: i64 = read_i64_be(record, at + 20)
@@ -192,7 +192,7 @@ class MessageWriter:
         return self._write_texts(record[block:end], digits)
 
     def _write_shared(self, record: bytes, at: i64, system: i64, topic: bytes) -> bool:
-        """Writes the fields that messages of a queue from one producer share."""
+        """Writes the fields that a queue's messages from one producer share."""
         queue: i64 = read_i64_be(record, at + 12)
         born_host: i64 = read_i64_be(record, at + 48)
         store_host: i64 = read_i64_be(record, at + 64)
@@ -237,10 +237,12 @@ class MessageWriter:
         return True
 
     def _write_texts(self, block: bytes, digits: bytes) -> bool:
-        """Writes the fields of a property block; False where a property needs more care.
+        """Writes the fields of a property block; returns False if a property is not plain.
 
-        The rest of a block without its unique key and keys is the same in many messages.
-        digits   the id of a message without unique key
+        Without unique key and keys, the blocks of many messages are equal, so their encoding is
+        cached.
+
+        digits   message id, if there is no unique key
         """
         if not (block.isascii() or is_text(block)):
             return False
@@ -270,7 +272,7 @@ class MessageWriter:
         return True
 
     def _shape_of(self, rest: bytes) -> bytes:
-        """Returns the fields of a block's rest, empty where these need to be seen in place."""
+        """Returns the fields of a block without unique key and keys; empty: not cacheable."""
         made = BytesWriter()
         is_plain = (
             _UNIQUE_KEY_BEGIN not in rest
@@ -286,7 +288,7 @@ class MessageWriter:
         return shape
 
     def _write_pairs(self, out: BytesWriter, block: bytes, digits: bytes) -> bool:
-        """Writes a block pair by pair; without `digits` no message id."""
+        """Writes a block property by property; writes no message id if `digits` is empty."""
         unique_key, keys, tag, group = b"", b"", b"", b""
         pairs = PropertyCursor(block, 0, len(block))
         while pairs.step():
@@ -316,7 +318,7 @@ class MessageWriter:
 
 
 def _shared_fields(record: bytes, at: i64, topic: bytes) -> tuple[bytes, bytes] | None:
-    """Returns the shared fields, and the digits of the store host; None for rarer forms."""
+    """Returns the encoded shared fields, and the store host in hex; None: not plain."""
     numbers: list[int] = [read_i32_be(record, at + place) for place in (12, 36, 16, 72)]
     numbers.append(read_i64_be(record, at + 76))
     if min(numbers) < 0 or len(topic) < 2 or topic[0] > 0x7F or not is_text(topic[1:]):

@@ -2,8 +2,8 @@
 
     0A group │ 12 size │ decision: 0A transaction id │ 10 resolution
 
-Each decision is a commit or a rollback. The generated classes parse every request taken here to the
-same.
+Each decision of a plain request is a commit or a rollback. For every plain request the generated
+classes give the same result.
 """
 
 from typing import Final, final
@@ -23,7 +23,7 @@ _ROLLBACK: Final = 2
 
 @final
 class V1EndRequest:
-    """Reads one request after another into `request`, which forgets the one before."""
+    """Parses one request after another into `request`, which is reset each time."""
 
     __slots__ = ("_decision", "_fields", "request")
 
@@ -35,7 +35,7 @@ class V1EndRequest:
         self._decision = FieldScan(bits(_ID), bits(_RESOLUTION), required=bits(_ID, _RESOLUTION))
 
     def read(self, raw: bytes) -> bool:
-        """Finds the decisions of a request; returns whether it is plain.
+        """Parses a request; returns whether it is plain.
 
         Cost     about 0.4 µs a decision when compiled
         """

@@ -4,7 +4,7 @@
             │          50 transactional │ 60 born time │ 6A born host │ 70 flag │ 8A 01 group
     10 wait
 
-The generated classes parse every request taken here to the same.
+For every plain request the generated classes give the same result.
 """
 
 from typing import Final, final
@@ -42,7 +42,7 @@ _INT32_MAX: Final = 0x7FFF_FFFF
 
 @final
 class V1SendRequest:
-    """Reads one request after another into `request`, which forgets the one before."""
+    """Parses one request after another into `request`, which is reset each time."""
 
     __slots__ = ("_entry", "_fields", "_messages", "request")
 
@@ -60,7 +60,7 @@ class V1SendRequest:
         self._entry = MapEntry()
 
     def read(self, raw: bytes) -> bool:
-        """Finds the parts of a request; returns whether it is plain.
+        """Parses a request; returns whether it is plain.
 
         Cost     about 0.4 µs a message with tag, key and id when compiled, 20 µs when not
         """
@@ -83,7 +83,7 @@ class V1SendRequest:
         return number == END
 
     def _read_message(self, raw: bytes, begin: i64, end: i64) -> bool:
-        """Takes the next message; returns whether it is plain."""
+        """Adds the next message; returns whether it is plain."""
         request, fields = self.request, self._fields
         span = request.next_span()
         queue_id: i64 = ABSENT
@@ -113,7 +113,7 @@ class V1SendRequest:
         return number == END and request.add(span, queue_id, is_half, group, b"", False)
 
     def _take(self, raw: bytes, span: MessageSpan, number: i64) -> bool:
-        """Takes a field that messages need not have."""
+        """Parses an optional field; returns whether it is plain."""
         request, fields, entry = self.request, self._fields, self._entry
         begin, size = fields.begin, fields.size
         if number == _TAG:

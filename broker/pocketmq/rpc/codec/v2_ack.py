@@ -1,10 +1,11 @@
-"""Codec of a plain AckMessageRequest of RocketMQ's own protocol, and its reply if all is settled.
+"""Codec of RocketMQ's plain AckMessageRequest, and of its reply if all messages are acknowledged.
 
     0A group │ 12 topic │ 1A size entry: 0A message id │ 12 handle       …
     0A status │ 12 size entry: 0A message id │ 12 handle │ 1A status     …
 
-An entry of a request is the start of that of its reply, byte for byte. All texts of a plain request
-are of ASCII. All others are left to the generated classes, which read and write the same.
+An entry of the reply begins with the bytes of the request's entry. All ids and handles of a plain
+request are ASCII. The generated classes parse all other requests, and give the same results for
+plain requests.
 """
 
 from typing import Final, final
@@ -20,9 +21,9 @@ _ENTRY: Final = 3
 _ID: Final = 1
 _HANDLE: Final = 2
 _STATUS: Final = b"\x1a" + OK[1:]
-"""The status of an entry: that of a reply under another number."""
+"""The status of an entry: the status of a reply, but field 3."""
 _REQUEST_FIELDS: Final = bits(_GROUP, _TOPIC, _ENTRY)
-# Shared by all requests: one is read in one go, on the event loop.
+# Shared by all requests: the event loop parses one request at a time, without awaiting.
 _REQUEST_SCAN: Final = FieldScan(_REQUEST_FIELDS, repeated=bits(_ENTRY), required=_REQUEST_FIELDS)
 _ENTRY_SCAN: Final = FieldScan(bits(_ID, _HANDLE), required=bits(_HANDLE))
 
@@ -31,8 +32,9 @@ _ENTRY_SCAN: Final = FieldScan(bits(_ID, _HANDLE), required=bits(_HANDLE))
 class PlainAck:
     """Parsed fields of a plain request.
 
-    group, topic   Resources, encoded
-    entries        …, handles: of each message, as it is encoded, and its lease's
+    group, topic   encoded Resources
+    entries        encoded request entry of each message
+    handles        receipt handle of each message
     """
 
     __slots__ = ("entries", "group", "handles", "topic")
@@ -44,7 +46,7 @@ class PlainAck:
         self.handles: list[str] = []
 
     def all_settled(self) -> bytes:
-        """Returns the encoded reply with that status for every entry."""
+        """Returns the encoded reply with status OK for every entry."""
         assert len(self.entries) == len(self.handles)
         out = BytesWriter()
         out.write(OK)
@@ -57,7 +59,7 @@ class PlainAck:
 
 
 def read_ack(raw: bytes) -> PlainAck | None:
-    """Parses a request, None where it is not plain.
+    """Parses a request; returns None if it is not plain.
 
     Cost     about 0.2 µs an entry when compiled
     """

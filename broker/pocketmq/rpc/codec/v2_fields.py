@@ -1,14 +1,14 @@
-"""Field numbers of messages of RocketMQ's own protocol that codecs read or write themselves."""
+"""Field numbers of the messages of RocketMQ's protocol that the compiled codecs parse or write."""
 
 from typing import Final
 
-# A Message.
+# Message.
 TOPIC: Final = 1
 PROPERTY: Final = 2
 SYSTEM: Final = 3
 BODY: Final = 4
 
-# Its SystemProperties.
+# SystemProperties of a Message.
 TAG: Final = 1
 KEY: Final = 2
 ID: Final = 3
@@ -26,6 +26,6 @@ ATTEMPT: Final = 16
 GROUP: Final = 17
 TRACE: Final = 18
 
-# A Timestamp.
+# Timestamp.
 SECONDS: Final = 1
 NANOS: Final = 2

@@ -1,13 +1,13 @@
-"""Encodes records as answers of RocketMQ's own ReceiveMessage, straight from their bytes.
+"""Encodes records as ReceiveMessageResponses of RocketMQ's protocol, directly from their bytes.
 
     record ──► 12 size message: 0A topic │ 12 property … │ 1A size │ system properties │ 22 body
                   0A tag │ 12 key … │ 1A id │ 22 MD5 │ 28 encoding │ 30 type │ 3A born time
                   42 born host │ 4A store time │ 52 store host │ 62 handle │ 68 queue
                   70 queue offset │ 80 01 attempt │ 8A 01 group │ 92 01 trace context
 
-Rarer forms are left to the generated classes: IPv6 host, negative number, text that is not UTF-8,
-dead letters, messages for later, of a transaction or with a priority, bodies to be decompressed.
-These classes encode every record written here to the same message.
+The generated classes encode all records that are not plain: IPv6 host, negative number, text that
+is not UTF-8, dead letters, delayed or transactional messages, messages with a priority, and bodies
+that must be decompressed. They encode a plain record to the same message.
 Source: GrpcConverter.buildMessage.
 """
 
@@ -46,14 +46,14 @@ from pocketmq.rpc.codec.protobuf_write import (
 )
 
 _TIME_MAX_MS: Final[i64] = 253_402_300_799_999
-"""The end of the year 9999, beyond which a Timestamp does not go."""
+"""Largest Timestamp: the end of the year 9999."""
 HOSTS_MAX: Final = 4_096
-"""Hosts whose texts are kept."""
+"""Most hosts whose text is cached."""
 ROOM_KEPT_MAX: Final = 1024 * 1024
 TIMER_PREFIX: Final = "TIMER_"
-"""All properties that begin so are the timer's."""
+"""Prefix of the timer's internal properties."""
 OWN_NAMES: Final = RESERVED_PROPERTIES | {BORN_HOST, TRACE_CONTEXT}
-"""Properties that are not the user's."""
+"""Properties that are not user properties."""
 
 _OWN_NAMES: Final = frozenset(name.encode() for name in OWN_NAMES)
 _TIMER: Final = TIMER_PREFIX.encode()
@@ -71,9 +71,9 @@ _MAGIC: Final = MAGIC_V1 - (1 << 32)
 _HEAD_SIZE: Final[i64] = RECORD_HEAD.size
 _SIZE_MIN: Final[i64] = RECORD_SIZE_MIN
 _MD5: Final = b"\x22\x24\x08\x02\x12\x20"
-"""A Digest of type MD5, up to its 32 digits."""
+"""Start of a Digest of type MD5; 32 hexadecimal digits follow."""
 _MESSAGE: Final = 2
-"""The message of an answer."""
+"""Field of ReceiveMessageResponse."""
 _NORMAL: Final = 1
 _FIFO: Final = 2
 _IDENTITY: Final = 1
@@ -90,7 +90,7 @@ class _Texts:
         self.clear()
 
     def clear(self) -> None:
-        """Says nothing."""
+        """Empties all fields."""
         self.unique_key = b""
         self.keys = b""
         self.tag = b""
@@ -99,8 +99,8 @@ class _Texts:
         self.trace = b""
 
     def take(self, name: bytes, value: bytes) -> None:
-        """Takes a property, if it is one of these."""
-        assert value, "what is empty is absent"
+        """Stores a property, if there is a field for it."""
+        assert value, "a property is empty"
         if name == _UNIQUE_KEY:
             self.unique_key = value
         elif name == _KEYS:
@@ -117,7 +117,7 @@ class _Texts:
 
 @final
 class V2Messages:
-    """Writes the messages of one receive after another."""
+    """Encodes the messages of one receive after another."""
 
     __slots__ = ("_hosts", "_out", "_system", "_texts", "_users")
 
@@ -131,12 +131,13 @@ class V2Messages:
     def answers(
         self, pieces: list[bytes], handles: list[str], attempts: list[int], topic: bytes
     ) -> list[bytes]:
-        """Returns an encoded ReceiveMessageResponse for each record, empty for one not plain.
+        """Returns an encoded ReceiveMessageResponse for each record; empty: it is not plain.
 
-        pieces    of one record each, or of several next to each other; sound
-        handles   …, attempts: of each record; no handles where there are no leases
-        topic     the Resource that was asked for
-        Cost      about 3 µs and the MD5 of its body where it runs compiled
+        pieces    one or more adjacent records each; all records are valid
+        handles   receipt handle of each record; empty without leases
+        attempts  delivery attempt of each record
+        topic     the requested topic as an encoded Resource
+        Cost      about 3 µs a record when compiled, and the MD5 of its body
         """
         found: list[bytes] = []
         number: i64 = 0
@@ -144,15 +145,15 @@ class V2Messages:
             position: i64 = 0
             end: i64 = len(piece)
             while position < end:
-                assert end - position >= _SIZE_MIN, "records are sound"
+                assert end - position >= _SIZE_MIN, "a record is cut off"
                 size = i64(read_i32_be(piece, position))
-                assert size >= _SIZE_MIN, "records are sound"
-                assert size <= end - position, "records are sound"
+                assert size >= _SIZE_MIN, "a record's size is too small"
+                assert size <= end - position, "a record's size exceeds its piece"
                 handle = handles[number].encode() if handles else b""
                 found.append(self._answer(piece, position, size, handle, attempts[number], topic))
                 position += size
                 number += 1
-        assert number == len(attempts), "each record is delivered once"
+        assert number == len(attempts), "records and attempts differ in number"
         if len(self._out) > ROOM_KEPT_MAX:
             self._out = BytesWriter()
         return found
@@ -160,7 +161,7 @@ class V2Messages:
     def _answer(
         self, record: bytes, at: i64, size: i64, handle: bytes, attempt: i64, topic: bytes
     ) -> bytes:
-        """Returns one answer, empty where its record is not plain."""
+        """Returns one encoded response; empty: the record is not plain."""
         flags = i64(read_i32_be(record, at + 36))
         body_size = i64(read_i32_be(record, at + 84))
         magic: int = read_i32_be(record, at + 4)
@@ -169,7 +170,7 @@ class V2Messages:
         if body_size < 0 or body_size > size - _SIZE_MIN:
             return b""
         if i64(read_i32_be(record, at + 12)) < 0 or read_i64_be(record, at + 20) < 0:
-            return b""  # Neither has a checksum.
+            return b""  # No checksum covers queue id and queue offset.
         body_end = at + _HEAD_SIZE + body_size
         block = body_end + 3 + record[body_end]
         if block > at + size or record.startswith(_DLQ, body_end + 1):
@@ -200,7 +201,7 @@ class V2Messages:
         return out.getvalue()
 
     def _take_block(self, block: bytes) -> bool:
-        """Writes the user's own properties, and takes the others; False where one is rare."""
+        """Writes user properties, stores system properties; returns False if one is not plain."""
         if not (block.isascii() or is_text(block)):
             return False
         texts = self._texts
@@ -218,7 +219,7 @@ class V2Messages:
         return True
 
     def _write_system(self, record: bytes, at: i64, body: bytes, encoding: i64) -> bool:
-        """Writes a message's own fields, its origin and times; False: it is rare."""
+        """Writes tag, keys, id, digest, type, hosts and times; False: the record is not plain."""
         texts, system = self._texts, self._system
         born_ms: i64 = read_i64_be(record, at + 40)
         store_ms: i64 = read_i64_be(record, at + 56)
@@ -242,7 +243,7 @@ class V2Messages:
         return True
 
     def _write_lease(self, record: bytes, at: i64, handle: bytes, attempt: i64) -> None:
-        """Writes a message's position, its handle, and the bytes behind that."""
+        """Writes a message's handle, queue, offset, attempt, group and trace context."""
         texts, system = self._texts, self._system
         queue_id = i64(read_i32_be(record, at + 12))
         if handle:

@@ -1,8 +1,9 @@
-"""The reply of RocketMQ's own protocol to a plain send, made of the put's result.
+"""Encodes the reply of RocketMQ's protocol to a plain send, from the put's result.
 
-    0A status │ 12 size entry: 0A status │ 12 id │ 1A transaction id: the same │ 20 queue offset
+    0A status │ 12 size entry: 0A status │ 12 id │ 1A transaction id = id │ 20 queue offset
 
-The bytes are those the generated classes write: numbers in their shortest form, and zeros left out.
+The bytes equal those of the generated classes: varints have their shortest form, and zeros are
+omitted.
 """
 
 from typing import Final
@@ -18,18 +19,18 @@ from pocketmq.rpc.codec.protobuf_write import (
 )
 
 OK: Final = b"\x0a\x08\x08\xa0\x9c\x01\x12\x02OK"
-"""The status in a reply, and in each of its entries: 08 code 20000, 12 text."""
+"""Field 1 of a reply, and of each of its entries: status with 08 code 20000, 12 text."""
 ENTRY: Final = 2
-"""An entry of the reply to a send or an ack."""
+"""Field of an entry in the reply to a send or an ack."""
 _ID: Final = 2
 _TRANSACTION_ID: Final = 3
 _QUEUE_OFFSET: Final = 4
 
 
 def encode_official_reply(records: SendRecords, out: BytesWriter) -> bytes:
-    """Returns the reply to a request that was encoded, all of which went well.
+    """Returns the reply to a request whose records were all stored.
 
-    out      is written over
+    out      buffer, overwritten
     Cost     about 0.2 µs a message when compiled
     """
     request = records.request
