@@ -1,1 +1,1 @@
-"""Offline tools: they read the files of a store, and neither start nor ask a broker."""
+"""Offline tools: they work on the files of a store, without a broker."""

@@ -1,17 +1,16 @@
-"""Copies a store, running or stopped, as a plain store directory that opens as it is.
+"""Copies a store, running or stopped, to a directory that a broker can open.
 
-    what changed in order ─► tables that hold positions ─► end of the log ─► log
+    order journal ─► tables that hold offsets ─► end of the log ─► log
                                                   COPY/backup.json ◄─ all other files ◄─┘
 
-Of a running store the log is copied up to the durable offset, with the tables;
-queues and index are views and are built again. The order keeps a copy consistent while messages
-arrive: no consumer's position in it is behind the end of its log, and no topic of its log lacks a
-name. A copy that lacks its views opens as after a crash. Nothing of the store is written to, and
-its lock is not taken.
+The tables and the log up to its durable offset are copied from a running store. The broker rebuilds
+queues and index when it opens the copy, as after a crash. The order of copying keeps the copy
+consistent while messages arrive: no committed offset is beyond the end of its log, and every topic
+in its log has a row. The store is neither written to nor locked.
 
-backup.json names every file with its sha256. It is written last: a copy without it was not
-finished, and the next run continues from `backup.json.before`. Complete files, such as full ones of
-the log, are not copied again while size and time of change stay.
+`backup.json` lists every file with its sha256. It is written last: a copy without it is unfinished,
+and the next run continues from `backup.json.before`. Complete files, such as full log files, are
+copied again only if their size or modification time changed.
 """
 
 import json
@@ -68,30 +67,35 @@ from pocketmq.tools.store_access import check_access, is_live
 from pocketmq.walk.reader import LogReader
 
 _TABLES: Final = (".json", BACKUP_SUFFIX)
-"""How the names of tables end."""
+"""Endings of table file names."""
 TABLE_TRIES: Final = 5
-"""A running broker replaces its tables; between two renames there is none for a moment."""
+"""Attempts to read a table of a running broker: it is briefly missing while it is replaced."""
 _MADE: Final = (
     ABORT_FILE,
     f"{OWN_DIRECTORY}/{MARK_FILE}",
     f"{OWN_DIRECTORY}/{MANIFEST_FILE}",
     f"{OWN_DIRECTORY}/{LEFT_OVER_FILE}",
 )
-"""Files that are rewritten in a copy that is to open as after a crash."""
+"""Files that a copy without views gets new, so that it opens as after a crash."""
 
 
 def backup(
     disk: Disk, directory: Path, copy: Path, sizes: KnownShape, *, now_ms: int,
     with_views: bool = False, advance: Advance = no_advance,
 ) -> Backup:  # fmt: skip
-    """Copies a store, or bring its copy up to date.
+    """Copies a store, or updates an earlier copy of it.
 
-    with_views   copy queues and index too; only of a store that is stopped
-    Errors       NotAStore: other things are there; Corruption: its backup.json was changed;
-                 StoreLocked: views are asked for of a running store, it was started meanwhile, or
-                 the copy is in use; WrongFileSize, StoreGap, DiskFull, FsyncFailed. A copy
-                 that was begun then lacks backup.json; those of `check_understood`: none was begun
-    Cost         about 300 MB/s of what is new
+    After an error during copying, the copy has no backup.json.
+
+    with_views   copies queues and index also; the store must be stopped
+    Errors       NotAStore: the copy's directory holds other files or another store's copy, or one
+                 of the two directories contains the other
+                 Corruption: backup.json was changed since it was written
+                 StoreLocked: the store is running and `with_views` is set, the store was started
+                 meanwhile, or the copy is in use
+                 WrongFileSize, StoreGap, DiskFull, FsyncFailed
+                 those of `check_understood`, before anything is written
+    Cost         about 300 MB/s of new data
     """
     check_understood(disk, directory)
     check_access(disk, directory, read_only=True)
@@ -121,7 +125,10 @@ def backup(
 
 
 def is_running(disk: Disk, directory: Path) -> bool:
-    """Returns whether a broker has a store open: by its lock, else by its abort mark."""
+    """Returns whether a broker has a store open.
+
+    An unwritable lock file cannot be tested; the abort mark decides then.
+    """
     lock = directory / LOCK_FILE
     if disk.exists(lock) and not os.access(lock, os.W_OK):
         return disk.exists(directory / ABORT_FILE)
@@ -130,16 +137,16 @@ def is_running(disk: Disk, directory: Path) -> bool:
 
 @contextmanager
 def _begun(disk: Disk, copy: Path, store: str) -> Iterator[Backup]:
-    """Keeps others out of a copy, which is unfinished from now on; yields the earlier backup.
+    """Locks a copy and marks it unfinished; yields the description of the earlier backup.
 
-    Errors   NotAStore, StoreLocked, Corruption; then nothing is changed
+    Errors   NotAStore, StoreLocked, Corruption; the copy is unchanged then
     """
     said = [read_backup(disk, copy, name) for name in (BACKUP_FILE, BEFORE_FILE)]
     before = said[0] or said[1]
     if before is None:
         names = set(disk.names(copy)) - {LOCK_FILE, DRAFT_FILE, "lost+found"}
         if COMMIT_LOG_DIRECTORY in names and not disk.names(copy / COMMIT_LOG_DIRECTORY):
-            names.remove(COMMIT_LOG_DIRECTORY)  # All that a first backup made before it was killed.
+            names.remove(COMMIT_LOG_DIRECTORY)  # A first backup that was killed left only this.
         if names:
             raise NotAStore(path=str(copy), why=f"other things lie there ({min(names)} …)")
         before = Backup(store)
@@ -159,10 +166,10 @@ def _begun(disk: Disk, copy: Path, store: str) -> Iterator[Backup]:
 
 @dataclass(frozen=True, slots=True)
 class _Copying:
-    """One run in progress.
+    """One run of a backup.
 
     earlier   files that earlier runs copied, by path
-    column    which turns files have: RUNNING, STOPPED or WITH_VIEWS
+    column    column of the table of turns: RUNNING, STOPPED or WITH_VIEWS
     """
 
     _disk: Disk
@@ -175,7 +182,7 @@ class _Copying:
     _advance: Advance
 
     def files(self, turn: Turn) -> None:
-        """Copies all files whose turn it is, and lists those left out."""
+        """Copies all files of a turn, and lists the files that are not copied."""
         left_out = set()
         for relative in walk(self._directory):
             found = turn_of(relative, self._column)
@@ -188,17 +195,20 @@ class _Copying:
         self._made.left_out = sorted(left_out)
 
     def _table(self, relative: str) -> list[CopiedFile]:
-        """Copies a table of a running store; when it is gone, its previous version is there."""
+        """Copies a table of a running store.
+
+        Returns nothing if the table stays missing; its `.bak` file is copied then.
+        """
         copied: list[CopiedFile] = []
         for _ in range(TABLE_TRIES):
-            with suppress(FileNotFoundError, ValueError):  # Is being replaced, or written over.
+            with suppress(FileNotFoundError, ValueError):  # The broker is replacing it.
                 copied = [self._put(relative, is_complete=False)]
                 decode_file(Path(relative).name, self._disk.read_file(self._copy / relative))
                 break
         return copied
 
     def log(self, files: Sequence[LogFile]) -> None:
-        """Copies the log up to where it counts as written."""
+        """Copies the log: of a running store up to its durable offset, else all of it."""
         made = self._made
         if made.is_live:
             made.flushed = flushed_upto(self._disk, self._directory)
@@ -211,7 +221,7 @@ class _Copying:
             if file.base < limit:
                 try:
                     copied.append(self._log_file(file, limit))
-                except FileNotFoundError:  # Retention took it, and with it all older ones.
+                except FileNotFoundError:  # Retention deleted it and all older files.
                     copied.clear()
         made.begin = int(Path(copied[0].path).name) if copied else made.upto
         made.files += copied
@@ -228,7 +238,7 @@ class _Copying:
         return replace(copied, damage=first_damage(copy, min(made.checked_upto, file.end)))
 
     def _put(self, relative: str, upto: int | None = None, *, is_complete: bool) -> CopiedFile:
-        """Copies a file, or its first bytes, unless it is known; zeros replace the rest."""
+        """Copies a file, with zeros from `upto` on; skips complete files that are unchanged."""
         source, target = self._directory / relative, self._copy / relative
         known = self._earlier.get(relative)
         if is_complete and known is not None and known.is_complete:
@@ -248,7 +258,7 @@ class _Copying:
         return CopiedFile(relative, stat.st_size, digest, stat.st_mtime_ns, is_complete)
 
     def finish(self, sizes: KnownShape) -> None:
-        """Makes a store of the copy: removes files that are no part of it, and marks it durably."""
+        """Completes the copy: removes stale files, syncs all, and writes backup.json."""
         made, copy = self._made, self._copy
         if not made.is_whole:
             self._keep_what_queues_tell()
@@ -267,7 +277,10 @@ class _Copying:
         self._disk.sync_directory(copy)
 
     def _keep_what_queues_tell(self) -> None:
-        """Keeps facts that no record has: left-over records, and next offsets of empty queues."""
+        """Copies facts that the log lacks: deleted topics' records, next offsets of empty queues.
+
+        The log of a copy without views would not show them.
+        """
         disk, store, copy = self._disk, self._directory, self._copy
         found = left_over_now(disk, store, self._log_file_bytes)
         upto = self._made.checked_upto
@@ -279,7 +292,7 @@ class _Copying:
             self._made.files.append(self._put(relative, is_complete=not self._made.is_live))
 
     def _remove(self, relative: str) -> None:
-        """Takes a file away, and the directories that are empty without it."""
+        """Removes a file, and the directories that become empty."""
         path = self._copy / relative
         self._disk.unlink(path)
         for place in path.parents:
@@ -294,10 +307,10 @@ def _recorded(copy: Path, relative: str) -> CopiedFile:
 
 
 def _make_as_after_crash(disk: Disk, copy: Path, made: Backup, sizes: KnownShape) -> None:
-    """Makes a copy open like a store after a crash: it finds its end and builds its views.
+    """Prepares a copy for recovery: a broker finds the log's end and builds the views.
 
-    Writes a new flushed mark, so that a loss below it is noticed. Writes the sizes of a store whose
-    manifest lacks them, as the files that show them are not in the copy.
+    Writes an abort mark, a new flushed mark, below which recovery reports missing records, and the
+    manifest with the store's file sizes: the copy has no view files that would show them.
     """
     store = StoreDirectory(disk, copy)
     store.mark_running(disk.own_process_id())
@@ -321,7 +334,7 @@ def _state_sizes(disk: Disk, own: Path, sizes: KnownShape) -> None:
     try:
         manifest = ManifestFile(disk, own).read()
     except (ValueError, StoreTooNew):
-        return  # As it was in the store.
+        return  # The copy keeps the store's unreadable manifest.
     if manifest is None:
         manifest = StoreManifest.with_shape(sizes, cluster="", broker="", made_here=False)
     elif manifest.closed is None:
@@ -331,7 +344,7 @@ def _state_sizes(disk: Disk, own: Path, sizes: KnownShape) -> None:
 
 
 def first_damage(file: LogFile, upto: int) -> str:
-    """Returns position and reason of the first unsound record below an offset, "" if none.
+    """Returns physical offset and reason of the first invalid record below an offset, "" if none.
 
     Cost     about 1 s a million records, CRCs included
     """

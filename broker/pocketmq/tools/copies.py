@@ -1,7 +1,7 @@
-"""Copies of stores: which files are copied when, how one is, and the copy's description.
+"""Copies files for backups: their order, the copying of one file, and `backup.json`.
 
-`backup.json` names every file with its sha256. It proves itself: `format` names its version, and
-`sha256` is that of all its other fields, as JSON in ASCII with sorted keys and no line breaks.
+`backup.json` lists every file with its sha256. Its `format` names its version. Its own `sha256`
+covers all other fields, as JSON in ASCII with sorted keys and no line breaks.
 """
 
 import json
@@ -34,10 +34,11 @@ _INTEGER_END: Final = 2**63
 class CopiedFile:
     """One file of a copy.
 
-    path          in the store
-    size, sha256  of the copy; changed_ns, which file and copy share, is when the file was changed
-    is_complete   it will not change while the store is not written to
-    damage        of a file of the log: where its records are not sound, "" if they are
+    path          path in the store
+    size, sha256  length and digest of the copy
+    changed_ns    modification time of the file, which the copy gets also
+    is_complete   the file's content was final when it was copied
+    damage        first invalid record of a log file, "" if all are valid
     """
 
     path: str
@@ -48,7 +49,7 @@ class CopiedFile:
     damage: str = ""
 
     def is_at(self, path: Path) -> bool:
-        """Returns whether a file is still this one, as far as its size and time show."""
+        """Returns whether the file at a path has this size and modification time."""
         try:
             stat = path.stat()
         except FileNotFoundError:
@@ -60,11 +61,12 @@ class CopiedFile:
 class Backup:
     """The contents of `backup.json`.
 
-    begin, upto   physical offsets of the log in the copy
-    flushed       flushed offset of a running store
+    begin, upto   physical offsets of the copied log
+    flushed       durable offset of a running store
     is_whole      the store was stopped in order, and its views were copied
     left_out      files and directories of the store that were not copied
-    bytes_copied, files_known   by the last run; known files were not copied again
+    bytes_copied  bytes that the last run copied
+    files_known   files that the last run did not copy again
     """
 
     store: str
@@ -81,12 +83,12 @@ class Backup:
 
     @property
     def checked_upto(self) -> int:
-        """Up to where the log must be sound records."""
+        """Physical offset below which the log must consist of valid records."""
         return self.upto if self.flushed is None else self.flushed
 
     @property
     def log_gap(self) -> str:
-        """Why the files of the log do not hold it from begin to upto, "" if they do."""
+        """The reason why the log files do not cover [begin, upto), "" if they do."""
         prefix, end = f"{COMMIT_LOG_DIRECTORY}/", self.begin
         files = {
             offset_from_file_name(file.path.removeprefix(prefix)): file.size
@@ -104,15 +106,15 @@ class Backup:
 
     @property
     def damaged(self) -> list[CopiedFile]:
-        """The files of the log that were damaged in the store already."""
+        """The log files that were already damaged in the store."""
         return [file for file in self.files if file.damage]
 
 
 def read_backup(disk: Disk, copy: Path, name: str = BACKUP_FILE) -> Backup | None:
-    """Returns the description of a copy, None without one.
+    """Returns the description of a copy, None if the file is missing.
 
-    Errors   NotAStore: a file of that name is there that no backup wrote; Corruption: one did, and
-             it was changed since
+    Errors   NotAStore: the file was not written by a backup
+             Corruption: the file was changed since a backup wrote it
     """
     path = copy / name
     try:
@@ -139,7 +141,7 @@ def read_backup(disk: Disk, copy: Path, name: str = BACKUP_FILE) -> Backup | Non
 
 
 def write_backup(disk: Disk, copy: Path, made: Backup, name: str) -> None:
-    """Writes the description of a copy, durably and at once."""
+    """Writes the description of a copy atomically and durably."""
     document = asdict(made)
     document = {"format": _FORMAT, **document, "sha256": _sum(document)}
     disk.write_file(copy / DRAFT_FILE, json.dumps(document, indent=1).encode())
@@ -152,13 +154,13 @@ def _sum(document: dict[str, Any]) -> str:
 
 
 def _check_kinds(part: Backup | CopiedFile) -> None:
-    """Raises ValueError where a value is not of its field's kind."""
+    """Raises ValueError if a value has not the type of its field."""
     for each in fields(part):
         value, kind = getattr(part, each.name), each.type
         if kind == list[str]:
             is_right = isinstance(value, list) and all(isinstance(name, str) for name in value)
         elif kind == list[CopiedFile]:
-            continue  # One by one.
+            continue  # The caller checks each file.
         elif kind == int | None:
             is_right = value is None or type(value) is int
         else:
@@ -172,7 +174,7 @@ def _check_kinds(part: Backup | CopiedFile) -> None:
 # -- files ---------------------------------------------------------------------------------------
 PIECE_SIZE: Final = 1024 * 1024
 BLOCK_SIZE: Final = 64 * 1024
-"""Zeros of this size are left out of a file: it stays sparse."""
+"""Blocks of this size that are all zeros are not written, so that a copy is sparse."""
 
 
 class Turn(Enum):
@@ -188,26 +190,29 @@ class Turn(Enum):
 
 RUNNING, STOPPED, WITH_VIEWS = range(3)
 _TURNS: Final[tuple[tuple[str, tuple[Turn, Turn, Turn]], ...]] = (
-    # the first pattern that fits a path                 running  stopped  with its views
+    # the first row with a matching pattern counts       running  stopped  with its views
     ("lock abort backup.json* pocketmq/reserve *.draft", (Turn.NEVER, Turn.NEVER, Turn.NEVER)),
     ("pocketmq/watermark", (Turn.NEVER, Turn.LATE, Turn.LATE)),
     ("pocketmq/left_over.json", (Turn.NEVER, Turn.NEVER, Turn.LATE)),
     ("pocketmq/queue_ends.json*", (Turn.NEVER, Turn.NEVER, Turn.LATE)),
     ("commitlog/*", (Turn.LOG, Turn.LOG, Turn.LOG)),
     ("pocketmq/replaced/*", (Turn.OUT, Turn.OUT, Turn.OUT)),
-    # Secrets: a copy goes further than its store.
+    # Secrets: a copy may reach people who cannot read the store.
     ("pocketmq/access.json* pocketmq/tls/*", (Turn.OUT, Turn.OUT, Turn.OUT)),
     ("consumequeue/* index/*", (Turn.OUT, Turn.OUT, Turn.LATE)),
     ("checkpoint", (Turn.EARLY, Turn.EARLY, Turn.EARLY)),
-    # Tables that the log needs; the others hold positions in it, or nothing that must agree.
+    # The log's records need these tables. The other tables hold offsets in the log, or are
+    # independent of it.
     ("config/topics.json* config/subscriptionGroup.json*", (Turn.LATE, Turn.LATE, Turn.LATE)),
     ("config/topicQueueMapping.json*", (Turn.LATE, Turn.LATE, Turn.LATE)),
-    # The timer's read time before what waits: what is delivered meanwhile comes again.
+    # The timer's read time is copied before the timer log: a restored store delivers messages
+    # again that were delivered in between, and misses none.
     ("config/timercheck", (Turn.EARLY, Turn.EARLY, Turn.EARLY)),
     ("timerlog/*", (Turn.EARLY, Turn.LATE, Turn.LATE)),
     ("config/*.json config/*.json.bak", (Turn.EARLY, Turn.EARLY, Turn.EARLY)),
     ("config/*", (Turn.OUT, Turn.EARLY, Turn.EARLY)),
-    # A row that is not in the copy is in the table: that is written before rows are written over.
+    # The journal is copied before the tables. A broker saves a table before it overwrites rows of
+    # the journal, so every row is in the copied journal or in the copied table.
     ("pocketmq/order.journal", (Turn.FIRST, Turn.FIRST, Turn.FIRST)),
     ("pocketmq/removed.json*", (Turn.LATE, Turn.LATE, Turn.LATE)),
     ("pocketmq/store.json", (Turn.LATE, Turn.LATE, Turn.LATE)),
@@ -217,13 +222,14 @@ _OF_A_STORE: Final = (
     "abort checkpoint backup.draft commitlog/* consumequeue/* index/* config/* pocketmq/* "
     "timerlog/* timerwheel"
 ).split()
-"""Files that an earlier run, or a broker that had the copy open, may have left in it."""
+"""Patterns of files in a copy that an earlier run, or a broker that opened it, may have left."""
 
 
 def walk(directory: Path, *, follows_log: bool = True) -> Iterator[str]:
-    """Yields the path of every plain file of a store.
+    """Yields the path of every regular file of a store, relative to the store.
 
-    follows_log   the log's directory may be a link to another disk, as the only one
+    follows_log   follows the log's directory if it is a link, as to another disk; no other link is
+                  followed
     """
     log = directory / COMMIT_LOG_DIRECTORY
     tops = (log, directory) if follows_log and log.is_symlink() else (directory,)
@@ -235,7 +241,10 @@ def walk(directory: Path, *, follows_log: bool = True) -> Iterator[str]:
 
 
 def turn_of(relative: str, column: int) -> Turn:
-    """Returns when the file of this path is copied, of a store that is RUNNING, STOPPED, …."""
+    """Returns when the file of a path is copied.
+
+    column   RUNNING, STOPPED or WITH_VIEWS
+    """
     return next(
         turns[column]
         for patterns, turns in _TURNS
@@ -244,12 +253,15 @@ def turn_of(relative: str, column: int) -> Turn:
 
 
 def is_of_a_store(relative: str) -> bool:
-    """Returns whether a file of this path is a store's, so that it may go from a copy."""
+    """Returns whether the path is one of a store's files, which a backup may remove from a copy."""
     return any(fnmatchcase(relative, pattern) for pattern in _OF_A_STORE)
 
 
 def shown_left_out(relative: str) -> str:
-    """Returns the entry for a file that is left out: its directory, unless that has tables."""
+    """Returns the entry in `left_out` for a file that is not copied.
+
+    It is the top directory, or, below config/ and pocketmq/, the entry of that directory.
+    """
     parts = os.fsencode(relative).decode("utf-8", "replace").split("/")
     return "/".join(parts[:2] if parts[0] in ("config", OWN_DIRECTORY) else parts[:1])
 
@@ -257,9 +269,9 @@ def shown_left_out(relative: str) -> str:
 def copy_file(
     disk: Disk, source: Path, target: Path, *, upto: int, size: int, advance: Advance
 ) -> str:
-    """Copies a file's first bytes, zeros up to the size asked for; returns the copy's sha256.
+    """Copies a file's first `upto` bytes, and zeros up to `size`; returns the copy's sha256.
 
-    Effects  another file of the target's name loses the name
+    Effects  replaces an existing target with a new file
     Errors   FileNotFoundError, ReadFailed, NotAPlainFile; DiskFull, AllocationFailed
     """
     digest, position = sha256(), 0
@@ -286,7 +298,7 @@ def copy_file(
 
 
 def _write_sparse(descriptor: int, piece: bytes, position: int) -> None:
-    """Writes the bytes that are not zeros; a nearly full disk takes a part and reports it."""
+    """Writes the blocks that are not all zeros; a nearly full disk may write only a part."""
     for begin in range(0, len(piece), BLOCK_SIZE):
         block = memoryview(piece)[begin : begin + BLOCK_SIZE]
         is_hole = is_zero(block, 0, len(block))

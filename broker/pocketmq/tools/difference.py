@@ -1,12 +1,12 @@
 """Finds where the messages and files of two stores differ.
 
-Both logs are walked side by side, once. While they contain the same messages in the same order,
-only counts are kept. Otherwise each message waits, as a digest, until the other log has the same
-one of its queue, so memory grows with how far the logs are out of step.
+Both logs are walked once, side by side. While they contain the same messages in the same order,
+only counts are kept. Otherwise the digest of each message is kept until the other log reaches the
+next message of that queue. So memory grows with the distance between the two logs.
 
-Files of log and queues are compared by name, index files by their order: their names are of the
-clock that made them. A file of the log that is all zeros counts as none: it was made ahead. Tables
-are compared by their content.
+Files of log and queues are paired by name. Index files are paired by order, as their names are
+times of creation. A log file of zeros counts as missing, because a broker may have allocated it
+ahead. Tables are compared entry by entry.
 """
 
 import json
@@ -59,7 +59,8 @@ class Difference(NamedTuple):
 
     part    "queue", "message", "file" or "table"
     where   TOPIC:QUEUE, TOPIC:QUEUE:OFFSET, or a path in the stores
-    what    which fields, which byte, which entry; left and right are values of the first
+    what    the fields, the byte or the entry that differs
+    left    value of the first differing field in the left store; `right` in the right store
     """
 
     part: str
@@ -71,9 +72,10 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The log of one of the two stores; records from `upto` on are not looked at.
+    """The log of one of the two stores.
 
-    gaps   missing parts of the log's files
+    upto   physical offset from which on records are ignored
+    gaps   ranges of missing log files
     """
 
     files: Sequence[LogFile]
@@ -103,7 +105,11 @@ class _Waiting(NamedTuple):
 
 @dataclass(slots=True)
 class _Queue:
-    """A queue of both sides; `first` is their first difference, None for a missing message."""
+    """A queue of both sides.
+
+    waiting   messages of each side that the other side has not reached
+    first     first pair of messages that differ
+    """
 
     tallies: list[_Tally | None] = field(default_factory=lambda: [None, None])
     waiting: tuple[deque[_Waiting], deque[_Waiting]] = field(
@@ -121,7 +127,7 @@ class _Queue:
             tally.last = queue_offset
 
     def compare(self, side: int, message: _Waiting) -> None:
-        """Compares a message with the one at the same place of the other side, now or later."""
+        """Compares a message with its counterpart, or keeps it until the other side reaches it."""
         others = self.waiting[1 - side]
         if self.first is not None:
             return
@@ -136,26 +142,29 @@ class _Queue:
 
     @property
     def difference(self) -> list[_Waiting | None] | None:
-        """Where both sides differ first, None where they do not, or one side lacks the queue."""
+        """First pair of messages that differ, with None for a missing message.
+
+        The whole property is None if the sides agree, or if one side lacks the queue.
+        """
         if self.first is None and any(self.waiting) and None not in self.tallies:
             return [waiting[0] if waiting else None for waiting in self.waiting]
         return self.first
 
 
 _Record = tuple[QueueKey, int, int, bytearray]
-"""Queue, queue offset, physical offset and the bytes that are compared."""
+"""Queue, queue offset, physical offset, and the bytes to compare."""
 
 
 @dataclass(slots=True)
 class MessageComparison:
-    """One comparison of two logs; iterating yields where they differ, at most two a queue.
+    """One comparison of two logs; iterating yields at most two differences per queue.
 
-    First come the queues that hold another number of messages or other offsets, then the first
-    message of each queue that differs. Afterwards `damages` lists the unsound parts of both
-    logs; records there count as missing.
+    First it yields the queues whose message counts or offset ranges differ, then the first
+    differing message of each queue. Afterwards `damages` lists the damaged ranges of both logs;
+    records in them count as missing.
 
-    anywhere   compare the content of messages, not their positions in the log
-    Cost       about 5 µs for a message of both sides, 8 where the logs are out of step
+    anywhere   ignores the messages' physical offsets
+    Cost       about 5 µs a pair of messages, 8 µs where the logs are out of step
     """
 
     left: Side
@@ -166,7 +175,7 @@ class MessageComparison:
     damages: list[Hole] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[Difference]:
-        assert not self.damages, "a comparison is made once"
+        assert not self.damages, "the comparison was already iterated"
         found: defaultdict[QueueKey, _Queue] = defaultdict(_Queue)
         sides = (self.left, self.right)
         for pair in zip_longest(*map(self._records, sides)):
@@ -223,7 +232,10 @@ def _compare(
 
 
 def _forget_place(record: bytearray) -> None:
-    """Blanks a record's position: its offset, that of its half message, its CRC."""
+    """Blanks what depends on a record's position.
+
+    That is its physical offset, its prepared transaction offset, and its property CRC.
+    """
     record[_PLACE : _PLACE + 8] = bytes(8)
     (flags,) = SYSTEM_FLAG.unpack_from(record, SYSTEM_FLAG_POSITION)
     prepared_end = HEADS[flags & HOSTS_V6_MASK].size - 4
@@ -244,7 +256,7 @@ def _text(tally: _Tally | None) -> str:
 def _message_difference(
     key: QueueKey, one: bytearray | None, other: bytearray | None
 ) -> Difference:
-    """Returns how two messages at the same place of a queue differ, or which is missing."""
+    """Returns how a pair of messages differs, or which of the two is missing."""
     left, right = (_fields(record) if record is not None else {} for record in (one, other))
     offsets = [fields.pop("queue_offset", OFFSET_MAX) for fields in (left, right)]
     where = f"{_name(key)}:{min(offsets)}"
@@ -259,7 +271,7 @@ def _message_difference(
 
 
 def _fields(record: bytearray) -> dict[str, Any]:
-    """Returns a record's fields, by the names that differences are reported with."""
+    """Returns a record's fields, keyed by the names that differences report."""
     fields = message_fields(decode_record(record, 0, decompress=False))
     properties = dict(sorted(fields["properties"].items()))
     return {
@@ -273,7 +285,7 @@ def _fields(record: bytearray) -> dict[str, Any]:
 
 
 def excerpts(one: Any, other: Any) -> tuple[str, str]:
-    """Returns two values as text, from shortly before where they begin to differ."""
+    """Returns excerpts of two values, from shortly before their first difference on."""
     begin = 0
     if isinstance(one, bytes | str) and isinstance(other, type(one)):
         begin = max(first_unlike(one, other) - _CONTEXT, 0)
@@ -296,7 +308,7 @@ def _decoded(piece: bytes) -> str:
 
 
 def first_unlike(one: bytes | str, other: bytes | str) -> int:
-    """Returns how much two values have in common at their front; some 50 ns a byte."""
+    """Returns the length of the common prefix of two values; some 50 ns a byte."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((number for number, (a, b) in pairs if a != b), min(len(one), len(other)))
 
@@ -309,9 +321,9 @@ _MISSING: Final = object()
 
 
 def file_differences(left: Path, right: Path, directories: Sequence[str]) -> Iterator[Difference]:
-    """Yields a difference for each file below these directories that is not the same.
+    """Yields a difference for each pair of files below these directories that are not equal.
 
-    Cost     reads both, holes of sparse files included
+    Cost     reads all files of both stores, holes of sparse files included
     """
     for directory in directories:
         for one, other in _pairs(left / directory, right / directory):
@@ -364,7 +376,7 @@ def _byte_differences(one: Path, other: Path, where: str) -> Iterator[Difference
 
 # -- tables ----------------------------------------------------------------------------------------
 def table_differences(left: Path, right: Path) -> Iterator[Difference]:
-    """Yields a difference for each entry of a table under config/ that differs."""
+    """Yields a difference for each differing entry of the tables under config/."""
     directories = [store / CONFIG_DIRECTORY for store in (left, right)]
     names = {path.name for directory in directories for path in directory.glob("*.json")}
     for name in sorted(names):

@@ -1,4 +1,4 @@
-"""Reads the views of a store: units of queues, the records they lead to, entries of the index."""
+"""Reads the views of a store: consume units, their records, and index entries."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -37,7 +37,7 @@ class Unit(NamedTuple):
 
 
 class IndexRow(NamedTuple):
-    """An entry of an index file; store_time_ms is exact to the second, as the entry is."""
+    """An entry of an index file; `store_time_ms` has a resolution of one second."""
 
     file: str
     number: int
@@ -49,7 +49,7 @@ class IndexRow(NamedTuple):
 
 
 def queue_ids(disk: Disk, directory: Path, topic: str) -> list[int]:
-    """Returns which queues of a topic have a directory."""
+    """Returns the ids of a topic's queues that have a directory, ascending."""
     names = disk.names(directory / CONSUME_QUEUE_DIRECTORY / topic)
     ids = (queue_id_from_name(name) for name in names)
     return sorted(queue_id for queue_id in ids if queue_id is not None)
@@ -58,7 +58,7 @@ def queue_ids(disk: Disk, directory: Path, topic: str) -> list[int]:
 def queue_units(
     disk: Disk, directory: Path, sizes: KnownShape, topic: str, queue_id: int
 ) -> Iterator[Unit]:
-    """Yields the units of a queue in order, pre-blank ones left out; none of an unknown queue.
+    """Yields the units of a queue in order, without pre-blank ones; nothing for an unknown queue.
 
     Errors   IllegalTopic, WrongFileSize, StoreGap
     """
@@ -104,7 +104,7 @@ def index_rows(disk: Disk, directory: Path, sizes: KnownShape) -> Iterator[Index
 def loaded_queues(
     disk: Disk, directory: Path, sizes: KnownShape, *, log_begin: int
 ) -> "Iterator[ConsumeQueueTable]":
-    """Yields all queues of a store, to be read; units before the log's begin are left out.
+    """Yields all queues of a store, opened read-only, without units below the log's begin.
 
     Errors   WrongFileSize, NotAStore
     """
@@ -122,7 +122,7 @@ def loaded_queues(
 
 @contextmanager
 def loaded_index(disk: Disk, directory: Path, sizes: KnownShape) -> "Iterator[HashIndex]":
-    """Yields the index of a store, to be read.
+    """Yields the index of a store, opened read-only.
 
     Errors   WrongFileSize
     """
@@ -141,7 +141,7 @@ def loaded_index(disk: Disk, directory: Path, sizes: KnownShape) -> "Iterator[Ha
 
 # -- records of a queue ------------------------------------------------------------------------
 class UnitRecord(NamedTuple):
-    """A unit and the record it leads to; the record is None where there is no sound one."""
+    """A unit and its record, None if the log has no valid record there."""
 
     unit: Unit
     record: bytes | None
@@ -150,8 +150,8 @@ class UnitRecord(NamedTuple):
 def records_of(files: Sequence[LogFile], units: Iterable[Unit]) -> Iterator[UnitRecord]:
     """Yields the record of each unit.
 
-    files    of the log, in order
-    Cost     2 µs a record whose page is in memory; one file is mapped at a time
+    files    the log's files, in order
+    Cost     2 µs a record in the page cache; one file is mapped at a time
     """
     with ExitStack() as opened:
         source: LogSource | None = None
@@ -165,7 +165,7 @@ def records_of(files: Sequence[LogFile], units: Iterable[Unit]) -> Iterator[Unit
 
 
 def _record_at(source: LogSource, unit: Unit) -> bytes | None:
-    """Returns the sound record of a unit; None where it is damaged, missing or another queue's."""
+    """Returns the record of a unit; None if it is damaged, missing or of another size."""
     position = unit.physical_offset - source.base
     if unit.size <= 0 or position + unit.size > source.size:
         return None

@@ -1,4 +1,4 @@
-"""Reads a store's durable offset, and whether it was stopped in order, from its small files."""
+"""Reads from a store's small files what is durable, and whether its last stop was orderly."""
 
 from pathlib import Path
 
@@ -17,14 +17,14 @@ from pocketmq.model.errors import StoreTooNew
 
 
 def index_time_ms(disk: Disk, directory: Path) -> int:
-    """Returns the store time up to which full index files are durable, 0 where none ever was."""
+    """Returns the store time up to which full index files are durable, 0 if there was none."""
     return read_checkpoint(disk, directory).index_msg_timestamp
 
 
 def views_upto(disk: Disk, directory: Path) -> int:
-    """Returns below which offset the records of a store of ours have units and entries in files.
+    """Returns the offset below which all records of a PocketMQ store have units and entries on disk.
 
-    Records its broker dispatched since the checkpoint may still be in its memory.
+    Units and entries of later records may exist only in the broker's memory.
     """
     last_record = read_checkpoint(disk, directory).logics_physical_offset
     return last_record + 1 if last_record > 0 else 0
@@ -39,7 +39,7 @@ def flushed_upto(disk: Disk, directory: Path) -> int | None:
 
 
 def marked_upto(disk: Disk, directory: Path) -> int | None:
-    """Returns the value of the mark, though another broker may have written since."""
+    """Returns the flushed mark even if another broker wrote to the log since; None without one."""
     mark = _mark(disk, directory)
     return None if mark is None else mark.flushed_upto
 
@@ -54,7 +54,7 @@ def _mark(disk: Disk, directory: Path) -> FlushedMark | None:
 
 
 def left_in_order(disk: Disk, directory: Path, log_file_bytes: int) -> bool:
-    """Returns whether the last broker here stopped in order, as a start sees it."""
+    """Returns whether a start would find that the store's last broker stopped in order."""
     if not disk.exists(directory / ABORT_FILE):
         return True
     try:

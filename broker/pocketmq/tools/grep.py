@@ -1,6 +1,6 @@
-"""Messages in which a regular expression is found.
+"""Finds messages that match a regular expression.
 
-Bodies are decompressed, and with properties read as UTF-8; bytes that are none become U+FFFD.
+Bodies are decompressed. Bodies and properties are decoded as UTF-8; invalid bytes become U+FFFD.
 """
 
 import re
@@ -23,11 +23,13 @@ PLACES: Final = (BODY, KEY, TAG, PROPERTY, ANY)
 def matching(
     search: LogSearch, pattern: re.Pattern[str], place: str = BODY
 ) -> Iterator[StoredMessage]:
-    """Yields the messages of a search that a pattern is found in, in log order.
+    """Yields the messages of a search that match a pattern, in log order.
 
-    place    one of PLACES: key is KEYS, each alone, and the unique key; property every property as
-             NAME=VALUE, so also keys and tag; any the body and every property
-    Cost     about 1.5 µs a record, and the search
+    place    one of PLACES:
+             KEY: each of the message's keys, and its unique key
+             PROPERTY: every property as NAME=VALUE, keys and tag included
+             ANY: the body and every property
+    Cost     about 1.5 µs a record, plus the search
     """
     for picked in search:
         for number in range(len(picked.heads)):

@@ -1,6 +1,6 @@
-"""Summarizes a store: files and sizes, offsets of its log, state of its last stop.
+"""Summarizes a store: its files, their sizes, the log's offsets, and the last stop.
 
-It reads names, headers and one commit-log file. Message counts come from the lengths of queues.
+It reads names, headers and one commit log file. Message counts are the lengths of queues.
 """
 
 from dataclasses import asdict
@@ -21,7 +21,7 @@ Description = dict[str, Any]
 
 
 def describe(disk: Disk, directory: Path, sizes: KnownShape) -> Description:
-    """Returns a description of a store's files, ready to be printed.
+    """Returns a summary of a store that can be printed as JSON.
 
     Errors   NotAStore, WrongFileSize, StoreGap, StoreTooNew
     """

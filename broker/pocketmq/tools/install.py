@@ -1,14 +1,15 @@
 """Replaces a store's views with rebuilt ones; the store is consistent at every step.
 
-    1. everything below the staging directory is made durable
-    2. the table of queue ends is removed; if the new views cover less than the old ones, the
-       checkpoint is lowered to that
-    3. consumequeue/ and index/ are exchanged with the staged ones, each in one step
-    4. watermark, checkpoint and store.json are made to agree
-    5. the old views are removed, or kept under pocketmq/replaced/
+    1. The staged views are made durable.
+    2. The table of queue ends is removed. If the new views cover less than the old ones, the
+       checkpoint is lowered to what they cover.
+    3. consumequeue/ and index/ are exchanged with the staged directories, each atomically.
+    4. The flushed mark, the checkpoint and store.json are rewritten for the new views.
+    5. The old views are removed, or kept under pocketmq/replaced/.
 
-After a kill at any point, the store has complete old or new views, and a checkpoint that claims no
-more than they hold. Installing again has the same result. The caller holds the store's lock.
+After a kill at any point, each view is completely old or completely new, and the checkpoint covers
+no more than the views contain. Installing again has the same result. The caller holds the store's
+lock.
 """
 
 import shutil
@@ -47,19 +48,19 @@ from pocketmq.model.topic import LMQ_PREFIX
 from pocketmq.rebuild.log_files import KnownShape
 
 STAGING_DIRECTORY: Final = "rebuild"
-"""Where views wait below a store's pocketmq/."""
+"""Directory below a store's pocketmq/ in which views are built."""
 REPLACED_DIRECTORY: Final = "replaced"
 EXTENSION_KEPT_AS: Final = "extension"
-"""Where an extension is put whose views are not kept."""
+"""Directory that keeps a replaced extension if the other old views are removed."""
 _VIEWS: Final = (CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY)
 
 
 @dataclass(frozen=True, slots=True)
 class StagedViews:
-    """Views that wait to be installed.
+    """Views that are built, but not installed.
 
-    queues   (first, end) queue offsets by queue
-    end      physical offset behind their last record
+    queues   (first, end) queue offsets of each queue
+    end      physical offset after the last record they cover
     """
 
     directory: Path
@@ -76,8 +77,9 @@ def stage_and_install(
     *,
     keep_as: str = "",
 ) -> Path | None:
-    """Stages views in a directory of a store and installs them, under its lock.
+    """Calls `stage` to build views in a store's staging directory, and installs them.
 
+    Effects  holds the store's lock meanwhile
     Errors   StoreLocked, and those of `stage`, `install_views` and `check_understood`
     """
     check_understood(disk, directory)
@@ -91,10 +93,13 @@ def stage_and_install(
 
 
 def carry_expired(disk: Disk, directory: Path, out: Path) -> None:
-    """Copies to built views the files of queues whose messages have all left a store's log."""
+    """Copies to the built views the queues whose messages were all deleted from the log.
+
+    Only their last files still show the next queue offsets.
+    """
     for path in expired_queues(disk, directory):
         target = out / path.relative_to(directory)
-        if not target.parent.exists():  # Else the log holds some of its messages again.
+        if not target.parent.exists():  # Else the log contains newer messages of the queue.
             target.parent.mkdir(parents=True)
             shutil.copyfile(path, target)
 
@@ -104,8 +109,8 @@ def install_views(
 ) -> Path | None:
     """Installs staged views in a store whose lock this process holds.
 
-    keep_as    name below pocketmq/replaced/ to keep the old views under; "" removes them
-    Returns    where the old views, or what else no unit leads to any more, are kept
+    keep_as    directory below pocketmq/replaced/ that keeps the old views; "" removes them
+    Returns    the directory that keeps old views or a replaced extension, None without one
     Errors     DiskFull, AllocationFailed, FsyncFailed
     """
     _carry_over(directory / CONSUME_QUEUE_DIRECTORY, staged.directory / CONSUME_QUEUE_DIRECTORY)
@@ -133,7 +138,7 @@ def install_views(
     numbers.write(wanted)
     _rewrite_manifest(disk, directory / OWN_DIRECTORY, staged, sizes, encode_checkpoint(wanted))
     extension = directory / CONSUME_QUEUE_EXTENSION_DIRECTORY
-    if not has_extension and disk.exists(extension):  # No unit leads there any more.
+    if not has_extension and disk.exists(extension):  # No unit refers to it now.
         disk.rename(extension, staged.directory / CONSUME_QUEUE_EXTENSION_DIRECTORY)
         disk.sync_directory(directory)
     lone = () if has_extension else (CONSUME_QUEUE_EXTENSION_DIRECTORY,)
@@ -142,7 +147,7 @@ def install_views(
 
 
 def _carry_over(queues: Path, staged: Path) -> None:
-    """Copies light message queues that no record of the log names to the staged ones."""
+    """Copies to the staged queues the light message queues that no log record names."""
     for topic in sorted(queues.glob(f"{LMQ_PREFIX}*")):
         for queue in sorted(topic.iterdir()) if topic.is_dir() else ():
             target = staged / topic.name / queue.name
@@ -167,7 +172,7 @@ def sync_tree(disk: Disk, directory: Path) -> None:
 def _last_dispatched(
     disk: Disk, directory: Path, staged: StagedViews, sizes: KnownShape
 ) -> tuple[int, int]:
-    """Returns start and store time of the last record that has a unit, zeros without one."""
+    """Returns physical offset and store time of the last record with a unit; zeros without one."""
     last = -1
     for key, (_, end) in staged.queues.items():
         queue = queue_directory(staged.directory / CONSUME_QUEUE_DIRECTORY, *key)
@@ -185,7 +190,7 @@ def _last_dispatched(
 
 
 def _index_end(disk: Disk, staged: StagedViews) -> int:
-    """Returns the store time the newest index file ends with, ms."""
+    """Returns the last store time in the newest index file, ms; 0 without one."""
     if not staged.index_names:
         return 0
     path = staged.directory / INDEX_DIRECTORY / staged.index_names[-1]
@@ -193,7 +198,7 @@ def _index_end(disk: Disk, staged: StagedViews) -> int:
 
 
 class _Numbers:
-    """Checkpoint and mark of a store, written so that the mark stays valid if it was."""
+    """Checkpoint and flushed mark of a store; writing keeps a valid mark valid."""
 
     __slots__ = ("_directory", "_disk", "values")
 
@@ -205,7 +210,10 @@ class _Numbers:
         self.values = checkpoint.values
 
     def write(self, values: CheckpointValues) -> None:
-        """Writes both, the mark first: until the checkpoint follows it is void, never wrong."""
+        """Writes the mark, then the checkpoint.
+
+        Between the two writes the mark does not match the checkpoint, so that it is ignored.
+        """
         if values == self.values:
             return
         write_mark(
@@ -222,10 +230,11 @@ class _Numbers:
 def write_mark(
     disk: Disk, directory: Path, before: bytes, after: bytes, *, log_end: int = OFFSET_MAX
 ) -> dict[str, int] | None:
-    """Rewrites a store's mark for the checkpoint about to be written, unless the mark is void.
+    """Rewrites a store's valid flushed mark for a checkpoint that is written next.
 
-    log_end   the mark is lowered to the end of the log
-    Returns   its old and new values, None if it is void
+    before, after   the current and the next checkpoint, encoded
+    log_end         end of the log, to which a higher mark is lowered
+    Returns         the mark's old and new values, None without a valid mark
     """
     own = directory / OWN_DIRECTORY
     if not disk.exists(own / MARK_FILE):
@@ -235,7 +244,7 @@ def write_mark(
     try:
         upto = mark.valid_upto(before)
         if upto is None:
-            upto = mark.valid_upto(after)  # A change was killed between the two.
+            upto = mark.valid_upto(after)  # Killed earlier after the mark was written.
         if upto is None:
             return None
         lowered = min(upto, log_end)
@@ -251,7 +260,7 @@ def write_mark(
 def _rewrite_manifest(
     disk: Disk, own: Path, staged: StagedViews, sizes: KnownShape, checkpoint: bytes
 ) -> None:
-    """Lists the new views as those of the last clean stop, with their sizes."""
+    """Writes the new views to the manifest as the state of the last orderly stop."""
     file = ManifestFile(disk, own)
     try:
         before = file.read()
@@ -278,9 +287,9 @@ def _rewrite_manifest(
 
 
 def _drop_others(disk: Disk, staging: Path) -> None:
-    """Removes other files than views, so that nothing continues from them after the exchange.
+    """Removes everything but views from the staging directory, durably.
 
-    Durable before that happens.
+    Otherwise a later rebuild would continue from state that the exchange made obsolete.
     """
     for name in disk.names(staging):
         if name not in VIEW_DIRECTORIES:
@@ -295,7 +304,11 @@ def _drop_others(disk: Disk, staging: Path) -> None:
 def _put_away(
     disk: Disk, directory: Path, staging: Path, keep_as: str, names: Sequence[str]
 ) -> Path | None:
-    """Removes replaced views, or keeps them: an extension always that was not built again."""
+    """Moves replaced directories to pocketmq/replaced/, and removes the staging directory.
+
+    names     directories to keep
+    Returns   where they are kept, None if none of them exists
+    """
     kept = [name for name in names if disk.exists(staging / name)]
     target = None
     if kept:
@@ -309,7 +322,7 @@ def _put_away(
 
 
 def _unused(disk: Disk, root: Path, keep_as: str) -> Path:
-    """Returns a directory to keep things in that does not exist yet."""
+    """Returns the path of a new directory for replaced views."""
     number, name = 1, keep_as or EXTENSION_KEPT_AS
     while disk.exists(root / name):
         number += 1

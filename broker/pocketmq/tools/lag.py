@@ -1,6 +1,7 @@
-"""Lag of consumer groups: their committed offsets, and the ends of queues.
+"""Computes the lag of consumer groups from committed offsets and the ends of queues.
 
-Queues end where their consume queues do, or, where a store has none, where the log ends them.
+The ends are those of the consume queues. In a store without consume queues, the log's records
+determine them.
 """
 
 from pathlib import Path
@@ -29,11 +30,11 @@ from pocketmq.tools.dump import loaded_queues
 from pocketmq.tools.selection import LogSearch
 
 QueueRanges = dict[QueueKey, tuple[int, int]]
-"""Queue offsets of the first message of a queue and behind its last one."""
+"""Range [first, end) of queue offsets of each queue."""
 
 
 class GroupLag(NamedTuple):
-    """How far a group is behind in one queue; end_offset is None for a queue without messages."""
+    """Lag of a group in one queue; `end_offset` is None for a queue without messages."""
 
     group: str
     topic: str
@@ -44,7 +45,7 @@ class GroupLag(NamedTuple):
 
 
 def group_lags(disk: Disk, directory: Path, ranges: QueueRanges) -> list[GroupLag]:
-    """Returns the lag of every group in every queue it committed an offset of, by name.
+    """Returns the lag of every group in every queue for which it committed an offset.
 
     Errors   ValueError: neither config/consumerOffset.json nor its .bak can be read
     """
@@ -67,15 +68,17 @@ def committed_of(disk: Disk, directory: Path, group: str, topic: str) -> dict[in
 
 
 def delivered_levels(disk: Disk, directory: Path) -> dict[int, int]:
-    """Returns the queue offset up to which each delay level was delivered; none if unknown."""
+    """Returns the queue offset below which each delay level was delivered; empty if unknown."""
     try:
         return queue_offsets(read_table(disk, directory, DELAY_OFFSETS_FILE).get(OFFSETS_MEMBER))
-    except ValueError:  # Told by the check of tables; then everything counts as waiting.
+    except ValueError:  # Verification reports the table; all messages then count as pending.
         return {}
 
 
 def queue_ranges(disk: Disk, directory: Path, sizes: KnownShape, search: LogSearch) -> QueueRanges:
-    """Returns the range of each queue: by its units, or, in a store without queues, by the log.
+    """Returns the range of each queue.
+
+    It is read from the consume queues, or from the log if the store has none.
 
     Errors   WrongFileSize, StoreGap
     """
@@ -87,7 +90,7 @@ def queue_ranges(disk: Disk, directory: Path, sizes: KnownShape, search: LogSear
 
 
 def ranges_in_log(search: LogSearch) -> QueueRanges:
-    """Returns the lowest queue offset found in each queue, and the highest and one."""
+    """Returns the range of queue offsets that the log's records have in each queue."""
     begins, ends = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     for picked in search:
         more = len(search.queues.keys) - len(ends)

@@ -1,8 +1,8 @@
 """Lists the files of a store: kind, length and range of each.
 
-It reads names, lengths and heads: of a log file the head of its first record, of an index file its
-header, of a queue file a few units. Damage does not end the list: the note of its row reports it,
-whether a damaged head, a dangling link or a directory that cannot be read.
+It reads names, lengths, the first record of each log file, the header of each index file, and a few
+units of each queue file. Damage does not end the list: the row's note reports a damaged header, a
+dangling link or an unreadable directory.
 """
 
 import os
@@ -45,13 +45,13 @@ KINDS: Final = (
     OWN_DIRECTORY,
     OTHER,
 )
-"""A file's kind is the directory of the store that contains it."""
+"""Kinds of files, each named after its directory in the store."""
 UNKNOWN_GEOMETRY: Final = IndexGeometry(0, 0)
-"""In the sizes of a store whose index files do not show it: their lengths are not judged."""
+"""Geometry of a store whose index files do not show it: index file sizes are then not checked."""
 BLOCK_SIZE: Final = 512
-"""Unit of the system's counts of allocated space."""
+"""Bytes in one of a file's `st_blocks`."""
 TIME_MS_MAX: Final = 253_370_764_800_000
-"""The year 9999, above which a time cannot be written as a date."""
+"""Start of the year 9999; later times are not shown as dates."""
 
 _DEPTHS: Final = {
     COMMIT_LOG_DIRECTORY: 2,
@@ -59,17 +59,17 @@ _DEPTHS: Final = {
     CONSUME_QUEUE_EXTENSION_DIRECTORY: 4,
     INDEX_DIRECTORY: 2,
 }
-"""Names in the path of a file of a kind, as in consumequeue/TOPIC/QUEUE/FILE."""
+"""Path components of a file of each kind, as 4 in consumequeue/TOPIC/QUEUE/FILE."""
 
 
 class FileRow(NamedTuple):
     """One file.
 
-    allocated         bytes it takes on the disk, less than its size where it is sparse
+    allocated         bytes allocated on the disk, less than `size` in a sparse file
     begin, end        physical offsets (commitlog, index), queue offsets (consumequeue)
-    first_stored_ms   store time of its first record (commitlog, index); 0: unknown
-    last_stored_ms    of its last one (index); 0: unknown
-    note              an irregularity, or how many entries it has (index)
+    first_stored_ms   store time of the first record (commitlog, index); 0: unknown
+    last_stored_ms    store time of the last record (index); 0: unknown
+    note              an irregularity, or the number of entries (index)
     """
 
     path: str
@@ -86,7 +86,7 @@ class FileRow(NamedTuple):
 def list_files(disk: Disk, directory: Path, sizes: KnownShape, kind: str = "") -> Iterator[FileRow]:
     """Yields a row for every file of a store, or of one kind, sorted by path.
 
-    Cost     some system calls a file, whatever its length
+    Cost     some system calls a file, independent of its length
     """
     for path in _paths(directory):
         row = _named(path.relative_to(directory))
@@ -101,9 +101,9 @@ def _named(relative: Path) -> FileRow:
 
 # -- walking ---------------------------------------------------------------------------------------
 def _paths(directory: Path) -> list[Path]:
-    """Returns files, and the directories that are not looked into, sorted.
+    """Returns the paths of all files and of the directories that are not scanned, sorted.
 
-    Links to directories are followed where a store's files may be, each directory once.
+    Links to directories are followed where a store may have directories; each is scanned once.
     """
     found: list[Path] = []
     seen: set[tuple[int, int]] = set()
@@ -237,5 +237,5 @@ def _index_file(disk: Disk, path: Path, row: FileRow, geometry: IndexGeometry) -
 
 
 def _as_time(time_ms: int) -> int:
-    """Returns a time of a file, 0 for one that cannot be."""
+    """Returns a store time read from a file, or 0 if it is impossible."""
     return time_ms if 0 < time_ms < TIME_MS_MAX else 0

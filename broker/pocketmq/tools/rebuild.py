@@ -1,10 +1,10 @@
-"""Rebuilds a store's views from its log, beside the store or in its place.
+"""Rebuilds a store's views from its log, in place or in another directory.
 
-It writes the timer's wheel as well, which follows from the timer log.
+It also rebuilds the timer wheel from the timer log.
 
-A rebuild in place is made in `pocketmq/rebuild/` and swapped in when it is complete
-(`install.py`). If it is killed before, the store is unchanged. The next rebuild continues, or
-starts over if log or settings changed.
+A rebuild in place builds in `pocketmq/rebuild/` and exchanges the views at the end (`install.py`).
+A rebuild that is killed before leaves the store unchanged. The next rebuild continues it, or starts
+over if log or settings changed.
 """
 
 import shutil
@@ -71,7 +71,7 @@ class RebuildPlan:
 
     @property
     def leaves_extension(self) -> bool:
-        """Whether the store has an extension to which no unit will lead any more."""
+        """Whether the rebuilt units will no longer refer to the store's extension."""
         return self.has_extension and not self.settings.consume_queue_extension
 
     @property
@@ -81,17 +81,17 @@ class RebuildPlan:
 
     @property
     def log_end(self) -> int:
-        """Physical offset behind the log's last file."""
+        """Physical offset after the log's last file."""
         return self.files[-1].end if self.files else 0
 
     @property
     def staging(self) -> Path:
-        """Where views are built."""
+        """Directory in which views are built."""
         return self.out or self.directory / OWN_DIRECTORY / STAGING_DIRECTORY
 
     @property
     def state(self) -> Path:
-        """Where the state of a rebuild is kept that may be killed."""
+        """Directory that stores a rebuild's progress, from which the next rebuild continues."""
         return self.staging / STATE_DIRECTORY
 
 
@@ -101,8 +101,9 @@ def plan_rebuild(
 ) -> RebuildPlan:  # fmt: skip
     """Returns the plan of a rebuild; changes nothing.
 
-    Errors   NotAStore (the log, or an output directory that holds other things), StoreGap,
-             WrongFileSize, DiskFull; those of `check_understood` in the store's place
+    Errors   NotAStore: the directory has no log, or `out` holds other files
+             StoreGap, WrongFileSize, DiskFull
+             those of `check_understood` for a rebuild in place
     Cost     reads some samples of the log
     """
     if out is None:
@@ -148,9 +149,9 @@ def _existing(path: Path) -> Path:
 def rebuild_beside(
     disk: Disk, plan: RebuildPlan, *, accept_holes: bool, advance: Advance = no_advance
 ) -> Rebuilt:
-    """Builds the views below the plan's `out`.
+    """Builds the views in the plan's `out`.
 
-    Errors   Corruption: sound records behind damage, unless holes are accepted
+    Errors   Corruption: valid records follow damage, and `accept_holes` is not set
     """
     rebuilt = _build(plan, accept_holes=accept_holes, advance=advance)
     shutil.rmtree(plan.state, ignore_errors=True)
@@ -164,10 +165,10 @@ def rebuild_in_place(
     disk: Disk, plan: RebuildPlan, sizes: KnownShape, *, accept_holes: bool, keep_as: str = "",
     advance: Advance = no_advance,
 ) -> tuple[Rebuilt, Path | None]:  # fmt: skip
-    """Builds the views and puts them in the place of the store's own, under its lock.
+    """Builds the views and replaces the store's own with them, under its lock.
 
-    Returns  the built views, and where the replaced ones are kept
-    Errors   StoreLocked; Corruption, as `rebuild_beside`: the store is as it was
+    Returns  the built views, and the directory that keeps the old ones
+    Errors   StoreLocked; Corruption as in `rebuild_beside`; the store is unchanged then
     """
     built: list[Rebuilt] = []
 

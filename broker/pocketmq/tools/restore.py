@@ -1,9 +1,8 @@
-"""Copies a backup as a store, every byte proved on the way.
+"""Restores a store from a backup and checks every byte.
 
-All files are copied to a draft directory beside the new one and compared with the sums of
-backup.json; then everything is made durable, and the draft gets the name asked for. If anything
-fails, no store of that name appears. The next restore of the same name removes the remains of a
-killed one.
+All files are copied to a draft directory beside the target and compared with the digests in
+`backup.json`. Then the draft is made durable and renamed to the target. After an error the target
+does not exist. The next restore to the same target removes the draft of a killed one.
 """
 
 import os
@@ -24,12 +23,15 @@ RESTORING_SUFFIX: Final = ".restoring"
 
 
 def restore(disk: Disk, copy: Path, directory: Path, *, advance: Advance = no_advance) -> Backup:
-    """Copies a backup as a store that does not exist yet; returns the content of its backup.json.
+    """Copies a backup to a new store; returns the content of `backup.json`.
 
-    Errors   NotAStore: the directory is not empty, or no backup was finished there; StoreLocked:
-             the backup is in use, or another restore is at it; Corruption: a file is missing or is
-             not what was copied, as when a broker had the copy open; DiskFull,
-             FsyncFailed. No store appears
+    After an error, the target directory is unchanged.
+
+    Errors   NotAStore: the target is not empty, or the backup is unfinished
+             StoreLocked: the backup is in use, or another restore writes to the same target
+             Corruption: a file of the backup is missing, or changed since it was copied, as by a
+             broker that opened the copy
+             DiskFull, FsyncFailed
     Cost     about 300 MB/s
     """
     disk.enclosure.add(copy)

@@ -1,11 +1,11 @@
 """Selects messages of a log by column.
 
-    chunk ─► place, store time ─► topic, queue ─► key, tag, property ─► selected messages
-             numbers of heads     queue table      bytes of the chunk     as columns, or decoded
+    chunk ─► offset, store time ─► topic, queue ─► key, tag, property ─► selected messages
+             columns of heads      queue table      bytes of the chunk     as columns, or decoded
 
 A chunk without the bytes of the key, tag or property is skipped, and only selected records are
-decoded. Files that are too old or too young are not read: a file begins with its oldest record,
-except for times that a broker's clock was set back (`may_hold`).
+decoded. Files with no store time in the wanted range are not read. `may_hold` finds them by the
+first store time of each file, and allows for a broker's clock that was set back.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,14 +37,14 @@ _SEPARATOR: Final = "\x01"
 class Selection:
     """Conditions of a search; a message must meet all of them.
 
-    topics       patterns with * and ?, any of which matches; none: every topic
-    queue_ids    none: every queue
+    topics       patterns with * and ?, one of which must match; empty: every topic
+    queue_ids    empty: every queue
     begin_ms     store times [begin_ms, end_ms)
     begin        physical offsets [begin, upto)
-    key          one of its keys, or its unique key
-    tag          its tag
-    properties   (name, value), all of them
-    with_system  include the broker's own topics; one that `topics` names in full is always included
+    key          one of the message's keys, or its unique key
+    properties   (name, value) pairs, all of which the message must have
+    with_system  includes system topics; a system topic that `topics` names in full is always
+                 included
     """
 
     topics: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ class Selection:
     with_system: bool = True
 
     def wants_queue(self, topic: str, queue_id: int) -> bool:
-        """Returns whether messages of a queue may be wanted."""
+        """Returns whether topic and queue meet the conditions."""
         if self.queue_ids and queue_id not in self.queue_ids:
             return False
         if not self.with_system and is_system_topic(topic) and topic not in self.topics:
@@ -71,9 +71,9 @@ EVERYTHING: Final = Selection()
 
 
 class Picked(NamedTuple):
-    """Wanted records of a chunk, valid until the next one.
+    """Selected records of a chunk, valid until the next chunk is read.
 
-    queue   numbers of their queues in the search's table
+    queue   number of each record's queue in the search's table
     shift   physical offset of the buffer's position 0
     """
 
@@ -83,20 +83,19 @@ class Picked(NamedTuple):
     shift: int
 
     def take(self, chosen: "slice | NDArray[np.int64] | NDArray[np.bool_]") -> "Picked":
-        """Returns some of the records."""
+        """Returns the records that a slice, row numbers or a mask choose."""
         return Picked(self.buffer, self.heads.take(chosen), self.queue[chosen], self.shift)
 
     def messages(self, *, decompress: bool = True) -> Iterator[StoredMessage]:
-        """Yields the records decoded."""
+        """Yields the decoded records."""
         for begin in self.heads.begin.tolist():
             yield decode_record(self.buffer, begin, decompress=decompress)
 
 
 class LogSearch:
-    """One walk over a log; iterating yields the wanted records of each chunk, in log order.
+    """One walk over a log; iterating yields the selected records of each chunk, in log order.
 
-    Afterwards `end` is where the last sound record ends, wanted or not, and `holes` and `tail` are
-    the bytes that were skipped before and behind it.
+    `end`, `holes` and `tail` are valid after the walk. They cover all records, selected or not.
     """
 
     __slots__ = (
@@ -112,7 +111,7 @@ class LogSearch:
         advance: Advance = no_advance,
         gaps: Sequence[Hole] = (),
     ) -> None:
-        """Begins a search; `gaps` are the missing parts of the log's files, as damage."""
+        """Creates a search; `gaps` are ranges of missing log files, which `holes` will include."""
         self._files = files
         self._walk = LogWalk(LogReader(check_crc=check_crc))
         self._advance = advance
@@ -126,7 +125,7 @@ class LogSearch:
 
     @property
     def end(self) -> int:
-        """Where the last sound record ends."""
+        """Physical offset after the last valid record."""
         return max(self._walk.end, self.selection.begin)
 
     @property
@@ -136,13 +135,13 @@ class LogSearch:
 
     @property
     def holes(self) -> list[Hole]:
-        """Damage with sound records behind it, and missing parts of the log's files."""
+        """Damage that valid records follow, and missing parts of the log's files."""
         holes = holes_and_tail(self._damage, self.end)[0]
         return sorted(holes + self._gaps, key=lambda hole: hole.begin)
 
     @property
     def tail(self) -> Hole | None:
-        """Bytes after the last sound record that a crash left, None if there are none."""
+        """Bytes that a crash left after the last valid record, None if there are none."""
         return holes_and_tail(self._damage, self.end)[1]
 
     def __iter__(self) -> Iterator[Picked]:
@@ -154,14 +153,14 @@ class LogSearch:
                 self._advance(file.size)
 
     def messages(self) -> Iterator[StoredMessage]:
-        """Yields the messages wanted, decoded; about 10 µs each."""
+        """Yields the selected messages, decoded; about 10 µs each."""
         for picked in self:
             yield from picked.messages()
 
     def topics(self, picked: Picked) -> Numbers:
-        """Returns a number for each record, the same for all of a topic: that of its first queue.
+        """Returns a topic number for each record: the number of the topic's first queue.
 
-        Cost     0.1 µs a queue met so far
+        Cost     0.1 µs a queue found so far
         """
         first: dict[str, int] = {}
         keys = enumerate(self.queues.keys)
@@ -169,7 +168,7 @@ class LogSearch:
         return np.array(numbers, dtype=np.int64)[picked.queue]
 
     def _read_or_not(self) -> Iterator[tuple[LogFile, bool]]:
-        """Yields every file and whether it may hold records wanted."""
+        """Yields every file, and whether it may contain selected records."""
         chosen = self.selection
         is_timed = chosen.begin_ms > TIME_MIN or chosen.end_ms < TIME_MAX
         files, count = self._files, len(self._files)
@@ -225,7 +224,7 @@ class LogSearch:
 
 
 def _holds_needles(chunk: Chunk, chosen: Selection) -> bool:
-    """Returns whether the chunk contains the bytes that a wanted record must have."""
+    """Returns whether the chunk contains the bytes that a selected record must contain."""
     needles = [chosen.key] if chosen.key is not None else []
     needles += [f"{TAGS}{_SEPARATOR}{chosen.tag}"] if chosen.tag is not None else []
     needles += [_SEPARATOR.join(pair) for pair in chosen.properties]
@@ -246,7 +245,7 @@ def _with_key(picked: Picked, key: bytes) -> Numbers:
 
 
 def _equal(picked: Picked, spans: Spans, text: bytes) -> Numbers:
-    """Returns the records one of whose spans is this text, rising."""
+    """Returns the records with a span equal to this text, ascending."""
     if not text:
         return spans.record[:0]
     hits = np.flatnonzero(spans.length == len(text))

@@ -1,11 +1,11 @@
 """Statistics of a log: message counts and sizes, by group.
 
     chunk ─► columns ─► sums by group of the chunk ─┐
-    chunk ─► columns ─► sums by group of the chunk ─┴─► merged now and then
+    chunk ─► columns ─► sums by group of the chunk ─┴─► merged
 
 An integer identifies each group: a queue's number, an hour, a power of two, or a 64-bit hash of a
-text. Texts are read from the log at the end, for the rows that are shown. Above `GROUPS_MAX`
-groups, the smallest are dropped on the way; numbers of the others may then be too small, and
+text. The texts of the shown rows are read from the log at the end. Above `GROUPS_MAX` groups, the
+groups with the fewest messages are dropped. The counts of the others may then be too small, and
 `is_rough` is set.
 """
 
@@ -28,13 +28,13 @@ from pocketmq.tools.selection import LogSearch, Picked
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
 IN_ORDER: Final = frozenset({"hour", "day", "size"})
-"""Groups that are shown in their own order, all of them; others come largest first."""
+"""Dimensions whose groups are all shown, in their natural order; others show the largest first."""
 PENDING_MAX: Final = 1 << 20
-"""Rows of chunks kept before they are merged."""
+"""Most rows of chunks before they are merged."""
 GROUPS_MAX: Final = 1 << 21
-"""Groups kept: 200 MiB of sums."""
+"""Most groups: 200 MiB of sums."""
 TIMES_MS: Final = (-62_135_596_800_000, 253_402_300_799_999)
-"""Range of the calendar; a store time outside is the calendar's first or last one."""
+"""Range of representable dates; store times outside it are clamped."""
 
 _SUMMED: Final = ("messages", "bytes", "body_bytes", "compressed", "keys")
 _LEAST: Final = ("first_ms", "queue", "place", "length")
@@ -44,7 +44,7 @@ _BORN_HOST_AT: Final = RECORD_HEAD.positions["born_host"]
 _MIX: Final = np.uint64(0x9E3779B97F4A7C15)
 _FOLD: Final = np.uint64(29)
 _LOW_BYTES: Final = np.array([(1 << 8 * count) - 1 for count in range(8)] + [2**64 - 1], "<u8")
-"""Masks that keep the first 0 to 8 bytes of a word."""
+"""Masks of a word's first 0 to 8 bytes."""
 
 Rows = NDArray[Any]
 Document = dict[str, Any]
@@ -54,8 +54,8 @@ Document = dict[str, Any]
 class Statistics:
     """Statistics of a search: sums over all messages and by group, and the largest messages.
 
-    group_count   number of groups, of which `rows` may be some
-    is_rough      groups were dropped on the way
+    group_count   number of groups, of which `rows` may show only some
+    is_rough      small groups were dropped, so that counts may be too small
     """
 
     summary: Document
@@ -66,9 +66,9 @@ class Statistics:
 
 
 class Portion(NamedTuple):
-    """Some records, and the columns that groups are made of.
+    """Records of a chunk, and the columns that determine their groups.
 
-    topic   a number for each record, the same for all of a topic
+    topic   a number for each record, equal for records of one topic
     """
 
     picked: Picked
@@ -78,9 +78,9 @@ class Portion(NamedTuple):
 
 
 class GroupSelection(NamedTuple):
-    """Which records belong to groups; `record` may repeat, and leave some out.
+    """The group of each record: a record may be in several groups, or in none.
 
-    text   positions in the buffer, and lengths, of the text that names a group
+    text   positions and lengths, in the buffer, of the texts that name the groups
     """
 
     record: Numbers
@@ -89,7 +89,7 @@ class GroupSelection(NamedTuple):
 
 
 class Dimension(NamedTuple):
-    """A way to group: the group of each message, and the begin of a group's row."""
+    """A grouping: the group of each message, and the fields that identify a group in its row."""
 
     members: Callable[[Portion], GroupSelection]
     label: Callable[[Any, QueueKey, bytes], Document]
@@ -98,11 +98,11 @@ class Dimension(NamedTuple):
 def measure(
     search: LogSearch, files: Sequence[LogFile], *, by: str | None = None, top: int = 20
 ) -> Statistics:
-    """Counts all that a search finds, and its groups by one of DIMENSIONS.
+    """Counts the messages that a search finds, in total and by one of DIMENSIONS.
 
-    files    of the log, to read the names of groups from
-    top      rows at most of groups that have no order of their own, and of the largest messages
-    Cost     about 1 µs a record besides reading; with `key` some more
+    files    the log's files, from which the names of groups are read
+    top      most rows of dimensions outside IN_ORDER, and most rows of the largest messages
+    Cost     about 1 µs a record plus reading; more by `key`
     """
     total, tally, largest = GroupSums(), GroupSums(), Largest(top)
     dimension = DIMENSIONS[by] if by is not None else None
@@ -140,7 +140,7 @@ class GroupSums:
     _pending: int = 0
 
     def add(self, picked: Picked, key_counts: Numbers, members: GroupSelection) -> None:
-        """Takes the members' records."""
+        """Adds records of a chunk to the sums of their groups."""
         record, heads = members.record, picked.heads
         rows = np.zeros(len(record), dtype=_ROW)
         rows["group"] = members.group
@@ -162,7 +162,7 @@ class GroupSums:
             self._pending = 0
 
     def rows(self) -> Rows:
-        """Returns one row a group, in the order of the groups."""
+        """Returns one row per group, in ascending order of group number."""
         if not self._parts:
             return np.zeros(0, dtype=_ROW)
         rows = _reduced(np.concatenate(self._parts))
@@ -175,7 +175,7 @@ class GroupSums:
 
 
 def _reduced(rows: Rows) -> Rows:
-    """Returns rows with the same group as one."""
+    """Returns one row per group: the sums of its rows."""
     if not len(rows):
         return rows
     group = rows["group"]
@@ -211,13 +211,13 @@ def _amounts(row: Any) -> Document:
 
 @dataclass(slots=True)
 class Largest:
-    """The messages with the largest bodies, those stored first where equal."""
+    """The messages with the largest bodies; of equal sizes, the earliest."""
 
     count: int
     _rows: list[tuple[int, int, int, int, int]] = field(default_factory=list)
 
     def add(self, picked: Picked) -> None:
-        """Takes the largest of some records."""
+        """Merges the largest of some records into the list."""
         heads = picked.heads
         least = self._rows[-1][0] if len(self._rows) == self.count else 1
         hits = np.flatnonzero(-heads.body_size < least)
@@ -230,7 +230,7 @@ class Largest:
         assert len(self._rows) <= self.count
 
     def documents(self, keys: list[QueueKey]) -> list[Document]:
-        """Returns a row a message, the largest first."""
+        """Returns one row per message, the largest first."""
         return [
             {
                 "topic": keys[queue][0],
@@ -246,7 +246,7 @@ class Largest:
 
 # -- groups ----------------------------------------------------------------------------------------
 def _by(numbers: Callable[[Portion], Numbers]) -> Callable[[Portion], GroupSelection]:
-    """Group every record by a number."""
+    """Returns a function that groups every record by a number."""
 
     def members(portion: Portion) -> GroupSelection:
         return GroupSelection(np.arange(len(portion.topic)), numbers(portion))
@@ -292,7 +292,7 @@ def _members_by_text(portion: Portion, spans: Spans, seeds: Numbers) -> GroupSel
 
 
 def _fold(buffer: bytearray, spans: Spans, seeds: Numbers) -> Numbers:
-    """Returns texts as 64 bits, mixed with a seed; two of a million million differ, as a rule."""
+    """Returns a seeded 64-bit hash of each text; collisions are improbable."""
     every = words_of(buffer)
     folded: Words = (seeds.astype(np.uint64) + np.uint64(1)) * _MIX + spans.length.astype(np.uint64)
     longest = int(spans.length.max()) if len(spans.length) else 0
@@ -332,4 +332,4 @@ DIMENSIONS: Final = {
         _size_label,
     ),
 }
-"""Groupings of messages; keys and tags of different topics are different ones."""
+"""Groupings of messages by name; equal keys or tags of two topics are separate groups."""

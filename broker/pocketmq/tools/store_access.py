@@ -1,7 +1,7 @@
-"""Checks that an offline tool may read a directory: it is a store that no process writes to.
+"""Checks that an offline tool may read a directory: it is a store that no process has open.
 
-A tool never takes the store's lock; it tests whether a process holds it. With `read_only` it reads
-a live store as well: records written meanwhile may then look torn.
+The check does not acquire the store's lock, but tests whether a process holds it. A tool that sets
+`read_only` may read a live store also; records written meanwhile may look torn.
 """
 
 from pathlib import Path
@@ -20,9 +20,10 @@ def is_live(directory: Path) -> bool:
 
 
 def check_access(disk: Disk, directory: Path, *, read_only: bool, plain_only: bool = True) -> None:
-    """Raises unless a tool may read the directory; `read_only` allows a store that is in use.
+    """Raises unless a tool may read the directory.
 
-    plain_only   refuse links, FIFOs, sockets and devices in it before anything is read
+    read_only    accepts a store that is in use
+    plain_only   rejects links, FIFOs, sockets and devices in the store before anything is read
     Errors       NotAStore, StoreLocked, NotAPlainFile
     """
     if not disk.exists(directory):

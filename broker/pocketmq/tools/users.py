@@ -14,9 +14,10 @@ from pocketmq.model.roster import Roster
 
 @contextmanager
 def changed_roster(directory: Path) -> Iterator[Roster]:
-    """Yields the users of a store, and writes them back; creates a missing directory.
+    """Yields a store's users for the caller to change, and saves changes at the end.
 
-    Holds    the store's lock meanwhile, so that no broker starts with the old users
+    Effects  holds the store's lock meanwhile, so that no broker starts with the old users; creates
+             a missing directory
     Errors   NotAStore, StoreLocked, TableUnreadable, DiskFull
     """
     disk = Disk()

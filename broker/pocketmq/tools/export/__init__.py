@@ -1,1 +1,1 @@
-"""Messages of a log as files for other programs: Parquet, Arrow, or JSON lines."""
+"""Exports messages to Parquet, Arrow and JSON lines files."""

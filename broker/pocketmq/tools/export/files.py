@@ -1,11 +1,11 @@
-"""Messages of a log as files for other programs: Parquet, Arrow, or JSON lines.
+"""Exports messages of a log to Parquet, Arrow or JSON lines files.
 
     search ─► picks ─┬─► orders    ─► draft ─► orders.parquet
                      └─► payments  ─► draft ─► payments.parquet      one file without a split
 
-Files are written as drafts and get their names when all of them are complete and durable: a file by
-a rename, a directory by a rename of the whole. An export that was broken off leaves nothing.
-Memory holds a row group of each file that is open, all together at most `PENDING_BYTES_MAX`.
+Files are written as drafts. When all of them are complete and durable, the draft file or the draft
+directory is renamed to the target. A failed export removes its draft. Each open Parquet file holds
+the rows of one row group in memory, all files together at most `PENDING_BYTES_MAX`.
 """
 
 import os
@@ -31,16 +31,16 @@ from pocketmq.model.message import StoredMessage
 from pocketmq.model.names import check_topic
 from pocketmq.tools.selection import LogSearch, Picked
 
-# -- one exported file in the making -----------------------------------------------------------
+# -- writers of one exported file --------------------------------------------------------------
 PARQUET: Final = "parquet"
 ARROW: Final = "arrow"
 JSONL: Final = "jsonl"
 ROW_GROUP_BYTES: Final = 64 * 1024 * 1024
 _WITHOUT_DICTIONARY: Final = frozenset({BODY, "message_id", "offset_message_id"})
-"""Columns whose values hardly ever repeat."""
+"""Columns that are not dictionary-encoded, as their values rarely repeat."""
 
 Line = Callable[[StoredMessage], bytes]
-"""Makes the line of a message, without its end."""
+"""Returns a message as one line, without the line feed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +48,12 @@ class ExportFormat:
     """The format of an export.
 
     form          PARQUET, ARROW or JSONL
-    columns       of Parquet and Arrow
-    line          of JSONL
-    compression   zstd, snappy (Parquet only) or none; of Parquet and Arrow
-    decompress        decompress bodies
-    split_by      one of SPLITS, None: one file
-    rows_max      messages a file holds when split by rows
+    columns       columns of Parquet and Arrow
+    line          formatter of JSONL
+    compression   zstd, snappy (Parquet only) or none, for Parquet and Arrow
+    decompress    decompresses bodies
+    split_by      one of SPLITS; None: one file
+    rows_max      most messages of a file when split by rows
     """
 
     form: str
@@ -66,11 +66,11 @@ class ExportFormat:
 
 
 Content = Any
-"""Messages on their way to a file: a `Picked` for JSON lines, else a `pyarrow.RecordBatch`."""
+"""Messages for a sink: a `Picked` for JSON lines, else a `pyarrow.RecordBatch`."""
 
 
 class LineSink:
-    """Messages as JSON, one a line, written at once."""
+    """Writes messages as JSON lines, without buffering rows."""
 
     __slots__ = ("_file", "_shape")
     pending_bytes: Final = 0
@@ -89,13 +89,13 @@ class LineSink:
         self._file.flush()
 
     def close(self) -> None:
-        """Does nothing: such a file has no footer."""
+        """Does nothing: JSON lines have no footer."""
 
     abandon = close
 
 
 class ArrowSink:
-    """Messages as record batches, written at once: a file to be read in any order, or a stream."""
+    """Writes record batches as an Arrow file or stream, without buffering rows."""
 
     __slots__ = ("_file", "_writer")
     pending_bytes: Final = 0
@@ -129,7 +129,10 @@ class ArrowSink:
 
 
 class ParquetSink:
-    """Messages in row groups of some `ROW_GROUP_BYTES`; `pending_bytes` are held until then."""
+    """Writes messages in row groups of about `ROW_GROUP_BYTES`.
+
+    pending_bytes   bytes of the rows that are held for the next row group
+    """
 
     __slots__ = ("_batches", "_writer", "pending_bytes")
 
@@ -150,14 +153,14 @@ class ParquetSink:
         self.pending_bytes = 0
 
     def add(self, content: Content) -> None:
-        """Holds a batch until there is a row group of them."""
+        """Adds a batch to the next row group; writes that once it is large enough."""
         self._batches.append(content)
         self.pending_bytes += content.nbytes
         if self.pending_bytes >= ROW_GROUP_BYTES:
             self.flush()
 
     def flush(self) -> None:
-        """Writes a row group of the held rows."""
+        """Writes all held rows as a row group."""
         import pyarrow as pa
 
         assert self.pending_bytes == sum(batch.nbytes for batch in self._batches)
@@ -172,23 +175,23 @@ class ParquetSink:
         self._writer.close()
 
     def abandon(self) -> None:
-        """Keeps the writer from writing a footer when it is collected."""
+        """Prevents the writer from writing a footer when it is garbage-collected."""
         self._writer.is_open = False
 
 
 Sink = LineSink | ArrowSink | ParquetSink
-"""One file in the making; the file itself stays open when it is closed or abandoned."""
+"""Writer of one file; `close` and `abandon` leave the underlying file open."""
 
 
 def sink_for(file: BinaryIO, shape: ExportFormat, *, is_stream: bool = False) -> Sink:
-    """Returns a sink that writes messages to a file in the form asked for."""
+    """Returns the sink for a format; `is_stream` selects Arrow's stream format."""
     if shape.form == JSONL:
         return LineSink(file, shape)
     return ParquetSink(file, shape) if shape.form == PARQUET else ArrowSink(file, shape, is_stream)
 
 
 def _leaves(names: Sequence[str], *, without: frozenset[str]) -> list[str]:
-    """Returns the paths that Parquet gives the parts of columns."""
+    """Returns the Parquet leaf paths of all columns but those in `without`."""
     parts = {"keys": ["keys.list.element"]}
     parts["properties"] = ["properties.key_value.key", "properties.key_value.value"]
     return [path for name in names if name not in without for path in parts.get(name, [name])]
@@ -205,11 +208,11 @@ ROWS: Final = "rows"
 SPLITS: Final = (TOPIC, DAY, ROWS)
 
 PENDING_BYTES_MAX: Final = 2 * ROW_GROUP_BYTES
-"""Rows held in memory, of all files together."""
+"""Most bytes of rows held in memory, all files together."""
 OPEN_MAX: Final = 128
-"""Files open at once; with more topics or days than that, some get several files."""
+"""Most open files; with more topics or days, some are split over several files."""
 NAME_SIZE_MAX: Final = 200
-"""Characters of a topic in a file's name, which file systems allow 255 bytes."""
+"""Most characters of a topic in a file name; file systems allow 255 bytes for the whole name."""
 DRAFT_SUFFIX: Final = ".draft"
 DAY_MS: Final = 86_400_000
 
@@ -224,10 +227,12 @@ class Exported:
 
 
 def export_files(disk: Disk, search: LogSearch, target: Path, shape: ExportFormat) -> Exported:
-    """Writes found messages to a file, or with a split to a new or empty directory.
+    """Writes the messages of a search to a file, or to a directory of several files.
 
-    Effects  an existing file is replaced
-    Errors   DiskFull; nothing is left behind
+    With a split, the target must be a new or empty directory.
+
+    Effects  replaces an existing file
+    Errors   DiskFull; no draft is left
     """
     draft = target.with_name(target.name + DRAFT_SUFFIX)
     _drop(draft)
@@ -280,9 +285,9 @@ class _Open(NamedTuple):
 
 @dataclass(slots=True)
 class Files:
-    """The files of an export by the names their messages are split by.
+    """The open files of an export, keyed by the topic, day or part that each holds.
 
-    _only   name of the file where there is but one
+    _only   file name of an export without a split
     """
 
     _disk: Disk
@@ -295,7 +300,7 @@ class Files:
     _exported: Exported = field(default_factory=lambda: Exported([]))
 
     def add(self, picked: Picked) -> None:
-        """Takes messages."""
+        """Writes messages to the files they belong to."""
         for part, content in _contents(self._search, picked, self._shape):
             for name, some in self._split(part, content):
                 sink = self._of(name).sink
@@ -316,7 +321,7 @@ class Files:
         return self._exported
 
     def abandon(self) -> None:
-        """Gives up files that are not complete."""
+        """Closes incomplete files without footers."""
         for file, sink in self._open.values():
             sink.abandon()
             with suppress(OSError):
@@ -329,7 +334,7 @@ class Files:
             if len(self._open) >= (1 if self._shape.split_by == ROWS else OPEN_MAX):
                 self._close(next(iter(self._open)))
             entry = self._make(name)
-        self._open[name] = entry  # The one used last is last.
+        self._open[name] = entry  # Most recently used last.
         return entry
 
     def _make(self, name: str) -> _Open:
@@ -363,7 +368,7 @@ class Files:
             yield label(group), some
 
     def _groups(self, picked: Picked) -> tuple[NDArray[np.int64], Callable[[int], str]]:
-        """Returns a number for every message, and the name of the file that it means."""
+        """Returns each message's group number, and a function from group number to file name."""
         if self._shape.split_by == ROWS:
             numbers = self._exported.messages + np.arange(len(picked.heads))
             return numbers // self._shape.rows_max, lambda number: f"part-{number:05d}"
@@ -374,7 +379,7 @@ class Files:
 
 
 def day_name(day: int) -> str:
-    """Returns the date of a day counted from 1970, UTC; the number itself outside the calendar."""
+    """Returns the UTC date of a day number; `day` and the number if there is no such date."""
     try:
         return f"{datetime.fromtimestamp(day * DAY_MS // 1000, UTC):%Y-%m-%d}"
     except (ValueError, OverflowError, OSError):
@@ -382,9 +387,12 @@ def day_name(day: int) -> str:
 
 
 def file_name_of(name: str, number: int, form: str) -> str:
-    """Returns the name of the file for a topic or day: a legal topic's is its own.
+    """Returns the file name for a topic, day or part; a legal topic keeps its own name.
 
-    Names that could be no file, or another one's, are quoted behind a `=`, which no topic has.
+    Illegal topic names might clash or be no valid file names. They are percent-quoted after `=`,
+    which no legal topic contains.
+
+    number   ordinal of the file among those of the same name
     """
     try:
         check_topic(name)
@@ -399,7 +407,7 @@ def file_name_of(name: str, number: int, form: str) -> str:
 def _contents(
     search: LogSearch, picked: Picked, shape: ExportFormat
 ) -> Iterator[tuple[Picked, Content]]:
-    """Yields messages with the content for sinks."""
+    """Yields parts of the messages, each with its content for a sink."""
     if shape.form == JSONL:
         yield picked, picked
         return

@@ -1,4 +1,4 @@
-"""Counts of pending messages: delayed ones by hour due, half messages by producer group."""
+"""Counts pending messages: delayed messages by hour, half messages by producer group."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ Document = dict[str, Any]
 
 @dataclass(slots=True)
 class _Span:
-    """Message count, and first and last time, ms."""
+    """Message count, and earliest and latest time, ms."""
 
     messages: int
     first_ms: int
@@ -26,7 +26,7 @@ class _Span:
 
 
 def due_counts(waiting: Iterable[PendingMessage]) -> list[Document]:
-    """Returns how many messages are due in each hour, by kind and topic; earliest hours first."""
+    """Returns the number of messages due in each hour, by kind and topic; earliest hours first."""
     spans: dict[tuple[int, str, str], _Span] = {}
     for row in waiting:
         due_ms = row.due_timestamp_ms
@@ -45,7 +45,7 @@ def due_counts(waiting: Iterable[PendingMessage]) -> list[Document]:
 
 
 def half_counts(halves: Iterable[OpenHalf]) -> list[Document]:
-    """Returns how many half messages wait for each producer group, and since when."""
+    """Returns count, first and last store time of half messages, by producer group and topic."""
     spans: dict[tuple[str, str], _Span] = {}
     for half in halves:
         stored_ms = half.store_timestamp_ms

@@ -1,8 +1,8 @@
-"""Half messages without a decision, whose producers a broker would still check.
+"""Finds undecided half messages, whose producers a broker would still check.
 
-A half is decided when an op message names its queue offset. How far a broker looked its halves
-through is among the consumer offsets: those below were decided, given up, or put once more at
-the end of the queue, where they are found.
+A half message is decided when an op message contains its queue offset. The broker's transaction
+check commits a consumer offset in each queue of half messages. Half messages below it were decided,
+were discarded, or were rewritten at the end of the queue.
 Source: TransactionalMessageServiceImpl.check, TransactionalMessageBridge.
 """
 
@@ -25,10 +25,10 @@ from pocketmq.tools.lag import committed_of
 
 
 class OpenHalf(NamedTuple):
-    """A half message without a decision.
+    """An undecided half message.
 
-    topic         where it goes once it is committed
-    check_times   how often its producers were asked
+    topic         the topic that it is delivered to after a commit
+    check_times   number of checks sent to its producer group
     """
 
     queue_id: int
@@ -43,10 +43,10 @@ class OpenHalf(NamedTuple):
 
 
 class OpMessage(NamedTuple):
-    """A record of decisions.
+    """An op message, which records that half messages are decided.
 
-    decided    the queue offsets it names, as a broker reads them
-    is_sound   whether its body holds nothing else
+    decided    queue offsets in its body, parsed as a broker parses them
+    is_sound   the body contains only queue offsets
     """
 
     unit: Unit
@@ -56,12 +56,12 @@ class OpMessage(NamedTuple):
 
 @dataclass(slots=True)
 class HalfQueue:
-    """One queue of halves, and the op messages of the queue of the same number.
+    """One queue of half messages, with the op messages of the op queue of the same id.
 
-    first, end   queue offsets of its halves, as far as the log has them
-    looked       below it all halves are dealt with
-    places       physical offsets of its halves
-    decided      those that op messages name
+    first, end   range of the half messages' queue offsets
+    looked       committed offset of the transaction check
+    places       physical offsets of the half messages
+    decided      queue offsets that op messages contain
     """
 
     queue_id: int
@@ -77,11 +77,11 @@ class HalfQueue:
 
     @property
     def open_count(self) -> int:
-        """How many of its halves wait for a decision."""
+        """Number of undecided half messages."""
         return sum(map(self.is_open, range(max(self.first, self.looked), self.end)))
 
     def is_open(self, queue_offset: int) -> bool:
-        """Returns whether a half of this queue still waits for a decision."""
+        """Returns whether the half message at a queue offset is undecided."""
         return queue_offset >= self.looked and queue_offset not in self.decided
 
 
@@ -89,11 +89,11 @@ def half_queues(
     disk: Disk, directory: Path, sizes: KnownShape, files: Sequence[LogFile], *,
     views: Path | None = None,
 ) -> list[HalfQueue]:  # fmt: skip
-    """Returns all queues of halves with their decisions.
+    """Returns all queues of half messages with their decisions.
 
-    views    the directory whose consumequeue/ is read; the store's own by default
-    Errors   WrongFileSize, StoreGap: queues that must be built again first
-    Cost     reads every op message; of halves the units alone, 8 bytes of memory each
+    views    directory whose consumequeue/ is read; None: the store's own
+    Errors   WrongFileSize, StoreGap: the queues must be rebuilt first
+    Cost     reads every op message and every half message's unit; 8 bytes of memory a half message
     """
     root = views or directory
     looked = _looked_upto(disk, directory)
@@ -113,9 +113,9 @@ def half_queues(
 
 
 def open_halves(disk: Disk, directory: Path, sizes: KnownShape) -> Iterator[OpenHalf]:
-    """Yields the halves that wait for a decision, in the order of their queues.
+    """Yields the undecided half messages, in order of queue id and queue offset.
 
-    Errors   as `half_queues`, and NotAStore
+    Errors   NotAStore, and those of `half_queues`
     """
     files, _ = find_readable_files(directory, sizes.commit_log_file_size_bytes)
     for queue in half_queues(disk, directory, sizes, files):
@@ -147,8 +147,8 @@ def _ops(files: Sequence[LogFile], units: Iterator[Unit]) -> Iterator[OpMessage]
 
 
 def _looked_upto(disk: Disk, directory: Path) -> dict[int, int]:
-    """Returns how far the halves of each queue were looked through."""
+    """Returns the transaction check's committed offset in each queue of half messages."""
     try:
         return committed_of(disk, directory, TRANSACTION_GROUP, HALF_TOPIC)
-    except ValueError:  # Told by the check of tables; all halves without a decision count as open.
+    except ValueError:  # Verification reports the table. No half message counts as checked.
         return {}

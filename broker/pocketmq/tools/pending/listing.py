@@ -1,4 +1,4 @@
-"""Everything of a stopped store that is still to be delivered, with the time it is due."""
+"""Lists the messages of a stopped store that are not delivered yet, with their due times."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ def pending_messages(disk: Disk, directory: Path, sizes: KnownShape) -> Iterator
     """Yields a store's pending messages: timers, then delay levels, each in put order.
 
     Errors   NotAStore, WrongFileSize, StoreGap
-    Cost     some 12 µs a record that ever waited, and memory for recalls
+    Cost     some 12 µs a record in the topics of timers and delay levels; memory for recalls
     """
     files, _ = find_readable_files(directory, sizes.commit_log_file_size_bytes)
     yield from pending_timers(disk, directory, sizes, files)
@@ -25,7 +25,7 @@ def pending_messages(disk: Disk, directory: Path, sizes: KnownShape) -> Iterator
 def _in_levels(
     disk: Disk, directory: Path, sizes: KnownShape, files: Sequence[LogFile]
 ) -> Iterator[PendingMessage]:
-    """Yields messages that wait for a delay level, by level."""
+    """Yields the pending messages of the delay levels, in order of level."""
     delivered = delivered_levels(disk, directory)
     for queue_id in queue_ids(disk, directory, SCHEDULE_TOPIC):
         begin = delivered.get(queue_id + 1, 0)

@@ -1,12 +1,12 @@
 """Rebuilds the timer's files: the wheel from the timer log, missing units from the topic.
 
-    all units sound      the timer log stays as it is, byte for byte
-    else                 sound units in their order, then those of records that are still to come
-                         and had none, by queue offset
+    all units valid      the timer log is kept, byte for byte
+    else                 a new timer log contains the valid units in their order, then new units for
+                         pending records without a unit, in order of queue offset
 
-A unit made here has the read time as its write time: the real one is unknown, and is used only to
-compute how long a message waits. After a kill at any point, a start finds a complete old or new
-timer log, and corrects the wheel by it.
+The write time of a new unit is the timer's read time. The original write time is unknown; it only
+serves to compute the unit's delay. After a kill at any point, the store has the complete old or the
+complete new timer log. The next start corrects the wheel from it.
 Source: TimerMessageStore.recoverAndRevise, doEnqueue.
 """
 
@@ -48,16 +48,20 @@ from pocketmq.tools.pending.timer_files import (
 )
 
 ROLL_SLOTS: Final = 2 * 24 * 3_600
-"""Messages due later than so many slots return to the topic on their way (timerRollWindowSlots)."""
+"""Slots of the roll window (timerRollWindowSlots): longer delays return to the topic meanwhile."""
 STAGED_TIMER_LOG: Final = "timerlog.new"
 
 
 @dataclass(frozen=True, slots=True)
 class TimerPlan:
-    """Timer files as they are to be.
+    """The planned contents of the timer's files.
 
-    units     of the timer log from `begin` on, linked; None: the timer log stays
-    dropped   units that led nowhere; added: of records that had none
+    units        linked units of the new timer log; None: the timer log is kept
+    begin, end   range of the timer log that contains units
+    file_bytes   size of one file of the timer log
+    slots        slots of the wheel
+    dropped      number of units without a record
+    added        number of units added for records without a unit
     """
 
     units: Units | None
@@ -70,7 +74,7 @@ class TimerPlan:
     added: int
 
     def log_files(self) -> list[tuple[int, bytes]]:
-        """Returns the files of the timer log: the begin and the content of each."""
+        """Returns the base position and the content of each file of the timer log."""
         units = np.zeros(0) if self.units is None else self.units.astype(LOG_UNIT_TYPE)
         step, made = units_per_file(self.file_bytes), []
         assert step > 0
@@ -85,11 +89,11 @@ class TimerPlan:
 def plan_timers(
     files: TimerSnapshot, unfit: NDArray[np.bool_], lost: Sequence[NDArray[Any]], topic_end: int
 ) -> TimerPlan:
-    """Returns the timer's files as they ought to be.
+    """Returns the plan of the timer's files.
 
-    unfit      of each unit, whether it leads to no record of the topic
-    lost       rows of records that are still to come and have no unit
-    topic_end  queue offset behind the topic's last record
+    unfit       whether each unit matches no record of the topic
+    lost        rows of pending records without a unit
+    topic_end   queue offset after the topic's last record
     """
     precision_ms = precision_of(files)
     check = files.check or TimerProgress(queue_offset=topic_end, queue_limit=topic_end)
@@ -116,7 +120,7 @@ def plan_timers(
 
 
 def install_timers(disk: Disk, directory: Path, plan: TimerPlan) -> None:
-    """Puts the planned files in the place of a store's own, whose lock this process holds.
+    """Replaces a store's timer files with the planned ones; the caller holds the store's lock.
 
     Errors   DiskFull, AllocationFailed, FsyncFailed
     """
@@ -138,14 +142,14 @@ def install_timers(disk: Disk, directory: Path, plan: TimerPlan) -> None:
     path = directory / CHECK_PATH
     is_kept = plan.units is None and disk.exists(path)
     rest = disk.read_file(path)[CHECK.size :] if is_kept else b""
-    # Our own numbers are of the timer log as it was.
+    # PocketMQ's own numbers in the file are valid only for the old timer log.
     disk.replace_file(path, encode_numbers(plan.check, rest))
 
 
 def write_wheel(disk: Disk, directory: Path, out: Path) -> bool:
-    """Writes the wheel that a store's timer log makes below `out`, unless that is damaged or empty.
+    """Writes the wheel that a store's timer log determines to `out`; leaves an equal file as it is.
 
-    Returns  whether it is there; one that is the same already is left alone
+    Returns  False, without writing, if the timer log is damaged or empty
     Errors   DiskFull, AllocationFailed, FsyncFailed
     """
     files = read_timer_files(disk, directory)
@@ -169,13 +173,13 @@ def _is_log_flawed(files: TimerSnapshot) -> bool:
 
 
 def _places(count: int, begin: int, file_bytes: int) -> NDArray[np.int64]:
-    """Returns the positions of units in a timer log that begins there."""
+    """Returns the positions of units in a timer log that starts at `begin`."""
     numbers, step = np.arange(count), max(units_per_file(file_bytes), 1)
     return begin + numbers // step * file_bytes + numbers % step * LOG_UNIT_SIZE
 
 
 def _units_of(rows: Sequence[NDArray[Any]], read_ms: int, precision_ms: int) -> Units:
-    """Returns units for records, not linked yet, as a timer writes them at its read time."""
+    """Returns the units that a timer would write for records at its read time, not yet linked."""
     units = np.zeros(sum(map(len, rows)), LOG_UNIT_TYPE)
     if not len(units):
         return units

@@ -1,8 +1,8 @@
-"""Reads the timer's files: units of the timer log, slots of the wheel, its checkpoint.
+"""Reads the timer's files: timer log, wheel and checkpoint.
 
-The units alone determine the wheel. A slot holds the first and the last unit of its second, and the
-count of messages in it; each unit points to the one before it. After two weeks a slot is reused for
-another second, and its old contents are lost.
+The units of the timer log determine the wheel. A slot of the wheel contains the positions of the
+first and last unit of its second, and the count of messages in that second. Each unit points to the
+previous one of its second. After two weeks a slot is reused for another second.
 Source: TimerLog, TimerWheel, TimerMessageStore.recover.
 """
 
@@ -44,7 +44,7 @@ from pocketmq.format.timer_layout import (
 
 CHECK_PATH: Final = f"{CONFIG_DIRECTORY}/{TIMER_CHECK_FILE}"
 LOG_FILE_BYTES: Final = 100 * 1024 * 1024
-"""File size of the timer log unless the files show another (mappedFileSizeTimerLog)."""
+"""Default file size of the timer log (mappedFileSizeTimerLog); existing files show their own."""
 
 
 class Flaw(NamedTuple):
@@ -59,12 +59,15 @@ class Flaw(NamedTuple):
 
 @dataclass(slots=True)
 class TimerSnapshot:
-    """Contents of the timer's files; arrays are empty and numbers zero for missing files.
+    """Contents of the timer's files; a missing timer log has no units.
 
-    units, places      the units of the timer log, and the offset of each in it
-    begin, end         range of the timer log that has units
-    slots              of the wheel; None if its file is missing or has another length
-    check              None if its file is missing or too short
+    units        units of the timer log
+    places       position of each unit in the timer log
+    begin, end   range of the timer log that contains units
+    file_bytes   size of one file of the timer log
+    slots        slots of the wheel; None if its file is missing or has another length
+    check        the timer's checkpoint; None if its file is missing or too short
+    flaws        damage of the files
     """
 
     units: Units
@@ -81,19 +84,19 @@ class TimerSnapshot:
 
     @property
     def is_used(self) -> bool:
-        """Whether a timer ever wrote here."""
+        """Whether a timer ever wrote to this store."""
         return bool(len(self.units) or self.end or self.flaws)
 
     @property
     def read_ms(self) -> int:
-        """Up to which time everything was delivered, in ms."""
+        """Time up to which the timer delivered all messages, ms; 0 if unknown."""
         return self.check.read_ms if self.check is not None else 0
 
 
 def read_timer_files(disk: Disk, directory: Path) -> TimerSnapshot:
     """Reads the timer's files of a store.
 
-    Cost     the timer log and the wheel, 39 MB, are read
+    Cost     reads the whole timer log, and the wheel of 39 MB
     """
     files = _read_log(disk, directory / TIMER_LOG_DIRECTORY)
     wheel, check = directory / TIMER_WHEEL_FILE, directory / CHECK_PATH
@@ -117,7 +120,7 @@ def _read_log(disk: Disk, directory: Path) -> TimerSnapshot:
     names = [name for name in disk.names(directory) if not is_junk(name)]
     sizes = {name: disk.file_size(directory / name) for name in names}
     if names and not sizes[names[-1]]:
-        names = names[:-1]  # Made, and nothing was written to it.
+        names = names[:-1]  # Allocated, but never written.
     files = TimerSnapshot(np.zeros(0, LOG_UNIT_TYPE), np.zeros(0, np.int64))
     units, places = [files.units], [files.places]
     for number, name in enumerate(names):
@@ -150,7 +153,10 @@ def _read_log(disk: Disk, directory: Path) -> TimerSnapshot:
 
 
 def _is_end(content: bytes, position: int, *, is_last: bool) -> bool:
-    """Returns whether units may end there: a blank up to the file's end, or zeros in the last."""
+    """Returns whether units may end at a position.
+
+    A blank up to the file's end must follow, or, in the last file, zeros.
+    """
     left = len(content) - position
     is_written = bool(np.frombuffer(content, np.uint8, offset=position).any()) if left else False
     if left >= LOG_BLANK.size and is_written:
@@ -159,12 +165,12 @@ def _is_end(content: bytes, position: int, *, is_last: bool) -> bool:
     return is_last and not is_written
 
 
-# -- what follows from units -----------------------------------------------------------------------
+# -- links and wheel -------------------------------------------------------------------------------
 class Links(NamedTuple):
-    """The links and slots that follow from units.
+    """The links and the wheel that units determine.
 
-    previous   of each unit: the offset it must point to, NO_UNIT without one
-    slots      the wheel after all units
+    previous   for each unit the position that it must point to, or NO_UNIT
+    slots      the wheel's slots after all units
     """
 
     previous: NDArray[np.int64]
@@ -172,7 +178,7 @@ class Links(NamedTuple):
 
 
 def precision_of(files: TimerSnapshot) -> int:
-    """Returns how many ms a slot is, as slots and their last units show (timerPrecisionMs)."""
+    """Returns the duration of a slot in ms (timerPrecisionMs), derived from slots and units."""
     if files.slots is None or not len(files.units):
         return PRECISION_MS
     used = files.slots[files.slots["time"] > 0]
@@ -187,10 +193,10 @@ def precision_of(files: TimerSnapshot) -> int:
 
 
 def link_units(units: Units, places: NDArray[np.int64], precision_ms: int = PRECISION_MS) -> Links:
-    """Returns how units are chained, and the wheel they make, as a timer writes it.
+    """Returns the links and the wheel that a timer would write for these units.
 
-    places   positions in the timer log, rising
-    Cost     some 0.3 µs a unit, and the wheel
+    places   positions of the units in the timer log, ascending
+    Cost     some 0.3 µs a unit, plus allocating the wheel
     """
     slots, numbers = np.zeros(SLOT_COUNT, SLOT_TYPE), due_times(units) // precision_ms
     previous = previous_units(slots, numbers, places)

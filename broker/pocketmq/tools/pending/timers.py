@@ -1,11 +1,12 @@
-"""Timer messages that are pending, by the records of the timer's topic.
+"""Finds pending timer messages among the records of the timer topic.
 
-    queue offset at or behind the timer's      not read by the timer yet
-    a unit in a future slot                    waiting in the wheel
-    anything else                              delivered, or dropped
+    record                                         state
+    queue offset at or after the timer's           not read by the timer yet
+    its unit is in a future slot                   pending in the wheel
+    other                                          delivered or dropped
 
-A delete marker is a record of that topic, which removes the message of its key from its slot.
-Checkpoints and acks of leases are timer records like all others.
+A delete marker is a record of the timer topic that recalls the message with its key in its slot.
+Checkpoints and acks of leases (pop) are ordinary timer records.
 Source: TimerMessageStore.
 """
 
@@ -52,10 +53,10 @@ _TOPIC, _QUEUE, _KEY = map(property_key, (REAL_TOPIC, REAL_QUEUE, UNIQUE_KEY))
 def timer_facts(
     disk: Disk, root: Path, sizes: KnownShape, files: Sequence[LogFile]
 ) -> Iterator[TimedFacts]:
-    """Yields the records of the timer's topic in order, some thousand at a time.
+    """Yields the valid records of the timer topic in order, in batches.
 
-    root     directory with the consumequeue/ that is read; unsound records are left out
-    Errors   WrongFileSize, StoreGap: the queue must be built again first
+    root     directory whose consumequeue/ is read
+    Errors   WrongFileSize, StoreGap: the queue must be rebuilt first
     Cost     6 µs a record
     """
     facts = TimedFacts()
@@ -72,7 +73,10 @@ def timer_facts(
 def timer_rows(
     disk: Disk, root: Path, sizes: KnownShape, files: Sequence[LogFile]
 ) -> Iterator[NDArray[Any]]:
-    """Yields the same as numbers, of ROW_TYPE; due_ms is 0 where a record has no time."""
+    """Yields the records of the timer topic as rows of ROW_TYPE, in batches.
+
+    The field `due_ms` is 0 for a record without a due time.
+    """
     for facts in timer_facts(disk, root, sizes, files):
         rows = np.zeros(len(facts), ROW_TYPE)
         rows["queue_offset"], rows["physical_offset"] = facts.queue_offsets, facts.physical_offsets
@@ -83,14 +87,15 @@ def timer_rows(
         yield rows
 
 
-# -- the pending ones ------------------------------------------------------------------------------
+# -- pending messages ------------------------------------------------------------------------------
 TIMER, LEVEL, LEASE = "timer", "delay level", "lease"
 
 
 class PendingMessage(NamedTuple):
-    """A message that waits; `topic` and `queue_id` are where it goes.
+    """A pending message.
 
-    kind   TIMER, LEVEL, or LEASE: a checkpoint or an ack of a lease
+    kind              TIMER, LEVEL, or LEASE (a checkpoint or an ack of a lease)
+    topic, queue_id   the queue that it is delivered to
     """
 
     due_timestamp_ms: int
@@ -107,7 +112,7 @@ def pending_timers(
 ) -> Iterator[PendingMessage]:
     """Yields the pending messages of a store's timer in put order.
 
-    files    of the log
+    files    the log's files
     Errors   WrongFileSize, StoreGap
     """
     timers = read_timer_files(disk, directory)
@@ -125,7 +130,10 @@ def pending_timers(
 
 
 def shown_record(record: bytes, kind: str, due_ms: int, place: tuple[int, int]) -> PendingMessage:
-    """Returns a record that waits; `place` is its queue offset and its physical offset."""
+    """Returns the pending message of a record.
+
+    place   queue offset and physical offset of the record
+    """
     block = property_block(record)
     topic = property_text(block, _TOPIC) or ""
     if kind == TIMER and topic.startswith(REVIVE_TOPIC_PREFIX):
@@ -137,7 +145,7 @@ def shown_record(record: bytes, kind: str, due_ms: int, place: tuple[int, int]) 
 def _in_timer(
     disk: Disk, directory: Path, sizes: KnownShape, files: Sequence[LogFile], timers: TimerSnapshot
 ) -> Iterator[tuple[int, TimedFacts, int]]:
-    """Yields (slot, facts, number in them) of records in the timer, or ahead of it."""
+    """Yields (slot, batch, position in the batch) of each pending record of the timer topic."""
     ahead = timers.check.queue_offset if timers.check is not None else 0
     to_come = due_times(timers.units) >= timers.read_ms
     waiting = set(timers.units["physical_offset"][to_come].tolist()) if to_come.any() else ()

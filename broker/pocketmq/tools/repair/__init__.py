@@ -1,11 +1,11 @@
-"""`store repair`: sets damaged bytes aside, and makes the store whole around them.
+"""Repairs a store after copying the damaged bytes to a quarantine (`store repair`).
 
-    look (tools/verify) ─► plan ─► 1 copies aside    pocketmq/quarantine/<UTC time>/
-                                   2 the log         sound records replace damaged bytes
-                                   3 small files     tables, checkpoint, mark
-                                   4 views           rebuilt and installed
-                                   5 look again, report
+    verify (tools/verify) ─► plan ─► 1 quarantine     copies to pocketmq/quarantine/<UTC time>/
+                                     2 log            fillers replace damaged bytes
+                                     3 small files    tables, checkpoint, flushed mark
+                                     4 views          rebuilt and installed
+                                     5 verify again, report
 
-Nothing is changed before its copy is durable, and every step can be taken again: a repair that was
-killed is gone on with by the next one.
+Nothing is changed before its copy is durable. Every step can be repeated, and the next repair
+continues one that was killed.
 """

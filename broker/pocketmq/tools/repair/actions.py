@@ -1,4 +1,4 @@
-"""Actions of a repair: each describes itself, quarantines the damage and repairs it."""
+"""Actions of a repair: each copies damage to the quarantine and then repairs it."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -25,7 +25,7 @@ from pocketmq.tools.install import write_mark
 
 # -- repairs or removes damaged tables, checkpoint and mark ------------------------------------
 def backup_of(path: Path) -> Path:
-    """Returns the name of a table's previous version."""
+    """Returns the path of a table's previous version."""
     return path.with_name(path.name + BACKUP_SUFFIX)
 
 
@@ -34,7 +34,9 @@ def lower_checkpoint(
 ) -> dict[str, Any]:
     """Lowers checkpoint and mark to the log's end; returns their old and new values.
 
-    log_end, last_…   end of the log's sound records; store time and place of the last one
+    log_end        physical offset after the last valid record
+    last_time_ms   store time of the last valid record
+    last_place     physical offset of the last valid record
     """
     path = directory / CHECKPOINT_FILE
     content = disk.read_file(path) if disk.exists(path) else b""
@@ -85,16 +87,16 @@ class LogAct(Enum):
 
 
 class FileAct(Enum):
-    """Repairs of a small file; a copy is in the quarantine in any case."""
+    """Repairs of a small file."""
 
     RESTORE = "its .bak takes its place"
     REMOVE = "it is removed"
 
 
 class Loss(NamedTuple):
-    """Messages of one queue whose units point into damage.
+    """Lost messages of one queue: their units point to damage.
 
-    first   queue offset of the first one
+    first   queue offset of the first lost message
     """
 
     topic: str
@@ -108,8 +110,8 @@ class LogAction:
     """Bytes [begin, end) of the log and their replacement.
 
     file      path below the store
-    losses    messages that were there by the consume queues; damaged queues show fewer
-    content   bytes to write, where they do not follow from the rest
+    losses    messages lost according to the consume queues; damaged queues show too few
+    content   bytes to write for CRC_FIELD and TIME
     """
 
     file: str
@@ -123,7 +125,7 @@ class LogAction:
 
     @property
     def document(self) -> Document:
-        """The action as the report has it."""
+        """The action in the format of the report."""
         return {
             "file": self.file,
             "begin": self.begin,
@@ -135,12 +137,12 @@ class LogAction:
         }
 
     def set_aside(self, disk: Disk, directory: Path, quarantine: Quarantine) -> None:
-        """Copies the damaged bytes."""
+        """Copies the damaged bytes to the quarantine."""
         path = directory / self.file
         quarantine.keep(path, self.begin, self.end, base=int(path.name), note=self.document)
 
     def perform(self, disk: Disk, directory: Path, file_size: int) -> None:
-        """Replaces the damaged bytes with sound ones, durably.
+        """Replaces the damaged bytes durably.
 
         Errors   DiskFull, AllocationFailed, FsyncFailed
         """
@@ -175,7 +177,7 @@ class LogAction:
 
 @dataclass(frozen=True, slots=True)
 class FileAction:
-    """A small file that is damaged."""
+    """A damaged small file and its repair."""
 
     file: str
     reason: str
@@ -183,18 +185,18 @@ class FileAction:
 
     @property
     def document(self) -> Document:
-        """The action as the report has it."""
+        """The action in the format of the report."""
         return {"file": self.file, "reason": self.reason, "done": self.act.value}
 
     def set_aside(self, disk: Disk, directory: Path, quarantine: Quarantine) -> None:
-        """Copies the file, and the previous version that goes with it."""
+        """Copies the file to the quarantine, and its .bak if that is removed also."""
         path = directory / self.file
         paths = [path, backup_of(path)] if self.act is FileAct.REMOVE else [path]
         for each in paths:
             set_aside_whole(disk, each, quarantine, self.document)
 
     def perform(self, disk: Disk, directory: Path, file_size: int) -> None:
-        """Puts a table's previous version in its place, or removes the file and its .bak.
+        """Replaces a table with its .bak, or removes both.
 
         Errors   DiskFull, AllocationFailed, FsyncFailed
         """
@@ -208,23 +210,24 @@ class FileAction:
 
 
 def set_aside_whole(disk: Disk, path: Path, quarantine: Quarantine, note: Document) -> None:
-    """Copies a small file, if it exists."""
+    """Copies a small file to the quarantine, if it exists."""
     if disk.exists(path):
         quarantine.keep(path, 0, disk.file_size(path), base=0, note=note)
 
 
 @dataclass(slots=True)
 class RepairPlan:
-    """Everything a repair is going to do.
+    """The plan of a repair.
 
-    blocked          damage that no repair can mend, and reasons that keep it from mending the rest
-    left             findings that are reported, but left as they are
-    view_findings    findings in the views by kind; with any of them the views are rebuilt
-    timer_findings   findings in the timer's files by kind; with any of them they are rebuilt
-    checkpoint       whether its numbers are impossible
-    missing          [end of the log, its durable end): acknowledged records that are gone
-    lost_behind      messages of records behind the log's end, which are gone with their file
-    log_files        of the log; log_end is where its sound records end
+    blocked          findings that prevent the whole repair
+    left             findings that are reported, but not repaired
+    view_findings    counts of findings in the views by kind; any of them rebuilds all views
+    timer_findings   counts of findings in the timer's files by kind; any of them rebuilds the files
+    checkpoint       the checkpoint has impossible values
+    missing          [end of the log, its durable offset): missing acknowledged records
+    lost_behind      messages whose units point beyond the log's end: their log file is missing
+    log_files        files of the log
+    log_end          physical offset after the last valid record
     is_continued     an earlier repair was killed
     """
 
@@ -244,12 +247,12 @@ class RepairPlan:
 
     @property
     def actions(self) -> list[LogAction | FileAction]:
-        """Actions on single places of the log and on files, in order."""
+        """Actions on parts of the log, then on small files."""
         return [*self.log, *self.files]
 
     @property
     def lowers_numbers(self) -> bool:
-        """Whether checkpoint and mark are lowered to the end of the log."""
+        """Whether the repair lowers checkpoint and flushed mark to the end of the log."""
         return self.checkpoint or self.missing is not None
 
     @property
@@ -259,7 +262,7 @@ class RepairPlan:
 
     @property
     def builds_views(self) -> bool:
-        """Whether the views are rebuilt."""
+        """Whether the repair rebuilds the views."""
         return bool(self.log or self.view_findings or self.is_continued)
 
     @property
@@ -275,7 +278,7 @@ class RepairPlan:
 
     @property
     def document(self) -> Document:
-        """The plan as it is shown."""
+        """The plan as a JSON document."""
         return {
             "log": [action.document for action in self.log],
             "files": [action.document for action in self.files],
@@ -293,9 +296,9 @@ class RepairPlan:
         }
 
 
-# -- in sentences ----------------------------------------------------------------------------------
+# -- as text ---------------------------------------------------------------------------------------
 def summary(document: Document) -> list[str]:
-    """Returns the text of a plan's or a report's document."""
+    """Returns the lines of text that describe the document of a plan or report."""
     return [
         *_log_lines(document["log"]),
         *(f"{row['file']}: {row['reason']}: {row['done']}" for row in document["files"]),

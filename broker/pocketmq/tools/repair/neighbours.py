@@ -1,4 +1,4 @@
-"""The sound records beside damage: fields that fillers take over from them."""
+"""Finds the valid records next to damage, from which fillers copy fields."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ TIME_SIZE: Final = 8
 
 
 class Neighbour(NamedTuple):
-    """A sound record."""
+    """A valid record."""
 
     physical_offset: int
     size: int
@@ -33,15 +33,16 @@ class Neighbour(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Physical offset behind it."""
+        """Physical offset after the record."""
         return self.physical_offset + self.size
 
 
 class _Walked(NamedTuple):
-    """How far the last walk for a record before others came: the last one it met.
+    """Progress of the last search in `_last_before`, from which the next search continues.
 
-    base     of its file
-    begin, end, times   of that record; store times of it and the one before it
+    base         physical offset of the file's first byte
+    begin, end   physical offsets of the last record found
+    times        store times of the last two records before `end`
     """
 
     base: int
@@ -51,10 +52,10 @@ class _Walked(NamedTuple):
 
 
 class Neighbours:
-    """Finds sound records in a log that is damaged; in `damage` there are none to be trusted.
+    """Finds valid records in a damaged log; ignores all records inside `damage`.
 
-    Cost     about a µs a record of the file that is walked: once, where places are asked for in
-             their order
+    Cost     about 1 µs a record of the file that is walked; searches at ascending offsets walk it
+             once
     """
 
     __slots__ = ("_begins", "_damage", "_files", "_property_crc", "_walked")
@@ -69,14 +70,14 @@ class Neighbours:
         self._property_crc = property_crc
 
     def at(self, physical_offset: int) -> Neighbour | None:
-        """Returns the record that starts at an offset."""
+        """Returns the record that starts at a physical offset, None without one."""
         for file in self._files:
             if file.base <= physical_offset <= file.end - BLANK_SIZE:
                 return _read(file, physical_offset)
         return None
 
     def before(self, physical_offset: int) -> Neighbour | None:
-        """Returns the last record that starts below an offset."""
+        """Returns the last record that starts below a physical offset, None without one."""
         for file in reversed(self._files):
             last = self._last_before(file, physical_offset)
             if last is not None:
@@ -84,18 +85,18 @@ class Neighbours:
         return None
 
     def _last_before(self, file: LogFile, upto: int) -> int | None:
-        """Returns the last record of a file that starts below an offset."""
+        """Returns the offset of the last record of a file that starts below `upto`."""
         walk, begin, last, walked = self._walk(), file.base, None, self._walked
         if walked is not None and walked.base == file.base and walked.end <= upto:
             begin, last, walk.last_times = walked.end, walked.begin, walked.times
         for chunk in self._chunks(walk, file, begin, upto):
             last = int(chunk.heads.physical_offset[-1])
-            assert last < upto, "it starts before what was asked for"
+            assert last < upto, "the record does not start below the limit"
             self._walked = _Walked(file.base, last, chunk.end, walk.last_times)
         return last
 
     def after(self, physical_offset: int) -> Neighbour | None:
-        """Returns the first record behind an offset at which a record, or damage, begins."""
+        """Returns the first record at or after an offset at which a record or damage starts."""
         for file in self._files:
             begin = max(physical_offset, file.base)
             for chunk in self._chunks(self._walk(), file, begin, file.end):
@@ -106,7 +107,7 @@ class Neighbours:
         return LogWalk(LogReader(check_crc=True, property_crc=self._property_crc))
 
     def _chunks(self, walk: LogWalk, file: LogFile, begin: int, upto: int) -> Iterator[Chunk]:
-        """Yields the records of a file that start in [begin, upto), over damage."""
+        """Yields the records of a file that start in [begin, upto), and skips damage."""
         if begin < min(upto, file.end):
             with file.opened() as source:
                 for found in walk.over(source, begin, upto):
@@ -114,7 +115,7 @@ class Neighbours:
                         yield found
 
     def _is_known(self, chunk: Chunk) -> bool:
-        """Returns whether records are in damage that is known: sound ones may be too old."""
+        """Returns whether records are inside known damage, where valid ones may be too old."""
         begin = int(chunk.heads.physical_offset[0])
         number = bisect_right(self._begins, begin)
         return number > 0 and begin < self._damage[number - 1].end

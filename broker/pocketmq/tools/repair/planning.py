@@ -1,18 +1,18 @@
-"""Examines a store and plans its repair; nothing is changed.
+"""Plans the repair of a store; changes nothing.
 
-what was found                                what is done
-damage, sound records behind it in its file   fillers (format/filler_record.py)
-damage up to a file's end, files behind it    fillers and a BLANK
-damage behind the last sound record           zeros to the file's end
-a head that no broker writes                  fillers
-a property CRC of which only the name is off  the name is written again
-store times that cannot be                    that of the record before, or behind
-a view that differs from the log              all views are rebuilt
-a table that cannot be read                   its .bak takes its place, else it is removed
-timer files that differ from the log          rebuilt: the wheel from units, units from the log
-a checkpoint beyond the log                   its numbers are brought down to the log's
-a mark beyond the log                         the same; the lost records between are reported
-a missing or short file of the log            nothing at all: it has to come back from a copy
+finding                                    repair
+damage before valid records of its file    fillers (format/filler_record.py)
+damage up to the end of a file, not last   fillers and a BLANK
+damage after the last valid record         zeros up to the file's end
+impossible fields in a record's head       fillers
+wrong name of a correct property CRC       the name is rewritten
+impossible store times                     the store time of the record before, else after
+views that differ from the log             all views are rebuilt
+an unreadable table                        its .bak replaces it; without one it is removed
+timer files that differ from the log       the wheel is rebuilt from units, units from the log
+a checkpoint beyond the log's end          its values are lowered to the log's end
+a flushed mark beyond the log's end        lowered also; the missing records are reported
+a missing or short log file                none: the operator must restore it from a backup
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -62,11 +62,11 @@ from pocketmq.walk.log_walk import ORDERLY_END, Hole
 
 # -- plans the replacement of each damaged range of the log ------------------------------------
 NO_PROPERTY_CRC: Final = "property_crc"
-"""Kind of the finding that a record lacks the CRC that the others have."""
+"""Kind of finding: a record has no property CRC, but others have one."""
 STORE_TIME: Final = "store_time"
-"""Kind of the finding that a store time cannot be."""
+"""Kind of finding: an impossible store time."""
 _NAME_SIZE: Final = 9
-"""Bytes of a property CRC's name and the separator behind it."""
+"""Bytes of a property CRC's name and the separator after it."""
 _DIGITS: Final = slice(_NAME_SIZE, PROPERTY_CRC_SIZE - 1)
 _PIECE: Final = 1024 * 1024
 
@@ -76,7 +76,7 @@ Losses = Callable[[int, int], tuple[Loss, ...]]
 
 
 class Suspect(NamedTuple):
-    """A record that is sound by itself and yet cannot be right; kind is the finding's."""
+    """A record with a valid CRC, but an impossible field; `kind` is the kind of the finding."""
 
     physical_offset: int
     kind: str
@@ -84,7 +84,10 @@ class Suspect(NamedTuple):
 
 
 class LogPlanner:
-    """Plans the log of one store, whose files are all there; `losses` lists the affected queues."""
+    """Plans the repair of a log that has all its files.
+
+    losses   returns the messages whose records start in a range of the log
+    """
 
     __slots__ = ("_files", "_losses", "_neighbours", "_now_ms", "_property_crc")
 
@@ -99,7 +102,7 @@ class LogPlanner:
         self._neighbours = Neighbours(files, damage, property_crc=property_crc)
 
     def of_hole(self, hole: Hole) -> LogAction:
-        """Returns the replacement of damage with sound records behind it."""
+        """Returns the replacement of damage that valid records follow."""
         end, style = hole.end, self._style(hole.begin, hole.end)
         if end == self._file_at(hole.begin).end and not hole.is_followed:
             is_blank = self._is_damaged_blank(hole) or (
@@ -108,33 +111,38 @@ class LogPlanner:
             act = LogAct.BLANK if is_blank else LogAct.FILE_END
             return self._action(hole.begin, end, hole.reason, act, style)
         while end - hole.begin < size_min(style):
-            # Not even the smallest record fits: the next one begins in the damaged one's bytes.
+            # The damage is shorter than the smallest filler: the filler replaces the next record
+            # also.
             following = self._neighbours.at(end)
             assert following is not None
             end += following.size
         return self._action(hole.begin, end, hole.reason, LogAct.STAND_IN, style)
 
     def _is_damaged_blank(self, hole: Hole) -> bool:
-        """Returns whether at most a BLANK can have been there: zeros behind 8 other bytes."""
+        """Returns whether the damage can only be a damaged BLANK.
+
+        Then it consists of 8 bytes that are not all zeros and any number of zeros, and no consume
+        unit points to it.
+        """
         if self._losses(hole.begin, hole.end):
             return False
         front, *rest = (piece.strip(b"\0") for piece in self._pieces(hole))
         return front != b"" and not any(rest)
 
     def _pieces(self, hole: Hole) -> Iterator[bytes]:
-        """Yields the room of a BLANK, then the bytes behind it."""
+        """Yields the first BLANK_SIZE bytes of damage, then the rest in pieces."""
         yield bytes_at(self._files, hole.begin, BLANK_SIZE)
         for begin in range(hole.begin + BLANK_SIZE, hole.end, _PIECE):
             yield bytes_at(self._files, begin, min(_PIECE, hole.end - begin))
 
     def of_tail(self, tail: Hole) -> LogAction:
-        """Returns the replacement of the bytes behind the last sound record."""
+        """Returns the replacement of the bytes after the last valid record."""
         end = self._file_at(tail.begin).end
         style = self._style(tail.begin, end)
         return self._action(tail.begin, end, tail.reason, LogAct.ZERO, style)
 
     def of_suspects(self, suspects: Sequence[Suspect]) -> tuple[list[LogAction], list[Finding]]:
-        """Returns actions on records that cannot be right, and findings that are left."""
+        """Returns actions on records with impossible fields, and findings left unrepaired."""
         odd_places = {found.physical_offset for found in suspects if found.kind == STORE_TIME}
         actions: list[LogAction] = []
         left: list[Finding] = []
@@ -152,7 +160,7 @@ class LogPlanner:
         return actions, left
 
     def _runs(self, odd_places: Sequence[int]) -> Iterator[list[Neighbour]]:
-        """Yields records that follow on each other and have odd store times: more than one."""
+        """Yields sequences of two or more adjacent records with impossible store times."""
         run: list[Neighbour] = []
         for place in odd_places:
             record, before = self._neighbours.at(place), self._neighbours.before(place)
@@ -164,9 +172,10 @@ class LogPlanner:
             yield run
 
     def _of_odd_run(self, run: Sequence[Neighbour], odd_places: set[int]) -> Iterator[LogAction]:
-        """Yields actions that give records a possible time: the writer's clock was far off.
+        """Yields actions that give all records of a sequence one possible store time.
 
-        It is that of the record before, else of the record behind, else the time of the repair.
+        The time is the store time of the record before, else of the record after, else the time of
+        the repair. Such sequences exist if the clock of the broker's machine was wrong.
         """
         before, behind = self._neighbours.before(run[0][0]), self._neighbours.after(run[-1].end)
         beside = [one for one in (before, behind) if one and one.physical_offset not in odd_places]
@@ -187,7 +196,7 @@ class LogPlanner:
             )  # fmt: skip
 
     def _with_time(self, record: Neighbour, time_ms: int) -> bytes:
-        """Returns a record with another store time, and with the property CRC that goes with it."""
+        """Returns a record with another store time, and with its property CRC recomputed."""
         content = bytearray(bytes_at(self._files, record.physical_offset, record.size))
         position = store_time_position(bytes(content))
         content[position : position + TIME_SIZE] = time_ms.to_bytes(TIME_SIZE)
@@ -210,7 +219,10 @@ class LogPlanner:
         return self._action(record.physical_offset, record.end, reason, LogAct.STAND_IN, style)
 
     def _of_odd_time(self, record: Neighbour) -> LogAction | None:
-        """Returns how a single record gets a store time that can be; None: it is all there is."""
+        """Returns the action that gives a single record a possible store time.
+
+        None if the log has no other record to copy it from.
+        """
         begin = record.physical_offset
         before, behind = self._neighbours.before(begin), self._neighbours.at(record.end)
         beside = [found for found in (before, behind) if found is not None]
@@ -224,10 +236,11 @@ class LogPlanner:
         )  # fmt: skip
 
     def _of_lost_crc(self, record: Neighbour) -> LogAction | None:
-        """Returns the action on a record without the property CRC that the others have.
+        """Returns the action on a record without a property CRC in a log whose records have one.
 
-        Where only the CRC's name is damaged it is written again; where properties are damaged too
-        the record goes; else it was written without a CRC, and stays.
+        If only the CRC's name is damaged, the name is rewritten. If other properties are damaged
+        also, a filler replaces the record. Else the record was written without a CRC, and is left
+        unchanged (None).
         """
         content = bytes_at(self._files, record.physical_offset, record.size)
         expected = property_crc_field(content[:-PROPERTY_CRC_SIZE])
@@ -245,7 +258,7 @@ class LogPlanner:
     def _action(
         self, begin: int, end: int, reason: str, act: LogAct, style: Style, content: bytes = b""
     ) -> LogAction:
-        """Returns an action; one that knows the content to be written loses no record."""
+        """Returns an action; with `content`, the action rewrites fields and loses no message."""
         path = Path(self._file_at(begin).path)
         why = "no record where one must be" if reason == ORDERLY_END else reason
         losses = () if content else self._losses(begin, end)
@@ -264,7 +277,7 @@ class LogPlanner:
 
 
 def _is_property_block(block: bytes) -> bool:
-    """Returns whether names and values are there as a broker writes them."""
+    """Returns whether a property block is formatted as brokers write it."""
     try:
         text = block.decode()
     except UnicodeDecodeError:
@@ -277,7 +290,7 @@ def _is_property_block(block: bytes) -> bool:
 # ----------------------------------------------------------------------------------------------
 # -- lost messages -----------------------------------------------------------------------------
 class QueueWitness:
-    """The consume queues of a store as they are; unreadable queues are skipped."""
+    """The existing consume queues of a store, without unreadable ones."""
 
     __slots__ = ("_queues",)
 
@@ -298,7 +311,7 @@ class QueueWitness:
     def losses(self, begin: int, end: int) -> tuple[Loss, ...]:
         """Returns the messages whose records begin in [begin, end).
 
-        Cost     some 40 looks for each queue
+        Cost     some 40 reads for each queue
         """
         found = []
         for queue in self._queues:
@@ -329,16 +342,16 @@ VIEW_NAMES: Final = (CONSUME_QUEUE_DIRECTORY, CONSUME_QUEUE_EXTENSION_DIRECTORY,
 _BLOCKING: Final = frozenset({"missing_file", "file_size"})
 _DAMAGE: Final = frozenset({"record", "torn_tail"})
 _SUSPECT: Final = frozenset({"topic", "queue_id", "queue_offset", NO_PROPERTY_CRC, STORE_TIME})
-"""Kinds of findings about a head that no broker writes, or hardly any."""
+"""Kinds of findings in record heads that brokers never write, or rarely."""
 
 
 def plan_repair(
     disk: Disk, directory: Path, sizes: KnownShape, *, now_ms: int, advance: Advance = no_advance
 ) -> RepairPlan:
-    """Plans the repair.
+    """Verifies a store and returns the plan of its repair.
 
     Errors   NotAStore; those of `check_understood`
-    Cost     that of a verification
+    Cost     the cost of a verification
     """
     check_understood(disk, directory)
     options = VerifyOptions(findings_max=FINDINGS_MAX, now_ms=now_ms)
@@ -379,7 +392,7 @@ def plan_repair(
             witness.close()
         plan.log = _without_overlaps([*of_damage, *actions])
         plan.left += left
-        if plan.log:  # Gaps that remain in queues are reported after the repair.
+        if plan.log:  # The verification after the repair reports gaps that remain.
             plan.left = [finding for finding in plan.left if finding.kind != "queue_offset"]
     has_extension = disk.exists(directory / CONSUME_QUEUE_EXTENSION_DIRECTORY)
     if plan.builds_views and has_extension and not sizes.consume_queue_extension:
@@ -388,7 +401,7 @@ def plan_repair(
 
 
 def _without_overlaps(actions: list[LogAction]) -> list[LogAction]:
-    """Returns actions in log order, without those that another one covers."""
+    """Returns actions in log order, without actions that another action covers."""
     kept: list[LogAction] = []
     for action in sorted(actions, key=lambda action: (action.begin, -action.end)):
         if not kept or action.begin >= kept[-1].end:
@@ -406,7 +419,7 @@ def _take(disk: Disk, path: Path, finding: Finding, plan: RepairPlan) -> None:
         is_restored = path.parent.name == CONFIG_DIRECTORY and parses(disk, backup_of(path))
         act = FileAct.RESTORE if is_restored else FileAct.REMOVE
         plan.files.append(FileAction(finding.file, finding.found, act))
-    elif finding.kind != "lost_records":  # Told by the mark itself.
+    elif finding.kind != "lost_records":  # `plan.missing` reports it.
         plan.left.append(finding)
 
 
@@ -427,6 +440,6 @@ def _take_of_log(
 
 
 def _is_unused(disk: Disk, path: Path) -> bool:
-    """Returns whether a file of the log is the last one and empty: it was never used."""
+    """Returns whether a file is the log's last one and has no bytes."""
     names = [name for name in disk.names(path.parent) if offset_from_file_name(name) is not None]
     return path.name == names[-1] and disk.file_size(path) == 0

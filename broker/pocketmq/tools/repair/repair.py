@@ -46,12 +46,14 @@ from pocketmq.tools.verify.timers import check_timers
 def restore_timers(
     disk: Disk, directory: Path, sizes: KnownShape, files: Sequence[LogFile], *, last_time_ms: int
 ) -> TimerPlan:
-    """Rewrites wheel and checkpoint, and a damaged timer log; the caller holds the store's lock.
+    """Rewrites the timer's wheel and checkpoint, and a damaged timer log.
+
+    The caller holds the store's lock.
 
     last_time_ms   store time of the log's last record
-    Returns        the plan that was carried out
-    Errors         DiskFull, AllocationFailed, FsyncFailed; WrongFileSize, StoreGap: the queue of
-                   the timer's topic must be rebuilt first
+    Returns        the executed plan
+    Errors         DiskFull, AllocationFailed, FsyncFailed
+                   WrongFileSize, StoreGap: the queue of the timer topic must be rebuilt first
     """
     collector = Collector(directory, sizes.commit_log_file_size_bytes)
     timers, check = check_timers(
@@ -65,14 +67,14 @@ def restore_timers(
 
 # -- the repair --------------------------------------------------------------------------------
 ROUNDS_MAX: Final = 4
-"""Findings behind damage appear for the first time once that is repaired."""
+"""Most rounds of a repair: a round may reveal findings that damage had hidden before."""
 STRAY: Final = "stray_file"
 
 NOTHING_TO_DO: Final = "nothing to do"
 
 Report = dict[str, Any]
 Stage = Callable[[str, int], AbstractContextManager[Advance]]
-"""Begins a step: its name, the bytes it will read; returns a callback for bytes read."""
+"""Begins a step with a name and a byte total; yields a callback for bytes read."""
 
 
 @contextmanager
@@ -86,9 +88,10 @@ def repair_store(
 ) -> Report:
     """Repairs a store under its lock; returns the report.
 
-    Its `state` is NOTHING_TO_DO if nothing was changed; `is_sound` is true if no damage is left.
+    The report's `state` is NOTHING_TO_DO if nothing was changed. Its `is_sound` is true if no
+    damage is left.
 
-    Errors   StoreLocked; those of `missing_part`: nothing was changed;
+    Errors   StoreLocked; those of `missing_part`, before anything is changed
              DiskFull, AllocationFailed, FsyncFailed: call again to continue
     """
     check_understood(disk, directory)
@@ -201,7 +204,7 @@ class _Repair:
             self._restore_timers(plan)
 
     def _write_down(self, plan: RepairPlan) -> None:
-        """Writes the plan down, once."""
+        """Adds the plan's actions and findings to the report, each once."""
         report = self._report
         for name, actions in (("log", plan.log), ("files", plan.files)):
             report[name] += [a.document for a in actions if a.document not in report[name]]
@@ -212,7 +215,7 @@ class _Repair:
         self._quarantine.write_report(report)
 
     def _restore_timers(self, plan: RepairPlan) -> None:
-        """Sets the timer log and its checkpoint aside, and rebuilds the timer's files."""
+        """Copies the timer log and its checkpoint to the quarantine, and rebuilds the files."""
         note = {"reason": "the timer's files are not what units and records say"}
         names = self._disk.names(self._directory / TIMER_LOG_DIRECTORY)
         for path in (*(f"{TIMER_LOG_DIRECTORY}/{name}" for name in names), CHECK_PATH):
@@ -226,7 +229,7 @@ class _Repair:
         self._quarantine.write_report(self._report)
 
     def _build_views(self, plan: RepairPlan) -> None:
-        """Rebuilds the views and installs them; old ones with stray files in them are kept."""
+        """Rebuilds the views and installs them; keeps old views that contain stray files."""
         directory = self._directory
         staging = directory / OWN_DIRECTORY / STAGING_DIRECTORY
         rmtree(staging, ignore_errors=True)
@@ -251,10 +254,11 @@ class _Repair:
 def missing_part(
     disk: Disk, directory: Path, sizes: KnownShape, plan: RepairPlan
 ) -> Corruption | StoreGap | WrongFileSize:
-    """Returns the error that keeps a repair from beginning.
+    """Returns the error for a plan that is blocked.
 
-    That is a file of the log that is not whole, or one of sound records that may be too old by a
-    wrong store time alone: a repair would overwrite them.
+    The cause is a missing or incomplete log file, or a file of valid records that look too old. One
+    wrong store time before that file is enough to cause this, so a repair could overwrite good
+    records.
     """
     finding = plan.blocked[0]
     path = directory / finding.file

@@ -1,8 +1,8 @@
-"""`store verify`: every byte of a store that others can prove right or wrong.
+"""Verifies all redundant data of a store (`store verify`).
 
-    log ─► records as they ought to be ─┬─► units   compared with consumequeue/
-                                        └─► entries compared with index/
+    log ─► valid records ─┬─► expected units     compared with consumequeue/
+                          └─► expected entries   compared with index/
 
-The walk is that of a rebuild (broker/pocketmq/rebuild); its sinks compare instead of write. So the
-log is checked against itself, and every view against the log, in both directions.
+A verification walks the log like a rebuild (broker/pocketmq/rebuild), but compares units and
+entries instead of writing them. Missing and surplus ones are both reported.
 """

@@ -1,4 +1,4 @@
-"""Gathers findings: all are counted, the first ones are kept."""
+"""Collects findings: counts all of them, and keeps the first ones."""
 
 from collections import Counter
 from pathlib import Path
@@ -9,11 +9,11 @@ from pocketmq.model.finding import Finding
 
 STRAY: Final = "stray_file"
 FINDINGS_MAX: Final = 1_000
-"""Findings kept unless another number is asked for."""
+"""Default number of findings kept."""
 
 
 class Collector:
-    """Findings and notes of one check."""
+    """Findings and notes of one verification."""
 
     __slots__ = ("_kept_max", "_log_file_bytes", "_notes", "_root", "_told", "counts", "findings")
 
@@ -28,21 +28,23 @@ class Collector:
 
     @property
     def notes(self) -> list[str]:
-        """The remarks, each once, in order."""
+        """The notes, each once, in order."""
         return [*self._notes]
 
     @property
     def is_cut(self) -> bool:
-        """Whether more was found than is kept."""
+        """Whether some findings were not kept."""
         return self._told > len(self.findings)
 
     def add(
         self, kind: str, path: Path | str, position: int, *, expected: str, found: str,
         repairable: bool = True, count: int = 1,
     ) -> None:  # fmt: skip
-        """Takes a finding; `count` > 1 when it covers several places in a row.
+        """Adds a finding.
 
-        Effects  junk of systems and editors, which a start passes over, is a remark
+        A stray file made by a system or editor, which brokers ignore, is added as a note.
+
+        count   number of adjacent faults that the finding covers
         """
         if kind == STRAY and is_junk(Path(path).name):
             self.remark(f"{self.shown(path)} is passed over: no broker made it")
@@ -58,7 +60,7 @@ class Collector:
         self, kind: str, physical_offset: int, *, expected: str, found: str,
         repairable: bool = True, count: int = 1,
     ) -> None:  # fmt: skip
-        """Takes a finding at a place of the log."""
+        """Adds a finding at a physical offset of the log."""
         position = physical_offset % self._log_file_bytes
         path = f"{COMMIT_LOG_DIRECTORY}/{offset_file_name(physical_offset - position)}"
         self.add(
@@ -66,11 +68,11 @@ class Collector:
         )
 
     def remark(self, text: str) -> None:
-        """Takes a note: a fact worth reporting, but no violation."""
-        assert text, "a remark says something"
+        """Adds a note: a fact that is worth reporting, but no fault."""
+        assert text, "the note is empty"
         self._notes[text] = None
 
     def shown(self, path: Path | str) -> str:
-        """Returns a path as findings give it: below the store's directory."""
+        """Returns a path relative to the store's directory, or unchanged if it is outside."""
         path = Path(path)
         return str(path.relative_to(self._root)) if path.is_relative_to(self._root) else str(path)

@@ -1,10 +1,12 @@
-"""Index files: each by itself, then all of them against the log.
+"""Verifies index files, first each file by itself, then all of them against the log.
 
-By itself: entries chained by their slots, header and entries in agreement, nothing behind the
-last entry. Against the log: every key of every record once, and nothing else. Entries are in log
-order, so both are walked side by side; a broker that dispatched records twice leaves entries out of
-order, which are set aside and looked up.
-Not checked: hash_slot_count, which old versions counted differently and no version reads.
+In each file, the entries of a slot must be linked, header and entries must agree, and only zeros
+may follow the last entry. Against the log, every key of every record must have exactly one entry,
+and no other entries may exist. Entries are in log order, so index and log are walked side by side.
+A broker that dispatched records twice leaves entries out of order: they are sorted separately.
+
+The header's hash_slot_count is not checked: old versions counted it differently, and no version
+reads it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,21 +31,22 @@ from pocketmq.model.message import OFFSET_MAX
 from pocketmq.tools.verify.collector import Collector
 
 BLOCK: Final = 500_000
-"""Entries looked at in one go."""
+"""Entries of one block."""
 ZERO_BLOCK: Final = 4 * 1024 * 1024
 _PLACE_TYPE: Final = np.dtype(
     [("physical", "<i8"), ("hash", "<i4"), ("second", "<i4"), ("file", "<i4"), ("number", "<i4")]
 )
-"""An entry with its position."""
+"""An entry with its file and its number in the file."""
 
 
 @dataclass(slots=True)
 class OpenIndexFile:
-    """One mapped file; `count` entries from number 1 on.
+    """One mapped index file.
 
-    inherited_ms   the end of the file before it
-    is_growing     a broker may be writing: entries are as they must be up to `count`, slots and
-                   header may be of later ones, and bytes behind the last entry of some
+    count          number of entries; the first entry has number 1
+    inherited_ms   end timestamp of the previous file
+    is_growing     a broker may be writing the file: header, slots and the bytes after entry
+                   `count` may already belong to later entries, and are not checked
     """
 
     path: Path
@@ -58,18 +61,18 @@ class OpenIndexFile:
     is_growing: bool = False
 
     def tell(self, kind: str, position: int, expected: str, found: str) -> None:
-        """Reports the fault at a byte of the file."""
+        """Reports a fault at a byte of the file."""
         self.collector.add(kind, self.path, position, expected=expected, found=found)
 
     def tell_entry(self, kind: str, number: int, expected: str, found: str) -> None:
-        """Reports the fault of an entry."""
+        """Reports a fault of an entry."""
         self.tell(kind, self.geometry.entries_position + ENTRY_SIZE * number, expected, found)
 
-    # -- by itself -----------------------------------------------------------------------------
+    # -- within the file -----------------------------------------------------------------------
     def check(self, *, is_newest: bool) -> None:
-        """Checks the file by itself.
+        """Verifies the file without the log.
 
-        is_newest   no file follows
+        is_newest   whether no file follows
         Cost        0.1 µs an entry, 10 ms for five million slots
         """
         count, full = self.header.index_count, self.geometry.entry_count_max
@@ -108,7 +111,7 @@ class OpenIndexFile:
             self.tell("index_slot", position, str(int(table[slot])), str(int(self.slots[slot])))
 
     def blocks(self) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Yields (number of the first one, entries) of all entries."""
+        """Yields all entries in blocks: (number of the block's first entry, entries)."""
         for number in range(1, self.count + 1, BLOCK):
             yield number, self.entries[number : min(number + BLOCK, self.count + 1)]
 
@@ -128,7 +131,7 @@ class OpenIndexFile:
 def open_index_files(
     directory: Path, geometry: IndexGeometry, collector: Collector
 ) -> list[OpenIndexFile]:
-    """Maps all files of an index; reports those that are none, or of another length."""
+    """Maps all files of an index; reports files with another name or size instead."""
     opened: list[OpenIndexFile] = []
     inherited_ms = 0
     for path in sorted(directory.iterdir()) if directory.is_dir() else []:
@@ -165,9 +168,10 @@ def _open(
 
 
 class IndexCheck:
-    """Takes the entries the log asks for, in log order, and finds each in the files.
+    """Compares the entries that the log requires with those in the files.
 
-    may_end     records behind the newest entry may have no entries, by another broker's setting
+    may_end   records after the newest entry may have no entries, as another broker may have been
+              configured not to index
     """
 
     __slots__ = (
@@ -201,7 +205,10 @@ class IndexCheck:
                 yield rows
 
     def _out_of_order(self, log_end: int) -> NDArray[Any]:
-        """Sets entries aside that follow one of a later record, sorted by their record."""
+        """Returns entries that follow an entry of a later record, or point outside the log.
+
+        They are sorted by physical offset.
+        """
         highest, late = -1, [np.zeros(0, dtype=_PLACE_TYPE)]
         for rows in self._blocks():
             places = rows["physical"]
@@ -222,7 +229,10 @@ class IndexCheck:
             yield rows
 
     def take(self, wanted: NDArray[np.void]) -> None:
-        """Takes entries of the next records (`columns.records.ENTRY_TYPE`)."""
+        """Compares the required entries of the next records with the files.
+
+        wanted   rows of `columns.records.ENTRY_TYPE`
+        """
         self.entries += len(wanted)
         upper = int(wanted["physical_offset"][-1])
         there = self._upto(upper)
@@ -231,7 +241,7 @@ class IndexCheck:
         self._compare(wanted, there)
 
     def _upto(self, place: int) -> NDArray[Any]:
-        """Returns the entries up to a record that were not returned yet, in log order."""
+        """Returns, in log order, the next entries of records up to a physical offset."""
         parts = []
         while True:
             end = int(np.searchsorted(self._block["physical"], place, side="right"))
@@ -284,7 +294,7 @@ class IndexCheck:
                 file.check_header(position, "time", found, int(times_ms[at]))
 
     def _compare(self, wanted: NDArray[Any], there: NDArray[Any]) -> None:
-        """Pairs entries that differ in number or order, record by record."""
+        """Pairs required and found entries by record and hash; reports unpaired entries."""
         left: dict[tuple[int, int], list[Any]] = {}
         for row in there:
             left.setdefault((int(row["physical"]), int(row["hash"])), []).append(row)
@@ -326,12 +336,15 @@ class IndexCheck:
         self._files[int(row["file"])].tell_entry(kind, int(row["number"]), expected, found)
 
     def finish(self, holes: Sequence[tuple[int, int]], upto: int) -> None:
-        """Reports entries without a record, except those in holes and from the limit on."""
+        """Reports entries without a record.
+
+        Entries of damaged records, of deleted records, and of records from `upto` on are ignored.
+        """
         rest = np.concatenate([self._block, *self._main, self._late])
         for row in (*self._dangling, *rest):
             place = int(row["physical"])
             in_hole = any(begin <= place < end for begin, end in holes)
-            is_old = 0 <= place < self._log_begin  # Its record went with the log's head.
+            is_old = 0 <= place < self._log_begin  # Retention deleted its record.
             if not in_hole and not is_old and place < upto:
                 self._report_surplus("dangling_entry", row)
         self._tell_unindexed(has_holes=bool(holes))
@@ -342,7 +355,11 @@ class IndexCheck:
             )
 
     def _tell_unindexed(self, *, has_holes: bool) -> None:
-        """Reports records behind the newest entry; behind damage a start has skipped them."""
+        """Reports records after the newest entry that have no entries.
+
+        They are a fault if the log has holes: a start may have skipped them after damage. Otherwise
+        they are a note.
+        """
         count, place = self._unindexed_count, self._unindexed_from
         if count and has_holes:
             path = self._files[-1].path if self._files else "index"
@@ -362,7 +379,10 @@ class IndexCheck:
 
 
 def _open_end(files: Sequence[OpenIndexFile]) -> int:
-    """Returns the last record in the newest file, OFFSET_MAX where it is full."""
+    """Returns the physical offset of the last record in the newest file.
+
+    Returns OFFSET_MAX if that file is full or has no entries, and -1 without a file.
+    """
     if not files:
         return -1
     newest = files[-1]

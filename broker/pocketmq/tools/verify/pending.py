@@ -21,12 +21,12 @@ from pocketmq.walk.reader import Chunk
 
 # -- transactions ------------------------------------------------------------------------------
 _PREPARED_BACK: Final = RECORD_HEAD.size - RECORD_HEAD.positions["prepared_offset"]
-"""Distance of the offset of its half in front of a record's body."""
+"""Bytes from a record's prepared transaction offset to its body."""
 OPS_SHOWN: Final = 8
 
 
 class HalfCheck:
-    """Takes every chunk of sound records, then looks at the queues of halves and op messages."""
+    """Collects the commits in the log, then compares them and op messages with half messages."""
 
     __slots__ = ("_collector", "_commits")
 
@@ -35,7 +35,7 @@ class HalfCheck:
         self._commits: list[NDArray[np.int64]] = []
 
     def look(self, chunk: Chunk) -> None:
-        """Takes note of the commits in a chunk: (own physical offset, that of the half)."""
+        """Adds the commits of a chunk: physical offsets of the committed and the half message."""
         heads: Heads = chunk.heads
         kind = heads.system_flag & FLAG_TRANSACTION_MASK
         rows = np.flatnonzero(kind == TRANSACTION_COMMIT)
@@ -45,7 +45,7 @@ class HalfCheck:
             self._commits.append(np.column_stack((heads.physical_offset[rows], halves)))
 
     def finish(self, queues: Sequence[HalfQueue], log_begin: int) -> None:
-        """Compares decisions with halves."""
+        """Compares op messages and commits with half messages."""
         for queue in queues:
             self._look_at_ops(queue)
         self._look_at_commits(queues, log_begin)
@@ -68,7 +68,7 @@ class HalfCheck:
             )  # fmt: skip
 
     def _look_at_commits(self, queues: Sequence[HalfQueue], log_begin: int) -> None:
-        """Checks that the half offsets of committed messages are offsets of half messages."""
+        """Checks that the prepared transaction offset of each commit leads to a half message."""
         if not self._commits:
             return
         commits = np.concatenate(self._commits)
@@ -85,11 +85,11 @@ class HalfCheck:
             self._collector.remark(f"{again} half messages were committed more than once")
 
 
-# -- what waits --------------------------------------------------------------------------------
+# -- all pending messages ----------------------------------------------------------------------
 class WaitingCheck:
-    """Verifies halves, op messages, commits and timers, read by the units of their queues.
+    """Verifies half messages, op messages, commits and timers.
 
-    views   directory with the consumequeue/ that is read
+    views   directory whose consumequeue/ is read
     """
 
     __slots__ = ("_collector", "_directory", "_disk", "_halves", "_sizes", "_views")
@@ -105,14 +105,14 @@ class WaitingCheck:
         self._halves = HalfCheck(collector)
 
     def look(self, chunk: Chunk) -> None:
-        """Takes a chunk of sound records."""
+        """Adds a chunk of valid records."""
         self._halves.look(chunk)
 
     def finish(self, files: Sequence[LogFile], *, last_time_ms: int, is_orderly: bool) -> None:
-        """Compares the timer's files and the half messages with the records found.
+        """Compares the timer's files and the half messages with the log's records.
 
-        files          of the log
-        last_time_ms   store time of its last record
+        files          the log's files
+        last_time_ms   store time of the log's last record
         is_orderly     the last broker stopped in order
         """
         try:

@@ -1,4 +1,4 @@
-"""Verifies the small files of a store: they must parse, and their offsets be within the log."""
+"""Verifies a store's small files: they must parse, and refer only to offsets within the log."""
 
 from pathlib import Path
 from typing import Final
@@ -24,7 +24,7 @@ _PLACES: Final = ("confirm_physical_offset", "logics_physical_offset")
 
 
 class TableCheck:
-    """Looks at checkpoint, mark, manifest and tables of one store."""
+    """Verifies checkpoint, flushed mark, manifest and tables of one store."""
 
     __slots__ = ("_collector", "_directory", "_disk")
 
@@ -36,10 +36,12 @@ class TableCheck:
     def look(
         self, *, log_end: int, last_time_ms: int, flushed: int | None, is_part: bool = False
     ) -> None:
-        """Verifies all files against the end of the log's sound records, and its store time.
+        """Verifies all small files against the log.
 
-        flushed   durable offset of the log before it was read, None if unknown
-        is_part   only a part of the log was read: small files may refer to more
+        log_end        physical offset after the last valid record
+        last_time_ms   store time of the last valid record
+        flushed        durable offset when the verification began, None if unknown
+        is_part        only a part of the log was read, and small files may refer to the rest
         """
         limits = (OFFSET_MAX, OFFSET_MAX) if is_part else (log_end, last_time_ms)
         self._checkpoint(*limits)
@@ -98,7 +100,7 @@ class TableCheck:
 
 
 def parses(disk: Disk, path: Path) -> bool:
-    """Returns whether a file or previous version is there, and a start can read it."""
+    """Returns whether a table or its .bak exists and can be parsed."""
     try:
         decode_file(path.name.removesuffix(BACKUP_SUFFIX), disk.read_file(path))
     except (OSError, ValueError):

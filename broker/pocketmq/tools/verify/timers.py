@@ -1,12 +1,12 @@
 """Verifies the timer's files against each other and against the log.
 
-    timer log     units point to the previous one of their second, and to a record of the topic
+    timer log     each unit points to the previous one of its second, and to a record of the topic
     wheel         future slots agree with the units
-    timercheck    nothing beyond the timer log and the topic
-    topic         pending records have units in the timer log
+    timercheck    its positions are within the timer log and the topic
+    topic         each pending record has a unit in the timer log
 
-After a crash, damage that a start repairs by itself is a note. Wrong counts of slots are always a
-note: RocketMQ's recovery leaves them.
+After a crash, a fault that the next start repairs is a note. A wrong message count of a slot is
+always a note, as RocketMQ's recovery does not correct it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -38,11 +38,11 @@ from pocketmq.tools.pending.timers import timer_rows
 from pocketmq.tools.verify.collector import Collector
 
 SHOWN_MAX: Final = 1_000
-"""Findings of one kind that are reported one by one."""
+"""Most findings of one kind that are reported one by one."""
 
 
 class TimerVerification:
-    """Judges the timer's files of one store.
+    """Verifies the timer's files of one store.
 
     is_orderly    the last broker stopped in order
     last_time_ms  store time of the log's last record
@@ -65,14 +65,17 @@ class TimerVerification:
         self._precision_ms = precision_of(files)
         assert self._precision_ms > 0
         self.lost: list[NDArray[Any]] = []
-        """Pending rows (tools/pending/timers.py) that have no unit."""
+        """Rows of pending records (tools/pending/timers.py) that have no unit."""
         self.unfit = np.zeros(len(files.units), np.bool_)
-        """Units that lead to no record of the topic."""
+        """Whether each unit matches no record of the topic."""
         self.topic_end = 0
-        """Queue offset behind the topic's last record."""
+        """Queue offset after the topic's last record."""
 
     def look(self, rows: Iterable[NDArray[Any]]) -> None:
-        """Verifies everything; `rows` are those of the timer's topic."""
+        """Verifies the timer's files.
+
+        rows   batches of rows of the timer topic's records
+        """
         if not self._files.is_used:
             return
         for flaw in self._files.flaws:
@@ -82,7 +85,7 @@ class TimerVerification:
         if self._files.check is not None:
             self._look_at_check(self._files.check)
 
-    # -- by themselves -------------------------------------------------------------------------
+    # -- within the timer's files --------------------------------------------------------------
     def _look_at_links(self) -> None:
         files = self._files
         links = link_units(files.units, files.places, self._precision_ms)
@@ -155,16 +158,17 @@ class TimerVerification:
             )
 
     def _compare(self, at: int, row: np.void) -> None:
-        """Compares a unit with the record it leads to."""
+        """Compares a unit with the record it points to."""
         unit = self._files.units[at]
         slot_ms = int(due_times(self._files.units[at : at + 1])[0])
-        # By the wheel's own clock, which a change of the system clock does not affect.
+        # The slot is by the wheel's own clock, which changes of the system clock do not affect.
         due = -(-(int(row["out_ms"]) + int(unit["shift_ms"])) // self._precision_ms)
         is_rolled, is_recall = unit["magic"] & MAGIC_ROLL, unit["magic"] & MAGIC_DELETE
         slot = slot_ms // self._precision_ms
         is_due = slot <= due if is_rolled else slot == due
-        # A message that was due when it came waits for the slot that is read next. A unit without
-        # delay may only mark how far the topic was read. Leases wait on, or end before their time.
+        # Three kinds of units may be in another slot. A message that was overdue when the timer
+        # read it is in the slot that the timer reads next. A unit without delay may only mark how
+        # far the topic was read. A lease may be renewed, or end early.
         is_due |= bool(row["is_journal"]) or not unit["delay"]
         due *= self._precision_ms
         wanted = (int(row["size"]), int(row["topic_hash"]), bool(row["is_marker"]))
@@ -206,10 +210,11 @@ def check_timers(
     disk: Disk, directory: Path, sizes: KnownShape, files: Sequence[LogFile],
     collector: Collector, *, views: Path, last_time_ms: int, is_orderly: bool,
 ) -> tuple[TimerSnapshot, TimerVerification]:  # fmt: skip
-    """Reads the timer's files of a store and judges them.
+    """Reads and verifies the timer's files of a store.
 
-    files, views   of the log; directory with the consumequeue/ that is read
-    Errors         WrongFileSize, StoreGap: the queue of the topic must be built again first
+    files    the log's files
+    views    directory whose consumequeue/ is read
+    Errors   WrongFileSize, StoreGap: the queue of the timer topic must be rebuilt first
     """
     timers = read_timer_files(disk, directory)
     check = TimerVerification(
@@ -221,7 +226,7 @@ def check_timers(
 
 
 def is_about_timers(finding: Finding) -> bool:
-    """Returns whether new timer files would repair a finding."""
+    """Returns whether rebuilding the timer's files would repair a finding."""
     of_files = finding.file.startswith((f"{TIMER_LOG_DIRECTORY}/", TIMER_WHEEL_FILE, CHECK_PATH))
     return of_files or finding.kind == "lost_timer"
 

@@ -1,7 +1,7 @@
-"""Verifies consume queues against the log, unit for unit, in both directions.
+"""Verifies consume queues against the log, unit by unit.
 
-The rebuild engine passes the units it would write; they are compared with the files. There must be
-no unit after the last one, or in files that a rebuild would not write.
+The units that a rebuild would write are compared with the files. The files must have no further
+units: neither after a queue's last unit nor in files that a rebuild would not write.
 """
 
 import os
@@ -43,13 +43,13 @@ from pocketmq.walk.log_walk import Hole
 # -- skipped checks ----------------------------------------------------------------------------
 # Topics whose records legitimately have no unit in consumequeue/.
 #
-# A topic missing in both config/topics.json and consumequeue/ was deleted; its records stay in the
-# log until they expire. A topic with batch queues has them under batchconsumequeue/. A light
-# message queue without a directory was deleted as well: the table of topics never contains one.
+# A topic missing in both config/topics.json and consumequeue/ was deleted. Its records remain in
+# the log until they expire. The units of a topic with batch queues are under batchconsumequeue/.
+# A light message queue never has a row in config/topics.json: without a directory, it was deleted.
 
 
 class SkippedChecks:
-    """Topics without checks of their queues, and those of them that records were found of."""
+    """Topics whose queues are not verified, as their records need not have units."""
 
     __slots__ = ("_batch", "_known", "_met")
 
@@ -59,16 +59,16 @@ class SkippedChecks:
         self._met: set[str] = set()
 
     def has(self, topic: str) -> bool:
-        """Returns whether checks of a topic's queues are skipped."""
+        """Returns whether a topic's queues are not verified."""
         return topic in self._batch or (self._known is not None and topic not in self._known)
 
     def meet(self, topics: Iterable[str]) -> None:
-        """Records topics of the records found."""
+        """Notes that the log contains records of these topics."""
         self._met.update(topic for topic in topics if not is_system_topic(topic))
         assert "" not in self._batch
 
     def tell(self, collector: Collector) -> None:
-        """Reports the skipped checks as remarks."""
+        """Reports the skipped topics as notes."""
         for topic in sorted(self._batch):
             collector.remark(
                 f"topic {topic} has batch queues: {BATCH_QUEUE_DIRECTORY}/ is not looked at"
@@ -80,13 +80,13 @@ class SkippedChecks:
             )
 
 
-# -- extension ---------------------------------------------------------------------------------
+# -- consume queue extension -------------------------------------------------------------------
 END_MARK: Final = -1
 """Size that marks the rest of the file as unused."""
 
 
 class ExtensionVerification:
-    """The extension of all queues of a store."""
+    """Verifies the consume queue extension of a store."""
 
     __slots__ = ("_collector", "_directory", "_files", "_queues", "_used")
 
@@ -98,7 +98,11 @@ class ExtensionVerification:
         self._used: set[tuple[Path, int]] = set()
 
     def holds(self, queue_file: Path, address: int, tags_code: int) -> bool:
-        """Returns whether the entry at an address is sound, has this tags code and is unused."""
+        """Returns whether a valid extension unit with this tags code is at an address.
+
+        Two units must not share an extension unit: a second call for the same address returns
+        False.
+        """
         queue = queue_file.parent.relative_to(self._queues)
         position = extension_position(address)
         assert position >= 0
@@ -122,7 +126,7 @@ class ExtensionVerification:
         return self._files[directory]
 
     def look(self) -> None:
-        """Walks every file: sizes lead from unit to unit until nothing or the end mark follows."""
+        """Walks all files from unit to unit; each file must end with zeros or the end mark."""
         for path in sorted(self._directory.rglob("*")):
             if path.is_file() and offset_from_file_name(path.name) is not None:
                 self._walk(path)
@@ -154,9 +158,10 @@ Units = NDArray[np.void]
 
 
 class ComparedFiles(QueueFiles):
-    """Queue files that are read where a rebuild would write them.
+    """Queue files that compare units where a rebuild would write them.
 
-    Units that point before the log's begin, or at or behind `upto`, are not checked.
+    log_begin   units of records below this physical offset are not checked
+    upto        units of records from this physical offset on are not checked
     """
 
     __slots__ = (
@@ -181,7 +186,7 @@ class ComparedFiles(QueueFiles):
         self.units = 0
 
     def write(self, key: QueueKey, queue_offset: int, units: memoryview) -> None:
-        """Compares units with the records at their offsets."""
+        """Compares expected units with the files; keeps differences for `judge`."""
         directory = self._directory_of(key)
         if directory is None:
             return
@@ -210,20 +215,20 @@ class ComparedFiles(QueueFiles):
             self._held.setdefault(key, []).append((path, 0, PRE_BLANK * count, found))
 
     def _directory_of(self, key: QueueKey) -> Path | None:
-        """Returns the directory of a queue, None when its topic can be none: reported elsewhere."""
+        """Returns the directory of a queue, None for an illegal topic."""
         try:
             return queue_directory(self.directory, *key)
         except IllegalTopic:
             return None
 
     def forget(self, key: QueueKey) -> None:
-        """Drops the findings of a queue: it is compared once more by another rule."""
+        """Discards the differences of a queue, which will be compared again by another rule."""
         self._held.pop(key, None)
 
     def leads_elsewhere(self, key: QueueKey) -> bool:
-        """Returns whether units of a queue lead elsewhere than they must, or nowhere.
+        """Returns whether a queue's units differ from the expected ones in offset or size.
 
-        The value in the place of a tags code, perhaps an address, is not looked at.
+        Tags codes are not compared, as they may be extension addresses.
         """
         for _, _, expected, found in self._held.get(key, ()):
             wanted = np.frombuffer(expected, dtype=UNIT_TYPE)
@@ -233,7 +238,7 @@ class ComparedFiles(QueueFiles):
         return False
 
     def judge(self, holes: Sequence[Hole]) -> None:
-        """Turns differences into findings, now that the log's holes are known."""
+        """Reports differences as findings, except those that the log's holes explain."""
         self._holes = holes
         for (topic, _), differences in self._held.items():
             if self._unjudged.has(topic):
@@ -260,7 +265,10 @@ class ComparedFiles(QueueFiles):
                 )
 
     def _is_accounted_for(self, path: Path, wanted: Unit, found: Unit) -> bool:
-        """Returns whether a difference is none: a damaged record's unit, or one with extension."""
+        """Returns whether a difference is no fault.
+
+        The found unit may belong to a damaged record, or contain an extension address.
+        """
         if wanted[1] == PRE_BLANK_SIZE:
             return any(hole.begin <= found[0] < hole.end for hole in self._holes)
         if found[:2] == wanted[:2] and found[2] <= EXTENSION_ADDRESS_MAX:
@@ -269,9 +277,9 @@ class ComparedFiles(QueueFiles):
 
     # -- beyond the log's records ----------------------------------------------------------
     def look_beyond(self, queues: dict[QueueKey, tuple[int, int]], holes: Sequence[Hole]) -> None:
-        """Checks every file below the directory for units that no record of the log has.
+        """Checks all queue files for units without a record in the log.
 
-        queues   (first, end) queue offset of each queue in the log
+        queues   (first, end) queue offsets of each queue in the log
         """
         self._holes = holes
         for key, directory in self._queue_directories():
@@ -311,7 +319,10 @@ class ComparedFiles(QueueFiles):
             self._old(path)
 
     def _behind(self, path: Path, position: int) -> None:
-        """Checks a piece behind the last unit: zeros, or units at or behind `upto`."""
+        """Checks a piece of a file after the queue's last unit.
+
+        It may contain zeros, units of records from `upto` on, of damaged and of deleted records.
+        """
         found = _read(path, position, PIECE)
         if not found.strip(b"\0"):
             return
@@ -324,7 +335,7 @@ class ComparedFiles(QueueFiles):
             self._dangling(path, position, units, number, "nothing")
 
     def _old(self, path: Path) -> None:
-        """Checks a file before a queue's first message: its units must be of deleted records."""
+        """Checks a file before a queue's first message: all units must be of deleted records."""
         units = np.frombuffer(_read(path, 0, self._size), dtype=UNIT_TYPE)
         is_old = self._is_old(units)
         if not is_old.all():
@@ -332,7 +343,7 @@ class ComparedFiles(QueueFiles):
             self._dangling(path, 0, units, first, "units of deleted records")
 
     def _is_old(self, units: Units) -> NDArray[np.bool_]:
-        """Returns which units are of records deleted from the log's head."""
+        """Returns whether each unit is of a record that was deleted at the log's begin."""
         is_old: NDArray[np.bool_] = units["physical_offset"] < self._log_begin
         return is_old & (units["size"] > 0)
 

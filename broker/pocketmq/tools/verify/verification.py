@@ -1,4 +1,4 @@
-"""Verifies a whole store in one walk over the log."""
+"""Verifies a store in one walk over its log."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -52,17 +52,17 @@ from pocketmq.walk.reader import Chunk
 
 # -- records -----------------------------------------------------------------------------------
 TIME_MIN_MS: Final = 1_262_304_000_000
-"""2010: no RocketMQ is older."""
+"""Earliest possible store time: the year 2010, as RocketMQ is not older."""
 FUTURE_MS: Final = 24 * 3_600_000
-"""A store time may be this much ahead of this machine's clock."""
+"""Most time that a store time may be ahead of this machine's clock."""
 BORN_FUTURE_MS: Final = 10 * 365 * FUTURE_MS
-"""A born time is a client's own number, so only impossible ones are reported."""
+"""Most time that a born time, which the producer's clock sets, may be ahead of this machine's."""
 MARKED_SHARE: Final = 0.9
-"""Share of the first records that carry a property CRC from which on all of them must."""
+"""Share of records with a property CRC, in the first chunk, from which all records need one."""
 
 
 class RecordCheck:
-    """Looks at every chunk of sound records."""
+    """Verifies the fields of valid records, chunk by chunk."""
 
     __slots__ = (
         "_checked_topics", "_collector", "_deep", "_marked_from", "_now_ms", "_queues", "count",
@@ -81,7 +81,7 @@ class RecordCheck:
         self.count = 0
 
     def look(self, chunk: Chunk, decoded: Decoded) -> None:
-        """Takes a chunk."""
+        """Verifies the records of a chunk."""
         heads = decoded.heads
         self.count += len(heads)
         store_ms, born_ms = heads.store_timestamp_ms, heads.born_timestamp_ms
@@ -121,7 +121,7 @@ class RecordCheck:
             try:
                 check_queue_topic(topic)
             except IllegalTopic as error:
-                # A queue that further records are dispatched to may be no record's own.
+                # A queue of multi-dispatch may have no record of its own.
                 own = np.flatnonzero(decoded.queue == number)
                 first = int(own[0]) if len(own) else 0
                 self._add("topic", int(decoded.heads.physical_offset[first]), "a topic", str(error))
@@ -143,16 +143,16 @@ class RecordCheck:
 # ----------------------------------------------------------------------------------------------
 # -- the journal of FIFO leases ----------------------------------------------------------------
 def look_at_order_journal(disk: Disk, directory: Path, collector: Collector) -> None:
-    """Checks for rows behind a damaged one, which a broker does not read.
+    """Reports a damaged row of the journal that valid rows follow, as a broker ignores those.
 
-    Without the table that the journal continues, no row counts.
+    Rows are not checked without the table that the journal continues.
     """
     path = directory / OWN_DIRECTORY / ORDER_JOURNAL_FILE
     if not disk.exists(path):
         return
     try:
         version = version_of(read_table(disk, directory, ORDER_INFO_FILE))
-    except ValueError:  # Told where tables are looked at.
+    except ValueError:  # TableCheck reports the table.
         return
     position = lost_rows_at(disk.read_file(path), version) if version else None
     if position is not None:
@@ -170,11 +170,15 @@ TAIL_PIECE: Final = 16 * 1024 * 1024
 class VerifyOptions:
     """Options of a verification.
 
-    crc_share  share of the log whose CRCs are compared; everything else is checked in full
-    deep       decompress compressed bodies too
-    views      directory with consumequeue/ and index/ to check; the store's own by default
-    upto       records that start at or behind this physical offset are not checked
-    is_live    a broker is writing to the store
+    check_crc      compares CRCs
+    crc_share      share of the log whose CRCs are compared
+    deep           decompresses compressed bodies
+    log_only       verifies only the log
+    views          directory of the consumequeue/ and index/ to verify; None: the store's own
+    upto           physical offset from which on records are not verified
+    is_live        a broker is writing to the store
+    findings_max   most findings kept
+    now_ms         current time, for the check of store and born times
     """
 
     check_crc: bool = True
@@ -190,12 +194,19 @@ class VerifyOptions:
 
 @dataclass(slots=True)
 class Verification:
-    """Result of a verification: all findings are counted, the first ones kept.
+    """Result of a verification.
 
-    log_begin, log_end   physical offsets of the first record and behind the last sound one
-    holes                damage with sound records behind it
-    tail                 damage after the last sound record
-    files                files of the log that were walked
+    findings    the first findings
+    counts      number of all findings by kind
+    is_cut      whether there are more findings than `findings` contains
+    records     number of verified records
+    units       number of verified consume units
+    entries     number of verified index entries
+    log_begin   physical offset of the log's first byte
+    log_end     physical offset after the last valid record
+    holes       damage that valid records follow
+    tail        damage after the last valid record
+    files       files of the log that were walked
     """
 
     findings: list[Finding]
@@ -219,7 +230,7 @@ def verify(
     options: VerifyOptions | None = None,
     advance: Callable[[int], None] = no_advance,
 ) -> Verification:
-    """Checks a store directory; nothing is changed.
+    """Verifies a store; changes nothing.
 
     Cost     about 3 µs a record of 1 KiB with three index entries, some 100 MiB of memory
     """
@@ -303,9 +314,10 @@ class _Walk:
         )  # fmt: skip
 
     def _may_lack_entries(self, index_files: Sequence[OpenIndexFile]) -> bool:
-        """Returns whether another broker wrote here last, which may be set not to index.
+        """Returns whether records may have no index entries.
 
-        Its checkpoint shows when index files were full, if there were any.
+        Another broker, which may be configured not to index, wrote last then. Without index files,
+        the checkpoint must also show that none was ever full.
         """
         if self._flushed is not None:
             return False
@@ -314,10 +326,7 @@ class _Walk:
     def _look_at_tables(
         self, files: Sequence[LogFile], log_end: int, results: Sequence[RangeResult]
     ) -> None:
-        """Verifies small files and pending messages.
-
-        Small files may refer to more than a log that is read in part.
-        """
+        """Verifies small files and, unless only a part of the log was read, pending messages."""
         last_time_ms = max((max(result.last_times) for result in results), default=0)
         flushed, is_part = self._flushed, self._options.upto < OFFSET_MAX
         if flushed is not None:
@@ -334,7 +343,7 @@ class _Walk:
             self._waiting.finish(files, last_time_ms=last_time_ms, is_orderly=is_orderly)
 
     def _log_files(self) -> list[LogFile]:
-        """Returns the files of the log that can be walked; reports the others."""
+        """Returns the log files that can be walked; reports stray, wrong-sized and missing ones."""
         directory, size = (
             self._directory / COMMIT_LOG_DIRECTORY,
             self._sizes.commit_log_file_size_bytes,
@@ -392,7 +401,7 @@ class _Walk:
         )  # fmt: skip
 
     def _look_behind(self, files: Sequence[LogFile], end: int) -> None:
-        """Remarks bytes behind the last record: RocketMQ leaves truncated records in place."""
+        """Notes bytes after the last record: RocketMQ does not erase truncated records."""
         end = self._behind_blank(files, end)
         for file in files:
             if file.end > end and not _is_zero_from(file, max(end, file.base)):
@@ -400,7 +409,7 @@ class _Walk:
                 self._collector.remark(f"{path}: bytes of cut-off records lie behind the log's end")
 
     def _behind_blank(self, files: Sequence[LogFile], end: int) -> int:
-        """Returns the end of the log; a file closed by a BLANK may be the last one."""
+        """Returns the end of the log: the file's end if a BLANK follows the last record."""
         for file in files:
             if file.base < end <= file.end - BLANK_SIZE:
                 with file.opened() as source:
