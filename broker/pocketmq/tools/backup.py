@@ -277,10 +277,7 @@ class _Copying:
         self._disk.sync_directory(copy)
 
     def _keep_what_queues_tell(self) -> None:
-        """Copies facts that the log lacks: deleted topics' records, next offsets of empty queues.
-
-        The log of a copy without views would not show them.
-        """
+        """Copies what only queues show: deleted topics' records, next offsets of empty queues."""
         disk, store, copy = self._disk, self._directory, self._copy
         found = left_over_now(disk, store, self._log_file_bytes)
         upto = self._made.checked_upto
@@ -309,8 +306,8 @@ def _recorded(copy: Path, relative: str) -> CopiedFile:
 def _make_as_after_crash(disk: Disk, copy: Path, made: Backup, sizes: KnownShape) -> None:
     """Prepares a copy for recovery: a broker finds the log's end and builds the views.
 
-    Writes an abort mark, a new flushed mark, below which recovery reports missing records, and the
-    manifest with the store's file sizes: the copy has no view files that would show them.
+    Writes an abort mark, and a flushed mark, so that recovery reports missing records below it.
+    Writes the file sizes to the manifest, as the copy has no view files that would show them.
     """
     store = StoreDirectory(disk, copy)
     store.mark_running(disk.own_process_id())

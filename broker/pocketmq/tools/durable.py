@@ -22,7 +22,7 @@ def index_time_ms(disk: Disk, directory: Path) -> int:
 
 
 def views_upto(disk: Disk, directory: Path) -> int:
-    """Returns the offset below which all records of a PocketMQ store have units and entries on disk.
+    """Returns the offset below which the view files of a PocketMQ store are complete.
 
     Units and entries of later records may exist only in the broker's memory.
     """

@@ -2,7 +2,7 @@
 
 All files are copied to a draft directory beside the target and compared with the digests in
 `backup.json`. Then the draft is made durable and renamed to the target. After an error the target
-does not exist. The next restore to the same target removes the draft of a killed one.
+is unchanged. If a restore is killed, the next one to the same target removes its draft.
 """
 
 import os

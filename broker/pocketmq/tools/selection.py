@@ -4,8 +4,8 @@
              columns of heads      queue table      bytes of the chunk     as columns, or decoded
 
 A chunk without the bytes of the key, tag or property is skipped, and only selected records are
-decoded. Files with no store time in the wanted range are not read. `may_hold` finds them by the
-first store time of each file, and allows for a broker's clock that was set back.
+decoded. Files without store times in the wanted range are not read. `may_hold` compares the first
+store times of files, and allows for a broker's clock that was set back.
 """
 
 from collections.abc import Iterator, Sequence

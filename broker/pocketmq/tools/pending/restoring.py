@@ -48,7 +48,7 @@ from pocketmq.tools.pending.timer_files import (
 )
 
 ROLL_SLOTS: Final = 2 * 24 * 3_600
-"""Slots of the roll window (timerRollWindowSlots): longer delays return to the topic meanwhile."""
+"""Roll window in slots (timerRollWindowSlots): messages with longer delays are rolled."""
 STAGED_TIMER_LOG: Final = "timerlog.new"
 
 

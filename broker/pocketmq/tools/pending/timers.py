@@ -1,7 +1,7 @@
 """Finds pending timer messages among the records of the timer topic.
 
     record                                         state
-    queue offset at or after the timer's           not read by the timer yet
+    its queue offset is at or after the timer's    not read by the timer yet
     its unit is in a future slot                   pending in the wheel
     other                                          delivered or dropped
 

@@ -2,7 +2,7 @@
 
 finding                                    repair
 damage before valid records of its file    fillers (format/filler_record.py)
-damage up to the end of a file, not last   fillers and a BLANK
+damage up to the end of a non-last file    fillers and a BLANK
 damage after the last valid record         zeros up to the file's end
 impossible fields in a record's head       fillers
 wrong name of a correct property CRC       the name is rewritten
@@ -76,7 +76,7 @@ Losses = Callable[[int, int], tuple[Loss, ...]]
 
 
 class Suspect(NamedTuple):
-    """A record with a valid CRC, but an impossible field; `kind` is the kind of the finding."""
+    """A valid record with an impossible field or no property CRC; `kind` as in the finding."""
 
     physical_offset: int
     kind: str
@@ -121,8 +121,7 @@ class LogPlanner:
     def _is_damaged_blank(self, hole: Hole) -> bool:
         """Returns whether the damage can only be a damaged BLANK.
 
-        Then it consists of 8 bytes that are not all zeros and any number of zeros, and no consume
-        unit points to it.
+        Such damage is 8 bytes that are not all zeros, and then zeros. No consume unit points to it.
         """
         if self._losses(hole.begin, hole.end):
             return False
@@ -238,9 +237,9 @@ class LogPlanner:
     def _of_lost_crc(self, record: Neighbour) -> LogAction | None:
         """Returns the action on a record without a property CRC in a log whose records have one.
 
-        If only the CRC's name is damaged, the name is rewritten. If other properties are damaged
-        also, a filler replaces the record. Else the record was written without a CRC, and is left
-        unchanged (None).
+        If only the CRC's name is damaged, the action rewrites the name. If other properties are
+        damaged, a filler replaces the record. Otherwise the record was written without a CRC and
+        stays unchanged (None).
         """
         content = bytes_at(self._files, record.physical_offset, record.size)
         expected = property_crc_field(content[:-PROPERTY_CRC_SIZE])

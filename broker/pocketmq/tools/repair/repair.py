@@ -74,7 +74,7 @@ NOTHING_TO_DO: Final = "nothing to do"
 
 Report = dict[str, Any]
 Stage = Callable[[str, int], AbstractContextManager[Advance]]
-"""Begins a step with a name and a byte total; yields a callback for bytes read."""
+"""Begins a step with a name and a byte total; its context is a callback for bytes read."""
 
 
 @contextmanager

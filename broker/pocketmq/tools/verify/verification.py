@@ -121,7 +121,7 @@ class RecordCheck:
             try:
                 check_queue_topic(topic)
             except IllegalTopic as error:
-                # A queue of multi-dispatch may have no record of its own.
+                # A record may only be dispatched to the queue in addition to its own queue.
                 own = np.flatnonzero(decoded.queue == number)
                 first = int(own[0]) if len(own) else 0
                 self._add("topic", int(decoded.heads.physical_offset[first]), "a topic", str(error))
@@ -143,7 +143,7 @@ class RecordCheck:
 # ----------------------------------------------------------------------------------------------
 # -- the journal of FIFO leases ----------------------------------------------------------------
 def look_at_order_journal(disk: Disk, directory: Path, collector: Collector) -> None:
-    """Reports a damaged row of the journal that valid rows follow, as a broker ignores those.
+    """Reports a damaged row of the journal that valid rows follow: a broker ignores the valid rows.
 
     Rows are not checked without the table that the journal continues.
     """
@@ -314,10 +314,10 @@ class _Walk:
         )  # fmt: skip
 
     def _may_lack_entries(self, index_files: Sequence[OpenIndexFile]) -> bool:
-        """Returns whether records may have no index entries.
+        """Returns whether records may have no index entries, as another broker wrote last.
 
-        Another broker, which may be configured not to index, wrote last then. Without index files,
-        the checkpoint must also show that none was ever full.
+        That broker may be configured not to index. But if index files are missing, and the
+        checkpoint has an index timestamp, the files were lost.
         """
         if self._flushed is not None:
             return False
