@@ -1,8 +1,8 @@
 """One call on our own transport: from its request to its answer, error or cancellation.
 
 A unary call whose handler answers at once has ended when `serve` returns, without task or timer.
-Any other call waits for a task, or for the future that its handler returned. That is cancelled when
-the client disconnects or resets the stream, or when the call's deadline passes.
+Any other call waits for a task, or for the future that its handler returned. The task or future is
+cancelled when the client disconnects or resets the stream, or when the call's deadline passes.
 """
 
 import asyncio
@@ -82,7 +82,7 @@ class OwnCall(Unsent):
         return max(0, timeout_ms - int((perf_counter() - self.begun) * 1000))
 
     def room(self, wanted: int, /) -> int:
-        """Reserves bytes for an answer; returns how many."""
+        """Reserves bytes for an answer; returns the number of reserved bytes."""
         if not self._is_over:  # Nothing would free a reservation after the end.
             wanted = self._reserved = self._connection.edge.memory.reserve(wanted, self._reserved)
         return wanted

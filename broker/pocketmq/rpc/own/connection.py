@@ -1,4 +1,4 @@
-"""One HTTP/2 connection: bytes to wire/, its streams to calls, answers back to the client.
+"""One HTTP/2 connection: passes bytes to wire/, streams to calls, and answers to the client.
 
     data_received ─► wire.receive ─► streams with events ─► calls ─► wire.respond …
                                      one write for all ◄─ wire.take ◄─┘
@@ -30,8 +30,8 @@ STREAM_UNREAD_MAX: Final = 65_536
 WOKEN_AT_ONCE: Final = 16
 """Most streams of answers resumed in one iteration of the event loop."""
 UNREAD_SOFT_MAX: Final = 1024 * 1024
-"""Unsent bytes of a client beyond which its next calls wait; fewer if the total of all clients is
-high."""
+"""Unsent bytes of a client beyond which its next calls wait. If the total of all clients is high,
+UNREAD_TIGHT_MAX applies instead."""
 WRITE_HIGH: Final = 262_144
 WRITE_LOW: Final = 65_536
 """Bytes in the transport's write buffer at which writing pauses, and at which it resumes."""
@@ -146,7 +146,7 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
             if perf_counter() - begun > (SPARSE_TURN_S if is_sparse else TURN_S):
                 break
             size = SPARSE_SIZE if is_sparse else DENSE_SIZE
-        self._rest = data[position:] if self.wire is wire else b""  # Else it was closed meanwhile.
+        self._rest = data[position:] if self.wire is wire else b""  # Empty if closed meanwhile.
         if self._rest:
             transport.pause_reading()
             self.edge.line_up(self)
@@ -155,7 +155,7 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
         self.write()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Cancels the calls in progress; nothing can be sent any more."""
+        """Cancels the calls in progress, since no answer can be sent any more."""
         self._let_go()
         for call in [*self.calls]:
             call.cancel()
@@ -228,7 +228,7 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
             call.stream_from(raw)
 
     def _serve_in_turn(self, stream: Stream, served: ServedMethod) -> None:
-        """Serves a call, or queues it if earlier calls of this client wait or none may begin."""
+        """Serves a call, or queues it if earlier calls of this client wait or no call may begin."""
         if len(stream.messages) != 1:
             OwnCall(self, stream, served).refuse(_no_request(len(stream.messages)))
         elif self._waiting or self._is_held_up():
@@ -378,7 +378,7 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
         self.write()
 
     def drain(self) -> None:
-        """Sends GOAWAY: first a warning, on the second call the last stream that is accepted."""
+        """Sends GOAWAY: a warning on the first call, the last accepted stream id on the second."""
         self.is_draining = True
         self.wire.drain()
         self.write()

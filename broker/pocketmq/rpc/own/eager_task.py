@@ -1,7 +1,7 @@
 """Runs the first step of a coroutine without a task: most coroutines that serve calls never wait.
 
-coroutine ─► first step ─► its value            no task, no loop iteration
-                └ waits ─► `EagerTask`, the rest of it, for a task
+coroutine ─► first step ─► the coroutine's result       no task, no loop iteration
+                └ waits ─► `EagerTask`: the remaining steps, run by a task
 """
 
 import asyncio
@@ -13,7 +13,7 @@ Value = TypeVar("Value")
 
 
 class EagerTask(Generic[Value]):
-    """The rest of a coroutine that waits after its first step.
+    """The remaining steps of a coroutine that waits after its first step.
 
     Life     a task runs it; a cancellation before the task's first step is raised in the coroutine
              at its await
@@ -26,7 +26,7 @@ class EagerTask(Generic[Value]):
         self._coroutine = coroutine
         self._waited = waited
         self._is_told = False
-        _mark(waited, is_awaited=False)  # As a task does: others may await the future meanwhile.
+        _mark(waited, is_awaited=False)  # As a task does; the future may have other waiters.
 
     def send(self, value: None, /) -> Any:
         """Returns the awaited future on the first call; then continues the coroutine."""
@@ -55,7 +55,7 @@ class EagerTask(Generic[Value]):
 
 
 def _mark(waited: Any, *, is_awaited: bool) -> None:
-    """Sets the flag with which a future's `__await__` signals its task that it yielded itself."""
+    """Sets the flag by which a task recognises that a future's `__await__` yielded that future."""
     if isinstance(waited, asyncio.Future):
         waited._asyncio_future_blocking = is_awaited
 
@@ -64,7 +64,7 @@ Coroutine.register(EagerTask)  # Tasks step it; it is never awaited.
 
 
 def begun(coroutine: "CoroutineType[Any, None, Value]") -> Value | Coroutine[Any, None, Value]:
-    """Returns the result of a coroutine that does not wait, else the rest of it.
+    """Returns the result of a coroutine that does not wait, else its remaining steps.
 
     The first step runs outside of a task: it must not use the current task.
 

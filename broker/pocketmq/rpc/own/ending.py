@@ -1,4 +1,4 @@
-"""Ends calls that failed: with a status, or with an error in the form of their API."""
+"""Ends failed calls with a status, or with an error in the form of their API."""
 
 from collections.abc import Sequence
 from typing import Final

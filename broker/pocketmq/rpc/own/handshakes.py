@@ -1,8 +1,8 @@
-"""TLS handshakes in progress, and which of them is cancelled for a new one.
+"""TLS handshakes in progress; if there are too many, a slow one is cancelled for a new one.
 
 A client that begins handshakes without completing them occupies slots for seconds. If all slots are
-taken, the oldest handshake of the address with most handshakes is cancelled. So honest clients,
-whose handshakes take a few round trips, get a slot even while others begin 1,000 a second.
+taken, the oldest handshake of the address with most handshakes is cancelled. Honest clients, whose
+handshakes take a few round trips, thus get a slot even while others begin 1,000 a second.
 """
 
 import asyncio

@@ -1,12 +1,12 @@
-"""One port for all protocols, chosen by the first bytes of a connection.
+"""Serves all protocols on one port; a connection's first bytes determine its protocol.
 
-    0x16        TLS, where there is a certificate; its ALPN selects h2 or http/1.1
+    0x16        TLS, if a certificate is configured; ALPN selects h2 or http/1.1
     "PRI "      HTTP/2 by prior knowledge
     "GET ", …   HTTP/1.1: metrics and health
-    PROXY …     before any of these, if a load balancer sends it (a setting)
+    PROXY …     before any of these, if the setting for load balancers is on
 
-The bytes are only peeked at (MSG_PEEK), so the protocol reads the connection from its start. Until
-then a connection consists of a socket and a deadline, about 2 KiB.
+The bytes are only peeked at (MSG_PEEK), so the protocol reads the connection from its start. Before
+its protocol is known, a connection consists of a socket and a deadline: about 2 KiB.
 """
 
 import asyncio
@@ -114,7 +114,7 @@ def listen_on(address: str) -> list[socket.socket]:
 class Listener:
     """A listening socket, and its connections whose protocol is not known yet.
 
-    is_full   returns whether the connection limit of an address is reached; "": the total limit
+    is_full   returns whether the connection limit of an address is reached; for "" the total limit
     """
 
     __slots__ = (
@@ -159,7 +159,7 @@ class Listener:
         return len(self._starting) + len(self._tasks)
 
     def start(self, hold_s: float = 0.0) -> None:
-        """Accepts connections; those of gRPC wait until `release`, or for at most `hold_s`."""
+        """Accepts connections; TLS and HTTP/2 ones wait until `release`, at most for `hold_s`."""
         if hold_s > 0:
             self.is_held = True
             self._loop.call_later(hold_s, self.release)
@@ -228,12 +228,13 @@ class Listener:
     def is_full(self, address: str) -> bool:
         """Returns whether the connection limit of an address is reached.
 
-        With the PROXY protocol all connections come from the balancer: only the total limit counts.
+        With the PROXY protocol all connections come from the load balancer, so only the total
+        limit counts.
         """
         return self._is_full("" if self.speakers.proxy_protocol else address)
 
     def count_of(self, address: str) -> int:
-        """Returns how many connections of an address are not yet handed to their protocols."""
+        """Returns the number of connections of an address not yet handed to their protocols."""
         return self._addresses.get(address, 0)
 
     def expire_at(self, call_back: Callable[[], None]) -> int:
@@ -294,7 +295,7 @@ class Listener:
             await self._shake_hands(
                 connection, peer, HANDSHAKE_TIGHT_S if is_tight else HANDSHAKE_S
             )
-        except OSError as error:  # ssl's errors and timeouts are of these
+        except OSError as error:  # Includes ssl's errors and timeouts.
             logger.debug("rpc.handshake_failed", extra={"peer": peer, "error": str(error)})
             connection.close()
 
@@ -334,7 +335,7 @@ class NewConnection:
         self._socket = connection
         self._peer = peer
         self._wants_header = listener.speakers.proxy_protocol
-        self._seen = 0  # bytes that arrived and did not decide the protocol
+        self._seen = 0  # Number of received bytes that did not determine the protocol.
         self._tick = listener.expire_at(self.close)
         assert connection.gettimeout() == 0, "the socket is blocking"
 
@@ -386,7 +387,7 @@ class NewConnection:
         return True
 
     def _choose(self) -> bool:
-        """Hands the connection to its protocol, or closes it; returns whether that was decided."""
+        """Hands the connection to its protocol, or closes it; returns False for too few bytes."""
         data = self._socket.recv(STRANGER_SIZE, socket.MSG_PEEK)
         speakers = self._listener.speakers
         if not data:

@@ -1,16 +1,15 @@
 """Bounds the memory that clients can use, over all connections of a server.
 
-Two sums are kept, besides the limits of each connection. `held`: incomplete requests and those not
-yet handled, their metadata, and streams without a call. `unread`: answers that clients have not
-read.
+    held     bytes of unfinished and unhandled requests, their metadata, streams without a call
+    unread   bytes of answers that clients have not read
 
-If `held` exceeds HELD_MAX, the most wasteful connection is cut off: the one with the largest
-product of held bytes and time without progress. Requests without progress are refused.
+If `held` exceeds HELD_MAX, the connection with the largest product of held bytes and time without
+progress is cut off. Requests without progress are refused.
 
-Bytes for an answer are reserved before it is made; the scarcer they are, the fewer are granted.
-Beyond UNREAD_MAX, a client with unread answers gets no large answer, no client gets a very large
-one, and clients that read too slowly are cut off. Beyond UNREAD_FACTOR * UNREAD_MAX, the client
-with most unread bytes is cut off.
+Bytes for an answer are reserved before it is made, fewer if little memory is free. Beyond
+UNREAD_MAX, clients with unread answers get no large answer and no client gets a very large one.
+Clients that read too slowly are then cut off. Beyond UNREAD_FACTOR * UNREAD_MAX, the client with
+most unread bytes is cut off.
 """
 
 import logging
@@ -25,24 +24,25 @@ HELD_MAX: Final = 24 * 1024 * 1024
 IDLE_FREE_S: Final = 1.0
 """Time without progress before a connection's memory counts as wasted."""
 PROGRESS_SIZE: Final = 65_536
-"""Received bytes that count as progress; an eighth of the held bytes does so as well."""
+"""Received bytes that count as progress, or an eighth of the held bytes if that is less."""
 LOOK_S: Final = 15.0
-"""Interval of checks of unfinished requests; those without progress between two are refused."""
+"""Interval of checks of unfinished requests; one without progress since the last is refused."""
 UNREAD_MAX: Final = 16 * 1024 * 1024
-"""Unread bytes of all clients beyond which those with more than UNREAD_TIGHT_MAX wait."""
+"""Unread bytes of all clients beyond which clients above UNREAD_TIGHT_MAX have to wait."""
 UNREAD_TIGHT_MAX: Final = 65_536
 """Unread bytes of one client beyond which its next calls wait while UNREAD_MAX is exceeded."""
 STALLED_S: Final = 10.0
-"""Time within which such a client has to read an eighth of its unread bytes, or is cut off."""
+"""Time within which a client with more than UNREAD_TIGHT_MAX has to read an eighth of its unread
+bytes while UNREAD_MAX is exceeded; otherwise it is cut off."""
 UNREAD_FACTOR: Final = 2
-"""Multiple of UNREAD_MAX that is never exceeded: fits the largest answer and many small ones."""
+"""Multiple of UNREAD_MAX that unread bytes never exceed: fits the largest answer and small ones."""
 REPLY_MAX: Final = 1024 * 1024
-"""Most bytes of an answer that a client that reads steadily gets, whatever others leave unread."""
+"""Most bytes of an answer to a steadily reading client while UNREAD_MAX is exceeded."""
 TIGHT_REPLY_MAX: Final = 131_072
 """Most bytes reserved for an answer once UNREAD_MAX is reached, so that hundreds of slow readers
 are served and none is cut off."""
 SMALL_REPLY_MAX: Final = 4_096
-"""Most bytes of an answer that is always buffered: a refusal would take as many."""
+"""Most bytes of an answer that is always buffered: a refusal would be as large."""
 QUIET_S: Final = 10.0
 """Time after a logged cut-off in which further ones are only counted for the next log line."""
 
@@ -113,7 +113,7 @@ class BufferBudget:
         self._quiet_until_s = 0.0
         self._left_out = 0
         self._last = ("", 0, 0)
-        """Peer, held and unread bytes of the last cut-off that was not logged."""
+        """(Peer, held bytes, unread bytes) of the last cut-off that was not logged."""
 
     def count(self, held_more: int, unread_more: int) -> None:
         """Adds changes to the sums, and cuts off connections if a limit is exceeded."""
@@ -152,7 +152,10 @@ class BufferBudget:
         self.count(0, 0)
 
     def _cut_off_stalled(self, slow: Mapping[Keeping, int]) -> None:
-        """Cuts off clients that have read too little; `slow` has the wanted `sent` of each."""
+        """Cuts off clients that have read too little.
+
+        slow   connection -> value that its `sent` had to reach
+        """
         self._is_watching = False
         for one, wanted in slow.items():
             if one.is_open and one.sent < wanted and one.unread > UNREAD_TIGHT_MAX:
@@ -162,7 +165,7 @@ class BufferBudget:
     def reserve(self, wanted: int, reserved: int) -> int:
         """Reserves bytes for an answer; returns how many were granted.
 
-        reserved   bytes reserved for it before, which are freed
+        reserved   earlier reservation for the same answer, which is freed
         """
         self.reserved -= reserved
         assert self.reserved >= 0, "more bytes freed than reserved"

@@ -1,4 +1,4 @@
-"""Calls whose replies wait for a flush; one object for all calls of a socket read.
+"""Calls whose replies wait for a flush; one object for all such calls of a socket read.
 
     shortcut ─► PendingReply ─► joined to the calls of the same read ─► flush ─► all answered
 

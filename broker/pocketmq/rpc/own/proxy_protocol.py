@@ -3,7 +3,7 @@
     1   PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\\r\\n       at most 107 bytes
     2   12 bytes of signature · version and command · family · length (2) · addresses · TLVs
 
-Pure: no I/O; from bytes to the length of the header and the client's address.
+Parsing is pure: bytes to the length of the header and the client's address, without I/O.
 Source: The PROXY protocol, versions 1 & 2 (HAProxy, 2020).
 """
 

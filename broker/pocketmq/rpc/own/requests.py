@@ -26,7 +26,7 @@ class CallRequests:
     ) -> None:
         """Begins without requests.
 
-        user   returns the user in whose turns requests are parsed
+        user   returns the user on whose account requests are parsed
         """
         self._connection = connection
         self._stream = stream
@@ -36,7 +36,7 @@ class CallRequests:
         self._is_ended = connection.edge.is_draining
         self._is_silent = True
         self._taken = 0
-        """Bytes of the request that the handler works on, counted until it awaits the next one."""
+        """Size of the handler's current request, held until the handler awaits the next one."""
         connection.count_silent(1)
 
     def __aiter__(self) -> Self:
@@ -45,7 +45,7 @@ class CallRequests:
     async def __anext__(self) -> Any:
         """Returns the next request.
 
-        Of all streams together, one request is parsed in each loop iteration.
+        Only one request of all streams is parsed in each loop iteration.
         Errors   MalformedRequest, TooManyElements
         """
         stream, connection = self._stream, self._connection
@@ -84,7 +84,7 @@ class CallRequests:
             self._connection.write_soon()
 
     def hear(self) -> None:
-        """Stops counting the call as one without a request so far."""
+        """Counts the call as one with a request from now on."""
         if self._is_silent:
             self._is_silent = False
             self._connection.count_silent(-1)

@@ -1,4 +1,4 @@
-"""Our own gRPC server: the services of serving.py, over wire/ and asyncio.
+"""PocketMQ's own gRPC server: the services of serving.py, over wire/ and asyncio.
 
 One port serves gRPC and pages, with TLS or without (listener.py).
 """
@@ -90,7 +90,7 @@ class Lifetime:
         connection = self._connection
         is_old = 0 < self._age_s <= now - self._begun_s
         is_idle = 0 < self._idle_s <= now - self._used_s
-        # A second drain sends the last GOAWAY to a client that did not answer the first one's ping.
+        # A second `drain` sends the last GOAWAY to a client that did not answer the first's ping.
         if is_old or is_idle:
             connection.drain()
             self._over_s = min(self._over_s, now + AGE_GRACE_S)
@@ -178,7 +178,7 @@ class OwnServer:
         """Accepts connections; health reports NOT_SERVING until `show_ready`.
 
         refusal   error of every call until then
-        hold_s    time for which the first connections wait for `show_ready` instead
+        hold_s    time for which the first connections wait for `show_ready` without being refused
         """
         assert not self._listeners, "the server was started before"
         self._serving.refusal = refusal
@@ -221,7 +221,7 @@ class OwnServer:
     def turn_away(self) -> None:
         """Stops accepting connections and sends GOAWAY.
 
-        Calls that clients begin before they receive it are served, so clients see no error.
+        Calls that clients begin before they receive GOAWAY are served, so clients see no error.
         """
         for listener in self._listeners:
             listener.pause()
@@ -240,7 +240,7 @@ class OwnServer:
         )
 
     def drain(self) -> None:
-        """Reports NOT_SERVING, refuses sends, ends request streams; serves others until `stop`."""
+        """Reports NOT_SERVING, refuses sends and ends request streams; `stop` ends other calls."""
         self._serving.drain()
         self._edge.drain()
 

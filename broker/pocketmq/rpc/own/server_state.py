@@ -17,11 +17,11 @@ from pocketmq.store.deadlines import Deadlines
 from pocketmq.wire.stream import Stream
 
 TURN_S: Final = 0.01
-"""Time that all connections together may take of one loop iteration; HTTP/1.1 and new connections
-are served between two."""
+"""Most time of one loop iteration for all connections together. HTTP/1.1 and new connections are
+served between two iterations."""
 UNTOLD_S: Final = 0.001
-"""Time of reads that are handled before a turn begins, which needs a callback of the event loop. A
-callback for every read would cost as much as a small read."""
+"""Total time of reads that are handled without a turn. A turn needs a callback of the event loop,
+and a callback for every read would cost as much as a small read."""
 STEP_S: Final = 0.0002
 """Estimated duration of the first step of a call that becomes a task."""
 LARGE_REPLY: Final = 65_536
@@ -49,7 +49,7 @@ class ClientConnection(Calling):
 
     @abstractmethod
     def drain(self) -> None:
-        """Sends GOAWAY: first a warning, on the second call the last stream that is accepted."""
+        """Sends GOAWAY: a warning on the first call, the last accepted stream id on the second."""
 
     @abstractmethod
     def end_reads(self) -> None:
@@ -188,16 +188,15 @@ class ServerState:
     async def request_turn(self, user: str) -> None:
         """Waits until a request of a stream may be parsed: one in each loop iteration.
 
-        The handler's work up to its next await counts as well: with 4,000 streams and 1 ms a
-        request, an iteration would take 4 s otherwise. Users take turns; half of the time is left
-        to other work.
+        Otherwise, with 4,000 streams and 1 ms for parsing and handling a request, an iteration
+        would take 4 s. Users are served round-robin, and half of the time is left to other work.
         """
-        if not await self.serving.turns.came(user):  # The broker drains: the last requests.
+        if not await self.serving.turns.came(user):  # While draining: the last requests.
             async with self._requesting:
                 await asyncio.sleep(0)
 
     def has_time_for(self, size: int) -> bool:
-        """Returns whether `size` bytes of a connection may be handled now; else queue it."""
+        """Returns whether `size` bytes of a connection may be handled now, or have to be queued."""
         if not self._is_turn:
             if self._untold_s < UNTOLD_S:
                 return True
@@ -207,7 +206,7 @@ class ServerState:
         return perf_counter() < self._turn_ends_s
 
     def took(self, seconds: float) -> None:
-        """Counts the time of a read, and its answered calls, each with a duration of `seconds`."""
+        """Adds a read's duration, and records it as the duration of each call answered by it."""
         self._untold_s += seconds
         if self.answered:
             for stats in self.answered:
@@ -221,7 +220,7 @@ class ServerState:
         self._line[one] = None
 
     def begin_turn(self) -> None:
-        """Begins a turn: the connections' time until the next loop iteration."""
+        """Begins a turn: a time slice for connections until the next loop iteration."""
         if not self._is_turn:
             self._is_turn = True
             self.loop.call_soon(self._end_turn)
@@ -242,13 +241,13 @@ class ServerState:
             self.is_late = perf_counter() >= self._turn_ends_s
 
     def look_at_clock(self) -> None:
-        """Sets `is_late` if this turn's time is over: no more large answers are begun then."""
+        """Sets `is_late` if this turn's time is over; then no further large answer is begun."""
         if not self._is_turn:
             self.begin_turn()
         self.is_late = perf_counter() >= self._turn_ends_s
 
     def _end_turn(self) -> None:
-        """Serves queued connections; then small reads get as much time."""
+        """Serves queued connections for `turn_s`; small reads then get as much time."""
         self._is_turn = self.is_late = False
         if not self._line:
             return

@@ -9,7 +9,7 @@ ALPN: Final = ["h2", "http/1.1"]
 
 
 class Tls:
-    """Certificate for new handshakes; open connections keep the one of their handshake.
+    """Certificate for new handshakes; open connections keep the certificate of their handshake.
 
     context   None without a certificate: TLS connections are closed
     """

@@ -3,8 +3,8 @@
     transport ─► TlsConnection ─► ssl, in memory ─► the protocol selected by ALPN
               ◄─                                 ◄─ SecuredTransport
 
-Data passes through ssl in pieces of a record's size, so that its buffers stay small: a connection
-that transferred megabytes keeps 30 KiB, while asyncio's own TLS keeps 600 KiB.
+Data passes through ssl in pieces of a record's size, so that ssl's buffers stay small. After a
+transfer of megabytes a connection keeps 30 KiB; with asyncio's own TLS it would keep 600 KiB.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ PIECE: Final = 16_384
 H2: Final = "h2"
 
 Choose = Callable[[str | None, bytes], asyncio.Protocol | None]
-"""Returns a client's protocol from its ALPN, else its first bytes; None: none is served."""
+"""(ALPN, first bytes) -> protocol of the client; None if its protocol is not served."""
 
 
 class TlsConnection(asyncio.Protocol):
@@ -93,7 +93,7 @@ class TlsConnection(asyncio.Protocol):
         if self._protocol is not None:
             self._protocol.resume_writing()
 
-    # -- inside
+    # -- helpers
 
     def _read(self, found: list[bytes]) -> bool:
         """Continues the handshake, then appends all decrypted bytes to `found`.
@@ -120,7 +120,7 @@ class TlsConnection(asyncio.Protocol):
             self._give(b"")
 
     def _give(self, data: bytes) -> None:
-        """Passes decrypted bytes to the protocol, which is chosen by the first ones."""
+        """Passes decrypted bytes to the protocol, and chooses the protocol by the first bytes."""
         if self._transport is None or self._transport.is_closing():
             return
         if self._protocol is None:
@@ -173,9 +173,9 @@ class TlsConnection(asyncio.Protocol):
         self._transport.close()
 
     def end(self) -> None:
-        """Aborts a handshake that takes too long; a failed one has closed the connection already.
+        """Aborts a handshake that takes too long; a failed handshake is closed already.
 
-        It also aborts a client without ALPN that sends nothing after its handshake.
+        Also aborts a client without ALPN that sends nothing after its handshake.
         """
         self.shaken.cancel()
         if self._transport is not None and not self._transport.is_closing():

@@ -4,7 +4,7 @@
                               │                                       └ pending ► pending_replies.py
                               └ anything else: the loop stops, and connection.py serves that call
 
-If the loop stops after a shortcut was called, the usual path gets the shortcut's result.
+If the loop stops after it called a shortcut, the usual path gets the shortcut's result.
 """
 
 from typing import final
@@ -60,7 +60,7 @@ class UnaryFastPath:
 
         Returns  the index of the first stream not served, or the number of streams
         Errors   those of the shortcut of the call at `place`, whose method is `asked`
-        Cost     about 0.3 µs a call besides its shortcut and its frames, compiled
+        Cost     when compiled about 0.3 µs a call, plus its shortcut and its frames
         """
         self.asked = None
         self.reply = None

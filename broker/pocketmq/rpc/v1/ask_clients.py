@@ -1,4 +1,4 @@
-"""PrintClientStack and VerifyMessage: operators query official clients through their streams."""
+"""PrintClientStack and VerifyMessage: operators query clients through their telemetry streams."""
 
 from collections.abc import Callable
 from typing import Final
@@ -43,7 +43,7 @@ class AskClients:
     async def verify_message(
         self, request: pb.VerifyMessageRequest, call: Call
     ) -> pb.AskClientResponse:
-        """Has a consumer consume a stored message directly; returns the consumer's result.
+        """Makes a consumer consume a stored message directly; returns the consumer's result.
 
         The message is not leased, and the group's offsets do not change.
 

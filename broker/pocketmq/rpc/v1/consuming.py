@@ -1,9 +1,9 @@
 """Receive, Ack, ChangeInvisible, SendBack and ForwardToDeadLetters of pocketmq.v1.Broker.
 
-Receive's answer is a stream of one message, which has the same bytes as a single answer. So it is
-served as a unary method, without the cost of a stream. The handler encodes the answer itself: the
-messages, as pulls encode them, and a head with the handles. Leases of an answer that is not sent
-are released.
+Receive is declared as a stream of answers, but always sends one. A stream of one answer has the
+same bytes as a unary answer, so Receive is served as a unary method, at less cost. The handler
+encodes the answer itself: a head with the handles, then the messages as for pulls. Leases of an
+answer that is not sent are released.
 """
 
 from collections.abc import Awaitable, Sequence
@@ -43,7 +43,7 @@ INVISIBLE_MS: Final = 30_000
 SETTLE_MAX: Final = 1_024
 """Most handles of one call."""
 MOVE_MAX: Final = RECEIVE_MAX
-"""Most handles of one call that appends their messages again, for which all are read."""
+"""Most handles of one call that appends messages again; the broker reads all these messages."""
 STATUSES: Final = {
     SettleStatus.OK: pb.SETTLED,
     SettleStatus.INVALID_RECEIPT_HANDLE: pb.INVALID_RECEIPT_HANDLE,
@@ -203,8 +203,7 @@ class ConsumeMethods:
     async def change_invisible(self, message: pb.ChangeInvisibleRequest, call: Call) -> bytes:
         """Changes the invisible duration of messages, counted from now.
 
-        The result of an entry reports an invalid duration.
-
+        An invalid duration is reported in the result of its entry.
 
         Errors   as for `ack`
         """

@@ -1,7 +1,7 @@
-"""EndTransaction of a plain request: from its bytes to those of the reply, by one loop.
+"""EndTransaction of a plain request: served from its encoded bytes, without protobuf objects.
 
-bytes ─► half messages and decisions ─► open? ─► one put ─► bytes of the reply
-         rpc/codec/v1_end_request       services/transaction/fast_end
+request bytes ─► half messages and decisions ─► open? ─► one put ─► reply bytes
+                 rpc/codec/v1_end_request       services/transaction/fast_end
 """
 
 from typing import Final
@@ -13,14 +13,14 @@ from pocketmq.rpc.service import Metadata
 from pocketmq.services.transaction.fast_end import PlainEnd
 
 ENDED: Final = b"\x0a\x02\x08\x01"
-"""A result: 0A size, 08 status."""
+"""Encoded result with the status ENDED: 0A size, 08 status."""
 
 
 class EndShortcut:
     """Serves plain requests.
 
-    is_durable   the log is as durable as the flush mode promises
-    late         where not `is_durable`: gives the replies
+    is_durable   whether no reply waits for a flush
+    late         creates the pending replies if `is_durable` is false
     """
 
     __slots__ = ("_is_durable", "_late", "_plain", "_reader")
@@ -36,9 +36,9 @@ class EndShortcut:
     ) -> bytes | PendingReply | None:
         """Serves a plain request.
 
-        Returns  the encoded EndTransactionResponse, or an awaitable of it; None:
-                 nothing has changed, the usual way serves the request or raises the error
-        Errors   StoreBusy: nothing was stored; FsyncFailed: whether it survives is unknown
+        Returns  the encoded EndTransactionResponse, or a reply that waits for a flush; None:
+                 nothing has changed, and the usual path serves the request or raises the error
+        Errors   StoreBusy: nothing was stored; FsyncFailed: durability is unknown
         """
         request = self._reader.request
         if not self._reader.read(raw) or not self._plain.end(request):

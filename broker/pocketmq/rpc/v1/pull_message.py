@@ -1,7 +1,7 @@
 """PullMessage, as both Broker and Admin serve it.
 
-The handler encodes the answer itself. With shape MESSAGES it contains as many messages as fit, and
-the offset of the next one.
+The handler encodes the answer itself. With shape MESSAGES the answer contains as many messages as
+fit, and the queue offset of the next message.
 """
 
 from collections.abc import Awaitable
@@ -32,10 +32,10 @@ MAX_MESSAGES_DEFAULT: Final = 32
 MAX_MESSAGES_MAX: Final = 1_024
 MAX_BYTES_DEFAULT: Final = 4 * 1024 * 1024
 MAX_BYTES_MAX: Final = 15 * 1024 * 1024
-"""Upper bound of `max_bytes`: larger values are lowered to it, so that a reply fits 16 MiB."""
+"""Upper bound of `max_bytes`, so that a reply fits 16 MiB; larger values are reduced to it."""
 REPLY_SIZE_MAX: Final = 15 * 1024 * 1024 + 512 * 1024
 WAIT_MS_MAX: Final = 30_000
-"""Upper bound of `wait_ms`: longer waits are lowered to it, as proxies cut silent calls."""
+"""Upper bound of `wait_ms`, as proxies cut silent calls; longer waits are reduced to it."""
 DEADLINE_RESERVE_MS: Final = 200
 """Part of a client's deadline reserved for sending the answer."""
 

@@ -1,8 +1,8 @@
 """SendMessage: parses a request into columns of messages, and passes them to the service.
 
-An empty message, key or property has two bytes in a request, and takes 60 bytes and 50 ns when
-parsed: a request of 16 MiB could block the event loop for half a second. So the fields of large
-requests are counted first.
+Each empty message, key or property has two bytes in a request, but costs 60 bytes and 50 ns when
+parsed. A request of 16 MiB could thus block the event loop for half a second. Therefore the fields
+of large requests are counted before parsing.
 """
 
 from typing import Final
@@ -37,12 +37,12 @@ from pocketmq.services.produce.drafts import ABSENT_QUEUE, AT_ONCE, PEER, Delive
 from pocketmq.services.produce.send import Send
 
 KEY_COUNT_MAX: Final = PROPERTIES_SIZE_MAX // 2
-"""Most keys that fit a property block, with a separator each."""
+"""Most keys that fit a property block, each with a separator."""
 UNWALKED_MAX: Final = 512
-"""Bytes at the end of a message whose fields are not counted: they cannot contain too many, even in
-1,024 messages, and usually are all the fields after the body."""
+"""Bytes at the end of a message whose fields are not counted. Even in 1,024 messages these cannot
+be too many, and usually they are all fields after the body."""
 PLAIN_MESSAGES_MAX: Final = 1
-"""Most messages of a request for the shortcut in an uncompiled process: for several messages the
+"""Most messages of a request for the shortcut in an uncompiled process. For several messages the
 usual path is faster, as it works by column."""
 FIRST_CHECK_MAX_MS: Final = 3_600_000
 _MESSAGES: Final = pb.SendMessageRequest.MESSAGES_FIELD_NUMBER
@@ -51,7 +51,8 @@ _MESSAGES: Final = pb.SendMessageRequest.MESSAGES_FIELD_NUMBER
 class SendMessage:
     """The method SendMessage.
 
-    messages_max   most messages of a request for the shortcut; None: as many as are faster there
+    messages_max   most messages of a request for the shortcut; None: MESSAGES_MAX if compiled,
+                   else PLAIN_MESSAGES_MAX
     """
 
     __slots__ = ("_send", "shortcut")
@@ -98,9 +99,9 @@ def drafts_of(request: pb.SendMessageRequest) -> Drafts:
                 PropertiesTooLarge, TooManyProperties
     """
     check_number("wait", request.wait, upper=pb.APPENDED)
-    if len(request.messages) > MESSAGES_MAX:  # before they are touched one by one
+    if len(request.messages) > MESSAGES_MAX:  # Checked before a Python object is made of each.
         raise TooManyMessages(count=len(request.messages), limit=MESSAGES_MAX)
-    messages = list(request.messages)  # Each of them is made once.
+    messages = list(request.messages)  # Makes one Python object of each message.
     for message in messages:
         _check_rare(message)
     return Drafts(
@@ -179,7 +180,7 @@ def _packed_host(text: str) -> bytes:
 def _check_counts(raw: bytes) -> None:
     message_count = field_count = position = number = 0
     end = len(raw)
-    while position < end and number >= 0:  # Parsing raises the error of bytes that are no field.
+    while position < end and number >= 0:  # Parsing raises the error for invalid fields later.
         number, _, begin, position = next_field(raw, position, end)
         if number != _MESSAGES:
             field_count += 1

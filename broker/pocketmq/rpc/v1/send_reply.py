@@ -1,8 +1,8 @@
 """Encodes the reply to a send, without protobuf objects.
 
 The results of a request differ only in message id, offset message id, queue offset and physical
-offset; the rest is encoded once. Offsets are encoded as varints of a fixed width, which is valid
-protobuf, so that all results with ids of equal length have the same length.
+offset; all other fields are encoded once. Offsets are encoded as varints of a fixed width, which is
+valid protobuf. All results with ids of equal length therefore have the same length.
 """
 
 from functools import lru_cache
@@ -95,7 +95,7 @@ def encode_sent(sent: Sent) -> bytes:
 
 
 def _extras(sent: Sent) -> list[bytes]:
-    """Returns, for each result, its recall handle or transaction id as an encoded field, or b""."""
+    """Returns the encoded recall handle or transaction id of each result, b"" for none."""
     if sent.transactions:
         return [_TRANSACTION + _text(text) for text in sent.transactions]
     if any(sent.handles):

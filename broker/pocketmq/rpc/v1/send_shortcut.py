@@ -1,7 +1,7 @@
-"""SendMessage of a plain request: from its bytes to those of the reply, by one loop.
+"""SendMessage of a plain request: served from its encoded bytes, without protobuf objects.
 
-bytes ─► places of its parts        ─► rules, queue, log          ─► bytes of the reply
-         rpc/codec/v1_send_request     services/produce/fast_send    rpc/codec/send_reply
+request bytes ─► positions of its fields ─► checks, queue, log        ─► reply bytes
+                 rpc/codec/v1_send_request  services/produce/fast_send   rpc/codec/send_reply
 """
 
 from pocketmq.format.send_records import SendRecords
@@ -17,9 +17,9 @@ from pocketmq.services.produce.fast_send import PlainSend
 class SendShortcutV1:
     """Serves plain requests.
 
-    messages_max   a request of more is not plain
-    is_durable     the log is as durable as the flush mode promises
-    late           where not `is_durable`: gives the replies to requests that wait
+    messages_max   most messages of a plain request
+    is_durable     whether no reply waits for a flush
+    late           creates the pending replies if `is_durable` is false
     """
 
     __slots__ = ("_is_durable", "_late", "_plain", "_reader", "_records", "_reply")
@@ -38,13 +38,13 @@ class SendShortcutV1:
     def serve(
         self, raw: bytes, peer_host: bytes, metadata: Metadata
     ) -> bytes | PendingReply | None:
-        """Hot: serve a plain request.
+        """Hot: serves a plain request from its encoded bytes.
 
         peer_host   the client's address, packed
-        metadata    of the call; nothing of it matters here
-        Returns  the encoded SendMessageResponse, or an awaitable of it; None:
-                 nothing has changed, the usual way serves the request or raises the error
-        Errors   StoreBusy: nothing was stored; FsyncFailed: whether it survives is unknown
+        metadata    metadata of the call, unused
+        Returns     the encoded SendMessageResponse, or a reply that waits for a flush; None:
+                    nothing has changed, and the usual path serves the request or raises the error
+        Errors      StoreBusy: nothing was stored; FsyncFailed: durability is unknown
         """
         request, records = self._reader.request, self._records
         if not self._reader.read(raw) or not self._plain.send(records, peer_host):

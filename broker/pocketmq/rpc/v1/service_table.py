@@ -1,6 +1,6 @@
 """The methods of v1, one row each (rpc/method_table.py).
 
-The closed forms of the services know every method, and refuse it, while the store recovers.
+While the store recovers, closed forms of the services refuse every method.
 """
 
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ BROKER: Final = broker_pb2.DESCRIPTOR.services_by_name["Broker"]
 ADMIN: Final = admin_pb2.DESCRIPTOR.services_by_name["Admin"]
 ACCESS: Final = access_pb2.DESCRIPTOR.services_by_name["Access"]
 SETTLE_SIZE_MAX: Final = 256 * 1024
-"""Most bytes of a request: fits the largest number of handles, of the usual length."""
+"""Most bytes of a settling request: fits the largest number of handles of the usual length."""
 _Own = Mapping[str, Any]
 _ENCODED: Final[_Own] = {"serialize": bytes, "answer": bytes}
 """The method encodes its response itself."""
@@ -213,7 +213,7 @@ TABLES: Final = (BROKER_TABLE, ADMIN_TABLE, ACCESS_TABLE)
 
 
 def closed_faces() -> list[Service]:
-    """Returns the closed form of all services."""
+    """Returns the closed forms of all services."""
     return [table.closed_face() for table in TABLES]
 
 

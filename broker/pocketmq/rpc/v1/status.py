@@ -1,6 +1,7 @@
 """Encodes errors for the wire: a gRPC status and google.rpc details.
 
-KINDS has every class of `model/errors`, which a test checks. Details are one `google.rpc.Status`:
+KINDS contains every class of `model/errors` (checked by a test). Details are one
+`google.rpc.Status`:
     ErrorInfo      reason = the class name, domain "pocketmq", metadata = the error's fields
     BadRequest     the field of the request at fault, for request errors
     RetryInfo      time before a retry, for errors that may be retried
@@ -22,10 +23,10 @@ DOMAIN: Final = "pocketmq"
 RETRY_DELAY_MS: Final = 100
 """Suggested delay of a retry: long enough for a group commit or a burst, and barely noticeable."""
 FIELD_SIZE_MAX: Final = 400
-"""Most bytes of one field in a status, which has to fit 8 KiB of metadata: that contains the
+"""Most bytes of one field in a status. The status has to fit 8 KiB of metadata, which contain the
 message percent-encoded, and message and fields twice in base64."""
 HIDDEN_FIELDS: Final = frozenset({"path"})
-"""Fields only for operators, who find them in the log."""
+"""Fields that only operators see, in the broker's log."""
 
 KINDS: Final[dict[int, tuple[type[BrokerError], ...]]] = {
     code_pb2.INVALID_ARGUMENT: (
@@ -111,7 +112,7 @@ FIELDS: Final[dict[str, tuple[type[BrokerError], ...]]] = {
     "filter": (errors.IllegalFilter,),
     "page_token": (errors.IllegalPageToken,),
 }  # fmt: skip
-"""Request field that an error class is about; other errors have it as an attribute, or none."""
+"""Request field -> error classes about it; other errors have an attribute `field`, or no field."""
 STATUSES: Final = {kind: code for code, kinds in KINDS.items() for kind in kinds}
 _FIELD_OF: Final = {kind: field for field, kinds in FIELDS.items() for kind in kinds}
 

@@ -15,7 +15,7 @@ from pocketmq.rpc.pb import broker_pb2 as pb
 
 
 def proto_message(message: StoredMessage) -> pb.StoredMessage:
-    """Returns a stored message in the form for clients.
+    """Returns a stored message as protobuf.
 
     Errors   UnsupportedFeature: the stored body is too large for a reply
     """
@@ -29,7 +29,7 @@ def proto_message(message: StoredMessage) -> pb.StoredMessage:
 def proto_halves(records: Iterable[bytes]) -> Iterator[pb.StoredMessage]:
     """Yields half messages in the form in which they would be delivered.
 
-    Bodies are decompressed within the budget of one reply, and then sent as stored.
+    Bodies are decompressed within the budget of one reply; further bodies are sent as stored.
 
     Errors   UnsupportedFeature: see `proto_message`; BadRecord
     """

@@ -1,7 +1,7 @@
 """AckMessage, ChangeInvisibleDuration and ForwardMessageToDeadLetterQueue.
 
-A receipt handle without a lease gets INVALID_RECEIPT_HANDLE, at which clients stop retrying. Any
-other error they retry forever.
+A receipt handle without a lease gets INVALID_RECEIPT_HANDLE, at which clients stop retrying. After
+any other error they retry forever.
 Source: AckMessageActivity, ChangeInvisibleDurationActivity, ForwardMessageToDLQActivity.
 """
 
@@ -71,7 +71,9 @@ class AckMethods:
     async def change_invisible_duration(
         self, request: pb.ChangeInvisibleDurationRequest, call: Call
     ) -> pb.ChangeInvisibleDurationResponse:
-        """Changes the invisible duration of a message, from now on; the old handle stays valid.
+        """Changes the invisible duration of a message, counted from now.
+
+        The old handle stays valid.
 
         A delivery that its consumer suspends does not count as an attempt.
 

@@ -50,8 +50,8 @@ def client_id_of(call: Call) -> str:
 def session_id_of(call: Call) -> str:
     """Returns the id of a client's session.
 
-    That is the client id; with authentication it is prefixed by the user, as a client may send the
-    id of another user's client.
+    The session id is the client id. With authentication it is prefixed by the user, as a client
+    may send the id of another user's client.
 
     Errors   ClientIdRequired
     """
@@ -72,5 +72,5 @@ def caller_of(call: Call) -> Caller:
 
 
 def namespace_of(call: Call) -> str:
-    """Returns the namespace for names without one, "" for none."""
+    """Returns the call's default namespace for resource names, "" for none."""
     return call.metadata(NAMESPACE_KEY) or ""

@@ -1,8 +1,8 @@
 """Telemetry stream of one client: answers to its commands, and commands of the broker.
 
-Unread commands are bounded: while a client does not read, the broker does not read its commands,
-and sends transaction checks to another producer. The number of topics that clients publish to is
-bounded as well.
+Unread commands are bounded. While a client does not read, the broker does not read its commands,
+and sends transaction checks to other producers. The number of topics that clients publish to is
+also bounded.
 Source: GrpcClientChannel.
 """
 
@@ -66,8 +66,8 @@ class ClientStream:
     """Outgoing commands of a client, and the topics for which it receives transaction checks.
 
     namespace   the client's namespace, "" for none
-    may         returns whether its user has a permission now; called when a question is queued for
-                the client, and again when it is sent
+    may         returns whether the client's user has a permission now; called when a command is
+                queued, and again when it is sent
     """
 
     __slots__ = (
@@ -114,9 +114,9 @@ class ClientStream:
             self._owed = None
 
     async def answer(self, command: pb.TelemetryCommand | Make | None) -> None:
-        """Queues an answer, None for the end; returns when it is sent.
+        """Queues an answer, None for the end of the stream; returns when the answer is sent.
 
-        So no further command of the client is read before its last one was answered.
+        No further command of the client is read before.
         """
         self._answer = command
         self._taken.clear()
@@ -137,7 +137,7 @@ class ClientStream:
         """Registers the client for transaction checks of exactly these topics.
 
         Shape    topic name -> the client's name of the topic
-        Errors   IllegalNumber, TooManyRequests; the registered topics are unchanged then
+        Errors   IllegalNumber, TooManyRequests: the registered topics are unchanged
         """
         check_number("topics", len(topics), upper=TOPICS_MAX)
         together, more = self._together, len(topics) - len(self._leave)
@@ -158,7 +158,7 @@ class ClientStream:
         def offer(check: Check) -> bool:
             resource = pb.Resource(resource_namespace=called[0], name=called[1])
             needs = {topic_need(topic, PUB) for topic in (name, check.topic or name)}
-            if not all(map(self._may, needs)):  # Checked before its message is read.
+            if not all(map(self._may, needs)):  # Checked before the message is decoded.
                 return False
             return self._offer(Question(question_of(check, resource), tuple(needs)))
 

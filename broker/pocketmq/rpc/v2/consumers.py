@@ -3,9 +3,9 @@
     a group's attempts or order ─┐
     a topic that becomes FIFO  ──┴─► each consumer with other settings ─► its telemetry stream
 
-Each consumer's own settings are kept encoded, within 32 MiB for all consumers. A consumer for which
-that does not suffice, or whose group was deleted, gets new settings only when it sends its own
-again, which clients do every five minutes.
+Each consumer's own settings are kept encoded, within KEPT_BYTES_MAX for all consumers. A consumer
+beyond that limit, or of a deleted group, gets new settings only when it sends its own again.
+Clients do so every five minutes.
 Source: GrpcClientSettingsManager, which sends no settings on its own.
 """
 
@@ -96,7 +96,7 @@ class Consumer:
         self._stream = stream
         self._kept: Subscribed | None = None
         self._terms: Terms | None = None
-        """The broker's settings sent last; None while an answer is queued, which will have them."""
+        """The broker's settings sent last; None while an answer with newer ones is queued."""
 
     def take(self, subscribed: Subscribed) -> Make:
         """Replaces the consumer's settings; returns a function that creates the answer to them."""

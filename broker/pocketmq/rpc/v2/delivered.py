@@ -1,7 +1,7 @@
 """Converts stored records to the protocol's Message.
 
-System properties become fields, or are omitted; user properties are included. The body is sent in
-a codec that clients can decompress, with its MD5. A message of a retry topic names its original
+System properties become fields or are omitted; user properties are copied. The body is sent in a
+codec that clients can decompress, with its MD5. A message from a retry topic gets its original
 topic.
 Source: GrpcConverter.buildMessage, buildSystemProperties.
 """
@@ -61,9 +61,9 @@ def message_within(
 ) -> pb.Message | None:
     """Returns a record as a message, None if the budget of its call is used up.
 
-    A gzip body is sent as it is stored, as clients decompress it. Other codecs, which 5.x clients
-    do not know, are decompressed here. A body too large for that is sent as it is stored, with the
-    encoding IDENTITY and its codec in the property PMQ_BODY_CODEC.
+    A gzip body is sent as stored, since clients decompress it. Bodies in other codecs, which 5.x
+    clients do not know, are decompressed here. A body too large for that is sent as stored, with
+    the encoding IDENTITY and with its codec in the property PMQ_BODY_CODEC.
     """
     stored = decode_record(record, decompress=False)
     encoding = pb.IDENTITY

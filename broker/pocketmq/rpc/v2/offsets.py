@@ -1,7 +1,8 @@
 """PullMessage, QueryOffset, GetOffset, UpdateOffset: access to a queue by its id, without leases.
 
-No official client calls these, and RocketMQ's proxy does not serve them. They serve users' own
-programs. Queue ids are those of the topic's real queues, while the other methods show one queue.
+No official client calls these methods, and RocketMQ's proxy does not serve them. They are meant for
+users' own programs. Queue ids are those of the topic's real queues; the other methods show a topic
+with one queue.
 """
 
 import asyncio

@@ -63,7 +63,7 @@ def place(request: pb.QueryOffsetRequest, call: Call) -> list[Need]:
 
 
 def alive(request: pb.HeartbeatRequest, call: Call) -> list[Need]:
-    """Returns the permissions of a heartbeat: SUB on the group, if it names one."""
+    """Returns the permissions of a heartbeat: SUB on its group, if it contains one."""
     return [group_need(group_of(request.group, call), SUB)] if request.HasField("group") else []
 
 

@@ -47,10 +47,10 @@ POLL_MS: Final = 20_000
 RESERVE_MS: Final = 200
 """Part of a call's deadline reserved for sending the answer."""
 UNSAID_RESERVE_MS: Final = 3_000
-"""Reserved part of the deadline if the client sends no wait: clients add it to every call's
-deadline."""
+"""Reserved part of the deadline if the client sends no wait: clients add this time to the deadline
+of every call."""
 TOGETHER_SIZE: Final = 65_536
-"""Approximate bytes of records whose messages are encoded and sent together."""
+"""Approximate bytes of records that are encoded and sent together."""
 DECOMPRESSED_MAX: Final = 128 * 1024 * 1024
 """Most decompressed bytes of one receive: 32 bodies of 4 MiB, a producer's default limit."""
 NOTHING: Final = pb.ReceiveMessageResponse(
@@ -125,9 +125,10 @@ class ReceiveMessage:
     def _messages_of(
         self, records: list[bytes], received: Received, topic: pb.Resource, budget: BodyBudget
     ) -> Iterator[list[bytes]]:
-        """Yields lists of encoded messages, each of some KiB, as a client may read slowly.
+        """Yields lists of encoded messages; short lists, as a client may read slowly.
 
-        A list ends after a large body was decompressed; a used-up budget ends the generator.
+        A list ends at TOGETHER_SIZE, or after a large body was decompressed. The generator ends
+        when the budget is used up.
         """
         handles, attempts = received.handles, received.attempts
         encoded_topic, begin = topic.SerializeToString(), 0
@@ -201,7 +202,7 @@ class ReceiveMessage:
 def _answer(
     budget: BodyBudget, record: bytes, topic: pb.Resource, attempt: int, handle: str
 ) -> bytes:
-    """Encodes the answer with a record that is not plain; b"" if the budget is used up."""
+    """Encodes the answer for a record without plain form; b"" if the budget is used up."""
     message = message_within(budget, record, topic, attempt=attempt, handle=handle)
     if message is None:
         return b""
@@ -222,7 +223,7 @@ def filter_of(expression: pb.FilterExpression) -> Filter:
 
 
 def poll_ms(message: pb.ReceiveMessageRequest | pb.PullMessageRequest, call: Call) -> int:
-    """Returns how long a call waits for messages, in ms."""
+    """Returns the time for which a call waits for messages, in ms."""
     left_ms = call.time_left_ms()
     if message.HasField("long_polling_timeout"):
         asked_ms = ms_of(message.long_polling_timeout)

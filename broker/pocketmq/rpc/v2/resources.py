@@ -35,7 +35,7 @@ def wrapped(name: str, namespace: str) -> str:
 def resource_of(name: str, namespace: str) -> pb.Resource:
     """Returns a client's name of a topic or group: the inverse of `wrapped`.
 
-    namespace   the client's, "" for none
+    namespace   the client's namespace, "" for none
     """
     prefix = next((prefix for prefix in _PREFIXES if name.startswith(prefix)), "")
     rest = name[len(prefix) :]

@@ -1,8 +1,8 @@
 """QueryRoute and QueryAssignment: clients see every topic on this broker, with one queue.
 
-The broker chooses the queue of a message and of a receive; with several queues, clients might wait
-at an empty one. The broker's address is the one that the client dialled, as the broker cannot know
-which of its addresses a client can reach.
+The broker itself chooses the queue of each send and receive; with several visible queues, clients
+might wait at an empty one. The route contains the address that the client dialled, as the broker
+cannot know which of its addresses a client can reach.
 Source: RouteActivity; LocalTopicRouteService.
 """
 
@@ -20,7 +20,8 @@ from pocketmq.rpc.v2.status import OK
 from pocketmq.services.sessions.sessions import Sessions
 
 FindTopic = Callable[[str], Awaitable[TopicConfig]]
-"""Returns a topic, created if topics are created on demand, else TopicNotFound."""
+"""Returns a topic; creates a missing one if topics are created on demand, else raises
+TopicNotFound."""
 EnsureGroup = Callable[[str], Awaitable[None]]
 """Creates a missing group if groups are created on demand, else raises GroupNotFound."""
 
@@ -41,14 +42,15 @@ ACCEPTED: Final = {
 }
 """Topic type -> accepted message types; topics of unknown types accept NORMAL only.
 
-Older clients fail at a message type that they do not know. So only topics of type PRIORITY or LITE
-report these. The broker accepts no LITE messages; LITE tells producers to refuse others.
+Older clients fail at a message type that they do not know. Therefore only topics of type PRIORITY
+or LITE report these types. The broker accepts no LITE messages; at type LITE, producers refuse
+messages of other types.
 """
 ANY_QUEUE: Final = -1
 PYTHON_PAUSE_S: Final = 0.05
-"""Delay of the first route to a client for Python. If the answer arrives before the client has set
-its callback, the callback runs in a thread without an event loop, where the client cannot open its
-stream: the client then reports a missing route."""
+"""Delay of the first route to a client for Python. If the answer arrives before that client has set
+its callback, the callback runs in a thread without an event loop. There the client cannot open its
+stream, and reports a missing route."""
 Pause = Callable[[float], Awaitable[None]]
 """Waits for a number of seconds."""
 
@@ -95,7 +97,7 @@ class Routes:
     async def query_assignment(
         self, request: pb.QueryAssignmentRequest, call: Call
     ) -> pb.QueryAssignmentResponse:
-        """Returns the queue that a push consumer receives from, the same for its whole group.
+        """Returns the queue that a push consumer receives from; its whole group gets this queue.
 
         Errors   as for `query_route`, and TopicNotReadable, IllegalGroup, GroupNotFound
         """

@@ -1,8 +1,7 @@
-"""SendMessage and RecallMessage: converts messages to columns, with the checks of a proxy.
+"""SendMessage and RecallMessage: converts messages to columns, with the checks of RocketMQ's proxy.
 
 The service checks messages and topics. This module has only the checks of this protocol:
 client-generated ids, digests, encodings, and the total size of user properties.
-
 Source: SendMessageActivity, GrpcValidator.
 """
 
@@ -124,7 +123,7 @@ class SendMessageV2:
 def _answer(sent: Sent, kind: MessageKind) -> pb.SendMessageResponse:
     """Returns the answer to a send, with transaction ids or recall handles.
 
-    A message without transaction has its message id as transaction id, since clients log that.
+    Without a transaction, the transaction id is the message id, since clients log it.
     """
     status = STATUSES.get(sent.result.status, OK)
     first, message_ids = sent.result.queue_offset, sent.message_ids
@@ -200,7 +199,7 @@ def _keys_of(system: pb.SystemProperties) -> list[str]:
     """Returns a message's keys; a key with spaces becomes several, since spaces separate keys."""
     keys = []
     for key in system.keys:
-        # A key of spaces only is kept, and refused later.
+        # A key of spaces only is kept here; the service refuses it.
         keys += [part for part in key.split(KEY_SEPARATOR) if part] or [key]
     return keys
 
@@ -212,7 +211,7 @@ def _properties_of(message: pb.Message) -> dict[str, str]:
 
 
 def _check(message: pb.Message, system: pb.SystemProperties) -> None:
-    """Checks what the service does not check."""
+    """Checks ids, sizes, numbers and the digest, which the service does not check."""
     check_message_id(system.message_id)
     if system.HasField("tag"):
         check_tag(system.tag)
@@ -274,7 +273,7 @@ def _note(topic: str, system: pb.SystemProperties) -> str:
     pairs = {
         BORN_HOST: host,
         BORN_TIMESTAMP: str(ms_of(system.born_timestamp)) if system.HasField(BORN) else "",
-        # For a transaction, the service adds it.
+        # For a transaction, the service adds the producer group.
         PRODUCER_GROUP: topic if system.message_type != pb.TRANSACTION else "",
         CHECK_IMMUNITY_SECONDS: str(recovery_ms // 1000) if recovery_ms else "",
         RECONSUME_TIME: "0",

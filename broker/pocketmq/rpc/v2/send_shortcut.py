@@ -1,7 +1,7 @@
-"""SendMessage of a plain request of an official client: from its bytes to those of the reply.
+"""SendMessage of a plain v2 request: served from its encoded bytes, without protobuf objects.
 
-bytes ─► places of its parts        ─► rules, queue, log          ─► bytes of the reply
-         rpc/codec/v2_send_request     services/produce/fast_send    rpc/codec/v2_send_reply
+request bytes ─► positions of its fields ─► checks, queue, log        ─► reply bytes
+                 rpc/codec/v2_send_request  services/produce/fast_send   rpc/codec/v2_send_reply
 """
 
 from typing import Final
@@ -23,8 +23,8 @@ class SendShortcutV2:
     """Serves plain requests.
 
     topic_name   as for `V2SendRequest`
-    is_durable   the log is as durable as the flush mode promises
-    late         where not `is_durable`: gives the replies to requests that wait
+    is_durable   whether no reply waits for a flush
+    late         creates the pending replies if `is_durable` is false
     """
 
     __slots__ = ("_is_durable", "_late", "_plain", "_reader", "_records", "_reply")
@@ -45,10 +45,10 @@ class SendShortcutV2:
         """Serves a plain request.
 
         peer_host   the client's address, packed
-        metadata    of the call: its client, and the client's namespace
-        Returns  the encoded SendMessageResponse, or an awaitable of it; None:
-                 nothing has changed, the usual way serves the request or raises the error
-        Errors   StoreBusy: nothing was stored; FsyncFailed: whether it survives is unknown
+        metadata    metadata of the call, with client id and namespace
+        Returns     the encoded SendMessageResponse, or a reply that waits for a flush; None:
+                    nothing has changed, and the usual path serves the request or raises the error
+        Errors      StoreBusy: nothing was stored; FsyncFailed: durability is unknown
         """
         if not metadata(CLIENT_ID_KEY):
             return None

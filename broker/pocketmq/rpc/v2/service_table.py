@@ -1,7 +1,7 @@
 """The methods of the v2 service, one row each (rpc/method_table.py).
 
-The protobuf messages are in our own package, so that an official client can run in the same
-process. Clients call the service by NAME.
+The protobuf messages are generated into PocketMQ's own protobuf package, so that an official client
+can run in the same process. Clients call the service by NAME.
 """
 
 from collections.abc import Mapping
@@ -31,9 +31,9 @@ from pocketmq.rpc.v2.status import refuse
 NAME: Final = "apache.rocketmq.v2.MessagingService"
 MESSAGING: Final = pb.DESCRIPTOR.services_by_name["MessagingService"]
 ACK_SIZE_MAX: Final = 512 * 1024
-"""Most bytes of an ack: fits the largest number of entries, of the usual length."""
+"""Most bytes of an ack: fits the largest number of entries of the usual length."""
 COMMAND_SIZE_MAX: Final = 4 * 1024 * 1024
-"""Most bytes of a client's command: its threads' stacks, or all its subscriptions."""
+"""Most bytes of a client's command; the largest contain threads' stacks or subscriptions."""
 COMMAND_ELEMENTS_MAX: Final = 2_048
 """Most elements of a field of a command. More than 1,024 topics are answered with an error; more
 elements than this end the stream."""

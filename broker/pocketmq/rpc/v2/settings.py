@@ -1,8 +1,8 @@
 """Answers to a client's settings: its own settings, completed by the broker's.
 
 Clients need different answers. A producer fails without an exponential backoff, a push consumer
-without a list of delays. The client for Node.js does not support a list. The client for Go keeps
-order only between receives, not within one.
+without a list of delays. The client for Node.js does not support such a list. The client for Go
+keeps FIFO order only between receives, not within one receive.
 Source: GrpcClientSettingsManager.
 """
 
@@ -63,7 +63,7 @@ def settings_of_consumer(given: pb.Settings, terms: Terms, caller: Caller) -> pb
     answer.backoff_policy.CopyFrom(policy)
     subscription = answer.subscription
     subscription.fifo = terms.is_ordered
-    # With more, the Go client would consume the next message of a group while it retries the first.
+    # With more, the Go client would consume a group's next message while it retries the first.
     subscription.receive_batch_size = 1 if terms.is_ordered and caller.is_go else RECEIVE_MAX
     is_pushed = given.client_type != pb.SIMPLE_CONSUMER
     if is_pushed or not subscription.HasField("long_polling_timeout"):

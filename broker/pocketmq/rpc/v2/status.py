@@ -1,7 +1,7 @@
-"""Errors of v2: a status in the answer, while the gRPC status is OK.
+"""Encodes errors of v2 as a status in the answer, with the gRPC status OK.
 
-A failed receive also has the delivery time, like an empty one, unless the client id is missing or
-the user is not authenticated.
+The answer to a failed receive also contains the delivery time, as does an empty one. It does not if
+the client id is missing or the user is not authenticated.
 """
 
 from typing import Any, Final

@@ -1,10 +1,11 @@
 """Telemetry, Heartbeat and NotifyClientTermination: sessions of clients.
 
-    a client's settings ─► stored, and answered with the broker's   whenever they arrive
-    new settings for a consumer ─► the same stream                  when the broker's change
-    commands of the broker ─► the same stream
+    client's settings arrive          ─► stored, and answered with the broker's settings
+    broker's settings change          ─► new settings are sent to the consumer
+    operator or transaction service   ─► commands are sent to the client
 
-A stream lasts as long as its client. Invalid settings get an error, and the stream stays open.
+All of this uses the client's one stream, which lasts as long as the client. Invalid settings are
+answered with an error, and the stream stays open.
 Source: ClientActivity, GrpcClientChannel.
 """
 
@@ -32,7 +33,7 @@ from pocketmq.store.message_store import MessageStore
 
 # -- terminations ------------------------------------------------------------------------------
 REMEMBERED_MAX: Final = 1_000
-"""Most terminations remembered; the oldest is forgotten first."""
+"""Most terminations kept; the oldest is dropped first."""
 WITH_A_PORT: Final = ("ipv4:", "ipv6:")
 """Prefixes of peers with a port, which differ from connection to connection."""
 

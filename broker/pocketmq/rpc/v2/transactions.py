@@ -1,7 +1,8 @@
 """EndTransaction, and transaction checks sent by Telemetry.
 
-Clients of this protocol have no producer group. So any client that publishes to a topic may receive
-checks of its transactions, and decide them: the topic serves as the group, as in RocketMQ's proxy.
+Clients of this protocol have no producer group; the topic serves as the group, as in RocketMQ's
+proxy. Any client that publishes to a topic may receive checks of the topic's transactions, and may
+decide them.
 Source: EndTransactionActivity, ProducerManager.
 """
 
@@ -30,7 +31,7 @@ class EndTransactionV2:
     async def end_transaction(
         self, request: pb.EndTransactionRequest, call: Call
     ) -> pb.EndTransactionResponse:
-        """Commits or rolls back a transaction; a repeated decision has the result of the first.
+        """Commits or rolls back a transaction; a repeated decision gets the result of the first.
 
         An unknown decision changes nothing, and the transaction is checked again.
 

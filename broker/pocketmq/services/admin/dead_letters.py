@@ -1,7 +1,8 @@
 """Dead letters of groups, and how many of them are pending.
 
-A group's dead letters are stored in the topic `%DLQ%group`. Dead letters are pending from the
-group's own offset in that topic on. Only redrives advance it: consumers have other groups.
+A group's dead letters are stored in the topic `%DLQ%group`. Those at or above the group's own
+offset in that topic are pending. Only redrives advance this offset: consumers of the topic use
+other groups.
 """
 
 from collections.abc import Iterable
@@ -34,7 +35,7 @@ class WaitingDeadLetters(NamedTuple):
 async def list_dead_letters(
     store: MessageStore, group: str = "", *, page_size: int = 0, page_token: str = ""
 ) -> Page[DeadLetters]:
-    """Returns the dead-letter counts of a group, or a page of those of all groups.
+    """Returns the dead-letter counts of a group, or a page of the counts of all groups.
 
     Errors   IllegalGroup, GroupNotFound, IllegalNumber, IllegalPageToken
     Cost     a read of the log for each queue with pending dead letters

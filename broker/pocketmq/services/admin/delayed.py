@@ -1,11 +1,11 @@
 """Lists delayed messages, in pages or by unique key.
 
-    levels   SCHEDULE_TOPIC_XXXX, queue by queue     due messages count as delivered
-    times    rmq_sys_wheel_timer, queue 0            messages recalled or postponed by a newer
-                                                     record of their key do not count
+    levels   SCHEDULE_TOPIC_XXXX, queue by queue     due messages are not listed
+    times    rmq_sys_wheel_timer, queue 0            nor are messages that a newer record of
+                                                     their key recalls or postpones
 
-Pages cover the queues in this order. A page reads a bounded number of records, so an empty page may
-not be the last.
+Pages cover the queues in this order. A page reads a bounded number of records, so further pages may
+follow an empty one.
 """
 
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ _TIMES: Final = "t"
 
 
 class DelayedPage(NamedTuple):
-    """Start of a page: a queue of a topic of delayed messages, and an offset in it."""
+    """Start of a page: topic and queue of delayed messages, and a queue offset."""
 
     topic: str
     queue_id: int
@@ -64,8 +64,7 @@ class Delayed:
     ) -> Page[DelayedMessage]:
         """Returns a page of delayed messages; the last page has the token "".
 
-        topic    target topic; "": all
-
+        topic    target topic; "": all topics
         Errors   IllegalNumber, IllegalPageToken, Corruption, DiskSlow
         """
         check_number("page_size", page_size, upper=PAGE_SIZE_MAX)
@@ -155,10 +154,9 @@ def not_waiting(message_id: str) -> MessageNotFound:
 
 
 def _parts(token: str, level_count: int) -> tuple[int, int]:
-    """Parses a token to the queue's number and the offset in it.
+    """Parses a token to (queue number, queue offset).
 
     Shape    queues are numbered by level from 0; the timer's queue is the last
-
     Errors   IllegalPageToken
     """
     if not token:

@@ -42,12 +42,13 @@ async def update_group(store: MessageStore, name: str, settings: GroupSettings) 
 async def delete_group(
     store: MessageStore, name: str, *, with_topics: bool, dry_run: bool = False
 ) -> list[str]:
-    """Deletes a group and its offsets, on request also its retry and dead-letter topics.
+    """Deletes a group and its offsets.
 
-    dry_run  only returns the topics that would be removed
-    Returns  the removed topics
-    Errors   IllegalGroup, SystemGroup, GroupNotFound, DiskFull
-    Source   AdminBrokerProcessor.deleteSubscriptionGroup, DeleteSubscriptionGroupCommand
+    with_topics   also removes its retry and dead-letter topics
+    dry_run       only returns the topics that would be removed
+    Returns       the removed topics
+    Errors        IllegalGroup, SystemGroup, GroupNotFound, DiskFull
+    Source        AdminBrokerProcessor.deleteSubscriptionGroup, DeleteSubscriptionGroupCommand
     """
     check_changeable(name, why="remove")
     store.tables.groups.existing(name)
@@ -61,15 +62,16 @@ async def delete_group(
         await store.tables.orders.remove_group(name)
         await remove_topics(store, topics)
 
-    await asyncio.shield(remove())  # Else a cancellation could leave part of the group.
+    await asyncio.shield(remove())  # A cancellation could otherwise leave part of the group.
     return topics
 
 
 def _own_topics(store: MessageStore, name: str) -> Iterable[str]:
-    """Yields the topics that belong to a group alone: retry topics and the dead-letter topic.
+    """Yields the retry topics and the dead-letter topic that belong to a group alone.
 
-    Group names may contain the separator of such topic names. So retry topics of expired leases
-    count only if the group has an offset in them, and no topic counts that has another owner.
+    Group names may contain the separator of these topic names, so two groups may share a topic
+    name. Retry topics of expired leases therefore count only if the group has an offset in them.
+    Topics with another owner do not count.
     """
     is_group, is_topic = store.tables.groups.find, store.tables.topics.find
     own, consumed = retry_topic(name), store.tables.offsets.all_of(name)

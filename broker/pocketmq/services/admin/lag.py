@@ -1,6 +1,7 @@
-"""Lag of consumer groups, queue by queue, and the age of their oldest unconsumed message.
+"""Lag of consumer groups by queue, and the age of their oldest unconsumed message.
 
-`unconsumed` of model/consuming.py defines which messages count as consumed, for metrics as well.
+The function `unconsumed` (model/consuming.py) defines which messages count as consumed. Metrics use
+the same function.
 Source: AdminBrokerProcessor.getConsumeStats, ConsumerLagCalculator.
 """
 
@@ -21,11 +22,12 @@ TOKEN_SEPARATOR: Final = "@"
 async def group_lag(
     store: MessageStore, group: str, topic: str = "", read_leased: Callable[[], Leased] = dict
 ) -> list[TopicLag]:
-    """Returns the lag of a group by queue, in one topic or in all with its offsets.
+    """Returns the lag of a group by queue.
 
+    topic         topic of the queues; "": all topics in which the group has offsets
     read_leased   returns the messages that groups have under leases
-    Errors   IllegalGroup, GroupNotFound, IllegalTopic, TopicNotFound
-    Cost     one read of the log for each queue with lag
+    Errors        IllegalGroup, GroupNotFound, IllegalTopic, TopicNotFound
+    Cost          one read of the log for each queue with lag
     """
     if topic:
         store.tables.topics.existing(topic)
@@ -52,10 +54,11 @@ async def all_lags(
     page_token: str = "",
     read_leased: Callable[[], Leased] = dict,
 ) -> Page[TopicLag]:
-    """Returns a page of all groups' lags, without queues and ages, in one topic or all.
+    """Returns a page of the lags of all groups, by topic, without queues and ages.
 
+    topic         "": all topics
     read_leased   returns the messages that groups have under leases
-    Errors   IllegalTopic, TopicNotFound, IllegalNumber, IllegalPageToken
+    Errors        IllegalTopic, TopicNotFound, IllegalNumber, IllegalPageToken
     """
     if topic:
         store.tables.topics.existing(topic)
@@ -80,8 +83,9 @@ def queue_lag(
     queue_id: int, committed: int | None, lower: int, upper: int, held: Held = NOTHING_HELD,
     *, begins_at_min: bool = False,
 ) -> QueueLag:  # fmt: skip
-    """Returns a group's lag in a queue of [lower, upper), without the age.
+    """Returns a group's lag in one queue, without the age.
 
+    lower, upper    min and max offset of the queue
     begins_at_min   whether a group without an offset starts at `lower`, not at `upper`
     """
     left = unconsumed(
@@ -115,7 +119,7 @@ def _topic_lag(
     committed: Mapping[int, int],
     leased: Mapping[int, Held],
 ) -> TopicLag:
-    """Returns the lag in every queue of a topic, and in further queues with an offset."""
+    """Returns the lag in every queue of a topic, and in removed queues with an offset."""
     config, group_config = store.tables.topics.find(topic), store.tables.groups.find(group)
     begins = group_config is not None and bool(group_config.settings.begins_at_min)
     count = config.queue_count if config is not None else 0

@@ -1,6 +1,6 @@
-"""Members of consumer groups: the clients that were active recently.
+"""Members of consumer groups: their recently active clients.
 
-A client is identified by its `client_id`. A client without one is identified by its address, and is
+A client is identified by its `client_id`, or else by its address. A client without a `client_id` is
 a new member after it reconnects. Members are kept in memory only: a restart empties the list.
 Source: ConsumerManager, ClientHousekeepingService.
 """
@@ -14,10 +14,10 @@ from pocketmq.model.step import Clock
 from pocketmq.model.topic import is_system_group
 
 SEEN_MS: Final = 120_000
-"""Time after its last call in which a client is a member (channelExpiredTimeout)."""
+"""Time for which a client is a member after its last call (channelExpiredTimeout)."""
 KEPT_MAX: Final = 10_000
 TOPICS_MAX: Final = 64
-"""Most topics kept for one client: the newest."""
+"""Most topics kept for one client; the oldest is dropped first."""
 RECEIVE: Final = "receive"
 PULL: Final = "pull"
 _MODES: Final = {RECEIVE: "pop", PULL: "pull"}
@@ -28,7 +28,7 @@ _LABELS: Final = (
 
 
 class Dialect(NamedTuple):
-    """Language and version of a client; for our own clients the version of the protocol."""
+    """Language and version of a client; the protocol's version for PocketMQ's own clients."""
 
     language: str = "other"
     version: str = "v1"

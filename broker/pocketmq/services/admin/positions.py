@@ -17,7 +17,7 @@ from pocketmq.store.read.cold_read import value_of
 
 
 def list_offsets(store: MessageStore, group: str, topic: str = "") -> list[GroupOffset]:
-    """Returns a group's offsets, by topic and queue; in one topic or in all.
+    """Returns a group's offsets by topic and queue, in one topic or in all topics.
 
     Errors   IllegalGroup, GroupNotFound, IllegalTopic, TopicNotFound
     """
@@ -62,7 +62,7 @@ async def reset_offsets(
     queue_ids: Sequence[int] = (),
     dry_run: bool = False,
 ) -> list[MovedOffset]:
-    """Resets a group's offsets to a time, the min or max offset, or a given one.
+    """Resets a group's offsets to a time, to the min or max offset, or to a given offset.
 
     queue_ids   queues to reset; empty: all
     Errors      those of `set_offsets`, IllegalNumber
@@ -82,7 +82,7 @@ async def reset_offsets(
 async def clone_offsets(
     store: MessageStore, source: str, target: str, topic: str = "", *, dry_run: bool = False
 ) -> list[MovedOffset]:
-    """Copies the offsets of a source group to a target group, in one topic or in all.
+    """Copies the offsets of a source group to a target group, in one topic or in all topics.
 
     Errors   IllegalGroup, SystemGroup, GroupNotFound (the source), IllegalTopic, TopicNotFound,
              DiskFull
@@ -100,7 +100,7 @@ async def clone_offsets(
 
 
 def _rows(store: MessageStore, group: str, topic: str) -> dict[str, dict[int, int]]:
-    """Returns topic -> queue id -> queue offset of a group, in one topic or in all."""
+    """Returns a group's offsets: topic -> queue id -> queue offset; topic "": all topics."""
     store.tables.groups.existing(group)
     if topic:
         store.tables.topics.existing(topic)

@@ -1,10 +1,10 @@
 """Redrive: sends dead letters again, to their original topic, as their producers sent them.
 
-    pending messages of %DLQ%group ──► the same bodies, without retry properties, 0 retries
-    the group's offset in it       ◄── advanced beyond them, once they are durable
+    1. pending messages of %DLQ%group are sent: same bodies, no retry properties, 0 retries
+    2. once they are durable, the group's offset in %DLQ%group advances beyond them
 
-All groups of the original topic get them, like any message. A crash between the two steps leaves
-the offset unchanged, and the next redrive sends them again.
+All groups of the original topic receive the redriven messages. A crash between the two steps leaves
+the offset unchanged, so that the next redrive sends these messages again.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class Redrive:
     ) -> list[Redriven]:
         """Sends the oldest pending dead letters again; durable when this returns.
 
-        count_max   0, or more than MESSAGES_MAX: MESSAGES_MAX
+        count_max   most messages to send, at most MESSAGES_MAX; 0: MESSAGES_MAX
         topic       target topic; "" for each message's original topic
         dry_run     only returns the targets
         check       raises for a topic to which the caller may not send
@@ -71,7 +71,7 @@ class Redrive:
                     if dry_run:
                         done += [_planned(queue, letter) for letter in letters]
                     else:
-                        # Else a cancellation could leave the offset before sent messages.
+                        # A cancellation could otherwise leave the offset below sent messages.
                         done += await asyncio.shield(self._send(queue, letters, following))
                     left -= len(letters)
                     assert queue.begin < following <= queue.end, "the offset does not advance"

@@ -75,9 +75,9 @@ async def update_topic(store: MessageStore, name: str, change: TopicChange) -> T
 
 
 async def delete_topic(store: MessageStore, name: str, *, dry_run: bool = False) -> list[str]:
-    """Deletes a topic, its queues, the offsets of groups in it, and their retry topics for it.
+    """Deletes a topic with its queues, with groups' offsets in it and their retry topics for it.
 
-    A retry topic whose name also belongs to another group and topic is kept.
+    A retry topic is kept if its name also belongs to another group and topic.
 
     dry_run  only returns the topics that would be removed
     Returns  the removed topics
@@ -88,7 +88,7 @@ async def delete_topic(store: MessageStore, name: str, *, dry_run: bool = False)
     retried = [*_retry_topics(store, name)]
     if dry_run:
         return [name, *retried]
-    # A cancellation could leave queues that the next start would take for a topic.
+    # A cancellation could otherwise leave queues from which the next start would make a topic.
     await asyncio.shield(remove_topics(store, [name, *retried]))
     return [name, *retried]
 
@@ -168,7 +168,7 @@ async def all_topic_counts(
     page = page_of(names, page_size, page_token, check_topic)
     counts = []
     for name in page.items:
-        if store.tables.topics.find(name):  # else it was removed meanwhile
+        if store.tables.topics.find(name):  # Otherwise removed meanwhile.
             counts.append(await topic_counts(store, name, totals_only=totals_only))
         await asyncio.sleep(0)
     return Page(counts, page.next_page_token)
@@ -212,7 +212,7 @@ def _retry_topics(store: MessageStore, topic: str) -> Iterable[str]:
 def changed_attributes(
     current: Mapping[str, str], given: Mapping[str, str], removed: Iterable[str]
 ) -> dict[str, str]:
-    """Returns the current attributes with some set and some removed.
+    """Returns the current attributes with the `given` ones set and the `removed` ones removed.
 
     Errors   IllegalAttribute
     Source   AttributeUtil.alterCurrentAttributes, TopicAttributes

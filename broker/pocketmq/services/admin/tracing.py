@@ -1,8 +1,8 @@
 """Traces a message: every record with its unique key, in log order.
 
-A message that is delayed, retried or dead-lettered is stored again each time, in a system topic or
-a topic of a group, with the same unique key. So the index entries of that key in all those topics
-are its trace; the groups' offsets show which groups consumed it.
+Each time a message is delayed, retried or dead-lettered, it is stored again with the same unique
+key, in a system topic or a topic of a group. Its trace is the index entries of that key in all
+these topics. The groups' offsets show which groups consumed it.
 Source: DefaultMQAdminExt.messageTrackDetail, QueryMsgByUniqueKeySubCommand.
 """
 
@@ -31,8 +31,8 @@ PAGE_COUNT: Final = 64
 RECORDS_MAX: Final = 4_096
 """Most records shown for one key, which a producer may use for all its messages."""
 STANDINGS_MAX: Final = 65_536
-"""Most pairs of a record and a group with an offset in its topic: with many groups fewer records
-are shown, the newest of each topic."""
+"""Most examined pairs of a record and a group with an offset in its topic. With many groups, only
+the newest records of each topic are shown."""
 STEP_COUNT: Final = 4_096
 """Offsets of groups examined before yielding to the event loop: 2 ms."""
 Positions = Mapping[str, Sequence[tuple[str, Mapping[int, int]]]]

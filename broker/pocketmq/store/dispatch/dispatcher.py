@@ -56,7 +56,7 @@ BATCH_MAX: Final = 1_024
 """Most records of one dispatch step: about 2 ms of the event loop."""
 BATCH_MIN: Final = 8
 SLOW_STEP_SECONDS: Final = 0.01
-"""A longer step halves the next step's records: a thousand new queues create files."""
+"""Duration of a step above which the next step has half the records: new queues create files."""
 RETRY_INTERVAL_MS: Final = 1_000
 QUEUE_TRIES_MAX: Final = 30
 INDEX_TRIES_MAX: Final = 3
@@ -65,7 +65,7 @@ logger = logging.getLogger(__name__)
 
 
 class Dispatcher:
-    """Advances `dispatched` to `visible`; calls `arrived` with the records dispatched."""
+    """Advances `dispatched` to `visible`; calls `arrived` with the dispatched records."""
 
     __slots__ = (
         "_arrived", "_batch_max", "_blocked", "_levels", "_log", "_marks", "_retry_at_ms", "_tries",
@@ -93,7 +93,7 @@ class Dispatcher:
         self._tries = 0
         self._retry_at_ms = 0
         self.failure: ViewFailed | None = None
-        """Error of a view that has failed all its tries, until it is written."""
+        """Error of a view that has failed all its tries; None once the view is written."""
         self.reput_seconds = Histogram(
             "pocketmq_reput_seconds", "Duration of one step of dispatch."
         )
@@ -110,7 +110,7 @@ class Dispatcher:
     def step(self, visible: int, now_ms: int) -> int:
         """Dispatches one batch of the log below `visible`; returns the time of the next call.
 
-        Returns  now_ms if more records wait, a later time while a view waits for a retry, else 0
+        Returns  now_ms if more records wait, the retry time if a view is blocked, else 0
         """
         if self._blocked is not None:
             if now_ms < self._retry_at_ms:
@@ -143,7 +143,7 @@ class Dispatcher:
         found = written_between(
             self._log, dispatched, upper, self._levels, count_max=self._batch_max
         )
-        if not found:  # There is at most a file's BLANK.
+        if not found:  # The range contains at most the BLANK at the end of a file.
             marks = self._marks
             marks.dispatch(upper, marks.dispatched.time_ms, marks.last_dispatched)
         return found

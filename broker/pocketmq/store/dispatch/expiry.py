@@ -81,15 +81,12 @@ class Expiry:
 
     @property
     def floor(self) -> int:
-        """Physical offset from which a start after a power cut needs the log.
-
-        Such a start rebuilds the views above this offset from the log.
-        """
+        """Physical offset from which recovery after a power cut rebuilds the views from the log."""
         durable = self._parts.checkpoint.values.logics_physical_offset
         return min(self._marks.dispatched.value, self._marks.flushed.value, durable)
 
     def oldest(self) -> OldestLogFile | None:
-        """Returns the oldest file if it may be removed: not the last, and durable in every view."""
+        """Returns the oldest file if it may be removed: it is not the last, and below `floor`."""
         files = self._parts.log.files.files
         if len(files) < 2 or files[0].base + files[0].size > self.floor:
             return None
@@ -102,11 +99,11 @@ class Expiry:
         return len(log.files.files) * log.file_size_bytes
 
     def last_time(self, oldest: OldestLogFile, upto_ms: int = UNKNOWN_TIME) -> Job[int]:
-        """Finds the store time of the last record in the oldest file, ms; 0 without a record.
+        """Returns the store time of the last record in the oldest file, ms; 0 without a record.
 
-        upto_ms  later times are ignored, as the clock was ahead; the first following file with an
-                 earlier time counts, as the oldest file is not younger
-        Cost     one walk over a file in a thread, once
+        upto_ms  latest believable time: later ones show that the clock was ahead. The time of the
+                 next file with a believable one is then returned, as the oldest file is not younger
+        Cost     one walk over each file in a thread, once
         """
         return self._begin(self._last_time(oldest, upto_ms))
 
@@ -186,9 +183,9 @@ class Expiry:
     def _forget_queues(
         self, paths: list[Path], directories: list[Path], ends: list[MappedFile]
     ) -> None:
-        """Removes files, directories, and those above that are empty then; blocks.
+        """Removes files, directories, and parent directories that are then empty; blocks.
 
-        ends     last files of queues after which a crash may have left more files
+        ends     last files of queues after which a crash may have left further files
         Effects  a directory with unknown files stays
         """
         for last in ends:
@@ -227,7 +224,7 @@ class Expiry:
 def _last_time(file: MappedFile) -> int:
     """Returns the store time of the last record of a held file, ms; blocks.
 
-    UNKNOWN_TIME if the records end before the file does.
+    Returns UNKNOWN_TIME if an invalid record precedes the file's end.
     Cost   about 0.2 µs a record, and reading the file once
     """
     position, begin, last = 0, 0, -1

@@ -1,12 +1,12 @@
 """Flushes views periodically, and saves the offset below which they are durable.
 
-Every second, queues with at least two dirty pages are synced. Every ten seconds, all views are
-synced. Once the log is durable up to the views' last record, the table of queue ends, the run mark
-and the checkpoint are written: each describes only durable data. After a failure of any part of the
-store none of them is written.
+Every second (a small pass), queues with at least two dirty pages are synced. Every ten seconds (a
+thorough pass), all views are synced. Once the log is durable up to the views' last record, the
+table of queue ends, the run mark and the checkpoint are written, so that they describe only durable
+data. After a failure of any part of the store none of them is written.
 
-The first pass after a crash checks the bytes after queue ends that the start read from the table.
-Leftover bytes are zeroed before a checkpoint covers them.
+The first thorough pass after a crash checks the bytes after the queue ends that recovery read from
+the table. Leftover bytes are zeroed before a checkpoint covers them.
 Source: FlushConsumeQueueService, StoreCheckpoint.
 """
 
@@ -35,8 +35,8 @@ AT_ONCE: Final = 0
 TURN_SECONDS: Final = 0.003
 """Time spent on queues before the event loop runs other work."""
 BEHIND_MAX: Final = 128 * 1024 * 1024
-"""Bytes of log after the checkpoint at which a thorough pass begins early: a start after a crash
-scans and dispatches them again, at some 5 s per GiB."""
+"""Bytes of log after the checkpoint at which a thorough pass begins early. Recovery after a crash
+dispatches these bytes again, at some 5 s per GiB."""
 
 Item = TypeVar("Item")
 QUEUES: Final = "consumequeue"
@@ -46,9 +46,10 @@ VIEWS: Final = "views"
 class Unsaved(NamedTuple):
     """The durable extent of the views, saved once the log is durable up to it.
 
-    last_record, views_time   physical offset and store time (ms) of the views' last record
-    rows                      ends of the consume queues
-    log_time                  store time of the last record known to be durable, ms
+    last_record   physical offset of the views' last record
+    views_time    store time of that record, ms
+    log_time      store time of the last record known to be durable, ms
+    rows          ends of the consume queues
     """
 
     last_record: int
@@ -193,7 +194,7 @@ class ViewFlush:
     async def _thorough(self, last_record: int, views_time: int, log_time: int) -> None:
         """Flushes dirty files, a few queues at a time, and saves the extent of the views.
 
-        Units added meanwhile may be flushed with them: a start ignores ends beyond the record.
+        Queue ends may include units added meanwhile: recovery ignores ends beyond `last_record`.
         """
         files: list[MappedFile] = []
         rows, queues = self._ends.rows, self._queues
@@ -252,7 +253,7 @@ class ViewFlush:
     async def _save_when_flushed(self, unsaved: Unsaved) -> None:
         """Writes table, mark and checkpoint, once the log is durable up to `unsaved`.
 
-        With a checkpoint ahead of the log, a start would trust units whose records a power cut
+        With a checkpoint ahead of the log, recovery would trust units whose records a power cut
         lost. The mark is updated first, so that a power cut never leaves an invalid mark.
         """
         last_record, views_time, log_time, rows = unsaved

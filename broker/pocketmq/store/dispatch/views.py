@@ -85,9 +85,9 @@ class Views:
         return count + sum(row.count for row in rows), size_bytes
 
     def dispatch(self, now: Now) -> Next:
-        """Dispatches visible records for at most TURN_SECONDS: a step.
+        """Runs one step: dispatches visible records for at most TURN_SECONDS.
 
-        A record is dispatched at once after an idle time, else in a batch after a pause.
+        A record after an idle time is dispatched at once, others in batches after a pause.
         """
         visible, dispatched = self._marks.visible(), self._marks.dispatched
         behind_bytes = visible.value - dispatched.value
