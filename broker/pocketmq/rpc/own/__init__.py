@@ -1,1 +1,1 @@
-"""Our own transport: an asyncio shell around wire/ that serves gRPC and pages on one port."""
+"""PocketMQ's own transport: serves gRPC and pages on one port, by asyncio around wire/."""

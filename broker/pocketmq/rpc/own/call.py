@@ -1,4 +1,4 @@
-"""One call on our own transport: from its request to its answer, error or cancellation.
+"""One call on PocketMQ's own transport, from its request to its answer, error or cancellation.
 
 A unary call whose handler answers at once has ended when `serve` returns, without task or timer.
 Any other call waits for a task, or for the future that its handler returned. The task or future is
@@ -115,8 +115,8 @@ class OwnCall(Unsent):
     def serve(self, raw: bytes, *, is_asked: bool = False) -> None:
         """Serves a unary call whose request is complete.
 
-        is_asked   the shortcut has already declined the call
-        Cost       about 2 µs besides the handler, if that answers at once
+        is_asked   whether the shortcut has already declined the call
+        Cost       about 2 µs plus the handler, if the handler answers at once
         """
         served = self.served
         if served.shortcut is None:

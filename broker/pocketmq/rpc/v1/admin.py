@@ -59,7 +59,7 @@ class ListDelayed:
         self._delayed = Delayed(store)
 
     async def __call__(self, request: pb.ListDelayedRequest, call: Call) -> pb.ListDelayedResponse:
-        """Returns a page of delayed messages, or those with a message id.
+        """Returns a page of delayed messages, or the delayed messages with a message id.
 
         Errors   those of `Delayed.page` and `Delayed.of_id`
         """
@@ -149,7 +149,7 @@ class AdminMethods:
         return pb.DescribeTopicResponse(topic=proto_topic(config), queues=_messages(queues))
 
     async def topic_stats(self, request: pb.TopicStatsRequest, call: Call) -> pb.TopicStatsResponse:
-        """Returns the message counts of a topic, or a page of those of all topics."""
+        """Returns the message counts of a topic, or a page of the counts of all topics."""
         store, totals_only = self._store, request.totals_only
         if request.name:
             counts = await topics.topic_counts(store, request.name, totals_only=totals_only)
@@ -296,7 +296,7 @@ class AdminMethods:
     async def list_dead_letters(
         self, request: pb.ListDeadLettersRequest, call: Call
     ) -> pb.ListDeadLettersResponse:
-        """Returns the dead-letter counts of a group, or a page of those of all groups."""
+        """Returns the dead-letter counts of a group, or a page of the counts of all groups."""
         page = await dead_letters.list_dead_letters(
             self._store, request.group, page_size=request.page_size, page_token=request.page_token
         )
@@ -306,7 +306,7 @@ class AdminMethods:
     async def redrive_dead_letters(
         self, request: pb.RedriveDeadLettersRequest, call: Call
     ) -> pb.RedriveDeadLettersResponse:
-        """Sends dead letters of a group to their original topics, or to a given one."""
+        """Sends dead letters of a group to their original topics, or to a given topic."""
         group, count = request.group, request.max_messages
         check_number("max_messages", count, upper=INT32_MAX)
         done = await self._redrive.redrive(

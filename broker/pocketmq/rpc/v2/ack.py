@@ -73,9 +73,8 @@ class AckMethods:
     ) -> pb.ChangeInvisibleDurationResponse:
         """Changes the invisible duration of a message, counted from now.
 
-        The old handle stays valid.
-
-        A delivery that its consumer suspends does not count as an attempt.
+        The old handle stays valid. A delivery that its consumer suspends does not count as an
+        attempt.
 
         Errors   as for `ack_message`, and IllegalInvisibleTime, InvalidReceiptHandle
         """

@@ -29,7 +29,7 @@ ATTEMPTS_MIN: Final = 1
 class Subscribed(NamedTuple):
     """A consumer's own settings.
 
-    given    the settings, encoded
+    given    the consumer's settings, encoded
     topics   names of the subscribed topics
     """
 

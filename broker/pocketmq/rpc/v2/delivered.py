@@ -1,8 +1,8 @@
 """Converts stored records to the protocol's Message.
 
 System properties become fields or are omitted; user properties are copied. The body is sent in a
-codec that clients can decompress, with its MD5. A message from a retry topic gets its original
-topic.
+codec that clients can decompress, with its MD5. The topic of a message from a retry topic is its
+original topic.
 Source: GrpcConverter.buildMessage, buildSystemProperties.
 """
 

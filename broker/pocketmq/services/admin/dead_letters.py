@@ -1,4 +1,4 @@
-"""Dead letters of groups, and how many of them are pending.
+"""Dead letters of groups, and the number of pending ones.
 
 A group's dead letters are stored in the topic `%DLQ%group`. Those at or above the group's own
 offset in that topic are pending. Only redrives advance this offset: consumers of the topic use

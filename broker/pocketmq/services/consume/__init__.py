@@ -1,1 +1,1 @@
-"""Consuming under leases: receive, settle, redeliver."""
+"""Consuming: receives messages, settles them, and redelivers unsettled ones."""

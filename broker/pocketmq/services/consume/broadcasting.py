@@ -1,8 +1,8 @@
 """Receive calls of a broadcasting group: every client gets every message, without leases.
 
-Each client has its own offset in every queue, in memory. It starts at the group's committed offset.
-Without one, it starts at the queue's min or max offset, as the group is configured. Each receive
-advances it. A restart drops it.
+Each client has its own offset in every queue, in memory. This offset starts at the group's
+committed offset. Without one, it starts at the queue's min or max offset, as the group is
+configured. Each receive advances it, and a restart drops it.
 Source: BroadcastOffsetManager.
 """
 

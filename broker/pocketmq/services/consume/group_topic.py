@@ -30,7 +30,7 @@ PARKED_KEPT_MIN: Final = 64
 class Parked:
     """A parked receive; the result of `future` is its messages, maybe none, or an error.
 
-    is_served   messages are being leased for it
+    is_served   whether messages are being leased for it
     """
 
     __slots__ = ("future", "is_served", "request")

@@ -107,7 +107,6 @@ class Journal:
         """Stores runs, then entries, contiguously in the log.
 
         Returns  journal offset of the first entry
-
         Effects  no await between the write and the return: a cancelled caller wrote nothing
         Errors   those of store.writing.put: nothing was stored
         """
@@ -171,7 +170,7 @@ class Journal:
             then(error)
 
     async def durable(self) -> None:
-        """Returns when all that was put is as durable as the flush mode promises.
+        """Waits until all puts are as durable as the flush mode promises.
 
         Errors   FsyncFailed
         """

@@ -37,8 +37,8 @@ class GroupQueue:
 
     retry       number of this topic in handles: the topic itself or which of its retry topics
                 (format/receipt_handle.py)
-    is_shared   whether a retry topic may contain messages of other groups: names of groups and
-                topics may contain the separator of its name, so two pairs may share one name
+    is_shared   whether this is a retry topic that may contain messages of other groups: names of
+                groups and topics may contain the separator of its name
     """
 
     __slots__ = (

@@ -78,9 +78,7 @@ class LongPolls:
         self._watched = watched
         self._left_one = self._left
         self._context = copy_context()
-        """One callback and one context for all parked receives: the garbage collector visits each
-        object.
-        """
+        """Callback and context shared by all parked receives: fewer objects for the collector."""
         self._deadlines: list[tuple[int, int, Parked]] = []
         self._attempts: dict[Attempt, asyncio.Future[Received]] = {}
         self._order = 0

@@ -45,7 +45,7 @@ class Redelivery:
     __slots__ = ("_levels", "_store_host", "_topics")
 
     def __init__(self, topics: TopicTable, levels: DelayLevels, store_host: bytes) -> None:
-        assert levels.delays_ms, "a store has delay levels"
+        assert levels.delays_ms, "no delay levels"
         self._topics = topics
         self._levels = levels
         self._store_host = store_host

@@ -17,7 +17,7 @@ class Wakeup:
         """Requests a step at a time, unless an earlier one is planned."""
         if at_ms < self._at_ms:
             self._at_ms = at_ms
-            assert at_ms >= 0, "clocks begin at 0"
+            assert at_ms >= 0, "negative time"
             self._mark.advance(self._mark.value + 1)
 
     def next(self, at_ms: int) -> Next:

@@ -32,7 +32,7 @@ class DispatchBuffer:
     def add(self, written: Sequence[Written]) -> None:
         """Adds the runs of a put; called in log order.
 
-        Effects  drops the records that wait, if there are `count_max`
+        Effects  drops the waiting records if `count_max` wait: dispatch reads the log then
         """
         if self.count >= self._count_max:
             self._runs = []

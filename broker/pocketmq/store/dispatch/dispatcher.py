@@ -56,7 +56,8 @@ BATCH_MAX: Final = 1_024
 """Most records of one dispatch step: about 2 ms of the event loop."""
 BATCH_MIN: Final = 8
 SLOW_STEP_SECONDS: Final = 0.01
-"""Duration of a step above which the next step has half the records: new queues create files."""
+"""Duration of a step above which the next step dispatches half as many records. Steps with many new
+queues are slow, as they create files."""
 RETRY_INTERVAL_MS: Final = 1_000
 QUEUE_TRIES_MAX: Final = 30
 INDEX_TRIES_MAX: Final = 3

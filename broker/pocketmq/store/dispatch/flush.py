@@ -220,10 +220,10 @@ class ViewFlush:
             await self._save_when_flushed(unsaved)
 
     async def _flush_all(self, files: list[MappedFile]) -> list[ConsumeQueue]:
-        """Syncs all views; returns queues with bytes after their end that a crash has left."""
+        """Syncs all views; returns queues with leftover bytes of a crash after their end."""
         begun = perf_counter()
         doubtful = [(queue, queue.files.files[-1]) for queue in self._queues.doubtful]
-        if doubtful:  # New units may have replaced leftover bytes: sync that as a cut.
+        if doubtful:  # New units may have replaced leftover bytes, which counts as a cut.
             self._queues.has_unsynced_cuts = True
         sync_files, held = self._syncing(files)
         index_files = [*self._index.files]

@@ -22,7 +22,7 @@ from pocketmq.store.watermark import Arrivals
 PAUSE_SECONDS: Final = 0.005
 """Pause between two dispatch steps: batches records, and delays consumers by at most this."""
 BULK_BYTES: Final = 64 * 1024
-"""Bytes to dispatch from which on the pause is BULK_PAUSE_SECONDS."""
+"""Undispatched bytes from which the pause is BULK_PAUSE_SECONDS."""
 BULK_PAUSE_SECONDS: Final = 0.001
 TURN_SECONDS: Final = 0.005
 """Time after which dispatch yields to other work, even if more records wait."""

@@ -127,7 +127,7 @@ class FifoAck(AckMode):
         """Changes the end of a lease; returns the new handle."""
         place = held.place
         is_changed = held.state.change(held.queue_offset, place.popped_at_ms, visible_at_ms)
-        assert is_changed, "a handle was found for it"
+        assert is_changed, "message of a valid handle is settled"
         self._table.changed(held.queue, held.state)
         hidden_ms = max(visible_at_ms - place.popped_at_ms, 0)
         return f"{place._replace(invisible_ms=hidden_ms).prefix}{held.queue_offset}"

@@ -76,7 +76,7 @@ class OrderedQueue:
     def must_scan(self) -> bool:
         """Whether some messages delivered before a restart are not scanned yet.
 
-        No message is delivered before, as their message groups are unknown.
+        Until then no message is delivered, as their message groups are unknown.
         """
         return self.scanned < self._unseen_end
 

@@ -81,7 +81,11 @@ class LeaseDelivery(DeliveryMode):
         return False
 
     def release(self, group: str, topic: str, handles: Sequence[str]) -> bool:
-        """Ends leases in RELEASED_MS; for a part of a lease, changes that part's duration."""
+        """Makes undelivered messages visible in RELEASED_MS.
+
+        A lease without delivered messages ends then. Otherwise its undelivered messages are leased
+        anew for that time.
+        """
         by_lease: dict[Lease, list[str]] = {}
         for handle in handles:
             held = find(self.table, group, topic, handle)

@@ -1,8 +1,7 @@
 """Leases messages for one receive.
 
     each queue ─► read, filtered ─► checkpoints put ─► offsets advanced, leases added ─► delivered
-                  one reader at      one put            one synchronous block
-                  a time
+                  one reader        one put             one synchronous block
 
 No message is leased before its checkpoint is in the journal. Messages that a filter rejects are
 skipped for the group. A cancelled read or put has changed nothing.

@@ -129,7 +129,7 @@ class LeaseRecovery:
             await asyncio.sleep(0)
 
     def _feed(self, record: bytes, journal_offset: int, read_ms: int) -> None:
-        """Applies a record; skips one that left the timer before `read_ms`, as its copy counts."""
+        """Applies a record, unless it left the timer before `read_ms`: its copy is read instead."""
         try:
             entry = read_entry(record)
         except BadRecord as error:
@@ -160,7 +160,7 @@ class LeaseRecovery:
         if not checkpoint.queue_offsets or self._store.tables.groups.find(batched.group) is None:
             return
         key = (batched.group, batched.topic, batched.queue_id)
-        if not checkpoint.first_popped_ms:  # Otherwise the offset may have been set back since.
+        if not checkpoint.first_popped_ms:  # A changed lease may be older than an offset reset.
             self._push(key, checkpoint, journal_offset)
         elif checkpoint.first_popped_ms == batched.popped_at_ms:
             _leave_order(self._store.tables, checkpoint)
