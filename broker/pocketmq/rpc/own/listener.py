@@ -85,9 +85,9 @@ class Speakers(NamedTuple):
 
 
 def listen_on(address: str) -> list[socket.socket]:
-    """Returns sockets that listen on "host:port", one for each address of the host.
+    """Returns a list of one socket, which listens on the first address of "host:port".
 
-    Errors   AddressUnavailable: an address is in use or does not belong to this machine
+    Errors   AddressUnavailable: the address is in use or does not belong to this machine
     """
     host, _, port = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")

@@ -1,4 +1,4 @@
-"""The PROXY protocol, versions 1 and 2: a load balancer names the client it forwards.
+"""The PROXY protocol, versions 1 and 2: a load balancer sends the address of its client.
 
     1   PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\\r\\n       at most 107 bytes
     2   12 bytes of signature · version and command · family · length (2) · addresses · TLVs

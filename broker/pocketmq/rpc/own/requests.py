@@ -77,7 +77,7 @@ class CallRequests:
         return messages.pop(0) if messages and not self._is_ended else None
 
     def _let_go(self) -> None:
-        """Frees the previous request, and opens the stream's window by its size."""
+        """Frees the previous request, and enlarges the stream's flow-control window by its size."""
         taken, self._taken = self._taken, 0
         if taken and self._connection.is_open:
             self._connection.wire.consume(self._stream, taken)

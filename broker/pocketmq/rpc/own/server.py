@@ -157,7 +157,7 @@ class OwnServer:
     def add_port(self, address: str) -> int:
         """Listens on "host:port" and returns the port; port 0 chooses a free one.
 
-        Errors   IllegalConfig if the address is in use or does not belong to this machine
+        Errors   AddressUnavailable: the address is in use or does not belong to this machine
         """
         found = listen_on(address)
         self._sockets += found
