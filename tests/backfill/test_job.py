@@ -63,8 +63,8 @@ def test_less_of_the_log_leaves_nothing_of_the_rest(golden: GoldenStores, tmp_pa
 def test_a_store_and_what_is_in_it_are_not_written_to(golden: GoldenStores, tmp_path: Path) -> None:
     store = golden.store("basic")
     assert objection(store, store) == "it is a store itself"
-    assert "lies inside the store" in objection(store, store / "rebuilt")
-    assert "lies inside the store" in objection(store, store / "index")
+    assert "is inside the store" in objection(store, store / "rebuilt")
+    assert "is inside the store" in objection(store, store / "index")
     assert objection(tmp_path / "s", golden.store("v533")) == "it is a store itself"
     assert objection(store, tmp_path / "new" / "place") == ""
     assert objection(store, tmp_path) == ""
