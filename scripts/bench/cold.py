@@ -1,15 +1,16 @@
 """Latency of sends while another process reads old messages from the disk.
 
-Sends go at an even pace; meanwhile another process, with the lowest priority, pulls a gigabyte of
+Sends arrive at a constant rate. Another process, with the lowest priority, pulls a gigabyte of
 messages of 64 KiB:
 
-    cold         in the largest replies there are, the log's pages dropped from memory before a pass
-    warm         the same without dropping them: what the pulls themselves cost
-    cold_small   dropped as well, in replies of the size that is sent when none is asked for
+    cold         in the largest replies; before each pass the log is dropped from the page cache
+    warm         in the largest replies, from the page cache: the cost of the pulls themselves
+    cold_small   like cold, in replies of the default size
 
     python -m bench.cold TARGET DIRECTORY END MODE
-is that process, which goes on until its input ends: DIRECTORY is the commit log, END the queue
-offset behind the last message pulled.
+
+runs that process, which pulls until its input ends. DIRECTORY is the commit log, END the queue
+offset after the last message pulled.
 """
 
 import json
@@ -37,10 +38,10 @@ BODY_SIZE = 64 * 1024
 OLD_COUNT = 16 * 1024
 BATCH_SIZE = 48
 FRESH_COUNT = 2 * 1024
-"""Of the old topic's messages the last ones, which the broker reads through its map."""
+"""Newest messages of the old topic; the broker reads them through its mapped file."""
 PULL_COUNT = 1_024
 PULL_SIZE = 64 * 1024 * 1024
-"""Asked for; the broker lowers it to what a reply holds."""
+"""Requested bytes of a pull; the broker limits them to the largest reply."""
 RATE = 200.0
 SECONDS = 1.5
 MODES = ("quiet", "cold", "warm", "cold_small")
@@ -52,13 +53,13 @@ RESIDENT_SHARE_MAX = 0.05
 
 
 def log_files(directory: Path, upto: int) -> list[Path]:
-    """Returns the files of a commit log that lie below a physical offset, oldest first."""
+    """Returns the files of a commit log that end below a physical offset, oldest first."""
     paths = sorted(directory.iterdir())
     return [path for path in paths if int(path.name) + path.stat().st_size <= upto]
 
 
 def drop_pages(paths: Iterable[Path]) -> None:
-    """Drops the clean pages of files from the page cache; mapped and touched pages stay."""
+    """Drops the clean pages of files from the page cache, except pages that a process maps."""
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -69,7 +70,7 @@ def drop_pages(paths: Iterable[Path]) -> None:
 
 
 def resident_share(paths: Iterable[Path]) -> float:
-    """Returns which share of samples, one a megabyte, can be read without the disk."""
+    """Returns the share of the files that is in the page cache, from one sample a megabyte."""
     found = count = 0
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
@@ -91,7 +92,7 @@ def _is_resident(descriptor: int, position: int) -> bool:
 
 
 def pull_on(target: str, directory: Path, end: int, mode: str) -> dict[str, float]:
-    """Pulls the old messages again and again; returns bytes, seconds, the worst resident share."""
+    """Pulls the old messages repeatedly; returns bytes, seconds, the largest resident share."""
     options = [("grpc.max_receive_message_length", -1)]
     with grpc.insecure_channel(target, options=options) as channel:
         method = channel.unary_unary(BROKER + "PullMessage")
@@ -149,7 +150,7 @@ def cold_figures(extent: Extent) -> list[Figure]:
 
 
 def _fill(directory: Path, count: int) -> None:
-    """Stores the old messages, then ends the broker: its maps would keep pages in memory."""
+    """Stores the old messages, then ends the broker, whose maps would keep pages in memory."""
     body = random.Random(1).randbytes(BODY_SIZE)
     with broker_server(ASYNC, directory=directory) as server:
         server.create_topics({OLD_TOPIC: 1})
@@ -160,7 +161,7 @@ def _fill(directory: Path, count: int) -> None:
 
 
 def _round(server: Server, number: int, seconds: float, end: int) -> dict[str, float]:
-    """Returns p99, MB/s of pulls and what bounds the loop's lag, by mode; and messages sent."""
+    """Returns p99, MB/s of pulls and the bound of the loop's lag by mode, and the messages sent."""
     row: dict[str, float] = {"sent": 0}
     for mode in turns(MODES, number):
         before = server.page("/metrics")
@@ -185,7 +186,7 @@ def _round(server: Server, number: int, seconds: float, end: int) -> dict[str, f
 
 @contextmanager
 def _pulling(server: Server, end: int, mode: str) -> Iterator[dict[str, float]]:
-    """Pulls in another process meanwhile; its numbers are there when the block has ended."""
+    """Pulls in another process during the block; the yielded numbers are filled at its end."""
     found: dict[str, float] = {}
     if mode == "quiet":
         yield found
@@ -209,7 +210,7 @@ def _pulling(server: Server, end: int, mode: str) -> Iterator[dict[str, float]]:
 
 
 def main() -> None:
-    """Pulls as the arguments say."""
+    """Pulls in the mode of the arguments."""
     target, directory, end, mode = sys.argv[1:]
     found = pull_on(target, Path(directory), int(end), mode)
     print(json.dumps(found))

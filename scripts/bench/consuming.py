@@ -1,9 +1,9 @@
 """Broker cost of receiving under leases and acknowledging: messages per CPU second.
 
-Callers receive 32 messages of 1 KiB and acknowledge them by their handles, until all are done;
-what was stored before is not counted. In order they are of 256 message groups, four in a row of
-each. Checked: as many handles were settled as messages received, none twice, and nothing is left
-under a lease.
+Callers receive 32 messages of 1 KiB and acknowledge them by their handles, until all stored
+messages are consumed. Storing them is not measured. For FIFO consumption the messages belong to 256
+message groups, four consecutive messages each. The benchmark checks that each message was received
+once and acknowledged, and that no lease is left.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ CALLERS: Final = 8
 MESSAGES: Final = 96_000
 MESSAGE_GROUPS: Final = 256
 TOGETHER: Final = 4
-"""Messages of one message group that follow each other in their queue."""
+"""Consecutive messages of one message group in their queue."""
 FORMS: Final = {
     "async": ("async flush", (ASYNC,), False),
     "sync": ("sync flush", (), False),
@@ -43,7 +43,7 @@ FORMS: Final = {
 
 
 def consuming_figures(extent: Extent) -> list[Figure]:
-    """Messages received and acknowledged for a CPU-second of the broker, and a second."""
+    """Messages received and acknowledged in a CPU-second of the broker, and in a second."""
     figures = []
     for name, (form, settings, is_ordered) in FORMS.items():
         by_cpu, by_clock = [], []
@@ -86,7 +86,7 @@ def _grouped() -> list[bytes]:
 
 
 async def _consume(server: Server, count: int) -> tuple[float, float]:
-    """Receives and acknowledge so many messages; returns the broker's CPU-seconds, and seconds."""
+    """Receives and acknowledges `count` messages; returns the broker's CPU-seconds, and seconds."""
     seen: set[str] = set()
     options = [("grpc.max_receive_message_length", -1)]
     request = pb.ReceiveRequest(

@@ -1,9 +1,8 @@
 """The figures of the README, each a function; run by scripts/bench/run.
 
-Those with much of their own have a module each (queues.py and others); here are the others.
-
-A figure prints one JSON line: name, value, unit, what was wanted, and the rounds it is the median
-of. Absolute numbers mean little on a shared machine; ratios are taken within one round.
+Larger figures have modules (queues.py and others); the others are here. A figure prints one JSON
+line: name, value (the median), unit, goal and the values of all rounds. On a shared machine
+absolute numbers mean little, so ratios compare values of one round.
 """
 
 import os
@@ -41,7 +40,7 @@ def _compare(
     broker: Server, noop: Server, method: str, noop_method: str, request: bytes, *, in_flight: int,
     extent: Extent, per_call: int = 0,
 ) -> list[float]:  # fmt: skip
-    """Returns broker / noop calls per second, round by round, alternating who comes first."""
+    """Returns the ratio of broker to noop calls per second by round; the order alternates."""
     seconds = extent.seconds(SECONDS)
     expected = broker.stored_count(TOPIC, QUEUE_COUNT) if per_call else 0
 
@@ -50,7 +49,7 @@ def _compare(
         run = load(server, path, request, in_flight=in_flight, seconds=seconds)
         if per_call and server is broker:
             expected += int(run["total"]) * per_call
-            sleep(0.2)  # Dispatch is up to a few milliseconds behind.
+            sleep(0.2)  # Dispatch follows an append by up to a few milliseconds.
             stored = broker.stored_count(TOPIC, QUEUE_COUNT)
             if stored != expected:
                 raise SystemExit(f"acknowledged {expected} messages, stored {stored}")
@@ -144,7 +143,7 @@ def _query_p99(server: Server) -> float:
 
 
 def _fill(server: Server, count: int) -> None:
-    """Sends messages to queue 0, each with a key of its own, and waits for dispatch."""
+    """Sends messages with unique keys to queue 0, and waits for dispatch."""
     sent = 0
     body = random.Random(2).randbytes(1024)
     while sent < count:
@@ -195,7 +194,7 @@ def memory_growth(extent: Extent) -> list[Figure]:
 
 
 def reput_lag(extent: Extent) -> list[Figure]:
-    """How far dispatch is behind what is visible, while batches arrive at full speed."""
+    """Dispatch lag while batches arrive at full speed."""
     from bench.inside import lag_p99_ms
 
     worst = [lag_p99_ms(SECONDS) for _ in range(extent.rounds)]
@@ -204,7 +203,7 @@ def reput_lag(extent: Extent) -> list[Figure]:
 
 
 def hot_functions(extent: Extent) -> list[Figure]:
-    """Microseconds of the functions that are tuned."""
+    """Microseconds of the tuned functions."""
     from bench.inside import MEASURES
 
     return [
@@ -214,7 +213,7 @@ def hot_functions(extent: Extent) -> list[Figure]:
 
 
 def help_command(extent: Extent) -> list[Figure]:
-    """Wall time of `pocketmq --help`, and of an interpreter that does nothing."""
+    """Wall time of `pocketmq --help`, and of an idle interpreter."""
     command = [str(Path(sys.executable).with_name("pocketmq")), "--help"]
 
     def ms(command: list[str]) -> float:
@@ -225,7 +224,7 @@ def help_command(extent: Extent) -> list[Figure]:
             times.append(1000 * (perf_counter() - begun))
         return median(times)
 
-    ms(command)  # The first run compiles what changed.
+    ms(command)  # The first run compiles changed modules.
     subjects = {"help": partial(ms, command), "python": partial(ms, [sys.executable, "-c", "pass"])}
     found = alternated(extent.rounds, subjects, unit="ms")
     return [
@@ -235,7 +234,7 @@ def help_command(extent: Extent) -> list[Figure]:
 
 
 def scrape(extent: Extent) -> list[Figure]:
-    """Time and size of a page of /metrics; every topic holds a message, and so all its series."""
+    """Time and size of a page of /metrics; each topic has a message, so all its series exist."""
     topics = [f"bench-{number:04d}" for number in range(extent.count(1_000))]
     with broker_server(ASYNC) as server:
         server.create_topics(dict.fromkeys(topics, 1))
@@ -268,7 +267,7 @@ POOL_SETTINGS = {
 
 
 def pool(extent: Extent) -> list[Figure]:
-    """Rates and p99 with either setting ÷ with neither, and what they are with neither."""
+    """Ratios of rates and p99 with one of two settings to those with neither; and the latter."""
     with ExitStack() as stack:
         servers = {
             name: stack.enter_context(broker_server(*settings))
@@ -328,7 +327,7 @@ IN_MODULES = {
     "wire": "bench.wire:wire_figures",
     "layers": "bench.layers:layer_figures",
 }
-"""Figures of other modules, which are imported when they are measured."""
+"""Figures of other modules; a module is imported when its figure is measured."""
 
 
 def _in_module(place: str, extent: Extent) -> list[Figure]:
@@ -356,7 +355,7 @@ FIGURES: dict[str, Callable[[Extent], list[Figure]]] = {
 
 
 def main() -> None:
-    """Measures what was asked for and prints the table."""
+    """Measures the requested figures and prints the table."""
     parser = Arguments("scripts/bench/run", "Figures of the README.", FIGURES, "figure")
     parser.add_argument("--rounds", type=int, default=5, help="runs each figure is the median of")
     parser.add_argument(

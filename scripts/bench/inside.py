@@ -25,11 +25,11 @@ from pocketmq.services.produce.send import Sent
 
 BATCH = 100
 TURN_SECONDS = 0.0005
-"""What a transport takes between two batches at the very least: a bare grpc.aio call costs that."""
+"""Least time of a transport between two batches: the cost of a bare grpc.aio call."""
 
 
 def lag_p99_ms(seconds: float) -> float:
-    """Returns the 99th percentile of how long the last record of a batch waits for dispatch."""
+    """Returns the p99 of the time from the append of a batch's last record to its dispatch."""
     return asyncio.run(_lag(seconds))
 
 
@@ -73,7 +73,7 @@ def _same(count: int, body: bytes, block: bytes) -> Batch:
 
 
 def _us(rounds: int, each: int, work: Callable[[], object]) -> float:
-    """Returns the microseconds of each of the things that a call does."""
+    """Returns the microseconds of one item, if `work` processes `each` items."""
     begun = perf_counter()
     for _ in range(rounds):
         work()
@@ -157,7 +157,7 @@ def java_hashes_us() -> float:
 
 
 def hash_texts_us() -> float:
-    """Returns microseconds for each key of 32 characters hashed where it lies."""
+    """Returns the microseconds of hashing one key of 32 characters in place."""
     count = 6_000
     buffer = bytearray(b"#" * 64 + b"7F0000010000ABCD0BE0A67EA4D20001" * count)
     begins = np.arange(count, dtype=np.int64) * 32 + 64
@@ -166,7 +166,7 @@ def hash_texts_us() -> float:
 
 
 def link_entries_us() -> float:
-    """Returns microseconds for each entry chained into a table of five million slots."""
+    """Returns the microseconds of one entry chained into a table of five million slots."""
     count = 20_000
     hashes = np.random.default_rng(1).integers(0, 2**31, count, dtype=np.int32)
     slots = np.zeros(5_000_000, dtype=np.int32)

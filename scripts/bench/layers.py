@@ -1,11 +1,11 @@
-"""Where the processor time of a unary send goes, in one process and without sockets.
+"""Processor time of a unary send by layer, in one process and without sockets.
 
-A connection gets reads of eight calls of 1 KiB each; layers are put under it one by one, and the
-difference to the figure before is what one costs:
+A connection receives reads of eight calls of 1 KiB each. Each figure adds a layer below it, so the
+difference of two figures is the cost of a layer:
 
     wire        HTTP/2 and gRPC: bytes in, bytes out
-    call        how a call is served; its method answers the same bytes each time
-    send        rules, record, log, reply; pages are in memory before, as Memory.populate has them
+    call        serving a call; the method returns the same bytes each time
+    send        rules, record, log, reply; the pages are prefaulted
     dispatch    queues and index
 """
 
@@ -33,29 +33,29 @@ from pocketmq.store.message_store import MessageStore
 CALLS = 20_000
 PER_READ = 8
 TURN_READS = 8
-"""Reads between two turns of the loop, as of eight connections."""
+"""Reads in one iteration of the loop, as from eight connections."""
 PATH = b"/pocketmq.v1.Broker/SendMessage"
 
 
 class _Sink:
-    """A transport that forgets what is written."""
+    """A transport that discards all written bytes."""
 
     def set_write_buffer_limits(self, high: int, low: int) -> None:
-        """Takes limits that hold for a socket."""
+        """Ignores the limits."""
 
     def get_write_buffer_size(self) -> int:
-        """Returns that nothing waits."""
+        """Returns that the buffer is empty."""
         return 0
 
     def is_closing(self) -> bool:
-        """Returns that it stays."""
+        """Returns that the transport is open."""
         return False
 
     def write(self, data: bytes) -> None:
-        """Forgets it."""
+        """Discards the bytes."""
 
     def pause_reading(self) -> None:
-        """Reads on all the same."""
+        """Does not pause."""
 
     resume_reading = pause_reading
 
@@ -83,10 +83,10 @@ async def _round() -> dict[str, float]:
         nothing = _service(send, lambda raw, host, metadata: answer)
         spent["call"] = await _served_us(nothing, calls.preface, reads)
         service = _service(send)
-        await sender.send(parse_send_request(request), HOST)  # Makes the topic.
+        await sender.send(parse_send_request(request), HOST)  # Creates the topic.
         await _until_dispatched(store)
         gc.collect()
-        gc.freeze()  # As a broker that serves.
+        gc.freeze()  # As a serving broker does.
         for name, dispatch in (("send", False), ("dispatch", True)):
             spent[name] = await _served_us(
                 service, calls.preface, reads, store if dispatch else None
@@ -96,7 +96,7 @@ async def _round() -> dict[str, float]:
 
 
 def _service(send: SendMessage, shortcut: Shortcut | None = None) -> Service:
-    """Returns the face with one method; `shortcut` answers in its place."""
+    """Returns a service with one method; `shortcut` is its fast path."""
     service = BROKER_TABLE.face(Mock(send_message=send))
     (row,) = (one for one in service.methods if one.name == "SendMessage")
     row = replace(row, shortcut=shortcut or row.shortcut)

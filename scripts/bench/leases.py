@@ -1,13 +1,12 @@
 """Memory of open leases and parked receives, and their cost to other callers.
 
-    python -m bench.leases KIND COUNT        one look in a process of its own, as JSON
+    python -m bench.leases KIND COUNT        one measurement in a separate process, as JSON
+    leases    COUNT messages, each with its own lease; at the end all leases expire at once
+    waits     COUNT receives parked on an empty topic
 
-    leases    COUNT messages, each under a lease of its own; in the end all of them are over at once
-    waits     COUNT receives that wait at an empty topic
-
-Store, services and runner are in one process, as the broker puts them together, without a
-transport. Turns of the loop are told by their processor time, and what garbage collection took
-within them. Checked: every message is under a lease, and comes again once.
+Store, services and runner are in one process, as in the broker, without a transport. Iterations of
+the loop are measured in processor time, garbage collection included. The benchmark checks that
+every message is leased, and is redelivered once.
 """
 
 import asyncio
@@ -35,19 +34,19 @@ GROUP: Final = "readers"
 EMPTY: Final = "empty"
 MOST: Final = 100_000
 QUEUES: Final = 16
-"""Of one queue a group may have 10,000 messages under leases."""
+"""Queues of the topic: a group may have 10,000 leases in one queue."""
 BATCH: Final = 500
 LEASE_MS: Final = 3_600_000
 WAIT_MS: Final = 30_000
 SENDS: Final = 1_000
 ROUNDS_OF_SENDS: Final = 5
 SHORT_MS: Final = 0.5
-"""Turns below it do no more than wait."""
+"""Iterations of the loop shorter than this are not counted: they do no work."""
 KINDS: Final = {"leases": "open leases", "waits": "receives that wait"}
 
 
 class TurnsLoop(asyncio.SelectorEventLoop):
-    """A loop that keeps the processor time of its turns, in ms."""
+    """An event loop that records the processor time of its iterations, in ms."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,7 +59,7 @@ class TurnsLoop(asyncio.SelectorEventLoop):
 
 
 class Pauses:
-    """How long garbage collections took, in ms of processor time, by generation."""
+    """Durations of garbage collections, in ms of processor time, by generation."""
 
     def __init__(self) -> None:
         self.of: dict[int, list[float]] = {0: [], 1: [], 2: []}
@@ -74,12 +73,12 @@ class Pauses:
 
     @property
     def longest_ms(self) -> float:
-        """The longest of all."""
+        """The longest garbage collection."""
         return max((took for every in self.of.values() for took in every), default=0.0)
 
 
 def lease_figures(extent: Extent) -> list[Figure]:
-    """Bytes of a lease and of a receive that waits, sends beside them, leases over at once."""
+    """Bytes of a lease and of a parked receive, sends beside them, and simultaneous expiry."""
     figures: list[Figure] = []
     most = extent.count(MOST)
     for kind, what in KINDS.items():
@@ -105,11 +104,11 @@ async def _look(loop: TurnsLoop, kind: str, count: int) -> dict[str, Any]:
             tables = broker.store.tables
             await tables.groups.create(GROUP, GroupSettings())
             await tables.topics.create(EMPTY, queue_count=8)
-            await _send_us(broker)  # Whatever is made once is made now.
+            await _send_us(broker)  # Creates everything that is created once.
             if kind == "leases":
                 await broker.filled([_request(BATCH)], -(-count // BATCH) * BATCH, BATCH)
             gc.collect()
-            gc.freeze()  # As a broker that serves.
+            gc.freeze()  # As a serving broker does.
             pauses = Pauses()
             gc.callbacks.append(pauses)
             before, begun = anonymous_mib(os.getpid()), process_time()
@@ -161,7 +160,7 @@ async def _waits(broker: Broker, count: int) -> list[Any]:
 
 
 async def _over(broker: Broker, clock: PassedClock, kind: str, count: int, kept: list[Any]) -> None:
-    """Advances the clock until every lease or wait is over, and waits for the loop to finish."""
+    """Advances the clock until every lease or wait has expired; waits for the loop to finish."""
     consume = broker.parts.backing.consume
     clock.ahead_ms += LEASE_MS + 1_000
     if kind == "leases":
@@ -170,7 +169,7 @@ async def _over(broker: Broker, clock: PassedClock, kind: str, count: int, kept:
         await broker.store.marks.dispatched.reached(broker.store.appended)
         reading = broker.store.reading
         came = sum(reading.queue_range(retry, one)[1] for one in reading.queue_ids(retry))
-        assert came == count, f"{came} came again of {count}"
+        assert came == count, f"{came} of {count} messages were redelivered"
     else:
         await until(lambda: consume.waiter_count == 0)
         assert not any([(await one).handles for one in kept])
@@ -182,7 +181,7 @@ def _request(batch: int) -> bytes:
 
 
 async def _send_us(broker: Broker) -> float:
-    """Returns the processor time of a message of 1 KiB of another topic until it can be pulled."""
+    """Returns the processor time of sending 1 KiB to another topic, until it can be pulled."""
     one = pb.Message(topic="other", queue_id=0, body=bytes(1024), tag="TagA", keys=["key"])
     raws = [pb.SendMessageRequest(messages=[one]).SerializeToString()] * SENDS
     rounds = []
@@ -195,7 +194,7 @@ async def _send_us(broker: Broker) -> float:
 
 
 def main() -> None:
-    """Takes one look."""
+    """Makes one measurement."""
     loop = TurnsLoop()
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         found = runner.run(_look(loop, sys.argv[1], int(sys.argv[2])))

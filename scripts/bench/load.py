@@ -1,16 +1,16 @@
-"""A load generator in a process of its own; the same one drives every server that is compared.
+"""A load generator in a separate process; it drives every compared server.
 
     python -m bench.load TARGET METHOD REQUESTS [--in-flight N] [--count N | --seconds S]
                                  [--rate R]
 
-REQUESTS is a file of requests (`framed`), sent in turn, round and round.
+REQUESTS is a file of requests (`framed`), which are sent repeatedly in order.
 
-in flight   so many callers, each of which waits for its answer: how fast is the server
-rate        so many calls a second, answered or not: how long does a caller wait
+--in-flight N   N callers, each of which waits for its reply: measures throughput
+--rate R        R calls a second, replied to or not: measures latency
 
-Prints "begun" when the first counted call goes out, then one JSON object: calls counted, all calls
-answered, calls failed, seconds, latencies in ms (p50, p99, the longest). With --count every call is
-counted, with --seconds those after a short warm-up.
+Prints "begun" at the first counted call, then one JSON object: calls counted, calls answered, calls
+failed, seconds, latencies in ms (p50, p99, maximum). With --count every call is counted, with
+--seconds every call after a short warm-up.
 """
 
 import argparse
@@ -29,19 +29,19 @@ import grpc
 WARM_UP_SECONDS = 0.5
 CONNECT_SECONDS = 60
 HANG_SECONDS = 600
-"""A run that takes this much longer than it should has ended in a call without an answer."""
+"""Delay after a run's planned end at which it counts as hanging in a call without a reply."""
 _LENGTH = struct.Struct("<I")
 
 Call = Callable[[bytes], Awaitable[object]]
 
 
 def framed(requests: Iterable[bytes]) -> bytes:
-    """Returns requests as one run of bytes, each behind its length."""
+    """Returns the concatenation of requests, each after its length."""
     return b"".join(_LENGTH.pack(len(request)) + request for request in requests)
 
 
 def requests_from(content: bytes) -> list[bytes]:
-    """Returns what `framed` was given."""
+    """Returns the requests that `framed` encoded."""
     requests = []
     position = 0
     while position < len(content):
@@ -53,7 +53,7 @@ def requests_from(content: bytes) -> list[bytes]:
 
 
 def percentile(ordered: list[float], share: float) -> float:
-    """Returns the value that this share of sorted values does not exceed; 0.0 without values."""
+    """Returns the value that `share` of the sorted values do not exceed; 0.0 without values."""
     return ordered[min(int(len(ordered) * share), len(ordered) - 1)] if ordered else 0.0
 
 
@@ -81,7 +81,7 @@ class Tally:
             self._latencies.append(perf_counter() - asked)
 
     def result(self) -> dict[str, float]:
-        """Returns the numbers of the run that ends now."""
+        """Returns the results of the run."""
         seconds = perf_counter() - self._counted_from
         ordered = sorted(self._latencies)
         return {
@@ -98,7 +98,7 @@ class Tally:
 async def by_callers(
     tally: Tally, requests: Iterator[bytes], in_flight: int, *, count: int, end: float
 ) -> None:
-    """Keeps so many calls in flight until `count` were made, or with count 0 until a time."""
+    """Keeps `in_flight` calls in flight until `count` were made, or until `end` if count is 0."""
     left = count
 
     async def caller() -> None:
@@ -113,7 +113,7 @@ async def by_callers(
 async def by_rate(
     tally: Tally, requests: Iterator[bytes], rate: float, *, begun: float, end: float
 ) -> None:
-    """Makes calls at an even pace until a time, whether answers come or not."""
+    """Makes calls at a constant rate until `end`, without waiting for replies."""
     tasks: list[asyncio.Task[None]] = []
     while (due := begun + len(tasks) / rate) < end:
         await asyncio.sleep(max(due - perf_counter(), 0))
@@ -122,7 +122,7 @@ async def by_rate(
 
 
 async def drive(given: argparse.Namespace) -> dict[str, float]:
-    """Returns the numbers of one run."""
+    """Returns the results of one run."""
     requests = cycle(requests_from(given.requests.read_bytes()))
     options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
     async with grpc.aio.insecure_channel(given.target, options=options) as channel:
@@ -143,7 +143,7 @@ async def drive(given: argparse.Namespace) -> dict[str, float]:
 
 
 def main() -> None:
-    """Drives what the arguments say."""
+    """Drives the server of the arguments."""
     import uvloop
 
     parser = argparse.ArgumentParser(description="Drive a server.")

@@ -1,10 +1,10 @@
-"""A bare grpc.aio server to compare with: it parses, answers the same types, and does nothing.
+"""A bare grpc.aio server for comparison: it parses requests and returns replies of their types.
 
     /pocketmq.v1.Broker/SendMessage   request parsed, response encoded
     /noop.Raw/SendMessage             bytes in, the same bytes out each time
-    /noop.Raw/PullMessage             answers the bytes it was started with
+    /noop.Raw/PullMessage             returns the bytes of the file
 
-Prints its port. Arguments: a file with the bytes PullMessage answers, or none.
+Prints its port. Argument: a file with the reply of PullMessage; optional.
 """
 
 import sys

@@ -1,9 +1,9 @@
 """Memory of parked pulls, and their cost to senders: store and service in one process.
 
-    python -m bench.polls COUNT QUEUES KIND        one look in a process of its own, as JSON
+    python -m bench.polls COUNT QUEUES KIND        one measurement in a separate process, as JSON
 
-COUNT pulls wait at QUEUES queues, for everything, or by a filter that nothing sent matches. They
-are parked as the API parks them, without the transport that carried them.
+COUNT pulls wait at QUEUES queues, for every message or by a filter that no sent message matches.
+They are parked as the API parks them, but without a transport.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ EXPRESSIONS: Final = {
 
 
 def poll_figures(extent: Extent) -> list[Figure]:
-    """Bytes of a parked pull, and a send beside 0, 10,000 and 100,000 of them."""
+    """Bytes of a parked pull, and the cost of a send beside 0, 10,000 and 100,000 parked pulls."""
     figures: list[Figure] = []
     most = extent.count(100_000)
     for queues in (1, 10_000):
@@ -99,7 +99,7 @@ async def _look(count: int, queues: int, kind: str) -> dict[str, float]:
         for number in range(-(-queues // QUEUES_PER_TOPIC)):
             store.tables.topics.adopt(f"t{number}", QUEUES_PER_TOPIC)
         store.tables.topics.adopt("other", QUEUES_PER_TOPIC)
-        await _send_us(send, store, "other")  # Whatever is made once is made now.
+        await _send_us(send, store, "other")  # Creates everything that is created once.
         pull = Pull(store)
         gc.collect()
         before, begun = _resident_bytes(), process_time()
@@ -127,7 +127,7 @@ def _parked(pull: Pull, queue: int, kind: str) -> "asyncio.Future[PullResult]":
 
 
 async def _send_us(send: Send, store: MessageStore, topic: str) -> float:
-    """Returns the CPU of one message of 1 KiB until it can be pulled."""
+    """Returns the processor time of sending 1 KiB, until it can be pulled."""
     message = pb.Message(topic=topic, queue_id=0, body=bytes(1024), tag="TagA", keys=["key"])
     drafts = drafts_of(pb.SendMessageRequest(messages=[message]))._replace(wait=False)
     rounds = []
@@ -142,7 +142,7 @@ async def _send_us(send: Send, store: MessageStore, topic: str) -> float:
 
 
 def _resident_bytes() -> float:
-    """Returns the memory of this process that is no file's."""
+    """Returns the anonymous memory of this process."""
     return anonymous_mib(os.getpid()) * (1 << 20)
 
 

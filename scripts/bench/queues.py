@@ -1,9 +1,9 @@
 """Cost of a send when a store has 1, 1,000 or 10,000 queues.
 
-Three brokers with as many queues, each of which holds a message before anything is measured, take
-the same requests but for topic and queue: one after the other in every round, in an order that
-changes. Requests go to all queues in turn, shuffled, so that no two next to each other meet the
-same file. Processor time is the broker's, dispatch included.
+Three brokers have these numbers of queues; each queue holds a message before the measurement. They
+receive the same requests except for topic and queue, one broker after the other in every round, in
+changing order. Consecutive requests go to different queues, in shuffled order. Processor time is
+the broker's, dispatch included.
 """
 
 import random
@@ -21,30 +21,30 @@ COUNTS = (1, 1_000, 10_000)
 TOPIC_QUEUES_MAX = 1_000
 BATCH_SIZE = 100
 BATCH_COUNT = 200
-"""Batches of one run; unary sends are UNARY_COUNT."""
+"""Batches of one run; a run of unary sends has UNARY_COUNT."""
 UNARY_COUNT = 2_000
 IN_FLIGHT = {1: 64, BATCH_SIZE: 8}
 FLUSH_SECONDS = 11.0
-"""Every ten seconds all queues are flushed: what the sends left behind is part of their cost."""
+"""Wait that covers a flush of all queues, one every ten seconds: part of the cost of sends."""
 DISPATCH_SECONDS = 0.1
 
 
 def topics_of(queue_count: int) -> dict[str, int]:
-    """Returns how many queues each topic has, so that together they are this many."""
+    """Returns the queues of each topic; together they have `queue_count` queues."""
     names = range(-(-queue_count // TOPIC_QUEUES_MAX))
     size = min(queue_count, TOPIC_QUEUES_MAX)
     return {f"bench-{name}": size for name in names}
 
 
 def shuffled_queues(topics: dict[str, int]) -> list[tuple[str, int]]:
-    """Returns all queues in an order that is the same every time."""
+    """Returns all queues in a fixed shuffled order."""
     queues = [(topic, queue) for topic, count in topics.items() for queue in range(count)]
     random.Random(1).shuffle(queues)
     return queues
 
 
 class Target:
-    """A broker with so many queues, and what was sent to it."""
+    """A broker with `queue_count` queues, and the number of messages sent to it."""
 
     def __init__(self, server: Server, queue_count: int) -> None:
         self.server = server
@@ -53,17 +53,17 @@ class Target:
         self._place = 0
         self._sent = dict.fromkeys(self._topics, 0)
         self.message_count = 0
-        """Messages sent since the queues were made."""
+        """Messages sent since the queues were created."""
 
     def prepare(self) -> None:
-        """Makes all queues and gives each a message."""
+        """Creates all queues with one message each."""
         self.server.create_topics(self._topics)
         self.run(1, len(self._queues))
         self.server.catch_up()
         self.message_count = 0
 
     def run(self, size: int, count: int) -> dict[str, float]:
-        """Sends so many requests of one size; returns µs of processor time and rate a message."""
+        """Sends `count` requests of `size` messages; returns CPU µs a message, and rate."""
         queues = [*self._next_queues(count)]
         requests = [send_request(size, *queue) for queue in queues]
         before = self.server.cpu_seconds
@@ -86,7 +86,7 @@ class Target:
             self._place += 1
 
     def check_stored(self) -> None:
-        """Ends the measurement unless every message is there."""
+        """Ends the measurement unless every message is stored."""
         self.server.check_stored(self._sent)
 
 

@@ -1,6 +1,6 @@
 """Figures of rebuilding a whole log: on one core and by Spark, beside a plain read.
 
-Each measured run is a process of its own, so that its processor time and memory are its alone:
+Each measured run is a separate process, so that its processor time and memory can be measured:
     python -m bench.rebuild rebuild STORE OUT [crc]
     python -m bench.rebuild verify STORE VIEWS
     python -m bench.rebuild backfill STORE OUT WORKERS JOBS
@@ -41,7 +41,7 @@ SAMPLE_SECONDS = 0.05
 
 
 def settings(*, check_crc: bool = False) -> KnownShape:
-    """Returns what the measured stores are built with: RocketMQ's own sizes."""
+    """Returns the shape of the measured stores: RocketMQ's default sizes."""
     return KnownShape(
         index_slot_count=GEOMETRY.slot_count, index_entry_count_max=GEOMETRY.entry_count_max,
         time_zone="UTC", check_crc=check_crc,
@@ -101,7 +101,7 @@ def run_backfill(store: Path, out: Path, workers: int, jobs: int) -> dict[str, A
 
 
 def run_reput(store: Path) -> dict[str, float]:
-    """Measures the broker's own dispatch, which builds the views of a store that has none."""
+    """Measures the broker's dispatch, which builds the views of a store without views."""
     from pocketmq.files.disk import Disk
     from pocketmq.model.step import SystemClock
     from pocketmq.store.recovery.components import StoreComponents
@@ -125,7 +125,7 @@ def run_reput(store: Path) -> dict[str, float]:
 
 @contextmanager
 def sampled_workers(peak: list[float]) -> Iterator[None]:
-    """Notes the largest RssAnon any Python worker of Spark ever has meanwhile."""
+    """Records the largest RssAnon of any Python worker of Spark during the block."""
     ended = threading.Event()
 
     def sample() -> None:
@@ -146,7 +146,7 @@ def sampled_workers(peak: list[float]) -> Iterator[None]:
 
 
 def spark_workers() -> list[int]:
-    """Returns the numbers of Spark's Python workers, and of the daemon that forks them."""
+    """Returns the process ids of Spark's Python workers, and of the daemon that forks them."""
     found = []
     for entry in Path("/proc").iterdir():
         try:
@@ -165,7 +165,7 @@ measured = partial(apart, "bench.rebuild")
 
 @contextmanager
 def scratch_log(count: int, *, body: int = 1024, keys: str = "ascii") -> Iterator[Path]:
-    """Makes a log for a while."""
+    """Creates a log for the duration of the block."""
     with tempfile.TemporaryDirectory(
         prefix="pocketmq-bench-", dir=os.environ.get("BENCH_DIR")
     ) as place:
@@ -175,7 +175,7 @@ def scratch_log(count: int, *, body: int = 1024, keys: str = "ascii") -> Iterato
 
 
 def seconds_to_read(store: Path) -> float:
-    """Returns how long `cat` takes for the log, its output thrown away."""
+    """Returns the seconds that `cat` takes to read the log."""
     begun = perf_counter()
     files = sorted(str(path) for path in (store / "commitlog").iterdir())
     subprocess.run(["cat", *files], stdout=subprocess.DEVNULL, check=True)
@@ -195,7 +195,7 @@ def rebuild_figures(extent: Extent) -> list[Figure]:
             with_crc = measured("rebuild", store, out, "crc")
             check = measured("verify", store, out)
             if not number:
-                continue  # The first runs pay for memory the machine had never touched.
+                continue  # The first runs also pay for the machine's first use of memory pages.
             plain.append(run["messages"] / run["cpu"] / 1000)
             crc.append(with_crc["messages"] / with_crc["cpu"] / 1000)
             checked.append(with_crc["messages"] / check["cpu"] / 1000)
@@ -242,7 +242,7 @@ def backfill_figures(extent: Extent) -> list[Figure]:
 
 
 def reput_figures(extent: Extent) -> list[Figure]:
-    """The broker's own dispatch of a log without views."""
+    """The broker's dispatch of a log without views."""
     rates = []
     with scratch_log(REPUT_COUNT) as store:
         for _ in range(extent.rounds):

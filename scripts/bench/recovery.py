@@ -1,15 +1,15 @@
-"""How long a start takes after kill -9, with 10,000 queues and five gigabytes of log.
+"""Duration of a start after kill -9, with 10,000 queues and five gigabytes of log.
 
     python -m bench.recovery STORE BYTES QUEUES
-puts messages into a store, without a server, until its log has so many bytes; so the store is made.
-Then, round by round: the daemon starts, takes batches for all queues in turn, and is killed while
-they come. A start is measured from its command to its ready line, and what the process needs before
-it opens its store is in it. The limit is 2 s, and 1 s for each GiB of log behind the checkpoint
-(half of that with zlib-ng); beside it stands how long those bytes take to be read in a row.
 
-    near   the checkpoint is as young as the broker keeps it
-    far    checkpoint, mark and table of queue ends were put back to what they were a GiB before:
-           the views, too, are built again from there
+creates the store: it appends messages, without a server, until the log has BYTES bytes. In each
+round the daemon starts, receives batches for all queues, and is killed meanwhile. A start lasts
+from the command to the ready line. The limit is 2 s, and 1 s for each GiB of log after the
+checkpoint (half of that with zlib-ng). For comparison, a figure shows the time to read those bytes.
+
+    near   the checkpoint is as recent as the broker keeps it
+    far    checkpoint, mark and table of queue ends are those from a GiB earlier, so the views are
+           also rebuilt from there
 """
 
 import asyncio
@@ -49,14 +49,14 @@ BASE_SECONDS = 2.0
 SECONDS_A_GIB = 0.5 if crc32.__module__.startswith("zlib_ng") else 1.0
 NEAR, FAR = "near", "far"
 KEPT = ("checkpoint", "pocketmq/watermark", "pocketmq/queue_ends.json")
-"""What tells a start how far the views are believed, and where they ended then."""
+"""Files that tell a start how far the views are trusted, and where they ended then."""
 
 
 # --- making the store ---------------------------------------------------------------------------
 
 
 def batch(number: int, body: bytes) -> Batch:
-    """Returns messages of 1 KiB with a key of their own, another key and a tag."""
+    """Returns messages of 1 KiB with a unique key, another key and a tag."""
     numbers = range(BATCH_SIZE)
     unique_keys = [f"{number * BATCH_SIZE + at:032X}" for at in numbers]
     keys = [f"key-{at}" for at in numbers]
@@ -68,7 +68,7 @@ def batch(number: int, body: bytes) -> Batch:
 
 
 async def fill(directory: Path, log_bytes: int, queue_count: int) -> None:
-    """Puts messages into all queues in turn until the log has that size, then closes the store."""
+    """Appends messages to all queues until the log has `log_bytes`, then closes the store."""
     store = await open_store(
         StoreSettings(directory=directory, flush="async"), SystemClock(), Disk()
     )
@@ -79,7 +79,7 @@ async def fill(directory: Path, log_bytes: int, queue_count: int) -> None:
         await store.writing.put([(destination, batch(number, body))], wait=False)
         number += 1
         if number % 8 == 0:
-            await asyncio.sleep(0)  # Dispatch and flush have their turn.
+            await asyncio.sleep(0)  # Lets dispatch and flush run.
     await store.close()
 
 
@@ -87,13 +87,13 @@ async def fill(directory: Path, log_bytes: int, queue_count: int) -> None:
 
 
 def behind(store: Path, end: int) -> int:
-    """Returns how many bytes of the log lie behind the checkpoint of a store that was killed."""
+    """Returns the bytes of the log after the checkpoint of a killed store."""
     values = decode_checkpoint((store / "checkpoint").read_bytes())
     return end - values.logics_physical_offset
 
 
 def read_seconds(store: Path, begin: int, end: int) -> float:
-    """Returns how long those bytes of the log take to be read one after the other."""
+    """Returns the seconds of a sequential read of [begin, end) of the log."""
     begun = perf_counter()
     for path in sorted((store / "commitlog").iterdir()):
         base, size = int(path.name), path.stat().st_size
@@ -122,14 +122,14 @@ class Peak(Thread):
                     self.mib = max(self.mib, anonymous_mib(int(child)))
 
     def stop(self) -> float:
-        """Returns the most there was, in MiB."""
+        """Returns the largest sample, in MiB."""
         self._is_over.set()
         self.join()
         return self.mib
 
 
 class Restarts:
-    """A store, and what its starts took."""
+    """A store, and the measurements of its starts."""
 
     def __init__(self, store: Path) -> None:
         self._store = store
@@ -137,7 +137,7 @@ class Restarts:
         self._peaks: list[float] = []
 
     def round(self, variant: str, seconds: float) -> dict[str, float]:
-        """Loads and kill a broker, then measure the start of the next one, which ends in order."""
+        """Loads and kills a broker; measures the start of the next one, which stops in order."""
         with self._serving() as server:
             kept = {name: (self._store / name).read_bytes() for name in KEPT}
             begin = server.status().appended_offset
@@ -166,9 +166,9 @@ class Restarts:
         return broker_server(ASYNC, directory=self._store)
 
     def _load_and_kill(self, server: Server, seconds: float, least: int) -> int:
-        """Sends batches to all queues, kill the broker meanwhile; returns where its log ended.
+        """Sends batches to all queues and kills the broker meanwhile; returns the end of its log.
 
-        The end is that of a moment before: what comes between does not count for the limit.
+        The end is read just before the kill; bytes appended in between do not count for the limit.
         """
         requests = [send_request(BATCH_SIZE, *queue) for queue in self._queues]
         method = BROKER + "SendMessage"
@@ -183,7 +183,7 @@ class Restarts:
 
 
 def recovery_figures(extent: Extent) -> list[Figure]:
-    """Seconds to ready after kill -9, the limit beside it, and what the log alone takes to read."""
+    """Seconds from the start after kill -9 to ready, the limit, and the time to read the log."""
     figures: list[Figure] = []
     with tempfile.TemporaryDirectory(prefix="pocketmq-bench-") as temporary:
         store = Path(temporary) / "store"

@@ -1,8 +1,8 @@
 """Latency of clients while retention deletes commit-log files.
 
-A store of small files is made once; every round a copy of it is served with a limit of size that
-most of the files exceed, while sends and pulls go on at an even pace. The files that are left must
-be the newest ones that fit the limit, and the log must begin where they do.
+A store of small files is created once. Each round serves a copy with a size limit that most of the
+files exceed, while sends and pulls continue at a constant rate. The remaining files must be the
+newest ones within the limit, and the log must begin at the first of them.
 """
 
 import random
@@ -22,9 +22,9 @@ FILE_SIZE = 4 * 1024 * 1024
 FILE_COUNT = 90
 KEPT_COUNT = 18
 WATCHED_COUNT = 50
-"""Files that have to be there yet when the load begins: a start expires at once."""
+"""Least number of expired files that remain when the load begins: a start deletes at once."""
 PAUSE_MS = 60
-"""Between two files; RocketMQ's 100 would make a round longer."""
+"""Pause between two deletions; with RocketMQ's 100 ms a round would last longer."""
 INTERVAL_MS = 1_000
 SECONDS = 5.0
 WAIT_SECONDS = 10.0
@@ -34,16 +34,16 @@ BATCH_SIZE = 1_000
 
 
 def wanted_bases(bases: Sequence[int], file_size: int, limit: int) -> list[int]:
-    """Returns the first bytes of the files that retention by size leaves, oldest first.
+    """Returns the bases of the files that retention by size keeps, oldest first.
 
-    bases   first byte of each file of the log, the one written to included
+    bases   physical offset of the first byte of each log file, the current one included
     """
     count = max(limit // file_size, 1)
     return sorted(bases)[-count:]
 
 
 def retention_figures(extent: Extent) -> list[Figure]:
-    """The longest that anybody waited while files went."""
+    """Longest wait of a client during the deletion of files."""
     with tempfile.TemporaryDirectory(prefix="pocketmq-bench-") as place:
         original = Path(place) / "original"
         count = _fill(original)
@@ -79,7 +79,7 @@ def _settings(*more: str) -> list[str]:
 
 
 def _fill(directory: Path) -> int:
-    """Fills so many files, the last one in part; returns the number of messages."""
+    """Fills FILE_COUNT files, the last one in part; returns the number of messages."""
     body = random.Random(1).randbytes(1024)
     count = 0
     with broker_server(*_settings("retention.mode=off"), directory=directory) as server:
@@ -93,7 +93,7 @@ def _fill(directory: Path) -> int:
 
 
 def _round(directory: Path, seconds: float, count: int) -> dict[str, float]:
-    """Serves a store while its files are deleted; returns the longest waits and lag in ms."""
+    """Serves a store during the deletion of its files; returns the longest waits and lag in ms."""
     settings = _settings(
         "retention.mode=on", f"retention.size_bytes={KEPT_COUNT * FILE_SIZE}", "retention.hours=",
         "retention.age_ms=0", f"retention.interval_ms={INTERVAL_MS}ms",
@@ -119,7 +119,7 @@ def _round(directory: Path, seconds: float, count: int) -> dict[str, float]:
 
 
 def _wait_for_end(server: Server) -> None:
-    """Returns when nothing more is to go, or nothing goes."""
+    """Waits until no file remains to be deleted, or deletion makes no progress."""
     end = monotonic() + WAIT_SECONDS
     while monotonic() < end:
         status = server.status()
@@ -129,7 +129,7 @@ def _wait_for_end(server: Server) -> None:
 
 
 def _check(server: Server, directory: Path, *, count_gone: int) -> None:
-    """Ends the measurement unless exactly the right files went, and went while it was watched."""
+    """Ends the measurement unless exactly the right files were deleted, and during the load."""
     status = server.status()
     end = -(-status.appended_offset // FILE_SIZE) * FILE_SIZE
     wanted = wanted_bases(range(0, end, FILE_SIZE), FILE_SIZE, KEPT_COUNT * FILE_SIZE)

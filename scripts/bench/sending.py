@@ -1,6 +1,6 @@
-"""Cost of a send in the broker's own process without transport: request bytes to reply bytes.
+"""Cost of a send in the broker's process without transport, from request bytes to reply bytes.
 
-Processor time of the thread, dispatch apart. The shortcut and the usual way take turns.
+The cost is the thread's processor time without dispatch. Shortcut and usual path alternate.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ from pocketmq.rpc.v2.send_message import SendMessageV2
 from pocketmq.services.produce.send import Send
 
 MESSAGES: Final = 4_000
-"""Of each kind in a round."""
+"""Messages of each kind in a round."""
 BURST: Final = 200
-"""Messages between two turns of the loop."""
+"""Messages in one iteration of the loop."""
 REQUESTS: Final[dict[str, tuple[int, bool]]] = {
     "unary": (1, False),
     "batch_32": (32, False),
@@ -29,7 +29,7 @@ REQUESTS: Final[dict[str, tuple[int, bool]]] = {
     "mixed_32": (32, True),
     "mixed_100": (100, True),
 }
-"""Messages of a request, and whether they differ in size, keys, tags and ids."""
+"""(Messages of a request, whether they differ in size, keys, tags and ids) by name."""
 OFFICIAL: Final = "v2"
 
 
@@ -37,7 +37,7 @@ Way = Callable[[bytes], bytes | Awaitable[bytes]]
 
 
 def request_of(count: int, *, is_mixed: bool) -> bytes:
-    """Returns a request of `count` messages: 1 KiB each with tag and key, or of all sorts."""
+    """Returns a request of `count` messages: 1 KiB each with tag and key, or mixed."""
     chance = random.Random(count)
     messages = []
     for number in range(count):
@@ -55,7 +55,7 @@ def request_of(count: int, *, is_mixed: bool) -> bytes:
 
 
 def sending_figures(extent: Extent) -> list[Figure]:
-    """Returns microseconds of processor time a message, by kind of request and way."""
+    """Returns microseconds of processor time a message, by kind of request and path."""
     return asyncio.run(_figures(extent))
 
 
@@ -64,7 +64,7 @@ async def _figures(extent: Extent) -> list[Figure]:
     async with opened() as (store, send):
         await store.tables.topics.create("bench", queue_count=8)
         ways = _own_ways(send) | _official_ways(send)
-        for number in range(extent.rounds + 1):  # The first warms up.
+        for number in range(extent.rounds + 1):  # The first round is a warm-up.
             for name, way in turns([(n, w) for n in REQUESTS for w in ways], number):
                 count, is_mixed = REQUESTS[name]
                 if way.startswith(OFFICIAL):
@@ -85,21 +85,21 @@ async def _figures(extent: Extent) -> list[Figure]:
 
 
 def _own_ways(send: Send) -> dict[str, Way]:
-    """Returns how requests of pocketmq.v1 are served, by name."""
+    """Returns the paths of pocketmq.v1 requests, by name."""
     method = SendMessage(send)
 
     async def usual(raw: bytes) -> bytes:
         return await method(parse_send_request(raw), PEER)
 
     def shortcut(raw: bytes) -> bytes | Awaitable[bytes]:
-        # The next file may be in the making.
+        # The next file may not be allocated yet.
         return method.shortcut(raw, PEER.peer_host, PEER.metadata) or usual(raw)
 
     return {"shortcut": shortcut, "usual": usual}
 
 
 def _official_ways(send: Send) -> dict[str, Way]:
-    """Returns how requests of apache.rocketmq.v2 are served, by name."""
+    """Returns the paths of apache.rocketmq.v2 requests, by name."""
     method = SendMessageV2(send)
 
     async def usual(raw: bytes) -> bytes:
@@ -113,7 +113,7 @@ def _official_ways(send: Send) -> dict[str, Way]:
 
 
 async def _seconds(send: Way, raw: bytes, count: int, message_count: int) -> float:
-    """Returns the processor time of a message; between bursts the log is dispatched."""
+    """Returns the processor time of a message; the log is dispatched between bursts."""
     taken, left = 0.0, max(message_count // count, 1)
     sent = left * count
     while left:

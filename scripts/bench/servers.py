@@ -1,4 +1,4 @@
-"""Servers under measurement, started as processes on loopback and ended by pid."""
+"""Measured servers: processes that listen on loopback."""
 
 import json
 import random
@@ -60,11 +60,11 @@ class Server:
 
     @property
     def cpu_seconds(self) -> float:
-        """The processor time of all its threads so far."""
+        """The process's processor time so far, of all threads."""
         return cpu_seconds(self.process.pid)
 
     def call(self, method: str, request: bytes, *, timeout_s: float = 60) -> bytes:
-        """Returns the bytes one call answers."""
+        """Makes a call; returns its encoded reply."""
         options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
         with grpc.insecure_channel(self.target, options=options) as channel:
             answer: bytes = channel.unary_unary(method)(request, timeout=timeout_s)
@@ -76,7 +76,7 @@ class Server:
         self.call(BROKER + "SendMessage", request.SerializeToString())
 
     def create_topics(self, queue_counts: Mapping[str, int]) -> None:
-        """Makes topics with so many queues each."""
+        """Creates topics with the given numbers of queues."""
         requests = [
             admin_pb2.CreateTopicRequest(name=topic, queue_count=count).SerializeToString()
             for topic, count in queue_counts.items()
@@ -84,28 +84,28 @@ class Server:
         load(self, ADMIN + "CreateTopic", *requests, in_flight=8, count=len(requests))
 
     def status(self) -> admin_pb2.StoreStatusResponse:
-        """Returns the numbers that describe the store."""
+        """Returns the store's status."""
         return admin_pb2.StoreStatusResponse.FromString(self.call(ADMIN + "StoreStatus", b""))
 
     def queue_end(self, topic: str, queue_id: int) -> int:
-        """Returns the queue offset behind a queue's last message."""
+        """Returns the queue offset after a queue's last message."""
         request = pb.QueryOffsetsRequest(topic=topic, queue_id=queue_id)
         answer = self.call(BROKER + "QueryOffsets", request.SerializeToString())
         return pb.QueryOffsetsResponse.FromString(answer).max_offset
 
     def stored_count(self, topic: str, queue_count: int) -> int:
-        """Returns how many messages the queues of a topic took."""
+        """Returns the number of messages in the queues of a topic."""
         return sum(self.queue_end(topic, queue_id) for queue_id in range(queue_count))
 
     def topic_count(self, topic: str) -> int:
-        """Returns how many messages a topic took: one call, however many queues it has."""
+        """Returns the number of messages in a topic, by one call for all its queues."""
         request = admin_pb2.DescribeTopicRequest(name=topic).SerializeToString()
         answer = self.call(ADMIN + "DescribeTopic", request)
         queues = admin_pb2.DescribeTopicResponse.FromString(answer).queues
         return sum(queue.max_offset for queue in queues)
 
     def check_stored(self, acknowledged: dict[str, int]) -> None:
-        """Ends the measurement unless each topic holds what was acknowledged."""
+        """Ends the measurement unless each topic contains as many messages as were acknowledged."""
         self.catch_up()
         for topic, count in acknowledged.items():
             stored = self.topic_count(topic)
@@ -113,7 +113,7 @@ class Server:
                 raise SystemExit(f"{topic}: acknowledged {count} messages, stored {stored}")
 
     def catch_up(self) -> None:
-        """Waits until queues and index know every message."""
+        """Waits until all messages are dispatched to queues and index."""
         end = monotonic() + CATCH_UP_SECONDS
         while (status := self.status()).dispatched_offset < status.appended_offset:
             if monotonic() > end:
@@ -133,14 +133,14 @@ class Server:
 
 @contextmanager
 def noop_server(pull_answer: bytes = b"") -> Iterator[Server]:
-    """Runs the bare server."""
+    """Runs the server of noop.py."""
     with _answering(module("bench.noop"), pull_answer) as server:
         yield server
 
 
 @contextmanager
 def bare_server(answer: bytes) -> Iterator[Server]:
-    """Runs a server in C that gives every call this answer (bench/bare).
+    """Runs a server in C that returns `answer` for every call (bench/bare).
 
     Errors   NotHere: there is no C compiler; Failed: it does not build
     """
@@ -167,11 +167,12 @@ def broker_server(
     environment: Mapping[str, str] | None = None,
     root: Path = ROOT,
 ) -> Iterator[Server]:
-    """Runs the daemon with these --set settings on a store of its own, or on the one given.
+    """Runs the daemon with --set settings on a given store, or on a temporary one.
 
-    The one given is closed in order; its own is thrown away.
-    environment   variables besides those there are
-    root          the source tree the daemon is run from
+    A given store is closed in order.
+
+    environment   further environment variables
+    root          source tree of the daemon
     """
     with tempfile.TemporaryDirectory(prefix="pocketmq-bench-") as temporary:
         store, in_order = directory or Path(temporary) / "store", directory is not None
@@ -181,7 +182,7 @@ def broker_server(
 
 
 def bucket_counts(page: str) -> dict[float, float]:
-    """Returns how many observations each bucket of the lag holds, by its upper bound, cumulated."""
+    """Returns the cumulative observations of the lag's buckets, by upper bound."""
     counts: dict[float, float] = {}
     for family in text_string_to_metric_families(page):
         for sample in family.samples if family.name == LAG else ():
@@ -192,9 +193,9 @@ def bucket_counts(page: str) -> dict[float, float]:
 
 
 def lag_bound_ms(before: str, after: str) -> float | None:
-    """Returns the bound in ms of the loop's lag between two pages, by the metric's buckets.
+    """Returns the largest bucket bound (ms) of the loop's lag observed between two pages.
 
-    None where the pages tell nothing about it; inf above the last bound.
+    Returns  None without an observation; inf above the last bound
     """
     old, new = bucket_counts(before), bucket_counts(after)
     added = {bound: count - old.get(bound, 0) for bound, count in new.items()}
@@ -205,19 +206,19 @@ def lag_bound_ms(before: str, after: str) -> float | None:
 
 
 class Load:
-    """A generator at work."""
+    """A running load generator."""
 
     def __init__(self, process: subprocess.Popen[str], what: str) -> None:
         self._process = process
         self._what = what
 
     def wait_until_begun(self) -> None:
-        """Returns when the first counted call goes out."""
+        """Waits for the first counted call."""
         assert self._process.stdout is not None
         self._process.stdout.readline()
 
     def result(self) -> dict[str, float]:
-        """Returns what the generator counted, once it has ended."""
+        """Waits for the generator's end; returns its results."""
         out, said = self._process.communicate()
         if self._process.returncode:
             raise SystemExit(f"{self._what}\n{said}")
@@ -232,7 +233,7 @@ def loading(
     server: Server, method: str, requests: Sequence[bytes], *, in_flight: int = 1,
     seconds: float = 0, count: int = 0, rate: float = 0,
 ) -> Iterator[Load]:  # fmt: skip
-    """Drives a server meanwhile; see load.py for what the numbers mean."""
+    """Drives a server during the block; load.py explains the results."""
     with tempfile.NamedTemporaryFile() as file:
         Path(file.name).write_bytes(framed(requests))
         command = module("bench.load", server.target, method, file.name, "--in-flight", in_flight)
@@ -252,7 +253,7 @@ def load(
     server: Server, method: str, *requests: bytes, in_flight: int = 1, seconds: float = 0,
     count: int = 0, rate: float = 0,
 ) -> dict[str, float]:  # fmt: skip
-    """Drives a server and returns what the generator counted."""
+    """Drives a server; returns the generator's results."""
     with loading(
         server, method, requests, in_flight=in_flight, seconds=seconds, count=count, rate=rate
     ) as run:

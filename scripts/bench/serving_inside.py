@@ -1,6 +1,6 @@
-"""A broker in the measuring process: store, services and runner as the application has them.
+"""A broker in the measuring process: store, services and runner, as in the application.
 
-Without a transport: a send is from request bytes to reply bytes.
+There is no transport: a send lasts from request bytes to reply bytes.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from pocketmq.store.settings import StoreSettings
 TOPIC: Final = "bench"
 HOST: Final = host_from_text(ADDRESS)
 DIFFERENT: Final = 200
-"""Requests that differ in their times; more are the same again."""
+"""Requests with different times; further requests repeat them."""
 PAUSE_S: Final = 0.002
 HANG_S: Final = 120.0
 
@@ -58,10 +58,10 @@ class _Peer:
         return wanted
 
     def check_room(self, size: int, /) -> None:
-        """Finds room for any answer."""
+        """Accepts a reply of any size."""
 
     def if_lost(self, undo: Callable[[], None], /) -> None:
-        """Nothing is lost."""
+        """Ignores the callback: no reply is lost."""
 
 
 PEER: Final = _Peer()
@@ -69,7 +69,7 @@ PEER: Final = _Peer()
 
 @asynccontextmanager
 async def opened() -> AsyncIterator[tuple[MessageStore, Send]]:
-    """Opens a store of its own, and the service that sends to it."""
+    """Opens a temporary store, and the send service."""
     with tempfile.TemporaryDirectory(prefix="pocketmq-bench-") as directory:
         settings = StoreSettings(directory=Path(directory) / "store", flush="async")
         store = await open_store(settings, SystemClock(), Disk())
@@ -82,7 +82,7 @@ async def opened() -> AsyncIterator[tuple[MessageStore, Send]]:
 def batch_like(
     body: bytes, blocks: Sequence[bytes], unique_keys: Sequence[str], keys: Sequence[str]
 ) -> Batch:
-    """Returns messages of one body and tag, as many as property blocks."""
+    """Returns messages with the same body and tag, one for each property block."""
     count = len(blocks)
     return Batch(
         bodies=[body] * count, property_blocks=[*blocks], unique_keys=[*unique_keys], keys=[*keys],
@@ -92,7 +92,7 @@ def batch_like(
 
 
 class Broker(NamedTuple):
-    """A broker without its transport, and the seconds of each phase of its start."""
+    """A broker without transport, and the seconds of each phase of its start."""
 
     store: MessageStore
     parts: Parts
@@ -100,7 +100,7 @@ class Broker(NamedTuple):
     phases: dict[str, float]
 
     async def sent(self, raws: Sequence[bytes], turn: int = 1) -> None:
-        """Sends requests; others have a turn after some, and dispatch keeps up."""
+        """Sends requests; other tasks, such as dispatch, run after every `turn` requests."""
         for number, raw in enumerate(raws, 1):
             reply = self.send.shortcut(raw, PEER.peer_host, PEER.metadata)
             if reply is None:
@@ -113,14 +113,14 @@ class Broker(NamedTuple):
                 await self.store.marks.dispatched.reached(self.store.appended)
 
     async def settled(self) -> None:
-        """Waits until dispatch is done and the timer took in what came."""
+        """Waits until dispatch is complete and the timer has enqueued all messages."""
         timer = self.parts.timer
         await self.store.marks.dispatched.reached(self.store.appended)
-        # Of a timer that has not begun nothing may go: the floor is at the log's begin.
+        # Until the timer has begun, its floor is the log's begin.
         await until(lambda: timer.floor() > 0 and not timer.lag)
 
     async def filled(self, raws: Sequence[bytes], count: int, batch: int) -> None:
-        """Sends so many messages and waits until all is quiet."""
+        """Sends `count` messages, and waits until dispatch and timer are idle."""
         repeated = [raws[number % len(raws)] for number in range(count // batch)]
         await self.sent(repeated)
         await self.settled()
@@ -128,19 +128,19 @@ class Broker(NamedTuple):
         gc.collect()
 
     async def came(self, count: int) -> None:
-        """Waits until the topic has so many messages."""
+        """Waits until the topic has `count` messages."""
         await until(lambda: self.delivered() >= count)
 
     def delivered(self) -> int:
-        """Returns how many messages the topic has."""
+        """Returns the number of messages in the topic."""
         reading = self.store.reading
         return sum(reading.queue_range(TOPIC, one)[1] for one in reading.queue_ids(TOPIC))
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    """Waits until something is so.
+    """Waits until a condition holds.
 
-    Errors   SystemExit: for HANG_S it was not
+    Errors   SystemExit: it does not hold after HANG_S
     """
     end = perf_counter() + HANG_S
     while not is_so():
@@ -151,7 +151,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 @asynccontextmanager
 async def serving(directory: Path, clock: Clock, queue_count: int = 8) -> AsyncIterator[Broker]:
-    """Runs a broker on a store for a block, from when its timer knows all that waits."""
+    """Runs a broker on a store; the block begins when the timer has loaded all pending messages."""
     assignments = [ASYNC, "broker.check_message_types=false", f"store.directory={directory}"]
     begun = perf_counter()
     async with opened_broker(assignments, clock) as (store, parts, runner):

@@ -1,9 +1,9 @@
-"""Makes a commit log to measure with: messages of about 1 KiB with three index entries each.
+"""Creates a commit log for measurements: messages of about 1 KiB with three index entries each.
 
     python -m bench.store DIR COUNT [--body BYTES] [--file-size BYTES] [--keys ascii|cjk]
 
-Records are encoded as the broker encodes them and written straight into the log's files; 50 topics
-of 8 queues take turns at random, message by message. The same arguments make the same bytes.
+The broker's encoder encodes the records, which are written directly to the log's files. Each
+message goes to a random one of 50 topics with 8 queues. Equal arguments give equal bytes.
 """
 
 import argparse
@@ -37,11 +37,11 @@ class LogFiles:
 
     @property
     def end(self) -> int:
-        """Where the next record goes."""
+        """Physical offset of the next record."""
         return self._base + self._wrote
 
     def make_room(self, size: int) -> None:
-        """Closes the file when a record of this size does not fit."""
+        """Closes the file if a record of `size` bytes does not fit."""
         left = self._file_size - self._wrote
         if size + BLANK_SIZE > left:
             self._parts.append(encode_blank(left))
@@ -49,7 +49,7 @@ class LogFiles:
             self._base += self._file_size
 
     def add(self, record: bytes) -> None:
-        """Appends a record there is room for."""
+        """Appends a record that fits."""
         self._parts.append(record)
         self._wrote += len(record)
 
@@ -63,7 +63,7 @@ class LogFiles:
 
 
 def write_log(directory: Path, count: int, *, body: int, file_size: int, keys: str) -> None:
-    """Writes a store's commit log with so many messages."""
+    """Writes a store's commit log with `count` messages."""
     chance = random.Random(1)
     pool = chance.randbytes(64 * 1024 + 2 * body)
     files = LogFiles(directory / COMMIT_LOG_DIRECTORY, file_size)
@@ -98,7 +98,7 @@ def write_log(directory: Path, count: int, *, body: int, file_size: int, keys: s
 
 
 def main() -> None:
-    """Makes the log that the arguments describe."""
+    """Creates the log that the arguments describe."""
     parser = argparse.ArgumentParser(description="Make a commit log to measure with.")
     parser.add_argument("directory", type=Path)
     parser.add_argument("count", type=int)

@@ -1,15 +1,15 @@
 """Cost of timed messages: a million pending, a burst that is due, lateness.
 
-    python -m bench.timers PIECE DIRECTORY …        one piece in a process of its own, as JSON
+    python -m bench.timers PIECE DIRECTORY …        one piece in a separate process, as JSON
 
-    pending   timed sends beside few and beside a million that wait, in turn; what these take
-    start     seconds until a store with them is open, and until its timer knows them
-    burst     what it costs to deliver 100,000 that are due at once
-    late      how late 1,000 a second come, by the real clock
+    pending   timed sends beside few and beside a million pending messages; memory of a million
+    start     seconds until a store with a million is open, and until its timer has loaded them
+    burst     cost of delivering 100,000 messages that are due at once
+    late      lateness of 1,000 messages a second, by the real clock
 
-Store, services and runner are in one process, as the broker puts them together, without a
-transport: a send is from request bytes to reply bytes, and until the timer took it in. Checked: as
-many wait and come as were sent, none early.
+Store, services and runner are in one process, as in the broker, without a transport. A send lasts
+from request bytes to reply bytes, and until the timer has enqueued the message. The benchmark
+checks that no message is lost or early.
 """
 
 import asyncio
@@ -41,19 +41,19 @@ from pocketmq.store.read.cold_read import value_of
 PENDING: Final = 1_000_000
 BURST: Final = 100_000
 BEHIND: Final = 10_000
-"""Messages that came last before a kill, all of them timed."""
+"""Timed messages sent just before a kill."""
 RATE: Final = 1_000
 SECONDS: Final = 10.0
 BODY_SIZE: Final = 100
 FILL_BATCH: Final = 500
 SENDS: Final[dict[int, int]] = {1: 3_000, 100: 20_000}
-"""Messages of a round, by messages of a request."""
+"""Messages of a round by messages of a request."""
 TURN: Final = 64
-"""Unary sends between two turns of the loop."""
+"""Unary sends in one iteration of the loop."""
 HOUR_MS: Final = 3_600_000
 _apart = partial(apart, "bench.timers")
 LEAD_MS: Final = 3_000
-"""How long before the first is due the last was sent."""
+"""Time between the last send and the first delivery."""
 STATES: Final = {
     "closed": "closed in order",
     "killed": "killed after some more came",
@@ -62,7 +62,7 @@ STATES: Final = {
 
 
 def _requests(batch: int, times_ms: Sequence[int]) -> list[bytes]:
-    """Returns requests of so many messages each; a body begins with when it is due."""
+    """Returns requests of `batch` messages each; a body begins with its delivery time."""
     messages = [
         pb.Message(
             topic=TOPIC, body=str(at_ms).encode().ljust(BODY_SIZE), tag="TagA", deliver_at_ms=at_ms
@@ -76,7 +76,7 @@ def _requests(batch: int, times_ms: Sequence[int]) -> list[bytes]:
 
 
 def _far(batch: int, count: int) -> list[bytes]:
-    """Returns requests of messages that are due within the hours to come, in no order."""
+    """Returns requests of messages that are due within the next hours, in random order."""
     chance, now_ms = random.Random(batch), SystemClock().wall_ms()
     some = range(batch * min(max(count // batch, 1), DIFFERENT))
     return _requests(batch, [now_ms + chance.randrange(HOUR_MS, 20 * HOUR_MS) for _ in some])
@@ -84,7 +84,7 @@ def _far(batch: int, count: int) -> list[bytes]:
 
 # -- a million that wait ---------------------------------------------------------------------------
 async def _pending(directory: Path, count: int, rounds: int, scale: float) -> dict[str, Any]:
-    """Returns µs of a send by (messages of a request, whether many wait), and MiB of the many."""
+    """Returns µs of a send by (messages of a request, whether many are pending), and their MiB."""
     clock = SystemClock()
     filling = min(FILL_BATCH, count)
     raws = _far(filling, count)
@@ -93,14 +93,14 @@ async def _pending(directory: Path, count: int, rounds: int, scale: float) -> di
     taken: dict[str, list[float]] = {}
     few_directory, many_directory = directory / "few", directory / "many"
     async with serving(few_directory, clock) as few, serving(many_directory, clock) as many:
-        for broker in (few, many):  # Whatever is made once is made now.
+        for broker in (few, many):  # Creates everything that is created once.
             await broker.filled(raws[:4], 4 * filling, filling)
         begun, before_mib = process_time(), anonymous_mib(os.getpid())
         await many.filled(raws, count, filling)
         fill_us = (process_time() - begun) * 1e6 / count
         memory_mib = anonymous_mib(os.getpid()) - before_mib
         _check(many, count // filling * filling + 4 * filling)
-        for number in range(rounds + 1):  # The first warms up.
+        for number in range(rounds + 1):  # The first round is a warm-up.
             kinds = [(batch, broker) for batch in SENDS for broker in (few, many)]
             for batch, broker in turns(kinds, number):
                 raws = [own[batch][one % len(own[batch])] for one in range(sends[batch])]
@@ -113,7 +113,7 @@ async def _pending(directory: Path, count: int, rounds: int, scale: float) -> di
 
 
 async def _send_us(broker: Broker, raws: Sequence[bytes], batch: int) -> float:
-    """Returns the processor time of a message until it waits in the wheel."""
+    """Returns the processor time of a message until it is in the timer wheel."""
     gc.collect()
     begun = process_time()
     await broker.sent(raws, TURN if batch == 1 else 1)
@@ -129,7 +129,7 @@ def _check(broker: Broker, count: int) -> None:
 
 # -- starts ----------------------------------------------------------------------------------------
 async def _start(directory: Path, waiting: int, behind: int) -> None:
-    """Prints the phases of a start; kills the process after `behind` more messages, 0: it ends."""
+    """Prints the phases of a start; kills the process after `behind` messages, or ends it if 0."""
     cpu = process_time()
     async with serving(directory, SystemClock()) as broker:
         cpu = process_time() - cpu
@@ -144,7 +144,7 @@ async def _start(directory: Path, waiting: int, behind: int) -> None:
 
 
 def _start_figures(extent: Extent, directory: Path, waiting: int) -> list[Figure]:
-    """Returns seconds of starts of a store that was closed, killed, and that lost its wheel."""
+    """Returns seconds of starts of a closed store, a killed store, and one without timer wheel."""
     found: dict[str, list[dict[str, float]]] = {state: [] for state in STATES}
     order = [state for state in STATES for _ in range(extent.rounds)]
     for state, following in zip(order, [*order[1:], "closed"], strict=True):
@@ -172,7 +172,7 @@ def _start_figures(extent: Extent, directory: Path, waiting: int) -> list[Figure
 
 # -- a burst, and lateness -------------------------------------------------------------------------
 async def _burst(directory: Path, count: int, rounds: int) -> dict[str, Any]:
-    """Returns thousands of messages a CPU-second, all due at one time, dispatch included."""
+    """Returns thousands of messages delivered in a CPU-second, all due at once, with dispatch."""
     rates, seconds = [], []
     clock = PassedClock()
     batch = min(FILL_BATCH, count)
@@ -184,7 +184,7 @@ async def _burst(directory: Path, count: int, rounds: int) -> dict[str, Any]:
             before = broker.delivered()
             await broker.filled(raws, count, batch)
             clock.ahead_ms += at_ms - 2_000 - clock.wall_ms()
-            await asyncio.sleep(1)  # What an hour makes others do is done.
+            await asyncio.sleep(1)  # Lets hourly tasks finish.
             if broker.delivered() != before:
                 raise SystemExit("messages came early")
             clock.ahead_ms += at_ms - clock.wall_ms()
@@ -199,7 +199,7 @@ async def _burst(directory: Path, count: int, rounds: int) -> dict[str, Any]:
 
 
 async def _late(directory: Path, count: int, milliseconds: int) -> dict[str, float]:
-    """Returns p99 of how late messages can be pulled: to what is promised, and to their times."""
+    """Returns p99 of the lateness of messages against the promised second, and the exact time."""
     clock, chance = SystemClock(), random.Random(count)
     async with serving(directory, clock, queue_count=1) as broker:
         begin_ms = clock.wall_ms() + LEAD_MS
@@ -217,7 +217,7 @@ async def _late(directory: Path, count: int, milliseconds: int) -> dict[str, flo
     if sorted(due_ms) != sorted(times_ms):
         raise SystemExit("other messages came than were sent")
     came_ms = [seen_ms[bisect_right(ends, offset)] for offset in range(count)]
-    # The second their time falls into is over; a full second is the end of the one before.
+    # Promised is the end of the second of the delivery time; a full second ends the one before.
     promised = [at_ms - -(-due // 1000) * 1000 for at_ms, due in zip(came_ms, due_ms, strict=True)]
     raw = [at_ms - due for at_ms, due in zip(came_ms, due_ms, strict=True)]
     if min(promised) < 0:
@@ -226,7 +226,7 @@ async def _late(directory: Path, count: int, milliseconds: int) -> dict[str, flo
 
 
 async def _due_ms(store: MessageStore, count: int) -> list[int]:
-    """Returns when the messages of the queue were due, in its order."""
+    """Returns the delivery times of the queue's messages, in queue order."""
     due_ms: list[int] = []
     while len(due_ms) < count:
         wanted = ReadRange(TOPIC, 0, len(due_ms), 256, 1 << 20)
@@ -247,7 +247,7 @@ def timers_figures(extent: Extent) -> list[Figure]:
         place = Path(temporary)
         found = _apart("pending", place, count, extent.rounds, extent.scale)
         figures = _pending_figures(found, count)
-        if extent.scale >= 1:  # Of fewer the noise would be most of it.
+        if extent.scale >= 1:  # With fewer messages noise dominates.
             what = f"RssAnon more with {count:,} pending timers"
             figures.append(Figure.of("timers_memory", what, [found["memory_mib"]], "MiB", "≤ 60"))
         figures += _start_figures(extent, place / "many", found["waiting"])

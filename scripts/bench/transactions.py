@@ -1,8 +1,7 @@
 """Cost of transactions beside plain sends: half messages of 1 KiB, then committed.
 
-Callers take turns: plain sends, then a send that is kept back and its commit. Both in one run
-against one broker, unary and in batches. Checked: every message that was committed is there, no
-more.
+In each round callers make plain sends, then half messages and their commits, to one broker, unary
+and in batches. The benchmark checks that exactly the committed messages are stored.
 """
 
 import asyncio
@@ -19,7 +18,7 @@ from pocketmq.rpc.pb import broker_pb2 as pb
 GROUP: Final = "producers"
 QUEUE_COUNT: Final = 8
 CALLERS: Final = {1: 64, 32: 8}
-"""Calls in flight, by messages of a call."""
+"""Calls in flight by messages of a call."""
 MESSAGES: Final = {1: 12_000, 32: 48_000}
 OPEN: Final = 1_000_000
 """Undecided half messages whose memory is measured."""
@@ -28,7 +27,7 @@ Ask = Callable[[bytes], Awaitable[bytes]]
 
 
 def transaction_figures(extent: Extent) -> list[Figure]:
-    """Transactions to plain sends, by time and by the broker's CPU time; memory of open ones."""
+    """Transactions ÷ plain sends, by time and by the broker's CPU time; memory of open ones."""
     figures = []
     with broker_server(ASYNC, "broker.check_message_types=false") as server:
         server.create_topics({TOPIC: QUEUE_COUNT})
@@ -45,7 +44,7 @@ def transaction_figures(extent: Extent) -> list[Figure]:
                 Figure.of(f"transactions_{batch}", what, by_clock, "", wanted),
                 Figure.of(f"transactions_{batch}_cpu", f"{what}, by CPU", by_cpu, ""),
             ]
-    if extent.scale >= 1:  # Of fewer the noise would be most of it.
+    if extent.scale >= 1:  # With fewer messages noise dominates.
         with broker_server(ASYNC, "broker.check_message_types=false") as server:
             server.create_topics({TOPIC: QUEUE_COUNT})
             figures.append(_memory(server))
@@ -86,7 +85,7 @@ async def _round(
 async def _timed(
     server: Server, one: Callable[[], Awaitable[None]], count: int, callers: int
 ) -> tuple[float, float]:
-    """Returns the seconds and CPU-seconds that so many calls take."""
+    """Returns the seconds and CPU-seconds of `count` calls."""
     left = count
     loop = asyncio.get_running_loop()
 
@@ -114,7 +113,7 @@ def _request(batch: int, *, transactional: bool = False, body: bytes = BODY) -> 
 
 
 def _memory(server: Server) -> Figure:
-    """Returns how much more memory a fresh broker takes with transactions that are never ended."""
+    """Returns the memory growth of a fresh broker by transactions that are never ended."""
     count = OPEN // 100
     request = _request(100, transactional=True, body=b"x")
     load(server, BROKER + "SendMessage", request, in_flight=4, count=max(count // 20, 1))

@@ -1,4 +1,4 @@
-"""CPU cost of HTTP/2 per call in our own transport without sockets: bytes in, bytes out."""
+"""CPU cost of HTTP/2 per call in PocketMQ's transport, without sockets: bytes in, bytes out."""
 
 import struct
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from pocketmq.wire.metadata import write_literal
 CALLS = 20_000
 REQUEST = bytes(1_024)
 ANSWER = bytes(60)
-# What a Java client of RocketMQ sends with each call.
+# Headers that RocketMQ's Java client sends with each call.
 FIELDS = [
     *((b":method", b"POST"), (b":scheme", b"http"), (b":authority", b"127.0.0.1:8081")),
     *((b":path", b"/apache.rocketmq.v2.MessagingService/SendMessage"), (b"te", b"trailers")),
@@ -55,7 +55,7 @@ def wire_figures(extent: Extent) -> list[Figure]:
 
 
 def _reads(per_read: int, *, changing: bool) -> list[bytes]:
-    """Returns what a client sends that names by index what it named before, a read each."""
+    """Returns a client's reads; headers sent before are HPACK-indexed."""
     names = BytesWriter()
     for name, value in FIELDS[:-1]:
         _write_indexed(names, name, value)
@@ -113,7 +113,7 @@ def _literals() -> bytes:
 
 
 def _coded_literals() -> bytes:
-    """Returns the same with strings in Huffman's code, made from its lengths."""
+    """Returns the block of literals with Huffman-coded strings."""
     codes: dict[int, str] = {}
     code = last = 0
     for length, symbol in sorted((length, symbol) for symbol, length in enumerate(LENGTHS)):
@@ -141,7 +141,7 @@ def _block_us(block: bytes) -> float:
 
 
 class Calls:
-    """Calls of one method with one request, headers named by index but for the first."""
+    """Calls of one method with one request; from the second call on headers are HPACK-indexed."""
 
     def __init__(self, request: bytes, path: bytes) -> None:
         self._request = struct.pack(">BI", 0, len(request)) + request
@@ -158,7 +158,7 @@ class Calls:
         self.preface = begin.getvalue()
 
     def reads(self, count: int, per_read: int) -> list[bytes]:
-        """Returns so many calls, some in each read."""
+        """Returns `count` calls, `per_read` in each read."""
         found = []
         for first in range(0, count, per_read):
             out = BytesWriter()
@@ -172,7 +172,7 @@ class Calls:
         return found
 
     def wire_us(self, reads: Sequence[bytes], answer: bytes) -> float:
-        """Returns what a call costs that is answered so, by HTTP/2 alone."""
+        """Returns the HTTP/2 cost (µs) of a call with this reply."""
         connection = Connection()
         connection.receive(self.preface)
         count, begun = 0, thread_time()

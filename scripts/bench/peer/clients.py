@@ -1,8 +1,8 @@
 """The clients that load both sides: h2load, which costs least, and one on grpc-go (bench/go).
 
-h2load sends the same bytes each time, many streams to a connection; the Go client sends headers
-that differ from call to call, as users' clients do, and can hold a rate. Both make an exact number
-of calls or say how many they made, so that what is stored can be counted against it.
+h2load sends the same bytes each time, with many streams on a connection. The Go client sends
+headers that differ from call to call, as users' clients do, and can hold a rate. Both make an exact
+number of calls or report their number, to compare it with the number of stored messages.
 """
 
 import json
@@ -32,9 +32,10 @@ _BYTES: Final = re.compile(r"\((\d+)\) data")
 
 
 class Run(NamedTuple):
-    """Counters of a client; bytes are those of the answers, 0 where it reports none.
+    """Counters of a client.
 
-    cpu_seconds   what the server took meanwhile, where the client was asked for it
+    answer_bytes  bytes of all replies, 0 if the client reports none
+    cpu_seconds   the server's processor time during the run, if requested
     """
 
     calls: int
@@ -53,7 +54,7 @@ def h2load(
     target: str, method: str, request: bytes, calls: int, *, connections: int = CONNECTIONS,
     streams: int = STREAMS,
 ) -> Run:  # fmt: skip
-    """Makes so many calls, 8 × 8 in flight unless told otherwise.
+    """Makes `calls` calls, by default on 8 connections with 8 streams each.
 
     Errors   SystemExit: a call was not answered
     """
@@ -71,7 +72,7 @@ def h2load(
 
 
 def h2load_run(said: str) -> Run | None:
-    """Returns what h2load printed, None where calls failed or were not made."""
+    """Parses the output of h2load; returns None if calls failed or were not made."""
     done, rate, size = _DONE.search(said), _RATE.search(said), _BYTES.search(said)
     if done is None or rate is None or size is None or len(set(done.groups())) > 1:
         return None
@@ -80,7 +81,7 @@ def h2load_run(said: str) -> Run | None:
 
 
 def check_clients() -> None:
-    """Builds what has to be built.
+    """Builds the clients.
 
     Errors   NotHere: h2load or Go is missing, with how to install it
     """
@@ -90,7 +91,7 @@ def check_clients() -> None:
 
 @cache
 def go_program() -> Path:
-    """Returns the Go client, built from its source where that changed.
+    """Returns the Go client, built from its source if that has changed.
 
     Errors   NotHere: there is no Go; Failed: it does not build
     """
@@ -107,11 +108,11 @@ def go_load(
     rate: float = 0, connections: int = CONNECTIONS, in_flight: int = STREAMS, warm: int = 0,
     callers: int = 0, pid: int = 0,
 ) -> Run:  # fmt: skip
-    """Makes so many calls, or calls for some seconds, as fast as answers come or at a rate.
+    """Makes `calls` calls, or calls for `seconds`, as fast as replies arrive or at a rate.
 
-    callers   so many in all, which go from connection to connection, not `in_flight` on each
-    warm   calls that are made before and not counted
-    pid    the server's process, to tell what it takes
+    callers   concurrent callers in all, which switch connections; 0: `in_flight` on each connection
+    warm      uncounted calls before the run
+    pid       the server's process, whose processor time is measured; 0: none
     Errors   Failed: a call failed
     """
     with tempfile.NamedTemporaryFile() as file:
@@ -133,11 +134,11 @@ def go_load(
 
 
 def go_consume(target: str, requests: Sequence[bytes], count: int, pid: int) -> Run:
-    """Receives and acknowledge so many messages by CONNECTIONS callers; `calls` counts messages.
+    """Receives and acknowledges messages by CONNECTIONS callers; `calls` is the message count.
 
     requests   a TelemetryCommand with a simple consumer's settings, and a ReceiveMessageRequest
-    count      0: whatever is there, until there is nothing
-    Errors     Failed: others came, or one twice, or they did not come in time
+    count      messages; 0: all available messages
+    Errors     Failed: an unexpected message, a duplicate, or a timeout
     """
     with tempfile.NamedTemporaryFile() as file:
         Path(file.name).write_bytes(framed(requests))

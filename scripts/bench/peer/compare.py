@@ -1,10 +1,11 @@
-"""Ours beside a real RocketMQ, row by row with goals; run by scripts/bench/run --peer rocketmq DIR.
+"""Compares PocketMQ with RocketMQ, in rows with goals; scripts/bench/run --peer rocketmq DIR.
 
-DIR holds RocketMQ's jars (proxy and namesrv with what they depend on). Both brokers run at once,
-take the same messages from the same clients in rounds that alternate, and must have stored what
-they acknowledged. Ratios are taken within a round and given as medians; processor time is user and
-system of the server's process with dispatch included, of the real one without its name server.
-Rows come on standard error as they are measured, the table at the end; all rounds go to a file.
+DIR holds RocketMQ's jars (proxy and namesrv with their dependencies). Both brokers run at the same
+time. The same clients send the same messages to both, in alternating rounds, and both must have
+stored all acknowledged messages. A row is the median of the ratios within each round. Processor
+time is the user and system time of the server's process, dispatch included, without RocketMQ's
+name server. Rows are printed to standard error as they are measured, the table at the end; all
+rounds are written to a file.
 """
 
 import os
@@ -36,10 +37,10 @@ JSON_FILE: Final = CACHE / "bench" / "peer.jsonl"
 
 
 class Section(NamedTuple):
-    """Rows that are measured together, and about how long that takes.
+    """Rows that are measured together, and their approximate duration.
 
-    fixed_seconds   starting, warming, filling; on a quiet machine
-    runs            client runs of a round, in times of its seconds
+    fixed_seconds   starting, warming and filling, on an idle machine
+    runs            client runs of a round, in multiples of `Extent.seconds`
     """
 
     measure: Callable[[Path, Extent], Iterator[Row]]
@@ -47,12 +48,12 @@ class Section(NamedTuple):
     runs: float
 
     def seconds(self, extent: Extent) -> float:
-        """Returns about how long it takes."""
+        """Returns the approximate duration."""
         return self.fixed_seconds + self.runs * (extent.rounds + 1) * extent.seconds
 
 
 def _own(rows: Callable[[Extent], Iterator[Row]]) -> Callable[[Path, Extent], Iterator[Row]]:
-    """Returns rows for which no real one is needed, in the shape of the others."""
+    """Adapts a section that needs no RocketMQ to the signature of the others."""
     return lambda _, extent: rows(extent)
 
 
@@ -73,7 +74,7 @@ SECTIONS: Final = {
 
 
 def fitted(names: list[str], rounds: int, minutes: float) -> Extent:
-    """Returns an extent with which these sections take about so long."""
+    """Returns an extent with which these sections take about `minutes`."""
     sections = [SECTIONS[name] for name in names]
     fixed = sum(one.fixed_seconds for one in sections)
     runs = sum(one.runs for one in sections) * (rounds + 1)
@@ -83,7 +84,7 @@ def fitted(names: list[str], rounds: int, minutes: float) -> Extent:
 
 
 def measured(name: str, jars: Path, extent: Extent, left_seconds: float) -> Iterator[Row]:
-    """Yields a section's rows; one that has none says why it was not measured."""
+    """Yields a section's rows; a row without rounds states why it was not measured."""
     section = SECTIONS[name]
     try:
         if section.seconds(extent) / 2 > left_seconds:
@@ -96,7 +97,7 @@ def measured(name: str, jars: Path, extent: Extent, left_seconds: float) -> Iter
 
 
 def machine() -> dict[str, object]:
-    """Returns what the figures were taken on."""
+    """Returns facts of the machine and the compared versions."""
     return {
         "cores": os.cpu_count(),
         "busy": os.getloadavg()[0],
@@ -112,7 +113,7 @@ def _said(*command: str) -> str:
 
 
 def main() -> None:
-    """Measures what was asked for and prints the table."""
+    """Measures the requested rows and prints the table."""
     given = _given()
     jars = checked_jars(given.peer[1])
     check_clients()

@@ -1,4 +1,4 @@
-"""The same messages for both brokers: pocketmq.v1 for ours, apache.rocketmq.v2 for the real one."""
+"""The same messages for both brokers, as pocketmq.v1 and as apache.rocketmq.v2."""
 
 import random
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _IDENTITY: Final = 1
 
 
 class Content(NamedTuple):
-    """One message, whatever the protocol."""
+    """One message, independent of the protocol."""
 
     body: bytes
     tag: str
@@ -64,7 +64,7 @@ def v1_request(contents: Sequence[Content]) -> bytes:
 
 
 def v2_request(contents: Sequence[Content]) -> bytes:
-    """Returns an apache.rocketmq.v2 SendMessageRequest, with what its clients always set."""
+    """Returns an apache.rocketmq.v2 SendMessageRequest, with the fields that clients always set."""
     return b"".join(_field(1, _v2_message(one)) for one in contents)
 
 

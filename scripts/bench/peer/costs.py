@@ -1,4 +1,4 @@
-"""Start and memory beside the real one, and whether a send costs the same in a larger broker."""
+"""Start and memory beside RocketMQ, and the cost of a send in a larger broker."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
@@ -33,21 +33,21 @@ SEND: Final = BROKER + "SendMessage"
 MILLION: Final = 1_000_000
 BATCH: Final = 100
 CALLS_PER_SECOND: Final = 10_000
-"""Sends of a run, by its seconds: every queue at least once."""
+"""Sends of a run for each of its seconds: each queue receives at least one."""
 QUEUES_MANY: Final = 10_000
 CONNECTIONS_MANY: Final = 1_000
 CONNECTIONS_RATE: Final = 2_000.0
-"""Calls a second: few, so that each is read on its own on a machine that is not busy."""
+"""Calls a second: so few that an idle machine reads each call separately."""
 BARE_ANSWER: Final = 110
-"""Bytes of an answer to a send of one message."""
+"""Bytes of the reply to a send of one message."""
 LOG_SMALL_GIB: Final = 1
 LOG_LARGE_GIB: Final = 5
 RECORD_BYTES: Final = 1_300
-"""About what a message of 1 KiB takes in the log."""
+"""Approximate bytes of a 1 KiB message in the log."""
 
 
 def start_rows(jars: Path, extent: Extent) -> Iterator[Row]:
-    """From the command to the first message taken, empty stores."""
+    """Time from the command to the first accepted message, with empty stores."""
     starts: dict[str, Callable[[], float]] = {
         "ours": lambda: _our_start(extent), "real": lambda: _real_start(jars),
     }  # fmt: skip
@@ -74,7 +74,7 @@ def _real_start(jars: Path) -> float:
 
 
 def memory_rows(jars: Path, extent: Extent) -> Iterator[Row]:
-    """RssAnon after a million messages; of the real one broker and proxy, not the name server."""
+    """RssAnon after a million messages; RocketMQ's name server is not counted."""
     contents = equal_contents(BATCH)
     with pair(jars, extent._replace(jvm_calls=extent.jvm_calls // 10)) as both:
         for side in both:
@@ -86,7 +86,7 @@ def memory_rows(jars: Path, extent: Extent) -> Iterator[Row]:
 
 
 class _Case(NamedTuple):
-    """A broker and the sends that are compared."""
+    """A broker and the sends to it."""
 
     server: Server
     requests: Sequence[bytes]
@@ -96,7 +96,7 @@ class _Case(NamedTuple):
     callers: int = 0
 
     def us(self, extent: Extent) -> float:
-        """Returns the processor time of a send, dispatch of nearly all included."""
+        """Returns the processor time of a send; dispatch of nearly all sends is included."""
         is_timed = bool(self.rate or self.callers)
         calls = 0 if is_timed else int(CALLS_PER_SECOND * max(extent.seconds, 1.0))
         run = go_load(
@@ -118,7 +118,7 @@ def _compared(
 
 
 def queue_rows(extent: Extent) -> Iterator[Row]:
-    """A send to any of 10,000 queues against a send to the only one."""
+    """A send to one of 10,000 queues compared with a send to the only queue."""
     with ExitStack() as stack:
         cases = []
         for count in (QUEUES_MANY, 1):
@@ -134,7 +134,7 @@ def queue_rows(extent: Extent) -> Iterator[Row]:
 
 
 def connection_rows(extent: Extent) -> Iterator[Row]:
-    """Sends through 1,000 connections against through one: one at a time, and at a rate."""
+    """Sends on 1,000 connections compared with one connection: one at a time, and at a rate."""
     requests = [v1_request(equal_contents(1))]
     with _ours(extent) as many, _ours(extent) as one:
         what = "processor time of a send, one at a time, grpc-go: 1,000 connections to 1"
@@ -159,7 +159,7 @@ def connection_rows(extent: Extent) -> Iterator[Row]:
 
 
 def log_rows(extent: Extent) -> Iterator[Row]:
-    """Sends to a log of 5 GiB against one of 1 GiB."""
+    """Sends to a log of 5 GiB compared with a log of 1 GiB."""
     requests = [v1_request(equal_contents(1))]
     with (
         _ours(extent) as large,

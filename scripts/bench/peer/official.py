@@ -1,4 +1,4 @@
-"""Receives and acks by the same bytes for both sides: requests of apache.rocketmq.v2."""
+"""Receives and acks by apache.rocketmq.v2, with the same bytes for both sides."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -18,7 +18,7 @@ LEASE_SECONDS: Final = 60
 FILL: Final = 200
 """Requests of 32 messages that warm both consumers."""
 RATE: Final = 6_000
-"""Messages a second for which each round is filled."""
+"""Messages stored for each second of a round."""
 ROUND_MAX: Final = 40_000
 
 CONSUME: Final = Aim(2.0)
@@ -26,11 +26,11 @@ CONSUME_CPU: Final = Aim(0.5, at_most=True)
 
 
 def consume_rows(jars: Path, extent: Extent) -> Iterator[Row]:
-    """Receiving 32 messages and acknowledging them by one call, until what was sent is consumed."""
+    """Receiving 32 messages and acknowledging them by one call, until all are consumed."""
     settings = ("broker.auto_create_groups=true", *extent.settings)
     with pair(jars, extent._replace(settings=settings), official=True) as both:
         for side in both:
-            go_consume(side.target, requests(), 0, side.pid)  # What lies there is no round's.
+            go_consume(side.target, requests(), 0, side.pid)  # Messages from before the rounds.
             _consumed(side, FILL)
         count = max(min(int(RATE * extent.seconds), ROUND_MAX) // RECEIVED, 1)
         subjects = {side.name: partial(_consumed, side, count) for side in both}
@@ -45,14 +45,14 @@ def consume_rows(jars: Path, extent: Extent) -> Iterator[Row]:
 
 
 def _consumed(side: Side, count: int) -> tuple[float, float]:
-    """Sends so many requests of 32 messages, consumes them; returns rate and µs of one."""
+    """Sends `count` requests of 32 messages and consumes them; returns rate and µs of a message."""
     messages = side.run(equal_contents(RECEIVED), count).messages
     run = go_consume(side.target, requests(), messages, side.pid)
     return run.per_second, 1e6 * run.cpu_seconds / messages
 
 
 def requests() -> tuple[bytes, bytes]:
-    """Returns a simple consumer's settings, and what it receives by."""
+    """Returns the requests of a simple consumer: its settings, and its receive."""
     group, topic = pb.Resource(name=GROUP), pb.Resource(name=TOPIC)
     everything = pb.FilterExpression(type=pb.TAG, expression="*")
     settings = pb.Settings(client_type=pb.SIMPLE_CONSUMER)

@@ -1,4 +1,4 @@
-"""Pulls against an earlier commit, and sends of the plain source against a bare grpc.aio server."""
+"""Pulls compared with an earlier commit, and uncompiled sends with a bare grpc.aio server."""
 
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -34,7 +34,7 @@ class _Called(NamedTuple):
 
 
 class _Subject:
-    """A server and a call that answers the same each time, or at least as long."""
+    """A server and a call whose replies always have the same length."""
 
     def __init__(self, server: Server, method: str, request: bytes) -> None:
         self._server = server
@@ -43,9 +43,9 @@ class _Subject:
         self._answer_bytes = len(server.call(method, request))
 
     def run(self, calls: int) -> _Called:
-        """Makes so many calls.
+        """Makes `calls` calls.
 
-        Errors   SystemExit: answers are shorter or longer than the first one in the middle
+        Errors   SystemExit: the mean length of replies differs from that of the first reply
         """
         before = self._server.cpu_seconds
         run = h2load(self._server.target, self._method, self._request, calls)
@@ -56,7 +56,7 @@ class _Subject:
 
 
 def _rounds(subjects: Sequence[_Subject], extent: Extent, seconds: float) -> list[list[_Called]]:
-    """Returns rounds of each, alternating, all warm before."""
+    """Warms all subjects, then runs them in alternating order; returns the rounds of each."""
     runs = {}
     for number, subject in enumerate(subjects):
         first = subject.run(WARM_CALLS).run
@@ -66,7 +66,7 @@ def _rounds(subjects: Sequence[_Subject], extent: Extent, seconds: float) -> lis
 
 
 def pull_rows(extent: Extent) -> Iterator[Row]:
-    """Processor time of a pulled message, whole server, against the earlier commit."""
+    """The server's processor time of a pulled message, compared with the earlier commit."""
     with (
         tree(BASELINE) as root,
         broker_server(ASYNC, *extent.settings) as ours,
@@ -91,7 +91,7 @@ def pull_rows(extent: Extent) -> Iterator[Row]:
 
 
 def plain_rows(extent: Extent) -> Iterator[Row]:
-    """The sources uncompiled, to a server on grpc.aio that parses, answers and stores nothing."""
+    """Uncompiled sends, compared with a grpc.aio server that parses but stores nothing."""
     request = v1_request([unary_content()])
     pure = broker_server(ASYNC, *extent.settings, environment={"POCKETMQ_PURE": "1"})
     with pure as ours, noop_server() as noop:
@@ -106,7 +106,7 @@ def plain_rows(extent: Extent) -> Iterator[Row]:
 
 
 def _fill(server: Server) -> None:
-    """Gives queue 0 what is pulled, and a little behind it."""
+    """Stores the messages to pull in queue 0, and some more after them."""
     for _ in range(4):
         messages = [
             pb.Message(topic=TOPIC, queue_id=0, body=one.body, tag=one.tag, keys=one.keys)
@@ -119,9 +119,9 @@ def _fill(server: Server) -> None:
 
 @contextmanager
 def tree(commit: str) -> Iterator[Path]:
-    """Lays out the sources of a commit in a directory of their own.
+    """Checks out the sources of a commit in a temporary directory.
 
-    Errors   Failed: this is no clone that has it
+    Errors   Failed: this clone lacks the commit
     """
     need("git", f"it lays out the sources of {commit}")
     with tempfile.TemporaryDirectory(prefix="pocketmq-baseline-") as temporary:

@@ -1,8 +1,8 @@
-"""A real RocketMQ beside ours: a name server, and broker and proxy together in one process.
+"""Runs RocketMQ: a name server, and broker and proxy together in one process.
 
-The proxy runs in its local mode, the quickest there is: no hop between it and the broker. Settings
-are the defaults but for ports, paths, the flush mode and timeouts, which are long enough that a
-machine which is busy for a moment fails no call. Sends arrive as apache.rocketmq.v2 over gRPC.
+The proxy runs in local mode, the fastest: there is no network hop between it and the broker.
+Settings are the defaults except ports, paths, the flush mode and timeouts. The timeouts are long,
+so that no call fails on a briefly busy machine. Sends arrive as apache.rocketmq.v2 over gRPC.
 """
 
 import json
@@ -32,7 +32,7 @@ HOW_TO: Final = "mvn -q -B -f {} dependency:copy-dependencies -DoutputDirectory=
 
 
 class RocketMQ:
-    """One that runs: the broker's process, where its proxy listens, its store."""
+    """A running RocketMQ: the broker's process, the proxy's address, and the store."""
 
     def __init__(self, process: subprocess.Popen[bytes], target: str, store: Path) -> None:
         self.process = process
@@ -46,9 +46,9 @@ class RocketMQ:
 
 
 def checked_jars(directory: Path) -> Path:
-    """Returns a directory that holds what is needed.
+    """Checks that a directory holds the required jars, and returns it.
 
-    Errors   SystemExit: it does not, with how to get the jars
+    Errors   SystemExit: jars are missing; the text states how to get them
     """
     wanted = [directory / f"rocketmq-{name}-{VERSION}.jar" for name in ("proxy", "namesrv")]
     missing = [jar.name for jar in wanted if not jar.exists()]
@@ -61,11 +61,11 @@ def checked_jars(directory: Path) -> Path:
 
 @contextmanager
 def rocketmq_server(jars: Path, *, sync: bool = False) -> Iterator[RocketMQ]:
-    """Runs one with a topic of eight queues and a group; its store is thrown away.
+    """Runs RocketMQ with a topic of eight queues and a group, on a temporary store.
 
-    Begins   when it takes sends
+    The block begins when RocketMQ accepts sends.
 
-    sync   whether an answer waits for the disk (SYNC_FLUSH)
+    sync   whether a reply waits for the disk (SYNC_FLUSH)
     """
     with tempfile.TemporaryDirectory(prefix="rocketmq-bench-") as temporary:
         place = Path(temporary)
@@ -141,7 +141,7 @@ def _running(
 
 
 def _wait_until_ready(real: RocketMQ, place: Path) -> None:
-    """Returns when a send was taken; the queues hold it."""
+    """Waits until a send is accepted; its message stays in a queue."""
     end, request = monotonic() + START_SECONDS, v2_request([unary_content()])
     why = "nothing"
     while monotonic() < end and real.process.poll() is None:
@@ -160,5 +160,5 @@ def _wait_until_ready(real: RocketMQ, place: Path) -> None:
 
 
 def is_sent(answer: bytes) -> bool:
-    """Returns whether a SendMessageResponse of v2 has the status OK (20000)."""
+    """Returns whether a v2 SendMessageResponse has the status OK (20000)."""
     return b"\x08\xa0\x9c\x01" in answer[:8]

@@ -1,4 +1,4 @@
-"""Rows of the comparison: what was measured, what is wanted of it, and what came of it."""
+"""Rows of the comparison: the measured quantity, its goal, and the result."""
 
 from collections.abc import Iterable, Sequence
 from statistics import median
@@ -21,7 +21,7 @@ class Aim(NamedTuple):
     at_most: bool = False
 
     def verdict(self, value: float) -> str:
-        """Returns how a value stands to it."""
+        """Returns the verdict on a value: held, floor only, or missed."""
         if self._is_met(value, self.goal):
             return HELD
         if self.floor is not None and self._is_met(value, self.floor):
@@ -38,7 +38,7 @@ class Aim(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One ratio with its rounds; `plain` has what both sides came to, for the reader alone."""
+    """One ratio with its rounds; `plain` shows the values of both sides, for information only."""
 
     name: str
     what: str
@@ -54,14 +54,14 @@ class Row(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """Held, floor only, missed; not run where there are no rounds; – without an aim."""
+        """Held, floor only or missed; not run: there are no rounds; –: there is no aim."""
         if not self.rounds:
             return NOT_RUN
         return "–" if self.aim is None else self.aim.verdict(self.value)
 
     @property
     def document(self) -> dict[str, object]:
-        """It as a JSON document."""
+        """The row as a JSON document."""
         return {
             "name": self.name, "what": self.what, "verdict": self.verdict, "plain": self.plain,
             "aim": None if self.aim is None else self.aim._asdict(), "rounds": [*self.rounds],
@@ -70,7 +70,7 @@ class Row(NamedTuple):
 
     @property
     def cells(self) -> tuple[str, str, str, str, str]:
-        """Its row of a table, below HEAD."""
+        """The row as cells of the table with `HEAD`."""
         aim = "–" if self.aim is None else str(self.aim)
         measured = f"{self.value:.2f} {spread(self.rounds)}" if self.rounds else "–"
         return self.what, aim, measured, self.verdict, self.plain or self.why

@@ -1,4 +1,4 @@
-"""Sends of both sides in the same rounds: unary by two clients, batches, and how long one waits."""
+"""Sends to both sides in the same rounds: unary by two clients, batches, and latency at a rate."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -22,11 +22,11 @@ MIXED: Final = Aim(1.5, 1.1)
 BATCH_CPU: Final = Aim(0.4, at_most=True)
 WAIT: Final = Aim(1.0, at_most=True)
 SHARE_OF_UNARY: Final = 0.6
-"""Batches make more bytes than single sends: their runs are shorter."""
+"""Duration of a batch run relative to a unary run: batches store more bytes."""
 
 
 class Face(NamedTuple):
-    """The protocol that ours takes: its own, or the bytes that the real one gets.
+    """The protocol of sends to PocketMQ: pocketmq.v1, or RocketMQ's, with the same bytes.
 
     cpu, go_cpu   goals of a unary send's processor time, from h2load and from grpc-go
     """
@@ -38,7 +38,7 @@ class Face(NamedTuple):
 
     @property
     def is_official(self) -> bool:
-        """Whether ours takes the same bytes as the real one."""
+        """Whether PocketMQ receives the same bytes as RocketMQ."""
         return bool(self.prefix)
 
 
@@ -47,7 +47,7 @@ V2: Final = Face("official_", "v2 to both: ", Aim(0.35, at_most=True), Aim(0.35,
 
 
 def async_rows(jars: Path, extent: Extent, face: Face = OWN) -> Iterator[Row]:
-    """Sends that no disk is waited for."""
+    """Sends with asynchronous flush."""
     unary, name, said = [unary_content()], f"{face.prefix}unary", face.said
     with pair(jars, extent, official=face.is_official) as both:
         ours, real = both.rounds(unary, extent.rounds, extent.seconds)
@@ -70,7 +70,7 @@ def async_rows(jars: Path, extent: Extent, face: Face = OWN) -> Iterator[Row]:
 
 
 def sync_rows(jars: Path, extent: Extent, face: Face = OWN) -> Iterator[Row]:
-    """Sends whose answers wait for the disk, on both sides."""
+    """Sends with synchronous flush on both sides."""
     with pair(jars, extent, sync=True, official=face.is_official) as both:
         ours, real = both.rounds([unary_content()], extent.rounds, extent.seconds)
         name = f"{face.prefix}unary_sync"
@@ -108,7 +108,7 @@ def cost(
 
 
 def _waits(both: Pair, extent: Extent, rate: float) -> Row:
-    """How long one in a hundred waits at a rate that either side can keep."""
+    """P99 of a send, at a rate that both sides can keep."""
 
     def paced(target: str, method: str, request: bytes, _: int) -> Run:
         return go_load(target, method, request, seconds=extent.seconds, rate=rate)
@@ -127,7 +127,7 @@ def _by_go(target: str, method: str, request: bytes, calls: int) -> Run:
 
 
 def told(row: Row) -> Row:
-    """Returns a row, shown on standard error as soon as it is known."""
+    """Prints a row to standard error, and returns it."""
     short = {"row": row.name, "value": round(row.value, 3), "verdict": row.verdict}
     tell({**short, "plain": row.plain})
     return row

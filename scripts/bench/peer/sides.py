@@ -1,4 +1,4 @@
-"""Both sides of the comparison under one set of verbs: sent to, counted, measured."""
+"""One interface to both sides of the comparison: sending, counting, measuring."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,15 +17,15 @@ from harness.figures import alternated
 from harness.process import cpu_seconds, tell
 
 JVM_CALLS: Final = 150_000
-"""What a JVM answers before anything is counted."""
+"""Calls that warm a JVM before the measurement."""
 MESSAGES_MAX: Final = 200_000
-"""Messages of one run: beyond that a run shows the disk rather than the brokers."""
+"""Most messages of one run: a longer run would measure the disk rather than the brokers."""
 WARM_CALLS: Final = 2_000
 CALIBRATE_CALLS: Final = 500
 CALLS_MIN: Final = 64
 SETTLE_SECONDS: Final = 0.5
 LATE_SECONDS: Final = 60
-"""How long a broker may take to give its queues what it acknowledged."""
+"""Time limit for the dispatch of acknowledged messages."""
 
 _UNIT: Final = np.dtype([("place", ">i8"), ("size", ">i4"), ("tag", ">i8")])
 
@@ -33,11 +33,11 @@ Client = Callable[[str, str, bytes, int], Run]
 
 
 class Extent(NamedTuple):
-    """How much is measured, and of what.
+    """Size of a measurement.
 
-    seconds     of each run of a client
-    jvm_calls   what warms the real one
-    settings    of ours, as `serve --set` takes them
+    seconds     of each client run
+    jvm_calls   calls that warm RocketMQ
+    settings    of PocketMQ, as for `serve --set`
     """
 
     rounds: int = 5
@@ -47,7 +47,7 @@ class Extent(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """One run: what the client counted, and the server's processor time, dispatch included."""
+    """One run: the client's counters, and the server's processor time, dispatch included."""
 
     run: Run
     cpu_seconds: float
@@ -65,7 +65,7 @@ class Measured(NamedTuple):
 
 
 class Side:
-    """A broker that takes the same messages as another, and what it must have stored."""
+    """One of the two brokers, and the number of messages that it must have stored."""
 
     def __init__(
         self, name: str, pid: int, target: str, method: str, store: Path,
@@ -78,12 +78,12 @@ class Side:
         self.encode = encode
         self._store = store
         self.stored = self._settled_count()
-        """Messages acknowledged, which all stand in queues."""
+        """Acknowledged messages; all are in queues."""
 
     def run(self, contents: Sequence[Content], calls: int, client: Client = h2load) -> Measured:
-        """Sends messages so many times, and waits until they stand in queues.
+        """Sends the messages in `calls` calls, and waits until they are in queues.
 
-        Errors   SystemExit: what is stored is not what was acknowledged
+        Errors   SystemExit: stored and acknowledged messages differ in number
         """
         request = self.encode(contents)
         before = cpu_seconds(self.pid)
@@ -93,9 +93,9 @@ class Side:
         return Measured(run, cpu_seconds(self.pid) - before, messages)
 
     def wait_until_stored(self, more: int) -> None:
-        """Returns when so many messages more than before stand in queues.
+        """Waits until the queues contain `more` further messages.
 
-        Errors   SystemExit: there are others, or not as many
+        Errors   SystemExit: they contain more or fewer
         """
         self.stored += more
         end = monotonic() + LATE_SECONDS
@@ -105,20 +105,20 @@ class Side:
             raise SystemExit(f"{self.name}: {self.stored} are acknowledged, {stored} stored")
 
     def _settled_count(self) -> int:
-        """Waits for the first message, and a little for what is on its way."""
+        """Returns the number of stored messages, once there is one and dispatch has caught up."""
         while not self._stored_count():
             sleep(0.02)
         sleep(SETTLE_SECONDS)
         return self._stored_count()
 
     def _stored_count(self) -> int:
-        """Counts the units of the topic's queues, in the files: it costs the broker nothing."""
+        """Counts the units in the topic's queue files, which costs the broker no processor time."""
         files = sorted((self._store / "consumequeue" / TOPIC).glob("*/*"))
         return sum(int(np.count_nonzero(np.fromfile(file, _UNIT)["size"])) for file in files)
 
 
 class Pair(NamedTuple):
-    """Ours and the real one, both running."""
+    """PocketMQ and RocketMQ, both running."""
 
     ours: Side
     real: Side
@@ -126,7 +126,7 @@ class Pair(NamedTuple):
     def rounds(
         self, contents: Sequence[Content], number: int, seconds: float, client: Client = h2load
     ) -> tuple[list[Measured], list[Measured]]:
-        """Returns rounds of ours and theirs, alternating who comes first; both warm before."""
+        """Warms both sides; returns the rounds of each, in which the order alternates."""
         calls = {side: calls_for(side, contents, seconds, client) for side in self}
         runs = {side.name: partial(side.run, contents, calls[side], client) for side in self}
         found = alternated(number, runs, messages=len(contents))
@@ -134,7 +134,7 @@ class Pair(NamedTuple):
 
 
 def calls_for(side: Side, contents: Sequence[Content], seconds: float, client: Client) -> int:
-    """Returns how many calls a side answers in that time, by two runs that warm it as well."""
+    """Returns the number of calls that a side answers in `seconds`, after two runs that warm it."""
     calls, most = CALIBRATE_CALLS, MESSAGES_MAX // len(contents)
     for _ in range(2):
         rate = side.run(contents, calls, client).run.per_second
@@ -146,9 +146,9 @@ def calls_for(side: Side, contents: Sequence[Content], seconds: float, client: C
 def pair(
     jars: Path, extent: Extent, *, sync: bool = False, official: bool = False
 ) -> Iterator[Pair]:
-    """Runs both on stores of their own, the JVM warm.
+    """Runs both on temporary stores, and warms the JVM.
 
-    official   ours takes the same bytes as the real one, not its own protocol
+    official   whether PocketMQ receives the same bytes as RocketMQ, not pocketmq.v1
     """
     unary = [unary_content()]
     settings = extent.settings if sync else (ASYNC, *extent.settings)
