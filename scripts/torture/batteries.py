@@ -44,13 +44,13 @@ BATTERIES: Final = {
     "versions": "versions:torture",
     "wire": "http2:wire",
 }
-"""Modules of this package and their functions, by the names that users give."""
+"""(Module of this package, function) by battery name."""
 
 Torture = Callable[[Path, Budget], dict[str, Any]]
 
 
 def battery(name: str) -> Torture:
-    """Returns a battery, whose module is imported now."""
+    """Imports a battery's module, and returns the battery."""
     module, _, function = BATTERIES[name].partition(":")
     found: Torture = getattr(import_module(f"torture.{module}"), function)
     return found
@@ -59,7 +59,7 @@ def battery(name: str) -> Torture:
 def ran(
     name: str, place: Path | None, budget: Budget, run: Torture | None = None
 ) -> dict[str, Any]:
-    """Runs a battery and returns its row: how it ended, and its figures or what was wrong."""
+    """Runs a battery and returns its row: the outcome, and the figures or the error."""
     repro = f"scripts/torture/run {name} --seed {budget.seed} --seconds {budget.seconds:g}"
     repro += f" --workers {budget.workers} --messages {budget.messages}"
     for option, chosen in (("versions", budget.versions), ("shapes", budget.shapes)):
@@ -81,7 +81,7 @@ def ran(
 
 
 def cells(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str, str]]:
-    """Yields the table of all figures of all batteries, a row each."""
+    """Yields a table row for each figure of each battery."""
     for row in rows:
         name = row["battery"]
         yield f"**{name}**", "verdict", f"**{row['verdict']}**, {row['seconds']} s"
@@ -92,7 +92,7 @@ def cells(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str, str]]:
 
 
 def main() -> int:
-    """Runs the batteries asked for, prints the table; returns 1 where something was wrong."""
+    """Runs the requested batteries and prints the table; returns 1 if a battery failed."""
     parser = Arguments("scripts/torture/run", "Long batteries.", BATTERIES, "battery")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=600.0, help="for each battery")

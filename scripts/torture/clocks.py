@@ -1,10 +1,10 @@
-"""Sets the wall clock of a broker while messages wait, and looks how long each does.
+"""Sets the wall clock of a broker while delayed messages are pending, and measures each delay.
 
     saw tooth of a second ─ 700 ms ─ an hour ─ 400 days, forward and back; starts between
 
-Messages wait for a time (0.3 to 6 s) or a delay level, some are taken back. The broker runs in this
-process, without its transports, on real files; all that it knows of the wall clock is set here.
-What the process waits for a core is not its lateness, and told apart.
+Messages have a delivery time (0.3 to 6 s ahead) or a delay level; some are recalled. The broker
+runs in this process, without transports, on real files, with a simulated wall clock. Time in which
+the process waits for a core is reported separately and does not count as lateness.
 """
 
 import asyncio
@@ -32,13 +32,13 @@ DAYS_MS: Final = 400 * 24 * HOUR_MS
 JUMPS_MS: Final = (1_000, 1_000, 1_000, 700, HOUR_MS, DAYS_MS)
 JUMPS_PER_STORE: Final = 200
 START_PART: Final = 0.04
-"""Of jumps, behind which the broker stops and starts."""
+"""Share of the clock's jumps after which the broker restarts."""
 LEVELS_MS: Final = {1: 1_000, 2: 5_000}
 EARLY_MS: Final = 50
 LATE_MS: Final = 4_000
-"""A second of a slot, up to one of rounding by odd clocks, and what a busy disk adds."""
+"""Allowed lateness: a slot's second, up to a second of rounding, and delays of a busy disk."""
 WAITS: Final = Path("/proc/self/schedstat")
-"""Its second number: how long this thread waited for a core, in ns."""
+"""File whose second number is the time that this thread has waited for a core, in ns."""
 RECALLED_MS: Final = 2_500
 LOOK_S: Final = 0.02
 FIGURES: Final = (
@@ -50,25 +50,25 @@ LATEST: Final = FIGURES[13:]
 
 
 class Watched:
-    """Messages sent, and when each was delivered, by number; times in monotonic ms."""
+    """Sent messages and their delivery times by number; times are monotonic ms."""
 
     def __init__(self) -> None:
         self.due_ms: dict[int, float] = {}
         self.levels: set[int] = set()
         self.recalled: set[int] = set()
         self.maybe: set[int] = set()
-        """Taken back when it was nearly due."""
+        """Messages recalled when they were nearly due: they may be delivered."""
         self.vague: set[int] = set()
-        """For a wall time, by a clock that was set before the broker answered."""
+        """Messages with a wall time during whose send the clock was set: the due time is vague."""
         self.came_ms: dict[int, float] = {}
         self.counts: Counter[int] = Counter()
         self._read: Counter[int] = Counter()
         self._waits: list[tuple[float, float]] = []
-        """(monotonic, how long this process had waited for a core), ms, at each look."""
+        """(Monotonic time, total time of waiting for a core) at each `look`, in ms."""
         self.number = 0
 
     async def look(self, store: MessageStore) -> None:
-        """Reads what is new in the topic."""
+        """Reads the topic's new messages."""
         waited_ms = int(WAITS.read_text().split()[1]) / 1e6
         self._waits.append((monotonic() * 1_000, waited_ms))
         reading = store.reading
@@ -84,7 +84,7 @@ class Watched:
                 self._read[queue_id] = found.next_begin_offset
 
     async def send(self, parts: Parts, chance: Random, clock: SetClock) -> None:
-        """Sends a message that waits; one in four is taken back."""
+        """Sends a delayed message; one in four is recalled."""
         self.number += 1
         number, now_ms = self.number, monotonic() * 1_000
         if chance.random() < 0.2:
@@ -109,13 +109,13 @@ class Watched:
             await parts.backing.send.recall.recall(TOPIC, handle, HOST)
         except BrokerError as error:
             if error.reason not in ("NotWaiting", "IllegalRecallHandle"):
-                raise  # These two: by the clock of now it is due, or too far ahead.
+                raise  # Allowed: by the current clock it is due, or too far ahead.
             return
         left_ms = self.due_ms[number] - monotonic() * 1_000
         (self.recalled if left_ms > RECALLED_MS else self.maybe).add(number)
 
     def figures(self) -> Counter[str]:
-        """Returns what came of it."""
+        """Returns the figures of the store."""
         late_ms = {
             n: came - self.due_ms[n] for n, came in self.came_ms.items() if n not in self.vague
         }
@@ -137,7 +137,7 @@ class Watched:
         })  # fmt: skip
 
     def _waited_ms(self, begin_ms: float, end_ms: float) -> float:
-        """Returns how long this process waited for a core between two times."""
+        """Returns the time that this process waited for a core between two times."""
         at = [bisect_left(self._waits, (ms, 0.0)) for ms in (begin_ms, end_ms)]
         first, last = (self._waits[min(max(n, 1), len(self._waits)) - 1][1] for n in at)
         return max(last - first, 0.0)
@@ -177,9 +177,10 @@ async def _one_store(directory: Path, seed: int, budget: Budget) -> Counter[str]
 
 
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
-    """Sets clocks until the time is over, for one store at least.
+    """Sets clocks until the time is over, for at least one store.
 
-    Errors   AssertionError: something came early, late, twice, never or though it was recalled
+    Errors   AssertionError: a message was early, late, duplicate or lost, or delivered although
+             recalled
     """
     total: Counter[str] = Counter()
     latest = dict.fromkeys(LATEST, 0)

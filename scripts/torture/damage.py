@@ -1,13 +1,14 @@
-"""Damages stores byte by byte, and counts what is seen, lost or served.
+"""Damages stores byte by byte, and counts detected damage, lost messages and served damage.
 
-    damage   `store verify` sees single changed bytes of real brokers' stores, field by field: with
-             a property CRC all; without one the table tells what
-    flips    every bit of a log of 64 KiB, one at a time: the message it hit and its neighbours are
-             pulled by the hot path, then the cold one; of each 256th bit the store is started too
-    cuts     every file of a store to every length, and all of it is read
+    damage   changes single bytes of RocketMQ's stores by field, and runs `store verify`. With
+             a property CRC it must detect all; without one the table shows the detected shares
+    flips    flips every bit of a log of 64 KiB, one at a time. The damaged message and its
+             neighbours are pulled by the hot path, then by the cold path. At every 256th bit the
+             store is also started
+    cuts     truncates every file of a store to every length, and reads the whole store
 
-Nothing escapes, no wrong byte is served, nothing is lost without a word, nothing takes longer than
-two seconds. Flips with a property CRC must be seen or change nothing that is served.
+No unexpected error may escape, no wrong byte may be served, no loss may be silent, and no step may
+take more than two seconds. A flip with a property CRC must be detected or change no served byte.
 """
 
 import asyncio
@@ -51,17 +52,17 @@ FILE_COUNT: Final = 4
 RECORDS: Final = 200
 BITS: Final = FILE_SIZE * FILE_COUNT * 8
 STARTS: Final = 256
-"""One flip of so many is started on: 2,048 starts of some 15 ms."""
+"""Bits for each start: 2,048 starts of about 15 ms."""
 FLIPS_AT_ONCE: Final = 16_384
 CUTS_AT_ONCE: Final = 1_024
 
 Case = tuple[int, str, int]
-"""Which store, a file of it, and how much of that is left."""
+"""(Number of the store, path of a file, remaining length of the file)."""
 
 
 @dataclass
 class Found:
-    """Outcomes of damages: by field or by kind, those served unnoticed, and what was wrong."""
+    """Outcomes of damages by field or kind, unnoticed served damage, and errors."""
 
     seen: Counter[str] = field(default_factory=Counter)
     served: Counter[str] = field(default_factory=Counter)
@@ -71,7 +72,7 @@ class Found:
     slowest_ms: float = 0.0
 
     def add(self, other: "Found") -> None:
-        """Takes what another run found."""
+        """Adds the outcomes of another run."""
         self.seen += other.seen
         self.served += other.served
         self.done += other.done
@@ -82,7 +83,7 @@ class Found:
     def judge(self, figures: dict[str, Any]) -> dict[str, Any]:
         """Returns the figures.
 
-        Errors   AssertionError: something was wrong
+        Errors   AssertionError: there are errors
         """
         if self.wrong:
             raise AssertionError("; ".join(self.wrong[:20]) + f"; {figures}")
@@ -91,7 +92,7 @@ class Found:
 
 # -- what `store verify` sees ----------------------------------------------------------------------
 def field_of(content: bytes, record: int, position: int) -> str:
-    """Returns the field of a record that a byte belongs to."""
+    """Returns the field of a record to which a byte belongs."""
     _, body, topic, topic_end, block, _ = split_record(content, record)
     at = position - record
     if position < body:
@@ -105,7 +106,7 @@ def field_of(content: bytes, record: int, position: int) -> str:
 
 
 def fields(place: Path, budget: Budget) -> dict[str, Any]:
-    """Changes bytes of records, queues and index; returns the figures."""
+    """Changes bytes of records, queues and index files; returns the figures."""
     seed = budget.seed
     golden = GoldenStores(place)
     figures: dict[str, Any] = {}
@@ -154,7 +155,7 @@ def _count(store: CheckedStore, count: int, seed: int) -> tuple[Counter[str], Co
 
 # -- flips -----------------------------------------------------------------------------------------
 class Flipping:
-    """An open store in memory whose log is flipped in place."""
+    """An open store in memory, in whose log bits are flipped."""
 
     def __init__(self, stock: Stock, store: MessageStore, disk: SimDisk) -> None:
         self.stock = stock
@@ -168,7 +169,7 @@ class Flipping:
         ]
 
     async def flip(self, bit: int) -> None:
-        """Flips a bit, reads, and flips it back."""
+        """Flips a bit, reads the neighbourhood, and restores the bit."""
         place = bit // 8
         file = self.store.log.files.file_at(place)
         owner = self._owners[place]
@@ -181,7 +182,7 @@ class Flipping:
             content = self._contents[place // FILE_SIZE]
             name = field_of(content, owner % FILE_SIZE, place % FILE_SIZE)
         file.view[place % FILE_SIZE] ^= 1 << bit % 8
-        file.checked.clear()  # As if it had never been read.
+        file.checked.clear()  # Forgets which records were checked.
         try:
             await self._judge(bit, owner, name)
         except Exception as error:  # noqa: BLE001 – what the battery is about
@@ -207,7 +208,7 @@ class Flipping:
             self.found.served[name] += 1
 
     async def _pulled(self, key: QueueKey, number: int) -> bytes | None:
-        """Returns the record of a queue offset, None where it is told to be damaged."""
+        """Returns the record of a queue offset; None: the broker reports it as damaged."""
         reading = self.store.reading
         reading.repair.forget()
         try:
@@ -218,7 +219,7 @@ class Flipping:
 
 
 def owners_of(stock: Stock) -> list[int]:
-    """Returns for every byte of the log the record it is part of, -1 for none."""
+    """Returns for every byte of the log the number of its record, -1 without one."""
     owners = [-1] * (FILE_SIZE * FILE_COUNT)
     for place, (_, _, size) in stock.places.items():
         owners[place : place + size] = [place] * size
@@ -243,7 +244,7 @@ async def _flip_all(bits: list[int], *, property_crc: bool) -> Found:
 
 
 async def _start(stock: Stock, bit: int, found: Found) -> None:
-    """Starts on a damaged log and reads everything."""
+    """Starts a store with a damaged log, and reads all messages."""
     image = stock.image()
     path = stock.path(bit // 8)
     if image.find(path) is None or file_of(image, path).size <= bit // 8 % FILE_SIZE:
@@ -259,12 +260,12 @@ async def _start(stock: Stock, bit: int, found: Found) -> None:
 
 
 def flip_portion(bits: list[int], property_crc: bool) -> Found:
-    """Flips some bits, in a process of its own."""
+    """Flips some bits, in a separate process."""
     return asyncio.run(_flip_all(bits, property_crc=property_crc))
 
 
 def flips(place: Path, budget: Budget) -> dict[str, Any]:
-    """Flips every bit, in an order of the seed; what does not fit into the time is told."""
+    """Flips every bit in an order given by the seed; reports bits left out for lack of time."""
     del place  # Everything is in memory.
     bits = list(range(BITS))
     random.Random(budget.seed).shuffle(bits)
@@ -292,7 +293,7 @@ def flips(place: Path, budget: Budget) -> dict[str, Any]:
 
 # -- cuts ------------------------------------------------------------------------------------------
 async def _stocks() -> list[Stock]:
-    """Returns the store as it was stopped, and as it was killed."""
+    """Returns a stopped store, and a killed store."""
     return [
         await stocked(
             file_size=FILE_SIZE, count=RECORDS, killed=killed, consume_queue_extension=True
@@ -302,7 +303,7 @@ async def _stocks() -> list[Stock]:
 
 
 def _cases(stocks: list[Stock]) -> list[Case]:
-    """Returns every length of every file, by turns of the stores that have so much of it."""
+    """Returns every length of every file; the stores with that length alternate."""
     files = [stock.files("/") for stock in stocks]
     cases: list[Case] = []
     for path in sorted({path for found in files for path in found}):
@@ -337,13 +338,13 @@ def _outcome(stock: Stock, seen: Seen) -> str:
 
 
 def cut_portion(cases: list[Case]) -> Found:
-    """Cuts some files, in a process of its own; the log events of the starts are suppressed."""
+    """Truncates some files, in a separate process; the log events of the starts are suppressed."""
     logging.disable()
     return asyncio.run(_cut_all(cases))
 
 
 def cuts(place: Path, budget: Budget) -> dict[str, Any]:
-    """Cuts to every length in an order of the seed; reports those that the time left out."""
+    """Truncates to every length in an order given by the seed; reports lengths left out."""
     del place  # Everything is in memory.
     cases = _cases(asyncio.run(_stocks()))
     random.Random(budget.seed).shuffle(cases)

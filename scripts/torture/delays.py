@@ -1,10 +1,10 @@
-"""Kills brokers by SIGKILL while messages wait for delay levels, and counts what is delivered.
+"""Kills brokers by SIGKILL while messages wait for delay levels, and checks all deliveries.
 
     receive and send back, level 1 or 2 ─► kill -9 ─► start ─► … ─► all levels over ─► compare
 
-What waited stands in the schedule topic, what was delivered in the group's retry topic. Both are
-read at the end: to each message that waited there is one that was delivered, the same and not
-earlier than its level says, and no other.
+The schedule topic contains the delayed messages, the group's retry topic the delivered ones. At the
+end both are read: each delayed message must have been delivered exactly once, unchanged, and not
+before its level's delay.
 """
 
 import asyncio
@@ -27,10 +27,10 @@ GROUP, TOPIC = "readers", "orders"
 RETRY, SCHEDULE = f"%RETRY%{GROUP}", "SCHEDULE_TOPIC_XXXX"
 LEVELS_MS: Final = {1: 1_000, 2: 5_000}
 SENT: Final = 40
-"""Messages that are sent in each life."""
+"""Messages sent in each life."""
 ATTEMPTS: Final = 50
 INVISIBLE_MS: Final = 3_600_000
-"""No lease ends: what it brings back would lie in the retry topic without having waited."""
+"""So long that no lease expires: its redelivery would be in the retry topic without a delay."""
 END_S: Final = 60
 FIGURES: Final = ("stores", "kills", "waited", "lost", "delivered twice", "early")
 SMALL: Final = (
@@ -41,7 +41,7 @@ SMALL: Final = (
 
 @asynccontextmanager
 async def _served(store: Path, flush: str) -> AsyncIterator[tuple[AsyncClient, Serving]]:
-    """Serves a store; whatever happens, its process is gone in the end."""
+    """Serves a store; in any case the process is gone at the end of the block."""
     command = serve(store, *SMALL, f"store.flush={flush}", http="")
     with running(command, store.with_suffix(".log")) as broker:
         async with AsyncClient(broker.ready["grpc"], retry_ms=0) as client:
@@ -49,7 +49,7 @@ async def _served(store: Path, flush: str) -> AsyncIterator[tuple[AsyncClient, S
 
 
 async def _work(client: AsyncClient, chance: Random, number: int) -> None:
-    """Sends, receive and send back until the broker is gone."""
+    """Sends messages, receives them and sends them back, until the broker is gone."""
     with suppress(ClientError):
         await client.send_many([Message(TOPIC, f"{number}-{n}".encode()) for n in range(SENT)])
         while True:
@@ -80,7 +80,7 @@ def _mark(message: StoredMessage) -> tuple[str, int]:
 
 
 async def _judged(client: AsyncClient) -> tuple[Counter[str], str]:
-    """Waits until every level is over; returns figures, and what is wrong."""
+    """Waits until every delay is over; returns figures, and a description of errors."""
     figures: Counter[str] = Counter()
     for _ in range(END_S):
         waited = {level: await _all(client, SCHEDULE, level - 1) for level in LEVELS_MS}
@@ -125,7 +125,7 @@ async def _one_store(store: Path, seed: int, lives: int, flush: str) -> tuple[Co
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
     """Kills until the time is over; returns the figures.
 
-    Errors   AssertionError: something was lost, came twice or early
+    Errors   AssertionError: a message was lost, duplicate or early
     """
     total: Counter[str] = Counter()
     for seed in budget.seeds():

@@ -1,9 +1,9 @@
-"""Failing disks: every call of the work fails once and for good, then calls of a real broker.
+"""Failing disks: makes each system call fail, in this process and in a broker's process.
 
-in process   the Nth call, N = 1, 2, 3, … to the end, of works of several shapes (the loop of
-             tests/faults/test_failing_disk.py, with other file sizes)
-a process    strace makes the Nth call of one kind fail in a broker under load: it refuses,
-             or ends with exit code 74; everything acknowledged is there afterwards
+in process   makes the Nth call fail permanently, N = 1, 2, 3, … to the last, for several shapes of
+             work (the loop of tests/faults/test_failing_disk.py, with other file sizes)
+a process    strace makes the Nth call of one kind fail in a broker under load. The broker refuses
+             sends, or ends with exit code 74; afterwards all acknowledged messages must be stored
 """
 
 import asyncio
@@ -34,7 +34,7 @@ SHAPES: Final[tuple[dict[str, Any], ...]] = (
     {"consume_queue_extension": True, "consume_queue_extension_file_size_bytes": 256},
     {"reserve_size_bytes": 0},
 )
-"""Settings of the store that works."""
+"""Settings of the store under test."""
 CALLS: Final = {
     "fdatasync": ("EIO", "ENOSPC"),
     "fsync": ("EIO", "ENOSPC"),
@@ -45,9 +45,9 @@ CALLS: Final = {
     "unlink": ("EIO", "EROFS"),
     "mkdir": ("EIO", "ENOSPC"),
 }
-"""Calls a broker makes only for its store, and how each may fail."""
+"""System calls that a broker makes only for its store, and the errors of each."""
 EXIT_CODES: Final = (0, 1, EXIT_STORE_FAILED)
-"""It stopped in order, could not start on a full disk, or its disk failed."""
+"""Allowed exit codes: an orderly stop, no start on a full disk, or a failed disk."""
 UNTYPED: Final = ("\nTraceback", '"rpc.failed"', '"store.task_failed"')
 """Log texts of unexpected errors."""
 IN_PROCESS_SHARE: Final = 0.7
@@ -55,7 +55,7 @@ SMALL: Final = ("--set", "mappedFileSizeCommitLog=65536", "--set", "maxMessageSi
 
 
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
-    """Makes calls fail in this process, then in a broker's; returns how many did."""
+    """Makes calls fail in this process, then in a broker's; returns the figures."""
     figures = Counter[str]()
     chance = random.Random(budget.seed)
     logging.disable()
@@ -128,7 +128,7 @@ def in_a_process(store: Path, chance: random.Random, figures: Counter[str]) -> N
 
 
 async def loaded(broker: Daemon, acknowledged: dict[str, tuple[int, int]]) -> None:
-    """Sends from several clients until the broker ends or a number is reached."""
+    """Sends from several clients until the broker ends, or enough messages are acknowledged."""
 
     async def produce() -> None:
         async with AsyncClient(broker.endpoint, retry_ms=0) as client:

@@ -1,13 +1,13 @@
-"""Real file systems in images and in memory: full disks, and pages that cannot be read.
+"""Real file systems in images and in memory: full disks, and unreadable pages.
 
-    full      tmpfs, ext4 and XFS, filled by a stranger or by messages and freed, again and again;
-              then a stop or a kill, a start, and all that was acknowledged is there. Sends are
-              refused while there is no room, reads go on, sends resume within seconds
-    page_in   a file system on nbdkit, whose reads fail on request: a page of a message that is
-              mapped cannot be brought in, and the system ends the broker by SIGBUS. The next start,
-              with a disk that reads again, has every acknowledged message
+    full      fills and frees tmpfs, ext4 and XFS repeatedly, by messages or another program. While
+              the disk is full, sends are refused and reads succeed; sends resume within seconds.
+              After a stop or a kill and a start, all acknowledged messages must be stored
+    page_in   a file system on nbdkit whose reads fail on request: a page of a mapped message cannot
+              be read, so the kernel ends the broker by SIGBUS. The next start, with a healed disk,
+              must have every acknowledged message
 
-Both need root. The battery `power` cuts the power of such file systems.
+Both require root. The battery `power` cuts the power of such file systems.
 """
 
 import asyncio
@@ -32,9 +32,9 @@ from tests.faults.test_full_disk import SETTINGS, Producer, all_of, beside, stra
 
 MIB: Final = 1024 * 1024
 CYCLES: Final = 12
-"""Of one store; later ones find little room left for messages."""
+"""Cycles of one store; afterwards little space is left for messages."""
 FILE_SYSTEMS: Final = {"tmpfs": 64, "ext4": 96, "xfs": 320}
-"""Sizes in MiB: XFS cannot be made any smaller."""
+"""Sizes in MiB; XFS has about its smallest size."""
 TOPIC: Final = "orders"
 IMAGE_BYTES: Final = 256 << 20
 READY_S: Final = 20.0
@@ -42,11 +42,11 @@ PAUSE_S: Final = 0.05
 UNMOUNT_TRIES: Final = 100
 LIVES_MAX: Final = 20
 BODY_BYTES: Final = (1_500_000, 1_900_000)
-"""Longer than what the system reads ahead, and maps around a page that is asked for."""
+"""Body sizes, larger than the kernel's read-ahead and fault-around of a page."""
 
 
 def make_file_system(kind: str, image: Path, size_bytes: int) -> None:
-    """Makes an empty file system in a sparse file, or on a device where size_bytes is 0.
+    """Makes an empty file system in a sparse file, or on a device if `size_bytes` is 0.
 
     Errors   Failed, OSError
     """
@@ -58,7 +58,7 @@ def make_file_system(kind: str, image: Path, size_bytes: int) -> None:
 
 
 def unmount(mount: Path) -> None:
-    """Unmounts a directory, if need be; a process that is being killed may hold it a moment."""
+    """Unmounts a directory if it is mounted; retries, as a dying process may still use it."""
     for _ in range(UNMOUNT_TRIES):
         if f" {mount} " not in Path("/proc/self/mounts").read_text():
             return
@@ -68,7 +68,7 @@ def unmount(mount: Path) -> None:
 
 
 def full(place: Path, budget: Budget) -> dict[str, Any]:
-    """Runs rounds on every file system in turn; returns how much was done on each."""
+    """Runs rounds on every file system in turn; returns the figures of each."""
     if os.geteuid() != 0:
         raise NotHere("root: it mounts file systems of its own")
     chance, figures = Random(budget.seed), Counter[str]()
@@ -91,7 +91,7 @@ def full(place: Path, budget: Budget) -> dict[str, Any]:
 
 @contextmanager
 def mounted(own: Path, kind: str) -> Iterator[Path | None]:
-    """Mount a fresh file system; None where this machine cannot."""
+    """Mounts a fresh file system; yields None if this machine cannot."""
     where, size = own / "mounted", FILE_SYSTEMS[kind]
     where.mkdir()
     try:
@@ -112,7 +112,7 @@ def mounted(own: Path, kind: str) -> Iterator[Path | None]:
 def one_round(
     where: Path, chance: Random, kind: str, figures: Counter[str], budget: Budget
 ) -> float:
-    """Fill and free one store's disk, end it, and look at what is there; returns the worst wait."""
+    """Fills and frees a store's disk, ends the broker, checks the store; returns the worst wait."""
     store, stranger = where / "store", where / "stranger"
     with beside(where, Daemon(store, *SETTINGS)) as broker:
         broker.ask("topic", "create", "T", "--queues", "2")
@@ -144,7 +144,7 @@ def one_round(
 async def cycled(
     broker: Daemon, stranger: Path, chance: Random, budget: Budget
 ) -> tuple[dict[str, tuple[int, int]], float, int]:
-    """Fills and free; returns (what was acknowledged, worst wait in seconds, cycles)."""
+    """Fills and frees the disk; returns (acknowledged messages, worst wait in seconds, cycles)."""
     worst, cycles = 0.0, 0
     async with AsyncClient(broker.endpoint, retry_ms=0) as client:
         producer = Producer(broker, client)
@@ -171,18 +171,18 @@ async def cycled(
 
 
 def room(where: Path) -> int:
-    """Returns the bytes that are left of a file system."""
+    """Returns the free bytes of a file system."""
     stats = os.statvfs(where)
     return stats.f_bavail * stats.f_frsize
 
 
 def free(stranger: Path) -> None:
-    """Gives back what was taken."""
+    """Frees the space that `leave` used."""
     stranger.unlink()
 
 
 def leave(stranger: Path, size: int) -> None:
-    """Takes all but some bytes of a file system."""
+    """Fills a file system except for `size` bytes."""
     wanted = room(stranger.parent) - size
     with stranger.open("wb") as file:
         if wanted > 0:
@@ -198,7 +198,7 @@ class FailingDisk:
         self._inject = place / "inject"
 
     def forget(self) -> None:
-        """Drops what is in memory and not mapped by anybody."""
+        """Drops the page cache, except mapped pages."""
         os.sync()
         Path("/proc/sys/vm/drop_caches").write_text("3")
 
@@ -213,7 +213,7 @@ class FailingDisk:
 
 @contextmanager
 def failing_disk(place: Path) -> Iterator[FailingDisk]:
-    """Makes one below a directory; nothing of it is left when the block ends.
+    """Makes a failing disk below a directory, and removes it at the end of the block.
 
     Errors   NotHere
     """
@@ -247,7 +247,7 @@ def failing_disk(place: Path) -> Iterator[FailingDisk]:
 
 
 def _attached(file: Path) -> str:
-    """Returns the loop device on a file that is about to be served.
+    """Waits for a file that nbdfuse serves; returns a loop device on it.
 
     Errors   NotHere
     """
@@ -263,7 +263,7 @@ def _attached(file: Path) -> str:
 
 
 def page_in(place: Path, budget: Budget) -> dict[str, Any]:
-    """Makes the disk fail under one broker after the other until the time is over."""
+    """Makes the disk of one broker after another fail until the time is over."""
     chance = Random(budget.seed)
     figures = {"page-in errors": 0, "acknowledged": 0, "lost": 0}
     with failing_disk(place) as disk:
@@ -289,7 +289,7 @@ def page_in(place: Path, budget: Budget) -> dict[str, Any]:
 
 @contextmanager
 def _serving(store: Path) -> Iterator[Daemon]:
-    """Runs a broker; its event loop may be late, on a disk behind four programs."""
+    """Runs a broker whose event loop may be late: four programs are between it and the disk."""
     broker = Daemon(store)
     broker.begin()
     try:
@@ -300,7 +300,7 @@ def _serving(store: Path) -> Iterator[Daemon]:
 
 
 def _one_life(disk: FailingDisk, store: Path, sent: list[str], chance: Random) -> list[str]:
-    """Checks, sends, restarts, makes the disk fail, pulls; returns what was acknowledged."""
+    """Checks, sends, restarts, makes the disk fail, pulls; returns the acknowledged messages."""
     lines = [f"{len(sent) + number} {'x' * chance.randrange(*BODY_BYTES)}" for number in range(2)]
     with _serving(store) as broker:
         if not sent:
@@ -313,7 +313,7 @@ def _one_life(disk: FailingDisk, store: Path, sent: list[str], chance: Random) -
     disk.forget()
     with _serving(store) as broker:
         disk.forget()
-        # Brings the queue's units into memory: they are read by calls, whose errors are told.
+        # Loads the queue's units into memory: a failed read of units is an error, not a SIGBUS.
         broker.ask("consume", TOPIC, "--pull", "--queue", "0", "--max", "1", "-o", "jsonl")
         disk.fail()
         broker.ask("consume", TOPIC, "--pull", "--queue", "0", "-o", "jsonl")

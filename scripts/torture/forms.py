@@ -1,11 +1,12 @@
-"""Requests of all kinds, damaged ones too: whatever serves them answers byte for byte alike.
+"""Compares the replies of equal brokers, byte by byte, to valid and damaged requests.
 
-sends   two equal brokers, one by the shortcut where it takes a request; of our own protocol in
-        one life, of RocketMQ's in the next. Replies, errors, records, queues and index agree
-forms   three processes on equal brokers, over a socket: compiled on our own transport, the
-        sources on it, compiled on grpcio. Each tells a digest of every answer
+sends   two equal brokers, of which one uses the shortcut where possible. Lives with requests of
+        pocketmq.v1 and of RocketMQ's protocol alternate. Replies, errors, records, queues and
+        index files must be equal
+forms   three processes with equal brokers behind a socket: compiled on PocketMQ's transport,
+        uncompiled on it, and compiled on grpcio. Each prints a digest of every reply
 
-python -m torture.forms own|grpcio SEED      is one of them: KIND ok|refused DIGEST, a line each
+python -m torture.forms own|grpcio SEED      runs one form; each line is KIND ok|refused DIGEST
 """
 
 import asyncio
@@ -34,7 +35,7 @@ from tests.kit.send_requests import RequestMaker, hold_alike, own_twin, served_a
 from tests.kit.store_broker import connected, running
 
 LIFE: Final = 400
-"""Requests between two looks at the files of both stores."""
+"""Requests of a life, after which the files of both stores are compared."""
 SETTINGS: Final[tuple[dict[str, Any], ...]] = (
     {"flush": "async"},
     {"flush": "sync", "index_style": "5.3"},
@@ -55,13 +56,13 @@ METHODS: Final = {SENDS: BROKER + "SendMessage", PULLS: BROKER + "PullMessage"}
 PULL_SHARE: Final = 0.5
 PACKED: Final = re.compile(rb"\x7f\0\0\x01\0\0..", re.DOTALL)
 WRITTEN: Final = re.compile(rb"127\.0\.0\.1:\d{5}")
-"""A client's address, as records and as messages have it: its port is another each time."""
+"""A client's address in records and messages; its port differs from run to run."""
 
 
 def sends(place: Path, budget: Budget) -> dict[str, Any]:
-    """Serves requests until `budget.cases` are through or the time is over.
+    """Serves requests until `budget.cases` are done or the time is over.
 
-    Errors   AssertionError: what was not alike, with the request in hexadecimal
+    Errors   AssertionError: a difference, with the request in hexadecimal
     """
     count = taken = life = 0
     while count < budget.cases and (life == 0 or budget.left()):
@@ -74,7 +75,7 @@ def sends(place: Path, budget: Budget) -> dict[str, Any]:
 
 
 async def _life(random: Random, settings: dict[str, Any], is_official: bool) -> int:
-    """Returns how many requests of a life took the shortcut."""
+    """Serves one life; returns the number of requests that took the shortcut."""
     maker = OfficialMaker(random) if is_official else RequestMaker(random)
     make = official_twin if is_official else own_twin
     async with twins(make, **settings) as (quick, usual):
@@ -83,16 +84,16 @@ async def _life(random: Random, settings: dict[str, Any], is_official: bool) -> 
             if not number % 50:
                 passed_ms = random.choice((0, 1, 999))
                 for twin in (quick, usual):
-                    await twin.broker.talking.settled()  # Index files are named by the clock.
+                    await twin.broker.talking.settled()  # Names of index files depend on the clock.
                     twin.broker.clock.advance(passed_ms)
         await hold_alike(quick, usual)
         return quick.shortcut_count
 
 
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
-    """Serves requests until `budget.cases` are through or the time is over.
+    """Serves requests until `budget.cases` are done or the time is over.
 
-    Errors   AssertionError: what was not alike; NotHere: nothing runs compiled
+    Errors   AssertionError: a difference; NotHere: nothing runs compiled
     """
     if why_not_compiled():
         raise NotHere(f"nothing runs compiled: {why_not_compiled()}")
@@ -111,7 +112,7 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
 
 
 def _answers(stack: ExitStack, place: Path, seed: int, transport: str, pure: str) -> Iterator[str]:
-    """Starts a form; yields a line for each answer, as long as there are any."""
+    """Starts a form; yields a line for each reply."""
     command = module("torture.forms", transport, seed)
     said = stack.enter_context((place / f"{transport}-{pure}").open("w+", encoding="utf-8"))
     process = subprocess.Popen(
@@ -155,12 +156,12 @@ async def _live(random: Random, channel: grpc.aio.Channel, settled: object) -> N
         kind = PULLS if random.random() < PULL_SHARE else SENDS
         raw = pulls.some(number) if kind == PULLS else sends.some()
         verdict, answer = await _answered(channel, METHODS[kind], raw)
-        await settled()  # What can be pulled is what was sent.
+        await settled()  # Waits until all sent messages can be pulled.
         print(kind, verdict, sha256(answer).hexdigest()[:16], flush=number % 32 == 0)
 
 
 async def _answered(channel: grpc.aio.Channel, method: str, raw: bytes) -> tuple[str, bytes]:
-    """Returns how a call ended, and what it told but for the client's port."""
+    """Returns a call's outcome and its reply, without the client's port."""
     call = channel.unary_unary(method)(raw)
     try:
         answer: bytes = await call
@@ -169,14 +170,14 @@ async def _answered(channel: grpc.aio.Channel, method: str, raw: bytes) -> tuple
         shown = details if isinstance(details, bytes) else details.encode()
         told = bytes(sorted(shown))  # The order of a map in it is arbitrary.
         return "refused", f"{error.code()} {error.details()} ".encode() + told
-    if method == METHODS[PULLS]:  # Properties are a map as well.
+    if method == METHODS[PULLS]:  # Properties are also a map.
         found = pb.PullMessageResponse.FromString(answer)
         answer = b"%d " % len(answer) + found.SerializeToString(deterministic=True)
     return "ok", PACKED.sub(b"", WRITTEN.sub(b"", answer))
 
 
 def main() -> None:
-    """Serves until the reader of standard output is gone."""
+    """Serves until the reader of standard output has ended."""
     transport, seed = sys.argv[1:]
     asyncio.run(_serve_lives(transport, int(seed)))
 

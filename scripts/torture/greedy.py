@@ -1,12 +1,12 @@
-"""One user takes all it can, by one strategy after another, beside a good user and an admin.
+"""One user exhausts resources, by one strategy after another, beside a good user and an admin.
 
-    a broker with users ◄─ greedy          a process of its own: greedy_ways.py
+    a broker with users ◄─ greedy          a separate process: greedy_ways.py
                         ◄─ a good user     sends, receives and acknowledges at a steady rate
-                        ◄─ an admin        asks for the status, lists, makes and removes users
+                        ◄─ an admin        reads the status, lists, creates and deletes users
 
-For each strategy there is a new store. Its row has the p99 of what both others waited, what they
-were refused, by how much the broker's memory grew, and how long it took to end by SIGTERM while the
-strategy went on. The first row is without any strategy: what the machine does by itself.
+Each strategy runs on a new store. Its row has the p99 of both other users' calls, their refused
+calls, the growth of the broker's memory, and the duration of a stop by SIGTERM during the strategy.
+The first row, without a strategy, is the baseline of the machine.
 """
 
 import asyncio
@@ -39,12 +39,12 @@ P99_S: Final = 0.2
 GROWTH_MAX: Final = 128 << 20
 STOP_S: Final = 5.0
 END_S: Final = 60.0
-"""What the battery waits for a broker that does not end, before it is killed."""
+"""Time limit of a stop, after which the broker is killed."""
 GOOD_PAUSE_S: Final = 0.05
 ADMIN_PAUSE_S: Final = 0.1
 LOOK_S: Final = 0.1
 WAIT_S: Final = 20.0
-"""What a good call may take before it counts as lost."""
+"""Time limit of a call by the good user or the admin, after which it counts as lost."""
 NOTHING: Final = "(nothing)"
 SETTINGS: Final = (
     *("--set", "access.check=on"),
@@ -54,7 +54,7 @@ FILES: Final = 4_096
 
 
 class Besieged(Daemon):
-    """A broker whose event loop may be late: the good calls tell what that means to them."""
+    """A broker whose event loop may be late: the good calls show the effect."""
 
     def _check_lateness(self) -> None:
         pass
@@ -63,21 +63,21 @@ class Besieged(Daemon):
         pass
 
     def anonymous_bytes(self) -> int:
-        """Returns the memory it holds that is no file's, 0 once it has ended."""
+        """Returns the broker's anonymous memory, 0 once it has ended."""
         with suppress(OSError):
             return int(anonymous_mib(self.pid) * (1 << 20))
         return 0
 
 
 class Waits:
-    """How long calls took, and what they were refused."""
+    """Durations and errors of calls."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
         self.refused: list[str] = []
 
     async def time(self, work: Awaitable[Any]) -> Any:
-        """Returns what a call gives, and note how long that took."""
+        """Awaits a call and records its duration; returns its result."""
         begun = perf_counter()
         try:
             async with asyncio.timeout(WAIT_S):
@@ -90,7 +90,7 @@ class Waits:
 
     @property
     def p99_s(self) -> float:
-        """The time within which 99 of 100 were over."""
+        """The p99 of the durations."""
         return percentile(sorted(self.seconds), 0.99)
 
 
@@ -116,7 +116,7 @@ class Row(NamedTuple):
         return [*found, *([f"exit code {self.code}"] if self.code else [])]
 
     def text(self) -> str:
-        """Returns the row as it stands in the table."""
+        """Returns the row's text in the table."""
         return (
             f"good p99 {self.good_ms} ms, admin p99 {self.admin_ms} ms, {self.calls} calls, "
             f"{len(self.refused)} refused, + {self.growth_mib} MiB, ended in {self.stop_s:.1f} s; "
@@ -127,7 +127,7 @@ class Row(NamedTuple):
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
     """Tries all strategies; returns a row for each.
 
-    Errors   AssertionError: what some of them did to others
+    Errors   AssertionError: violations of the limits
     """
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(FILES, most), most))
@@ -146,7 +146,7 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
 
 
 def tried(store: Path, name: str, seconds: float) -> Row:
-    """Returns what a strategy does to the others in so many seconds, on a new store."""
+    """Runs a strategy for `seconds` on a new store; returns its row."""
     shutil.rmtree(store, ignore_errors=True)
     with changed_roster(store) as roster:
         roster.add(User("root", SECRET, is_admin=True))
@@ -203,7 +203,7 @@ def _begun(broker: Besieged, name: str, seconds: float) -> "subprocess.Popen[str
 
 
 def _ended(attack: "subprocess.Popen[str] | None") -> dict[str, int]:
-    """Ends an attack on a broker that is gone; returns how its calls ended, as it told last."""
+    """Ends an attack after the broker has ended; returns the attack's last counts of outcomes."""
     if attack is None:
         return {}
     attack.kill()
@@ -214,7 +214,7 @@ def _ended(attack: "subprocess.Popen[str] | None") -> dict[str, int]:
 
 
 def _stopped(broker: Besieged) -> tuple[float, int]:
-    """Returns how long a broker took to end, and its exit code; kills it at the limit."""
+    """Stops a broker, kills it at the limit; returns the duration of the stop and the exit code."""
     begun = perf_counter()
     broker.signal(signal.SIGTERM)
     try:
@@ -226,7 +226,7 @@ def _stopped(broker: Besieged) -> tuple[float, int]:
 
 
 async def _good(broker: Besieged, waits: Waits) -> None:
-    """Sends, receive and acknowledge at a steady rate."""
+    """Sends, receives and acknowledges at a steady rate."""
     async with AsyncClient(
         broker.endpoint, retry_ms=0, access_key="good", secret_key=SECRET
     ) as client:
@@ -240,7 +240,7 @@ async def _good(broker: Besieged, waits: Waits) -> None:
 
 
 async def _admin(broker: Besieged, waits: Waits) -> None:
-    """Makes the calls of an admin, each time on a connection of its own."""
+    """Makes the calls of an admin, each round on a new connection."""
     while True:
         async with AsyncClient(
             broker.endpoint, retry_ms=0, access_key="root", secret_key=SECRET

@@ -1,10 +1,10 @@
-"""The strategies of the battery `greedy`: how one user takes what a broker has.
+"""The strategies of the battery `greedy`: ways in which one user exhausts a broker's resources.
 
     python -m torture.greedy_ways NAME ENDPOINT HTTP SECONDS
 
-Each strategy is a coroutine that goes on until it is cancelled. Refusals and lost connections are
-what it is after, and end nothing. The user `greedy` may do everything to the topics and groups
-whose names begin with `mine`, but for removing them.
+Each strategy is a coroutine that runs until it is cancelled. Refusals and lost connections are
+expected and do not end it. The user `greedy` has all permissions for the topics and groups whose
+names begin with `mine`, except their deletion.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ CONNECTIONS: Final = 8
 WAIT_MS: Final = 30_000
 TOLD_S: Final = 0.25
 PAUSE_S: Final = 0.01
-"""Between two tries of one that is refused: what the attacker's processor does is no limit."""
+"""Pause after a refused call, so that the attacker's processor is not the bottleneck."""
 OPTIONS: Final = (
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.max_receive_message_length", -1),
@@ -60,7 +60,7 @@ def signed(key: str = USER, secret: str = SECRET) -> list[tuple[str, str]]:
 
 
 class Greedy:
-    """The user: some connections, and how its calls ended."""
+    """The greedy user: its connections, and the outcomes of its calls."""
 
     def __init__(self, endpoint: str, http: str) -> None:
         self.endpoint = endpoint
@@ -73,21 +73,21 @@ class Greedy:
     async def ask(
         self, path: str, request: Message, client_id: str = "greedy", wait_s: float = 60.0
     ) -> bytes:
-        """Returns the answer of a unary call, b"" where it fails."""
+        """Makes a unary call; returns its reply, b"" if it fails."""
         return await self._ended(self._unary(path)(request, **self._given(client_id, wait_s)))
 
     async def v1(self, name: str, request: Message) -> bytes:
-        """Returns the answer of a method of our own face."""
+        """Calls a method of pocketmq.v1.Broker; returns its reply."""
         return await self.ask(f"{BROKER}/{name}", request)
 
     async def admin(self, name: str, request: Message) -> bytes:
-        """Returns the answer of a method of operators."""
+        """Calls an admin method; returns its reply."""
         return await self.ask(f"{ADMIN}/{name}", request)
 
     async def stream(
         self, name: str, requests: AsyncIterator[Message], client_id: str
     ) -> None:  # fmt: skip
-        """Holds a stream of RocketMQ's protocol as long as its requests last."""
+        """Keeps a stream of RocketMQ's protocol open until its requests end."""
         make: Any = self._channel().stream_stream(
             f"/{V2}/{name}", request_serializer=_raw, response_deserializer=None
         )
@@ -97,7 +97,7 @@ class Greedy:
         self.ends["streams"] += 1
 
     async def receive_v2(self, request: Message, client_id: str) -> None:
-        """Receives as official clients do."""
+        """Receives as RocketMQ's clients do."""
         make: Any = self._channel().unary_stream(
             f"/{V2}/ReceiveMessage", request_serializer=_raw, response_deserializer=None
         )
@@ -128,7 +128,7 @@ class Greedy:
         return answer
 
     async def crowd(self, size: int, work: Loop) -> None:
-        """Repeats the same work, so many at once."""
+        """Repeats the same work in `size` concurrent tasks."""
 
         async def work_on() -> None:
             while True:
@@ -137,18 +137,18 @@ class Greedy:
         await asyncio.gather(*[work_on() for _ in range(size)])
 
     async def send(self, size: int = 1, **fields: Any) -> bytes:
-        """Sends so many messages at once, to the user's topic unless told otherwise."""
+        """Sends `size` messages in one call, by default to the user's topic."""
         return await self.ask(SEND, _sent(size, **fields))
 
     def socket(self) -> socket.socket:
-        """Returns a connection without a protocol; it does not wait for the network."""
+        """Returns a non-blocking TCP connection."""
         host, _, port = self.endpoint.rpartition(":")
         made = socket.create_connection((host, int(port)), timeout=5)
         made.setblocking(False)
         return made
 
     def peer(self) -> RawClient:
-        """Returns a connection of HTTP/2 without manners."""
+        """Returns an HTTP/2 connection that may violate the protocol."""
         return RawClient(self.endpoint).__enter__()
 
 
@@ -186,7 +186,7 @@ Way = Callable[[Greedy], Awaitable[None]]
 
 # -- what waits ------------------------------------------------------------------------------------
 async def parked_filters(one: Greedy) -> None:
-    """Pulls that wait, each with a filter of its own, while messages come for none of them."""
+    """Parked pulls with different filters, while messages arrive that match none."""
 
     def request() -> Message:
         sql = f"p = {next(one.numbers)} AND {LIKES}"
@@ -200,7 +200,7 @@ async def parked_filters(one: Greedy) -> None:
 
 
 async def official_receives(one: Greedy) -> None:
-    """Receives of RocketMQ's protocol that wait, each of a client of its own."""
+    """Parked receives of RocketMQ's protocol, each from another client."""
     queue = v2.MessageQueue(topic=v2.Resource(name="mine-idle"))
     request = v2.ReceiveMessageRequest(
         group=v2.Resource(name="mine-idle"), message_queue=queue, batch_size=32, auto_renew=True
@@ -211,21 +211,21 @@ async def official_receives(one: Greedy) -> None:
 
 # -- sessions --------------------------------------------------------------------------------------
 async def telemetry_streams(one: Greedy) -> None:
-    """Streams of 4,000 clients that stay."""
+    """Telemetry streams of 4,000 clients, kept open."""
     await one.crowd(
         4_000, lambda: one.stream("Telemetry", _silent(_settings()), f"g@{next(one.numbers)}")
     )
 
 
 async def settings_churn(one: Greedy) -> None:
-    """Settings again and again, of 50 topics, down 16 streams."""
+    """Repeated settings with 50 topics, on 16 streams."""
     await one.crowd(
         16, lambda: one.stream("Telemetry", _churning(lambda: _settings(50)), "greedy@churn")
     )
 
 
 async def huge_settings(one: Greedy) -> None:
-    """Commands of 4 MiB with more subscriptions than anybody has."""
+    """Settings of 4 MiB with very many subscriptions."""
     entry = v2.SubscriptionEntry(topic=TOPIC)
     raw = v2.Subscription(subscriptions=[entry]).SerializeToString() * (4_000_000 // 10)
     command = _settings(0)
@@ -240,7 +240,7 @@ async def heartbeats(one: Greedy) -> None:
 
 
 async def stack_prints(one: Greedy) -> None:
-    """Questions to a client of the user's own that never answers."""
+    """Requests for a stack trace to one of the user's clients, which never replies."""
     request = admin.PrintClientStackRequest(group=GROUP, client_id="g@silent", wait_ms=WAIT_MS)
     await asyncio.gather(
         one.stream("Telemetry", _silent(_settings()), "g@silent"),
@@ -249,7 +249,7 @@ async def stack_prints(one: Greedy) -> None:
 
 
 async def verifications(one: Greedy) -> None:
-    """Messages that such a client is to take once more."""
+    """Requests to such a client to consume a message directly."""
     key = "0A000001000000010000000000000001"
     await one.send(message_id=key, body=bytes(100_000))
     request = admin.VerifyMessageRequest(
@@ -281,12 +281,12 @@ async def half_handshakes(one: Greedy) -> None:
 
 
 async def silent_connections(one: Greedy) -> None:
-    """Connections that say nothing."""
+    """Connections that send nothing."""
     await _opened(one, b"", 0.001, 900)
 
 
 async def idle_connections(one: Greedy) -> None:
-    """Connections of HTTP/2 that do nothing."""
+    """HTTP/2 connections without calls."""
     await _opened(
         one, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5), 0.001, 900
     )
@@ -310,7 +310,7 @@ async def huge_headers(one: Greedy) -> None:
 
 
 async def resets(one: Greedy) -> None:
-    """Calls that are taken back as soon as they have begun."""
+    """Calls that are reset as soon as they have begun."""
     request = pb.PullMessageRequest(topic="mine-idle", wait_ms=WAIT_MS).SerializeToString()
     while True:
         with suppress(OSError, Exception):
@@ -327,7 +327,7 @@ async def resets(one: Greedy) -> None:
 
 
 async def continuations(one: Greedy) -> None:
-    """Header blocks that go on and on."""
+    """Header blocks with endless CONTINUATION frames."""
     while True:
         with suppress(OSError, ConnectionError):
             peer = one.peer()
@@ -340,7 +340,7 @@ async def continuations(one: Greedy) -> None:
 
 
 async def slow_reads(one: Greedy) -> None:
-    """Large answers that the client never reads."""
+    """Large replies that the client never reads."""
     for _ in range(20):
         await one.send(body=bytes(3 << 20))
     request = pb.PullMessageRequest(topic=MINE, max_messages=32, max_bytes=15 << 20)
@@ -393,7 +393,7 @@ async def scrapes(one: Greedy) -> None:
 
 # -- work ------------------------------------------------------------------------------------------
 async def like_bombs(one: Greedy) -> None:
-    """Filters of many LIKEs over long properties."""
+    """SQL filters with many LIKE terms over long properties."""
     for _ in range(30):
         await one.send(16, properties={"p": "x" * 30_000})
     filter_ = pb.Filter(kind=pb.Filter.SQL, expression=LIKES)
@@ -402,14 +402,14 @@ async def like_bombs(one: Greedy) -> None:
 
 
 async def compressed_queries(one: Greedy) -> None:
-    """Searches for bodies that are small as they are stored and large as they are shown."""
+    """Queries of compressed bodies that are much larger when decompressed."""
     await _bombs(one)
     request = pb.QueryByKeyRequest(topic=MINE, key="bomb")
     await one.crowd(4, lambda: one.v1("QueryByKey", request))
 
 
 async def compressed_receives(one: Greedy) -> None:
-    """Receives of such bodies."""
+    """Receives of compressed bodies that are much larger when decompressed."""
     await _bombs(one)
     request = pb.ReceiveRequest(group=GROUP, topic=MINE, max_messages=32, invisible_ms=1_000)
     await one.crowd(4, lambda: one.v1("Receive", request))
@@ -424,7 +424,7 @@ async def _bombs(one: Greedy) -> None:
 
 
 async def one_slot(one: Greedy) -> None:
-    """Keys that all lie in one chain of the index, and searches along it."""
+    """Keys that all are in one hash chain of the index, and queries of them."""
     await asyncio.gather(
         one.crowd(8, lambda: one.send(32, keys=[f"{'Aa' * 8}{'BB' * 8}"] * 1)),
         one.crowd(32, lambda: one.v1("QueryByKey", pb.QueryByKeyRequest(topic=MINE, key="AaBB"))),
@@ -432,7 +432,7 @@ async def one_slot(one: Greedy) -> None:
 
 
 async def key_queries(one: Greedy) -> None:
-    """Searches by a key that thousands of messages have, 300 at once."""
+    """Queries by a key that thousands of messages have, 300 at once."""
     for _ in range(60):
         await one.send(64, keys=["k"])
     request = pb.QueryByKeyRequest(topic=MINE, key="k")
@@ -440,7 +440,7 @@ async def key_queries(one: Greedy) -> None:
 
 
 async def traces(one: Greedy) -> None:
-    """Ways of a message that was sent thousands of times."""
+    """Traces of a message that was sent thousands of times."""
     key = "0A000001000000010000000000000002"
     for _ in range(70):
         await one.send(64, message_id=key)
@@ -453,7 +453,7 @@ async def traces(one: Greedy) -> None:
 
 
 async def renewals(one: Greedy) -> None:
-    """Leases that are made longer again and again."""
+    """Leases that are renewed repeatedly."""
     for _ in range(30):
         await one.send(64)
 
@@ -480,7 +480,7 @@ async def renewals(one: Greedy) -> None:
 
 
 async def looks(one: Greedy) -> None:
-    """Everything that operators ask for."""
+    """All reading admin calls."""
     await asyncio.gather(
         one.crowd(40, lambda: one.admin("TopicStats", admin.TopicStatsRequest(name=MINE))),
         one.crowd(40, lambda: one.admin("GroupLag", admin.GroupLagRequest(group=GROUP))),
@@ -491,7 +491,7 @@ async def looks(one: Greedy) -> None:
 
 
 def repeated(size: int, path: str, make: Callable[[int], Message]) -> Way:
-    """Returns a strategy: requests made from numbers, so many at once, again and again."""
+    """Returns a strategy that repeats requests made from numbers, `size` at once."""
 
     async def way(one: Greedy) -> None:
         await one.crowd(size, lambda: one.ask(path, make(next(one.numbers))))
@@ -515,7 +515,7 @@ WAYS: Final[dict[str, Way]] = {
         group="mine-idle", topic="mine-idle", wait_ms=WAIT_MS)),
     "parked pulls": repeated(12_000, f"{BROKER}/PullMessage", lambda _: pb.PullMessageRequest(
         topic="mine-idle", offset=0, wait_ms=WAIT_MS)),
-    # Producers that wait to be asked.
+    # Producers that wait for checks of transactions.
     "check polls": repeated(12_000, f"{BROKER}/CheckTransactions", lambda _:
         pb.CheckTransactionsRequest(group=MINE, client_id="greedy", wait_ms=WAIT_MS)),
     "many filters": repeated(32, f"{BROKER}/PullMessage", _many_terms),
@@ -531,7 +531,7 @@ WAYS: Final[dict[str, Way]] = {
         _sent(topic="mine-half", transactional=True, first_check_ms=1_000)),
     "large sends": repeated(8, SEND, lambda _: _sent(body=bytes(4_000_000))),
     "small sends": repeated(2_000, SEND, lambda _: _sent()),
-    # What cannot be read.
+    # Requests that cannot be parsed.
     "bad requests": repeated(64, SEND, lambda _: admin.TopicStatsRequest(name="x")),
     **{
         way.__name__.replace("_", " "): way
@@ -562,7 +562,7 @@ async def _tell(one: Greedy) -> None:
 
 
 def main() -> None:
-    """Attack for so many seconds, and print again and again how the calls ended so far."""
+    """Attacks for the given seconds, and prints the outcomes of the calls so far repeatedly."""
     name, endpoint, http, seconds = sys.argv[1:]
     asyncio.run(_attack(name, endpoint, http, float(seconds)))
 

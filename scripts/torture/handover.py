@@ -1,17 +1,16 @@
-"""Hands a store with work in progress to a real broker, and takes it back.
+"""Hands a store with work in progress from PocketMQ to RocketMQ, and back.
 
-    ours      sends, leases, acknowledges, sends back, gives up, lets messages wait, leases in order
-              to a second group and acknowledges with gaps; then it stops
-    real      opens the store, is left alone until every lease and level is over, tells all it has
-    ours      opens it again: what the real one brought back is received, nothing else; in order
-              what had no acknowledgement comes first, and all of it as it was sent
+    ours      PocketMQ sends, leases, acknowledges, sends back, dead-letters, delays, leases in FIFO
+              order to a second group and acknowledges with gaps; then it stops
+    real      RocketMQ opens the store, waits until all leases and delays end, reports all messages
+    ours      PocketMQ opens it again: only messages that RocketMQ revived are received; in FIFO
+              order unacknowledged messages come first, unchanged
 
-Every message has one number as its body, and is at one of PLACES when the real broker has done its
-work. Stores are taken over in time, before leases are over, and late: a real broker's timer hands
-out all that is overdue with several threads at once, and its revival passes over an ack that it
-reads before its checkpoint. In young stores no lease is open: some were acknowledged a moment
-before ours stopped, others had ended. Nothing may be missing, and nothing that is settled may come
-again. Needs a JDK 17, and Maven or the jars of RocketMQ 5.5.0, 5.3.3 and 5.0.0.
+A message's body is its number. After RocketMQ's work it must be in its one of PLACES. RocketMQ
+takes stores over in time (before leases end) or late: its timer delivers overdue messages by
+several threads, and its revive skips an ack read before its checkpoint. In young stores all leases
+are acknowledged or ended. No message may be lost, no settled message redelivered. Requires a JDK
+17, and Maven or the jars of RocketMQ 5.5.0, 5.3.3 and 5.0.0.
 """
 
 import asyncio
@@ -48,7 +47,7 @@ VERSION, OLDER = "5.5.0", ("5.3.3", "5.0.0")
 CLUSTER, BROKER = "DefaultCluster", "real"
 GROUP, TOPIC, QUEUE_COUNT = "readers", "orders", 3
 ORDERLY, ORDERED = "clerks", 4
-"""The group that receives in order, and how much it receives of each queue before ours stops."""
+"""FIFO group, and the number of messages that it receives of each queue before PocketMQ stops."""
 HOST: Final = host_from_text("127.0.0.1:10911")
 SIZES: Final = {
     "mappedFileSizeCommitLog": "262144", "mappedFileSizeConsumeQueue": "12000",
@@ -57,17 +56,17 @@ SIZES: Final = {
 MESSAGES: Final = 96
 IN_TIME, LATE, YOUNG = "in time", "late", "young"
 LEASES_MS: Final = {IN_TIME: (45_000, 55_000), LATE: (5_000, 8_000)}
-"""How long messages are leased, and those whose time is changed."""
+"""Durations of leases, and of leases with a changed invisible duration."""
 YOUNG_MS, YOUNG_ROUNDS = 2_000, 3
-"""How long leases last that are settled as ours stops, and how often some are given out."""
+"""Duration of the leases of young stores, and number of rounds of receives."""
 WAIT_MS: Final = {IN_TIME: 70_000, LATE: 30_000, YOUNG: 25_000}
-"""After its start: longest lease, the delays of its timer and of its revival."""
+"""Wait after RocketMQ's start: longest lease, and delays of its timer and its revive."""
 TAKEN_OVER_BY: Final = {
     IN_TIME: (VERSION,), LATE: (VERSION, OLDER[0]), YOUNG: (VERSION, *OLDER),
 }  # fmt: skip
 LEASE_RETRY, RETRY, DEAD = f"%RETRY%{GROUP}_{TOPIC}", f"%RETRY%{GROUP}", f"%DLQ%{GROUP}"
 LEVEL, LEVEL_COUNT = 2, 18
-"""Five seconds."""
+"""Delay level of 5 s, and number of levels."""
 DELAYED: Final = 8
 NOBODY, ACKED = "not received", "acknowledged"
 FIGURES: Final = (
@@ -79,20 +78,20 @@ PLACES: Final = (NOBODY, ACKED, LEASE_RETRY, RETRY, DEAD)
 
 @dataclass
 class Made:
-    """Message numbers of our broker's store, by where each has to be in the end."""
+    """Message numbers of a store by expected final place."""
 
     at: dict[str, set[int]] = field(default_factory=lambda: {place: set() for place in PLACES})
     delayed: set[int] = field(default_factory=set)
-    """Of messages that a producer let wait; they come to TOPIC."""
+    """Messages that a producer delayed; they are delivered to TOPIC."""
     ordered: dict[int, bool] = field(default_factory=dict)
-    """What was received in order: whether it was acknowledged, by number."""
+    """Messages received in FIFO order; the value tells whether it was acknowledged."""
 
     def __post_init__(self) -> None:
         assert set(self.at) == set(PLACES)
 
 
 class Desk:
-    """Our broker at work on a store, without its transports."""
+    """PocketMQ on a store, without transports."""
 
     def __init__(self, store: MessageStore) -> None:
         self.store = store
@@ -101,15 +100,15 @@ class Desk:
         self._runner = Runner(store.clock)
 
     async def begin(self, *, ends_leases: bool = False) -> None:
-        """Finds out what was under way, and lets the timer take in what waits from then on.
+        """Loads open leases, and starts the timer.
 
-        ends_leases   whether leases that run out are ended
+        ends_leases   whether expired leases are handled
         """
         await self.consume.recover()
         self._runner.run(self._timer.step, *([self.consume.step] if ends_leases else []))
 
     async def end(self) -> None:
-        """Ends in order, once everything that waits is in the timer."""
+        """Waits until the timer has enqueued all delayed messages, then stops in order."""
         while self._timer.lag:  # noqa: ASYNC110 - its steps run meanwhile
             await asyncio.sleep(0.01)
         self.consume.drain()
@@ -118,7 +117,7 @@ class Desk:
         await self._timer.close()
 
     async def receive(self, count: int, invisible_ms: int = 30_000, group: str = GROUP) -> Received:
-        """Receives so many messages at most."""
+        """Receives at most `count` messages."""
         asked = ReceiveRequest(group, TOPIC, EVERYTHING, count, invisible_ms, 0)
         found = self.consume.receive(asked)
         received: Received = await found if isawaitable(found) else found
@@ -143,7 +142,7 @@ def settings_of(directory: Path) -> StoreSettings:
 
 
 def message(number: int, *, level: int = 0) -> Run:
-    """Returns a message as a producer sends it; one with a level waits for that first."""
+    """Returns a message as a producer sends it, delayed if `level` is not 0."""
     place = QueuePlace(TOPIC, number % QUEUE_COUNT)
     key = f"7F0000010001{number:020X}"
     properties = {
@@ -162,7 +161,7 @@ def message(number: int, *, level: int = 0) -> Run:
 
 
 async def make(directory: Path, chance: Random, leases_ms: tuple[int, int]) -> Made:
-    """Makes a store with leases, acks, retries, dead letters and delays in it; all is under way."""
+    """Makes a store with open leases, acks, retries, dead letters and delays."""
     made = Made()
     async with opened(settings_of(directory), SystemClock(), Disk()) as store:
         desk = Desk(store)
@@ -189,9 +188,9 @@ async def make(directory: Path, chance: Random, leases_ms: tuple[int, int]) -> M
 
 
 async def make_young(directory: Path, chance: Random) -> Made:
-    """Makes a store in which all leases are settled, the last ones a moment before it stops.
+    """Makes a store in which all leases are settled, the last ones just before it stops.
 
-    Some are acknowledged shortly before their end, others had ended and came again.
+    Some messages were acknowledged shortly before their lease's end, others after a redelivery.
     """
     made = Made()
     async with opened(settings_of(directory), SystemClock(), Disk()) as store:
@@ -205,7 +204,7 @@ async def make_young(directory: Path, chance: Random) -> Made:
         made.at[NOBODY] = set(numbers)
         for number in range(YOUNG_ROUNDS):
             settled = [await desk.receive(4, YOUNG_MS) for _ in range(chance.randint(1, 4))]
-            if number == YOUNG_ROUNDS - 1:  # Else some would be received again in a later round.
+            if number == YOUNG_ROUNDS - 1:  # Earlier, some would be received again.
                 late = await desk.receive(chance.randint(1, 4), YOUNG_MS // 2)
                 made.at[LEASE_RETRY] |= _numbers_in(late)
             await asyncio.sleep(chance.choice((0.2, 0.8, 1.4)))
@@ -225,7 +224,7 @@ def _numbers_in(received: Received) -> set[int]:
 
 
 async def _receive_in_order(desk: Desk, made: Made, lease_ms: int) -> None:
-    """Leases some of each queue in order, and acknowledge every other one."""
+    """Leases some messages of each queue in FIFO order, and acknowledges every other one."""
     for _ in range(QUEUE_COUNT):
         received = await desk.receive(ORDERED, lease_ms, ORDERLY)
         numbers = [int(decode_record(record).body) for record in received.records]
@@ -237,7 +236,7 @@ async def _receive_in_order(desk: Desk, made: Made, lease_ms: int) -> None:
 async def _settle(
     desk: Desk, received: Received, made: Made, chance: Random, changed_ms: int
 ) -> set[int]:
-    """Settles each message in a way that `chance` picks; returns their numbers."""
+    """Settles each message in a random way; returns their numbers."""
     consume, found = desk.consume, set()
     for record, handle in zip(received.records, received.handles, strict=True):
         number = int(decode_record(record).body)
@@ -261,13 +260,13 @@ async def _settle(
 
 
 def numbers_of(truth: Truth, topic: str) -> list[int]:
-    """Returns the numbers of the messages a real broker has in a topic, several times where so."""
+    """Returns the numbers of RocketMQ's messages in a topic, duplicates included."""
     found = [m for (name, _), own in truth.queues.items() if name == topic for m in own]
     return sorted(message["flag"] for message in found)
 
 
 def judged(made: Made, truth: Truth) -> tuple[list[str], list[int]]:
-    """Returns what a real broker lacks or has more, and what it brought back that was settled."""
+    """Returns errors (missing and unexpected messages), and settled messages that were revived."""
     wanted = {
         TOPIC: sorted([*range(MESSAGES), *made.delayed]),
         **{topic: sorted(made.at[topic]) for topic in (LEASE_RETRY, RETRY, DEAD)},
@@ -290,14 +289,14 @@ def judged(made: Made, truth: Truth) -> tuple[list[str], list[int]]:
 
 
 def twice(numbers: Sequence[int]) -> list[int]:
-    """Returns what stands there more than once."""
+    """Returns the numbers that occur more than once."""
     return sorted({number for number in numbers if numbers.count(number) > 1})
 
 
 async def take_back(directory: Path, made: Made, again: Sequence[int]) -> list[str]:
-    """Receives all there is of a store a real broker had; returns what is otherwise than wanted.
+    """Receives all messages of a store after RocketMQ; returns the errors.
 
-    again   what it brought back besides
+    again   settled messages that RocketMQ revived
     """
     async with opened(settings_of(directory), SystemClock(), Disk()) as store:
         desk = Desk(store)
@@ -325,7 +324,7 @@ async def take_back(directory: Path, made: Made, again: Sequence[int]) -> list[s
 
 
 async def _continued_in_order(desk: Desk, made: Made) -> list[str]:
-    """Receives in order all that is left, and returns what is otherwise than wanted."""
+    """Receives all remaining messages in FIFO order; returns the errors."""
     found: dict[int, dict[int, int]] = {queue_id: {} for queue_id in range(QUEUE_COUNT)}
     while (more := await desk.receive(32, group=ORDERLY)).records:
         for record, attempt in zip(more.records, more.attempts, strict=True):
@@ -344,10 +343,9 @@ async def _continued_in_order(desk: Desk, made: Made) -> list[str]:
 
 
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
-    """Hands stores over and takes them back until the time is over, once at least.
+    """Hands stores over and takes them back until the time is over, at least once.
 
-    Errors   NotHere: no JDK, no Maven and no jars; AssertionError: a message is where it should
-             not be
+    Errors   NotHere: no JDK, no Maven and no jars; AssertionError: a message is in a wrong place
     """
     figures = dict.fromkeys(FIGURES, 0)
     while not figures["stores"] or budget.left():
@@ -358,7 +356,7 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
 
 
 def _handed_over(place: Path, seed: int, mode: str, version: str, figures: dict[str, int]) -> None:
-    """Hands one store over and takes it back; adds to the figures."""
+    """Hands one store over and takes it back; updates the figures."""
     store, run = place / f"store{seed}", f"over{seed}"
     chance = Random(seed)
     if mode == YOUNG:

@@ -1,11 +1,11 @@
-"""HTTP/2 at length: against other people's, by h2spec, and under hostile peers.
+"""Long tests of HTTP/2: beside other implementations, by h2spec, and under hostile peers.
 
-wire      header blocks, frames and conversations by chance, against hpack, hyperframe and h2;
-          the generators of tests/wire/test_chance.py. Of ten cases eight are header blocks
-h2spec    conformance tests of HTTP/2 and HPACK, against an echo and a broker. It is a program
-          in Go, on the PATH or named by H2SPEC
-hostile   the hostile peers and mutated bytes of the tests; an attack takes a twentieth of the
-          seconds, 60 at most; its figures are those of the last round
+wire      random header blocks, frames and conversations, compared with hpack, hyperframe and h2;
+          the generators of tests/wire/test_chance.py. Eight of ten cases are header blocks
+h2spec    conformance tests of HTTP/2 and HPACK, on an echo server and a broker; h2spec is a Go
+          program on the PATH, or named by H2SPEC
+hostile   hostile peers and mutated bytes of the tests; an attack lasts a twentieth of the time, at
+          most 60 s; the figures are those of the last round
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from tests.e2e.daemon import Daemon
 from tests.wire.cases import block_case, conversation_case, frames_case, time_limit
 
 PORTION: Final = 50
-"""Seeds that one process takes at a time."""
+"""Seeds of one task of a process."""
 BLOCK_ROUNDS: Final = 16
 HANG_S: Final = 120.0
 Counts = tuple[int, int, int]
@@ -43,13 +43,13 @@ ATTACK_MIN_S: Final = 2.0
 ATTACKS_MAX: Final = 40
 ROUND_S: Final = 600
 TEST_S: Final = 120
-"""What a test may take beside its attack."""
+"""Time limit of a test in addition to its attack."""
 
 
 def wire(place: Path, budget: Budget) -> dict[str, Any]:
-    """Runs cases until the time is over or there were enough; returns how many.
+    """Runs cases until the time is over or `budget.cases` are done; returns the figures.
 
-    Errors   AssertionError: what went wrong, with its seed
+    Errors   AssertionError: a failed case, with its seed
     """
     blocks = frames = conversations = 0
     seeds = range(budget.seed << 32, (budget.seed << 32) + budget.cases)
@@ -70,7 +70,7 @@ def wire(place: Path, budget: Budget) -> dict[str, Any]:
 
 
 def _portion(seeds: list[int]) -> Counts:
-    """Runs the cases of some seeds; returns how many blocks, frame sequences and conversations."""
+    """Runs the cases of some seeds; counts blocks, frame sequences and conversations."""
     blocks = frames = conversations = 0
     for seed in seeds:
         with time_limit(HANG_S):
@@ -86,7 +86,7 @@ def _portion(seeds: list[int]) -> Counts:
 
 
 class EchoProtocol(asyncio.Protocol):
-    """A connection on a socket whose calls are answered with their first message."""
+    """A server connection that replies to each call with its first message."""
 
     transport: asyncio.Transport
 
@@ -94,20 +94,20 @@ class EchoProtocol(asyncio.Protocol):
         self.connection = Connection()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Sends the SETTINGS."""
+        """Sends the SETTINGS frame."""
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         self.flush()
 
     def data_received(self, data: bytes) -> None:
-        """Answers all calls that are whole."""
+        """Replies to all complete calls."""
         for stream in self.connection.receive(data):
             if stream.ended:
                 self.connection.respond(stream, stream.messages[0] if stream.messages else b"")
         self.flush()
 
     def flush(self) -> None:
-        """Sends what is to be sent."""
+        """Sends the pending bytes."""
         while data := self.connection.take():
             self.transport.write(data)
         if self.connection.closing:
@@ -115,7 +115,7 @@ class EchoProtocol(asyncio.Protocol):
 
 
 def h2spec(place: Path, budget: Budget) -> dict[str, Any]:
-    """Runs all suites on the connection alone, then on a broker, as often as ROUNDS says.
+    """Runs all suites on the connection alone, then on a broker, ROUNDS times.
 
     Errors   AssertionError: a case failed; NotHere: h2spec is not installed
     """
@@ -159,9 +159,9 @@ async def _judged(command: Sequence[str], host: str, port: str, limit_s: float) 
 
 
 def hostile(place: Path, budget: Budget) -> dict[str, Any]:
-    """Runs rounds until the time is over; returns how many cases there were.
+    """Runs rounds until the time is over; returns the figures.
 
-    Errors   AssertionError: what a round found, with its seed
+    Errors   AssertionError: a failed round, with its seed
     """
     counts: dict[str, int] = {}
     suffered: dict[str, str] = {}

@@ -1,8 +1,8 @@
-"""Other people's gRPC clients on our transport: gRPC's interop cases, and four languages' calls.
+"""Foreign gRPC clients on PocketMQ's transport: gRPC's interop cases, and four clients' calls.
 
-gRPC's own interop client talks to the interop test service (interop_service.py) served by our
-transport; grpcurl, grpc-python, grpc-go and grpc-js talk to the real daemon, all by the same plan
-(foreign/calls.py). What a machine lacks is told with how to install it.
+gRPC's interop client calls the interop test service (interop_service.py) on this transport.
+grpcurl, grpc-python, grpc-go and grpc-js call the daemon, all by the same plan (foreign/calls.py).
+For a missing client the battery prints how to install it.
 """
 
 import json
@@ -37,9 +37,9 @@ Verdicts = dict[str, str]
 
 
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
-    """Runs every client; prints a table, returns how many of its calls went well.
+    """Runs every client and prints a table; returns the number of correct calls by client.
 
-    Errors   AssertionError: a call came to something else; NotHere: no client is here
+    Errors   AssertionError: a call had a wrong result; NotHere: no client is installed
     """
     ran: dict[str, Verdicts] = {}
     for transport in ("own", "own, TLS", "grpcio"):
@@ -66,7 +66,7 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
 
 
 def cells(ran: dict[str, Verdicts]) -> Iterator[tuple[str, str, str]]:
-    """Yields a row for each client, with what did not go well."""
+    """Yields a row for each client, with its failed calls."""
     for name, verdicts in ran.items():
         if "here" in verdicts:
             yield name, "not run", verdicts["here"]
@@ -77,7 +77,7 @@ def cells(ran: dict[str, Verdicts]) -> Iterator[tuple[str, str, str]]:
 
 
 def verdicts_of(run: Callable[..., Verdicts], *arguments: str) -> Verdicts:
-    """Returns what a client came to; where it cannot run, why not, under "here"."""
+    """Runs a client and returns its verdicts; if it cannot run, the reason is under "here"."""
     try:
         return run(*arguments)
     except NotHere as why:
@@ -101,7 +101,7 @@ def _interop(transport: str, place: str) -> Verdicts:
 
 
 def _certificate(place: Path) -> list[str]:
-    """Returns the files of a certificate that signs itself, and of its key."""
+    """Returns the files of a self-signed certificate and its key."""
     need("openssl", "it makes a certificate; install it with your system's packages")
     files = [str(place / "cert.pem"), str(place / "key.pem")]
     made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
@@ -125,7 +125,7 @@ def _case(command: list[str]) -> str:
 
 
 def _judged(command: list[str], target: str, topic: str, where: Path = ROOT) -> Verdicts:
-    """Makes a client run the calls of the plan, and judges the result of each."""
+    """Makes a client run the calls of the plan; returns a verdict for each."""
     calls = plan(topic)
     asked = json.dumps([call.document() for call in calls])
     told = ended([*command, target], timeout_s=CASE_S * 2, cwd=where, given=asked)
@@ -157,7 +157,7 @@ def _node(target: str, topic: str) -> Verdicts:
 
 
 def _grpcurl(target: str, topic: str) -> Verdicts:
-    """Asks by reflection, as an operator does by hand: no proto file is given to it."""
+    """Runs grpcurl by reflection, without a proto file, as an operator does."""
     program = _go_installed("grpcurl", GRPCURL)
     message = {"topic": topic, "queue_id": 0, "body": "aGVsbG8=", "tag": "Ünï", "keys": ["clé"]}
     pull = {"topic": topic, "queue_id": 0, "wait_ms": 2_000}
@@ -202,7 +202,7 @@ def _fetched(command: list[str]) -> None:
 
 
 def _go_installed(program: str, package: str) -> Path:
-    """Returns a Go program, fetched and built where that was not done before."""
+    """Returns a Go program; fetches and builds it the first time."""
     found = PROGRAMS / "bin" / program
     if not found.exists():
         need("go", f"install Go 1.26 or newer; it fetches {package}")

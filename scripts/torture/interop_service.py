@@ -1,9 +1,9 @@
-"""GRPC's interop test service on a transport of this broker, in a process of its own.
+"""GRPC's interop test service on a transport of this broker, in a separate process.
 
     python -m torture.interop_service own|grpcio [CERT KEY]      prints the port it listens on
 
-It is a Service as the broker's own are: four kinds of method, errors as statuses. Echoing metadata
-is no thing of our services: `EchoingWire` does that below them, between shell and connection.
+It is a Service, like the broker's services: four kinds of method, errors as statuses. Services here
+cannot echo metadata, so `EchoingWire` does that below them, around the connection.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ UNKNOWN: Final = 2
 
 
 class Wanted(RequestError):
-    """The status that a request asked to be answered with."""
+    """The error status that a request asks for."""
 
     message = "{why}"
     why: str
@@ -43,7 +43,7 @@ class Wanted(RequestError):
 
 
 def described() -> ServiceDescriptor:
-    """Returns the service that interop.proto describes; grpcio-tools reads it."""
+    """Returns the service of interop.proto, parsed by grpcio-tools."""
     protoc: Any = import_module("grpc_tools.protoc")
     with tempfile.NamedTemporaryFile() as file:
         arguments = ["protoc", f"-I{PROTO.parent}", f"--descriptor_set_out={file.name}"]
@@ -66,7 +66,7 @@ class Interop:
         self._types: dict[str, Any] = {n: GetMessageClass(found) for n, found in messages.items()}
 
     def service(self) -> Service:
-        """Returns it as transports take it."""
+        """Returns the service for a transport."""
         handlers = {
             "EmptyCall": self.empty,
             "UnaryCall": self.unary,
@@ -82,29 +82,29 @@ class Interop:
         return Service(NAME, methods, refused)
 
     def empty(self, request: Any, call: Call) -> Any:
-        """Answers nothing."""
+        """Returns an empty message."""
         return self._types["Empty"]()
 
     async def unary(self, request: Any, call: Call) -> Any:
-        """Answers so many bytes, or by the status that is asked for."""
+        """Returns the requested number of bytes, or fails with the requested status."""
         await _echo_on_grpcio(call)
         _raise_wanted(request.response_status)
         return self._types["SimpleResponse"](payload=self._payload(request.response_size))
 
     async def output(self, request: Any, call: Call) -> AsyncIterator[Any]:
-        """Answers as many messages as are asked for."""
+        """Yields the requested messages."""
         for asked in request.response_parameters:
             yield await self._streamed(asked)
 
     async def input(self, requests: AsyncIterator[Any], call: Call) -> Any:
-        """Answers how many bytes all requests had."""
+        """Returns the total bytes of all requests."""
         size = 0
         async for request in requests:
             size += len(request.payload.body)
         return self._types["StreamingInputCallResponse"](aggregated_payload_size=size)
 
     async def full_duplex(self, requests: AsyncIterator[Any], call: Call) -> AsyncIterator[Any]:
-        """Answers each request as it comes."""
+        """Answers each request as it arrives."""
         await _echo_on_grpcio(call)
         async for request in requests:
             _raise_wanted(request.response_status)
@@ -112,7 +112,7 @@ class Interop:
                 yield await self._streamed(asked)
 
     async def half_duplex(self, requests: AsyncIterator[Any], call: Call) -> AsyncIterator[Any]:
-        """Answers all requests when there are no more."""
+        """Answers all requests after the last one has arrived."""
         for request in [one async for one in requests]:
             for asked in request.response_parameters:
                 yield await self._streamed(asked)
@@ -132,13 +132,13 @@ def _raise_wanted(status: Any) -> None:
 
 
 def refused(error: BrokerError, method: Method) -> WireStatus:
-    """Shows an error as the status it stands for."""
+    """Returns the status of an error."""
     number = error.number if isinstance(error, Wanted) else UNKNOWN
     return WireStatus(number, str(error), b"")
 
 
 async def _echo_on_grpcio(call: Call) -> None:
-    """Sends back what a client asked to have sent back; on ours the wire does."""
+    """Echoes the requested metadata on grpcio; on PocketMQ's transport `EchoingWire` does."""
     context = getattr(call, "_context", None)
     if context is None:
         return
@@ -150,7 +150,7 @@ async def _echo_on_grpcio(call: Call) -> None:
 
 
 class EchoingWire:
-    """A connection of wire/ that sends back the metadata a call asked to have sent back."""
+    """A connection of wire/ that echoes the metadata that a call asks for."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -159,20 +159,20 @@ class EchoingWire:
         return getattr(self._connection, name)
 
     def respond(self, stream: Any, message: bytes) -> None:
-        """Answers with one message and OK."""
+        """Sends a reply of one message, and OK."""
         if not stream.is_head_sent:
             self.send_headers(stream, [])
         self._connection.send_message(stream, message)
         self.finish(stream, 0, "", [])
 
     def send_headers(self, stream: Any, metadata: list[tuple[bytes, bytes]]) -> None:
-        """Begins an answer."""
+        """Begins a reply."""
         self._connection.send_headers(stream, [*metadata, *_asked(stream, INITIAL)])
 
     def finish(
         self, stream: Any, status: int, text: str, metadata: list[tuple[bytes, bytes]]
     ) -> None:
-        """Ends an answer."""
+        """Ends a reply."""
         self._connection.finish(stream, status, text, [*metadata, *_asked(stream, TRAILING)])
 
 
@@ -184,14 +184,14 @@ class Server(Protocol):
     """The interface that the servers of both transports share."""
 
     def add_port(self, address: str) -> int:
-        """Listens."""
+        """Listens on an address; returns the port."""
 
     async def start(self) -> None:
-        """Takes calls."""
+        """Accepts calls."""
 
 
 def server_of(transport: str, service: Service, tls: list[str]) -> Server:
-    """Returns a server of the service alone; `tls` are files of a certificate and its key."""
+    """Returns a server of one service; `tls` are the files of a certificate and its key."""
     if transport == "grpcio":
         return GrpcioServer([service])
     own: Any = import_module("pocketmq.rpc.own.connection")

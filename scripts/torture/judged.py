@@ -1,6 +1,7 @@
-"""Opens a real broker's store with ours and compares each step with the real broker's answers.
+"""Opens RocketMQ's store with PocketMQ, and compares each step with RocketMQ's answers.
 
-A step's outcome is "" where all is as the real broker said, or what was different.
+A step's outcome is "" if all answers agree, else the difference. "Ours" is PocketMQ, the "real
+broker" RocketMQ.
 """
 
 import asyncio
@@ -26,38 +27,38 @@ from torture.real_broker import Document
 COMMAND_S: Final = 240
 SHOWN_MAX: Final = 160
 ANSWER_MAX: Final = 32
-"""Hits of a key at which a real broker stops looking."""
+"""Hits of a key after which a real broker stops its search."""
 
 MULTI_DISPATCH: Final = "%LMQ%"
 UNIT_SIZE: Final = 20
 SLOT_COUNT: Final = slice(32, 36)
-"""Of an index file: how many of its slots are used; entries, until 4.7.0."""
+"""Bytes of an index file's header: number of used slots; before 4.7.0, of entries."""
 CATCH_UP_S: Final = 60
 OURS: Final = 24
-"""How many messages are sent when we go on."""
+"""Messages that PocketMQ sends to the real broker's store."""
 
 TOPIC: Final = "orders"
 QUEUE_COUNT: Final = 3
 KEPT: Final = ("commitlog", "consumequeue", "consumequeue_ext", "batchconsumequeue", "index")
-"""What a start, reading and a stop leave byte for byte as it was."""
+"""Directories that a start, reads and a stop must leave unchanged."""
 
 Queue = tuple[str, int]
 
 
 @dataclass
 class Truth:
-    """Answers of a real broker about a store: messages by queue, in order; bounds; replies."""
+    """Answers of a real broker about a store: messages by queue, bounds, hits of queries."""
 
     queues: dict[Queue, list[Document]] = field(default_factory=dict)
     bounds: dict[Queue, tuple[int, int]] = field(default_factory=dict)
     answers: dict[tuple[str, str, str], list[int]] = field(default_factory=dict)
-    """(key or id, topic, key): physical offsets."""
+    """Physical offsets by ("key" or "id", topic, key)."""
 
     def __post_init__(self) -> None:
-        assert not self.queues, "a truth is filled by what is told"
+        assert not self.queues, "queues are filled by add()"
 
     def add(self, told: Iterable[Document]) -> None:
-        """Takes what a run of a broker told, which reads everything, in place of what was told."""
+        """Replaces the answers by those of a later run of a broker, which reads the whole store."""
         self.queues, self.bounds, self.answers = {}, {}, {}
         for document in told:
             kind = document.pop("kind")
@@ -70,17 +71,17 @@ class Truth:
                 self.queues[queue] = []
             else:
                 if queue[0].startswith(MULTI_DISPATCH):
-                    del document["queue_id"]  # the client puts that of the queue it asks there
+                    del document["queue_id"]  # The client sets it to the requested queue.
                 self.queues[queue].append(document)
 
     @property
     def message_count(self) -> int:
-        """Messages in all queues."""
+        """Number of messages in all queues."""
         return sum(map(len, self.queues.values()))
 
     @property
     def last_place(self) -> int:
-        """Where the last message lies that it told of."""
+        """Physical offset of the last message."""
         places: list[int] = [m["physical_offset"] for own in self.queues.values() for m in own]
         return max([*places, *(place for found in self.answers.values() for place in found)])
 
@@ -90,7 +91,7 @@ class Truth:
         return [(topic, key) for kind, topic, key in self.answers if kind == "key"]
 
     def carrying(self, kind: str, topic: str, key: str) -> list[int]:
-        """Returns where the messages of a topic lie that carry a key, or have an id."""
+        """Returns the physical offsets of a topic's messages that have a key, or an id."""
         found = set()
         for message in (m for own in self.queues.values() for m in own if m["topic"] == topic):
             names = message["properties"]
@@ -101,7 +102,7 @@ class Truth:
 
 
 def as_told(message: StoredMessage) -> Document:
-    """Returns a message of ours with the names a real broker's have."""
+    """Returns a message as a document with the real broker's field names."""
     names = """topic queue_id queue_offset physical_offset store_size flag body_crc
     born_timestamp_ms store_timestamp_ms reconsume_times prepared_transaction_offset"""
     own = {n: v for n, v in message.properties.items() if n not in ("MIN_OFFSET", "MAX_OFFSET")}
@@ -120,7 +121,7 @@ def _host(packed: bytes) -> str:
 
 
 def difference(wanted: Sequence[Document], found: Sequence[Document], *, more: bool = False) -> str:
-    """Returns where two runs of messages differ, "" if nowhere; `more` may follow the wanted."""
+    """Returns the first difference, "" if none; with `more`, `found` may be longer."""
     for number, (one, other) in enumerate(zip(wanted, found, strict=False)):
         names = [name for name in one if one[name] != other.get(name)]
         if names:
@@ -132,20 +133,20 @@ def difference(wanted: Sequence[Document], found: Sequence[Document], *, more: b
 
 
 def counted(wrong: Sequence[str], of: int, what: str) -> str:
-    """Returns the outcome of a step over many things: "" or how many differ, and the first."""
+    """Returns the outcome of a step of many comparisons: "", or the number of errors and one."""
     return f"{len(wrong)} of {of} {what}: {wrong[0]}" if wrong else ""
 
 
 class Ours:
-    """Our broker and tools at work on one directory."""
+    """PocketMQ's broker and tools on one directory."""
 
     def __init__(self, directory: Path, settings: Sequence[str]) -> None:
         self.directory = directory
         self._settings = settings
-        assert directory.is_dir(), f"{directory} is not there"
+        assert directory.is_dir(), f"{directory} is missing"
 
     def tool(self, *arguments: str) -> tuple[int, str, str]:
-        """Runs a command on the store; returns its exit code and what it printed."""
+        """Runs a command on the store; returns its exit code and output."""
         given = [word for setting in self._settings for word in ("--set", setting)]
         done = subprocess.run(
             module("pocketmq", *arguments, *given), capture_output=True, text=True, cwd=ROOT,
@@ -159,9 +160,9 @@ class Ours:
         return "" if code == 0 else f"exit code {code}: {_last_error(said)}"
 
     def rebuilt(self, out: Path, *, has_index: bool = True) -> str:
-        """Step: `store rebuild` makes the files the real broker has, byte for byte.
+        """Step: `store rebuild` writes the same bytes as the real broker.
 
-        has_index   otherwise that has none, and ours makes one
+        has_index   whether the real broker has an index; PocketMQ always writes one
         """
         arguments = ("store", "rebuild", str(self.directory), "--out", str(out), "--yes")
         code, _, said = self.tool(*arguments)
@@ -178,9 +179,9 @@ class Ours:
         return counted(wrong, len(names), "files")
 
     def served(self, work: Callable[[AsyncClient], Any]) -> Any:
-        """Serves the store, lets a client do some work, stops in order; returns the results.
+        """Serves the store, runs a client's `work`, stops in order; returns the results.
 
-        Errors   AssertionError: it did not start, or not stop in order
+        Errors   AssertionError: the broker did not start, or not stop in order
         """
         log = self.directory.with_suffix(".log")
         try:
@@ -206,7 +207,7 @@ async def _with_client(endpoint: str, work: Callable[[AsyncClient], Any]) -> Any
 
 
 def view_files(directory: Path) -> dict[str, Path]:
-    """Returns the files of views by name; index files, named by the clock, by their order."""
+    """Returns the files of views by name; index files, named by the clock, are numbered."""
     found = {}
     for name in (CONSUME_QUEUE_DIRECTORY, CONSUME_QUEUE_EXTENSION_DIRECTORY, INDEX_DIRECTORY):
         paths = sorted(path for path in (directory / name).rglob("*") if path.is_file())
@@ -217,7 +218,7 @@ def view_files(directory: Path) -> dict[str, Path]:
 
 
 def _content(files: dict[str, Path], name: str, begin: int) -> bytes:
-    """Returns a file's bytes, of a queue without the units of records before the log begins."""
+    """Returns a file's bytes; in a queue file without units of records before the log's begin."""
     content = files[name].read_bytes() if name in files else b""
     if not name.startswith(f"{CONSUME_QUEUE_DIRECTORY}/") or begin == 0:
         return content
@@ -237,15 +238,16 @@ def _unequal(name: str, one: bytes, other: bytes) -> str:
 
 
 def _without_count(index: bytes) -> bytes:
-    """Returns an index file without the count in its header, which no broker reads."""
+    """Returns an index file without the slot count in its header, which brokers do not read."""
     return index[: SLOT_COUNT.start] + index[SLOT_COUNT.stop :]
 
 
 def left_as_it_was(before: Path, directory: Path, *, has_index: bool = True) -> str:
-    """Step: a start, reading and a stop changed nothing that stood in log, queues and index.
+    """Step: a start, reads and a stop changed no existing byte of log, queues and index.
 
-    What was due meanwhile is delivered: then the log and its queues may have grown, and the index.
-    has_index   otherwise the broker made none, and ours makes one
+    Due messages may be delivered meanwhile, by which log, queues and index grow.
+
+    has_index   whether the real broker has an index; PocketMQ always writes one
     """
     old, now = kept_files(before), kept_files(directory)
     if not has_index:
@@ -261,7 +263,7 @@ def left_as_it_was(before: Path, directory: Path, *, has_index: bool = True) -> 
 
 
 def kept_files(directory: Path) -> dict[str, bytes]:
-    """Returns the files that a start must leave alone."""
+    """Returns the content of the files that a start must not change."""
     paths = [path for name in KEPT for path in (directory / name).rglob("*") if path.is_file()]
     return {str(path.relative_to(directory)): path.read_bytes() for path in paths}
 
@@ -283,9 +285,10 @@ async def read_queue(client: AsyncClient, queue: Queue, bounds: tuple[int, int])
 
 
 async def compare_all(truth: Truth, has_index: bool, client: AsyncClient) -> dict[str, str]:
-    """Steps: the store is open for sends; all is served; keys and ids find what they found.
+    """Steps: the store accepts sends, serves all messages, and finds the same by keys and ids.
 
-    has_index   otherwise the broker found nothing, and ours finds what carries the key
+    has_index   whether the real broker has an index; without one it finds no message by key, and
+                PocketMQ finds all that have the key
     """
     status = await client.admin.store_status()
     state = "" if status.state.upper().endswith("RUNNING") else f"state {status.state}"
@@ -300,7 +303,7 @@ async def compare_all(truth: Truth, has_index: bool, client: AsyncClient) -> dic
     for (kind, topic, key), told_offsets in truth.answers.items():
         offsets = told_offsets if has_index else truth.carrying(kind, topic, key)
         all_found = await physical_offsets(client, kind, topic, key)
-        found = [place for place in all_found if place <= last]  # Others were due meanwhile.
+        found = [place for place in all_found if place <= last]  # Later ones were due meanwhile.
         is_cut = len(offsets) >= ANSWER_MAX
         if found != offsets and not (is_cut and set(offsets) <= set(found)):
             lost.append(f"{kind} {key!r} of {topic}: {found[:4]}, not {offsets[:4]}")
@@ -312,7 +315,7 @@ async def compare_all(truth: Truth, has_index: bool, client: AsyncClient) -> dic
 
 
 async def physical_offsets(client: AsyncClient, kind: str, topic: str, key: str) -> list[int]:
-    """Returns where messages with a key, or the one with an id, lie."""
+    """Returns the physical offsets of the messages with a key, or of the message with an id."""
     try:
         if kind == "id":
             return [(await client.admin.query_by_id(topic, key)).physical_offset]
@@ -328,7 +331,7 @@ async def physical_offsets(client: AsyncClient, kind: str, topic: str, key: str)
 
 
 async def caught_up(client: AsyncClient) -> None:
-    """Waits until queues and index know every message.
+    """Waits until all messages are dispatched to queues and index.
 
     Errors   TimeoutError
     """
@@ -340,7 +343,7 @@ async def caught_up(client: AsyncClient) -> None:
 
 
 async def go_on(truth: Truth, client: AsyncClient) -> tuple[str, dict[Queue, list[Document]]]:
-    """Step: more is sent to queues of the real broker's, and read and found again."""
+    """Step: messages sent to the real broker's queues can be read, and found by key."""
     ends = {q: truth.bounds.get((TOPIC, q), (0, 0))[1] for q in range(QUEUE_COUNT)}
     for number in range(OURS):
         queue_id = number % QUEUE_COUNT
@@ -368,7 +371,7 @@ async def go_on(truth: Truth, client: AsyncClient) -> tuple[str, dict[Queue, lis
 def taken_back(
     truth: Truth, ours: dict[Queue, list[Document]], after: Truth, *, has_index: bool
 ) -> str:
-    """Step: the real broker serves what it wrote, then what we wrote, and finds keys of both."""
+    """Step: the real broker serves its own and PocketMQ's messages, and finds keys of both."""
     wrong = []
     for queue, messages in truth.queues.items():
         wanted = [*messages, *ours.get(queue, [])]
@@ -386,16 +389,16 @@ def taken_back(
 
 
 def reading(truth: Truth, *, has_index: bool) -> Callable[[AsyncClient], Any]:
-    """Returns the work of a client that compares everything."""
+    """Returns a client's work: compares everything."""
     return partial(compare_all, truth, has_index)
 
 
 def sending(truth: Truth) -> Callable[[AsyncClient], Any]:
-    """Returns the work of a client that goes on."""
+    """Returns a client's work: sends further messages."""
     return partial(go_on, truth)
 
 
 def copied(source: Path, to: Path) -> Path:
-    """Copies a store, holes as holes."""
+    """Copies a store as sparse files."""
     ended(["cp", "-a", "--sparse=always", str(source), str(to)])
     return to

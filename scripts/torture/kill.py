@@ -1,18 +1,15 @@
-"""Kills brokers by SIGKILL, as often as the time allows, and looks for what is lost.
+"""Kills brokers by SIGKILL, as often as the time allows, and checks that no message is lost.
 
-Each worker is a process with a store of its own, that is left for a new one after some lives. Every
-start is followed by a look at what is new, every 50th at everything; each store ends with a stop in
-order and `store verify`.
+Each worker is a process with one store at a time, which lives through some kills. After each start
+it checks the new messages, after every 50th start all messages. Each store ends with an orderly
+stop and `store verify`.
 
-    --workload send   what is killed how: tests/faults/lives.py; what must hold: history.py. Of a
-                      start or stop that takes more than 10 s, stacks and processor times are
-                      printed (slowness.py)
-    --workload pop    groups receive, acknowledge, change times: tests/faults/consuming_lives.py,
-                      deliveries.py. All that is open is consumed at the end of each store
-    --workload later  messages wait for times and delay levels, are taken back, are of transactions:
-                      tests/faults/later_lives.py
-    --workload official   RocketMQ's own clients for Python and Java send and are pushed messages:
-                      official.py. A start is followed by their work, the end by a look at all
+    --workload send   sends: tests/faults/lives.py kills, history.py checks. If a start or stop
+                      takes more than 10 s, slowness.py prints stacks and processor times
+    --workload pop    groups receive, acknowledge and change invisible durations; at the end of a
+                      store all is consumed: tests/faults/consuming_lives.py, deliveries.py
+    --workload later  timed and delayed messages, recalls, transactions: tests/faults/later_lives.py
+    --workload official   RocketMQ's clients for Python and Java, with push consumers: official.py
 """
 
 import json
@@ -49,7 +46,7 @@ TOLD: Final = ("acknowledged", "read", "stored", "sent again and stored twice", 
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
     """Kills until the time is over; returns the figures.
 
-    Errors   AssertionError: something was lost, or worse; the history is kept. NotHere
+    Errors   AssertionError: a violation, such as a lost message; the history is kept. NotHere
     """
     if budget.workload == "official":
         programs_of(*OFFICIAL)
@@ -118,7 +115,7 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
 
 
 def work(place: Path, number: int, seed: int, seconds: float, workload: str, told: Advance) -> None:
-    """Kills brokers of one store after the other, as one of the workers."""
+    """Kills the brokers of one store after another; runs in a worker."""
     budget = Budget(seed, seconds)
     one_store = {
         "send": _one_store,

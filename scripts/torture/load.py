@@ -2,8 +2,8 @@
 
     python -m torture.load ENDPOINT COUNT SEED
 
-Batches of 1 to 60 messages go to queues in random order, some at once; prints what was
-acknowledged: {"messages": …, "queues": …}.
+Concurrent senders send batches of 1 to 60 messages to random queues. Prints the acknowledged
+numbers: {"messages": …, "queues": …}.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ def topic_name(number: int) -> str:
 
 
 async def fill(endpoint: str, count: int, seed: int) -> str:
-    """Sends and returns what was acknowledged, as JSON."""
+    """Sends messages; returns the acknowledged numbers as JSON."""
     chance = random.Random(seed)
     pool = chance.randbytes(70_000)
     acknowledged, number = 0, 0

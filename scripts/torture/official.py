@@ -1,16 +1,15 @@
-"""Lives of a broker under RocketMQ's own clients, ended by SIGKILL or in order; the clients stay.
+"""Restarts a broker under RocketMQ's clients, by SIGKILL or in order; the clients keep running.
 
     kill --workload official   kills (kill.py)
-    restarts                   in order, in three forms with a store each: the port is closed
-                               meanwhile; a socket stays, as systemd holds one; over TLS
-    official_rust              the tests' cases with RocketMQ's client for Rust; a battery as its
-                               build takes minutes of a core: 250 crates
+    restarts                   orderly restarts in three forms with a store each: the port is closed
+                               meanwhile; a socket stays open, as with systemd; over TLS
+    official_rust              the tests' cases with RocketMQ's Rust client, a battery as its build
+                               of 250 crates takes minutes
 
-One program for each language, for as long as the store: a producer, whose client tries a send
-again by itself, and a push consumer in a group of its own. At the end everything acknowledged must
-have come to every group. What came again is told apart by what explains it: a send that was tried
-again as its answer had got lost (the broker stored it twice), or a delivery whose ack was under way
-at a kill.
+Each language has one program per store: a producer, whose client retries sends, and a push consumer
+in its own group. At the end every group must have received every acknowledged message. Duplicates
+are counted by cause: a retried send whose reply was lost (the broker stored it twice), or a
+delivery whose ack was in flight at a kill.
 """
 
 import asyncio
@@ -37,12 +36,12 @@ from tests.faults.lives import SMALL_FILES, check_log, words
 TOPIC: Final = "orders"
 QUEUE_COUNT: Final = 4
 LIFE_S: Final = (0.2, 2.0)
-"""How long a life goes on once every producer was answered in it."""
+"""Shortest and longest duration of a life after every producer has had a reply."""
 IN_FLIGHT_MS: Final = 2_000
-"""How long before a kill a delivery may have begun whose ack had no answer when it came."""
+"""Longest time from a delivery to a kill at which the delivery's ack may be unanswered."""
 PAUSE_S: Final = 0.01
 NUMBERS: Final = 1_000_000_000
-"""From which on one program's numbers begin, times its place."""
+"""Distance between the first message numbers of two programs."""
 DRAIN_S: Final = 120
 FAILED: Final = "sends without an answer"
 FIGURES: Final = (
@@ -56,12 +55,12 @@ OVER_TLS: Final = "over TLS"
 FORMS: Final = (PORT_CLOSED, SOCKET_STAYS, OVER_TLS)
 LANGUAGES: Final = ("python", "java", "node", "go")
 RESTARTS: Final = 20
-"""Of each form, where the time allows."""
+"""Most restarts of each form."""
 CASES: Final = "tests/e2e/official/rust_cases.py"
 
 
 def programs_of(*languages: str) -> dict[str, Program]:
-    """Returns RocketMQ's clients of some languages, built where need be.
+    """Returns RocketMQ's clients of some languages; builds them if necessary.
 
     Errors   NotHere
     """
@@ -72,11 +71,11 @@ def programs_of(*languages: str) -> dict[str, Program]:
 
 
 class OfficialLives:
-    """All lives of the broker of one store.
+    """All lives of one store's broker.
 
-    programs    clients by their languages
-    listening   a socket that outlives all brokers; none: each binds the port anew
-    is_tls      whether clients come over TLS
+    programs    clients by language
+    listening   a socket that outlives all brokers; None: each broker binds the port
+    is_tls      whether clients connect by TLS
     """
 
     def __init__(
@@ -102,7 +101,8 @@ class OfficialLives:
     def restart(self) -> None:
         """Starts the broker, waits until all clients are at work, stops it in order.
 
-        Errors   AssertionError as of `live`, or where the stop is not in order
+        Errors   AssertionError: the broker does not start or stop in order, or clients do not
+                 reconnect
         """
         daemon = self._started("sync")
         try:
@@ -115,9 +115,9 @@ class OfficialLives:
         check_log(daemon)
 
     def live(self) -> str:
-        """Starts the broker, waits until all clients are at work, kill it; returns how it flushed.
+        """Starts the broker, waits until all clients are at work, kills it; returns its flush mode.
 
-        Errors   AssertionError where it does not start, or clients do not come back
+        Errors   AssertionError: the broker does not start, or clients do not reconnect
         """
         flush = self._chance.choice(["sync", "async"])
         daemon = self._started(flush)
@@ -131,7 +131,7 @@ class OfficialLives:
         return flush
 
     def end(self) -> None:
-        """Starts once more, lets groups consume the rest, compares, stops, verifies the files.
+        """Starts the broker, lets groups consume the rest, compares, stops, and verifies the files.
 
         Errors   Violation
         """
@@ -155,7 +155,7 @@ class OfficialLives:
         assert done.code == 0, f"{done.out}{done.err}"
 
     def close(self) -> None:
-        """Ends the clients, whatever has become of the broker."""
+        """Ends the clients in any state of the broker."""
         self._stack.close()
 
     def _started(self, flush: str) -> Daemon:
@@ -184,13 +184,13 @@ class OfficialLives:
             )
 
     def _at_work(self) -> None:
-        """Waits until every producer was answered, and every consumer got something, anew."""
+        """Waits until every producer has a new reply, and every consumer a new message."""
         talks = [*self._sending.values(), *self._pushed.values()]
         for talk, count in [(talk, len(talk.look())) for talk in talks]:
             talk.until(partial(_is_at_work, count))
 
     def _compare(self, stored: Counter[str]) -> None:
-        """Counts what became of every message in every group.
+        """Counts the outcome of every message in every group.
 
         Errors   Violation
         """
@@ -209,11 +209,11 @@ def judged(
     sent: Iterable[Row], pushed: Mapping[str, Iterable[Row]], stored: Counter[str],
     kills_ms: Sequence[int],
 ) -> tuple[Counter[str], list[str]]:  # fmt: skip
-    """Returns the figures of a store, and what is wrong.
+    """Returns the figures of a store, and the violations.
 
-    sent     what producers told
-    pushed   what consumers told, by group
-    stored   how often each message id stands in the topic
+    sent     rows of producers
+    pushed   rows of consumers, by group
+    stored   number of stored messages by message id
     """
     told = list(sent)
     acknowledged = {str(row["sent"]) for row in told if "sent" in row}
@@ -252,7 +252,7 @@ def judged(
 
 
 def _was_in_flight(row: Row, kills_ms: Sequence[int]) -> bool:
-    """Returns whether a delivery was so near before a kill that its ack may lack an answer."""
+    """Returns whether a delivery was so shortly before a kill that its ack may be unanswered."""
     return any(0 <= kill_ms - row["at_ms"] <= IN_FLIGHT_MS for kill_ms in kills_ms)
 
 
@@ -270,7 +270,7 @@ async def _make_topic(endpoint: str) -> None:
 
 
 async def _stored(endpoint: str) -> Counter[str]:
-    """Returns how often each message id stands in the topic."""
+    """Returns the number of stored messages by message id."""
     async with AsyncClient(endpoint) as client:
         queues = [await messages_of(client, TOPIC, each) for each in range(QUEUE_COUNT)]
     return Counter(message.unique_key for queue in queues for message in queue)
@@ -278,10 +278,10 @@ async def _stored(endpoint: str) -> Counter[str]:
 
 # -- batteries -------------------------------------------------------------------------------------
 def restarts(place: Path, budget: Budget) -> dict[str, Any]:
-    """Restart until there were enough of each form; returns the figures.
+    """Restarts brokers, RESTARTS times in each form or until the time is over; returns the figures.
 
-    Errors   AssertionError, Violation: a client did not come back, something was lost, or came
-             twice; a client was told of a restart on a socket that stays. NotHere
+    Errors   AssertionError, Violation: a client did not reconnect, a message was lost or duplicate,
+             or a client had an error at a restart with a socket that stays. NotHere
     """
     programs = programs_of(*LANGUAGES)
     figures: dict[str, Any] = {}
@@ -296,7 +296,7 @@ def restarts(place: Path, budget: Budget) -> dict[str, Any]:
 def _restarted(
     place: Path, form: str, programs: Mapping[str, Program], budget: Budget, end_s: float
 ) -> Counter[str]:
-    """Returns the figures of one form, whose share of the time ends at `end_s`."""
+    """Restarts in one form until `end_s`; returns the figures."""
     place.mkdir()
     done = 0
     with ExitStack() as stack:
@@ -318,7 +318,7 @@ def _restarted(
 
 
 def rust(place: Path, budget: Budget) -> dict[str, Any]:
-    """Builds the client, and runs the cases; returns what pytest says at its end.
+    """Builds the client, and runs the cases; returns the last line of pytest.
 
     Errors   Failed: a case failed. NotHere
     """

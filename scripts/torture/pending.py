@@ -1,16 +1,15 @@
-"""Hands pending messages of our store to a real broker and back, and the other way round.
+"""Hands pending messages from PocketMQ ("ours") to RocketMQ ("real") and back, and vice versa.
 
-    ours      takes delay levels, delivery times near and far, recalls, transactions; serves them
-              for a while, and stops
-    real      opens the store, asks its producer about what is undecided, is left alone until all
-              that is near came, tells all it has
-    ours      opens it again with a clock three days ahead: all that is left comes
+    ours      accepts delay levels, near and far delivery times, recalls, transactions; serves for a
+              while, and stops
+    real      opens the store, checks undecided transactions with its producer, runs until all near
+              messages are delivered, reports all messages
+    ours      opens it again with a clock three days ahead, and delivers all remaining messages
 
-and the other way: what a real broker left waiting in a store of its own comes under ours.
-
-Every message has a number as its key. What is to come stands in its topic once in
-the end, never before its second; what was recalled or rolled back never. Needs a JDK 17, and Maven
-or the jars of RocketMQ 5.5.0.
+In the other direction PocketMQ delivers the messages that RocketMQ left pending. A message's key is
+its number. In the end each due message must be in its topic once, and not before its second;
+recalled and rolled back messages must not be there. Requires a JDK 17, and Maven or the jars of
+RocketMQ 5.5.0.
 """
 
 import asyncio
@@ -45,23 +44,23 @@ from torture.real_broker import Plan, Real, real, run_real
 
 TOPIC, PAID = "later", "pay"
 PRODUCER: Final = PAID
-"""The group a half message is of; the real broker's own producer answers for it by ANSWER."""
+"""Producer group of half messages; RocketMQ's producer decides them by their property ANSWER."""
 ANSWER: Final = "answer"
 KEY: Final = "number-"
-"""What the key of a message begins with; a real broker drops flags of halves it asks about."""
+"""Prefix of a message's key; not the flag, which RocketMQ drops from checked half messages."""
 ADDRESS: Final = "127.0.0.1:10911"
 OURS_MS: Final = 4_000
-"""How long ours serves before it stops."""
+"""Duration of PocketMQ's service before it stops."""
 REAL_MS: Final = 45_000
-"""How long the real one is left alone: all that is near comes, and answers to its checks."""
+"""Wait for RocketMQ: it delivers all near messages, and receives the answers to its checks."""
 NEAR_MS: Final = (1_500, 3_000, 9_000, 20_000)
-"""Delays of messages that come: while ours runs, about when it stops, under the real one."""
+"""Delays that end while PocketMQ runs, at about its stop, and while RocketMQ runs."""
 FAR_MS: Final = (3_600_000, 100_000_000, 170_000_000)
 ROLLED_MS: Final = 190_000_000
-"""More than the two days after which a message passes the timer again."""
+"""A delay above two days, after which the timer enqueues a message again."""
 LEVELS: Final = (1, 2, 3, 17)
 GIVEN: Final = {"at": 6, "later": 6, "pay": 5}
-"""What a real broker delivers at once of what it is sent: as much waits, but for transactions."""
+"""Messages that RocketMQ delivers at once; equally many stay pending, except transactions."""
 AHEAD_MS: Final = 3 * 86_400_000
 TIMER_LOG: Final = "mappedFileSizeTimerLog"
 SETTINGS: Final = {
@@ -77,12 +76,13 @@ FIGURES: Final = (
 
 @dataclass
 class Made:
-    """Numbers of messages by what becomes of them; due_ms: the earliest a message may come.
+    """Numbers of messages by expected outcome.
 
-    near      come while ours or the real one runs
-    far       come two days ahead
+    due_ms    earliest delivery time by number
+    near      delivered while PocketMQ or RocketMQ runs
+    far       delivered up to two days later
     never     recalled, rolled back, or never decided
-    answered  halves that the real one asks about and is told to commit
+    answered  half messages that RocketMQ checks and its producer commits
     """
 
     near: set[int] = field(default_factory=set)
@@ -93,7 +93,7 @@ class Made:
     count: int = 0
 
     def next(self, place: set[int]) -> int:
-        """Returns a new number, which is of a kind."""
+        """Returns a new number, and adds it to `place`."""
         self.count += 1
         place.add(self.count)
         return self.count
@@ -101,7 +101,7 @@ class Made:
 
 @asynccontextmanager
 async def serving(directory: Path, clock: Clock) -> AsyncIterator[tuple[MessageStore, Parts]]:
-    """Runs a broker of ours on a store, without its transports."""
+    """Runs PocketMQ on a store, without transports."""
     sizes = {**SIZES, TIMER_LOG: SETTINGS[TIMER_LOG]}
     assignments = [f"{name}={value}" for name, value in sizes.items()]
     assignments += [
@@ -117,7 +117,7 @@ async def serving(directory: Path, clock: Clock) -> AsyncIterator[tuple[MessageS
 async def sent(
     parts: Parts, topic: str, number: int, delivery: DeliveryRequest = AT_ONCE, **properties: str
 ) -> Sent:
-    """Sends a message of a number."""
+    """Sends the message of a number."""
     drafts = Drafts(
         wait=True, topics=[topic], bodies=[str(number).encode()], tags=[""],
         keys=[[f"{KEY}{number}"]], message_ids=[""], queue_ids=[ABSENT_QUEUE], groups=[""],
@@ -128,7 +128,7 @@ async def sent(
 
 
 async def make(directory: Path, chance: Random) -> Made:
-    """Makes a store with all kinds of pending messages, serves it for a while, and stops."""
+    """Makes a store with all kinds of pending messages, serves it for `OURS_MS`, and stops."""
     made, clock = Made(), SetClock()
     async with serving(directory, clock) as (store, parts):
         await store.tables.topics.create(TOPIC, queue_count=2)
@@ -170,7 +170,7 @@ async def _levelled(parts: Parts, made: Made, level: int) -> None:
 
 
 async def _decided(parts: Parts, made: Made, resolution: Resolution) -> None:
-    """Sends a transaction and decide it, or leaves it to the real broker's producer to."""
+    """Sends a transaction and decides it, or leaves the decision to RocketMQ's producer."""
     is_commit = resolution is Resolution.COMMIT
     number = made.next(made.near if is_commit else made.never)
     found = await sent(parts, PAID, number, DeliveryRequest(transactional=True))
@@ -189,7 +189,7 @@ async def _decided(parts: Parts, made: Made, resolution: Resolution) -> None:
 
 # -- judging ---------------------------------------------------------------------------------------
 def numbers_in(truth: Truth, *topics: str) -> dict[int, list[int]]:
-    """Returns of the messages a real broker has in topics: their store times, by number."""
+    """Returns the store times of RocketMQ's messages in topics, by number."""
     found: dict[int, list[int]] = {}
     for (topic, _), own in truth.queues.items():
         for message in own if topic in topics else ():
@@ -201,7 +201,7 @@ def numbers_in(truth: Truth, *topics: str) -> dict[int, list[int]]:
 
 
 def stored_in(directory: Path, sizes: KnownShape, *topics: str) -> dict[int, list[int]]:
-    """Returns the same of a stopped store, by its log."""
+    """Returns the store times of messages in the log of a stopped store, by number."""
     found: dict[int, list[int]] = {}
     search = LogSearch(find_log_files(directory, sizes.commit_log_file_size_bytes))
     for message in search.messages():
@@ -212,7 +212,7 @@ def stored_in(directory: Path, sizes: KnownShape, *topics: str) -> dict[int, lis
 
 
 def judged(made: Made, found: dict[int, list[int]], wanted: set[int]) -> list[str]:
-    """Returns what is missing, came too often, too early or never should have."""
+    """Returns errors: missing, duplicate, early and unexpected messages."""
     wrong = [f"{number} is missing" for number in sorted(wanted - found.keys())]
     for number, times in sorted(found.items()):
         if number not in wanted:
@@ -226,7 +226,7 @@ def judged(made: Made, found: dict[int, list[int]], wanted: set[int]) -> list[st
 
 
 def looked_at(directory: Path, sizes: KnownShape, far: int) -> list[str]:
-    """Returns what `store verify` finds, and whether what is far still waits, as tools see it."""
+    """Returns errors: findings of `store verify`, and a wrong number of pending far messages."""
     options = VerifyOptions(now_ms=SystemClock().wall_ms() + AHEAD_MS)
     found = verify(Disk(), directory, sizes, options)
     wrong = [f"{row.file} at {row.offset}: {row.kind}, {row.found}" for row in found.findings]
@@ -235,7 +235,7 @@ def looked_at(directory: Path, sizes: KnownShape, far: int) -> list[str]:
 
 
 async def take_back(directory: Path) -> None:
-    """Serves a store with a clock that is days ahead until nothing comes any more."""
+    """Serves a store with a clock that is days ahead, until no more messages are delivered."""
     async with serving(directory, SetClock(AHEAD_MS)) as (store, _):
         before, quiet = -1, 0
         while quiet < 20:
@@ -245,10 +245,10 @@ async def take_back(directory: Path) -> None:
 
 
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
-    """Hands stores over and takes them back until the time is over, once at least.
+    """Hands stores over and takes them back until the time is over, at least once.
 
-    Errors   NotHere: no JDK, no Maven and no jars; AssertionError: a message is where it should
-             not be, or came when it should not
+    Errors   NotHere: no JDK, no Maven and no jars; AssertionError: a message is in a wrong place,
+             or was delivered at a wrong time
     """
     one = real(VERSION)
     figures = dict.fromkeys(FIGURES, 0)
@@ -279,7 +279,7 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
 
 
 def of_the_real(one: Real, place: Path, seed: int) -> int:
-    """Serves the messages that a real broker left pending; returns how many they were.
+    """Serves the messages that RocketMQ left pending; returns their number.
 
     Errors   AssertionError
     """
@@ -310,13 +310,13 @@ def of_the_real(one: Real, place: Path, seed: int) -> int:
 
 
 def _copies(directory: Path, sizes: KnownShape, topic: str) -> Counter[str]:
-    """Returns how often each unique key stands in a topic."""
+    """Returns the number of messages in a topic, by unique key."""
     search = LogSearch(find_log_files(directory, sizes.commit_log_file_size_bytes))
     return Counter(message.unique_key for message in search.messages() if message.topic == topic)
 
 
 def shape_at(directory: Path) -> KnownShape:
-    """Returns the shape of a store of the small files all of these have."""
+    """Returns the shape of these stores, with small files."""
     assert (directory / COMMIT_LOG_DIRECTORY).is_dir()
     return KnownShape(
         commit_log_file_size_bytes=int(SIZES["mappedFileSizeCommitLog"]),

@@ -1,15 +1,14 @@
-"""Cuts the power of real file systems under a working broker, as often as the time allows.
+"""Simulates power failures of real file systems under a working broker, until the time is over.
 
-A store lies on ext4 or XFS in an image on a loop device. At a random time the file system is shut
-down as a lost power line would: what was not synced is gone, the journal is not written. Then the
-broker is killed, the file system mounted anew, the broker started, and everything compared.
+A store is on ext4 or XFS in an image on a loop device. At a random time the file system is shut
+down as by a power failure: unsynced data is lost, the journal is not written. Then the broker is
+killed, the file system mounted again, the broker started, and all messages are compared.
 
-    ext4   data=ordered, commit=1, 5 and 1000        xfs   where xfsprogs is installed
+    ext4   data=ordered, commit=1, 5 and 1000        xfs   if xfsprogs is installed
+    sync    no acknowledged or read message and no committed offset may be lost
+    async   only messages of the last flush interval, and of one flush, may be lost
 
-    sync    nothing acknowledged may be gone, nothing read, no offset committed
-    async   a tail may be gone, acknowledged within the flush interval and the time of a flush
-
-Mounts and loop devices go in any case, also on Ctrl-C. Needs root and loop devices.
+Mounts and loop devices are always removed, also on Ctrl-C. Requires root and loop devices.
 """
 
 import asyncio
@@ -39,7 +38,7 @@ from torture.file_systems import make_file_system
 SHUTDOWN: Final = 0x8004587D
 WITHOUT_JOURNAL: Final = struct.pack("I", 2)
 IMAGE_BYTES: Final = 320 * 1024 * 1024
-"""The smallest that mkfs.xfs takes is 300 MiB; it is sparse."""
+"""Size of the sparse image; mkfs.xfs requires 300 MiB."""
 KINDS: Final[dict[str, tuple[str, str]]] = {
     "ext4, commit=1": ("ext4", "data=ordered,commit=1"),
     "ext4, commit=5": ("ext4", "data=ordered,commit=5"),
@@ -50,13 +49,13 @@ CUTS_PER_IMAGE: Final = 10
 FLUSH_MS: Final = 100
 THOROUGH_MS: Final = 400
 LOSS_S: Final = THOROUGH_MS / 1000 + 2.0
-"""async: the thorough interval, and what a flush and a busy machine add."""
+"""Allowed loss with async flush: the thorough interval, and a flush on a busy machine."""
 CUT_AFTER_S: Final = (0.02, 1.5)
 TOLD: Final = ("acknowledged", "read", "stored", "sent again and stored twice", "lost, allowed")
 
 
 def needed() -> None:
-    """Checks that power can be cut here.
+    """Checks that this machine can simulate power failures.
 
     Errors   NotHere
     """
@@ -82,7 +81,7 @@ class Machine:
         make_file_system(self._type, self._image, IMAGE_BYTES)
 
     def mount(self) -> None:
-        """Switch it on."""
+        """Mounts the file system."""
         options = f"loop,{self._options}"
         ended(["mount", "-t", self._type, "-o", options, str(self._image), str(self.root)])
         self._is_mounted = True
@@ -96,8 +95,8 @@ class Machine:
             os.close(descriptor)
 
     def unmount(self) -> None:
-        """Unmounts the file system and detaches its loop device, unless that was done."""
-        # Not asked of /proc/self/mounts: while others mount, one reading of it may lack a line.
+        """Unmounts the file system and detaches its loop device, if not yet done."""
+        # Not read from /proc/self/mounts: during another mount a read of it may lack a line.
         if self._is_mounted:
             ended(["umount", str(self.root)])
             self._is_mounted = False
@@ -115,7 +114,7 @@ class Machine:
 
 @contextlib.contextmanager
 def begun(daemon: Daemon) -> Iterator[Daemon]:
-    """Starts a broker, and leaves none behind."""
+    """Starts a broker, and ends it with the block."""
     daemon.begin()
     try:
         yield daemon
@@ -147,16 +146,16 @@ class Cuts:
             settings["store.flush_interval_ms"] = f"{FLUSH_MS}ms"
             settings["store.flush_thorough_interval_ms"] = f"{THOROUGH_MS}ms"
         daemon = Daemon(self.store, *words(settings, *SMALL_FILES))
-        daemon.log = self._place / "broker.log"  # its own disk keeps it
+        daemon.log = self._place / "broker.log"  # Not on the disk whose power fails.
         return daemon
 
     def cut(self, flush: str, *, whole: bool) -> None:
-        """Starts, compares, works, cuts the power, and switches it on again.
+        """Starts the broker, compares, works, cuts the power, and mounts again.
 
         Errors   AssertionError
         """
         with begun(self._daemon(flush)) as daemon:
-            if self._chance.random() < 0.1:  # while it starts
+            if self._chance.random() < 0.1:  # During the start.
                 time.sleep(self._chance.uniform(0.3, 0.9))
                 self._cut_here(daemon, flush)
             else:
@@ -176,12 +175,12 @@ class Cuts:
         self.machine.cut()
         if flush == "async" and self._lost_since < 0:
             self._lost_since = time.monotonic() - LOSS_S
-        # What it acknowledges between the cut and its end would be a lie: give it the time for one.
+        # An acknowledgement after the cut would be false: some cuts leave time for one.
         time.sleep(self._chance.choice([0, 0, 0.05]))
         daemon.signal(signal.SIGKILL)
 
     def end(self) -> None:
-        """Starts once more, compare everything, stops in order, and verify the files.
+        """Starts the broker, compares all messages, stops in order, and verifies the files.
 
         Errors   AssertionError
         """
@@ -196,9 +195,9 @@ class Cuts:
 
 
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
-    """Cuts until the time is over; returns the figures.
+    """Cuts the power until the time is over; returns the figures.
 
-    Errors   NotHere; AssertionError: something was lost, or worse
+    Errors   NotHere; AssertionError: a violation, such as a lost message
     """
     needed()
     kinds = [name for name, (kind, _) in KINDS.items() if shutil.which(f"mkfs.{kind}")]
@@ -238,7 +237,7 @@ def _one_machine(cuts: Cuts, kind: str, budget: Budget, figures: Counter[str]) -
 
 
 def _kept(place: Path) -> Path:
-    """Copies what a failure left, its file system still mounted, and returns where it is."""
+    """Copies the files of a failure while the file system is mounted; returns the copy's path."""
     kept = Path(tempfile.mkdtemp(prefix="pocketmq-power-kept-"))
     with contextlib.suppress(OSError, shutil.Error):
         shutil.copytree(place / "mounted", kept / "mounted")

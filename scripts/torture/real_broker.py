@@ -1,8 +1,8 @@
-"""Real Apache RocketMQ brokers from Maven's jars: fetches and compiles, runs one on a store.
+"""Runs Apache RocketMQ brokers on stores: fetches jars by Maven, and compiles a driver.
 
-The driver (`RealBroker.java`) is a name server, a broker and their clients in one process, compiled
-against each version's own jars below `.cache/rocketmq/VERSION`. Where this user may make a network
-namespace, the process has one of its own, with nothing but loopback in it.
+The driver (`RealBroker.java`) runs a name server, a broker and their clients in one process. It is
+compiled against each version's jars in `.cache/rocketmq/VERSION`. If this user may create a network
+namespace, the process runs in one that has only loopback.
 """
 
 import json
@@ -25,7 +25,7 @@ JARS: Final = CACHE / "rocketmq"
 DRIVER: Final = Path(__file__).with_name("RealBroker.java")
 ARTIFACTS: Final = ("broker", "namesrv", "tools", "client")
 RUN_S: Final = 420
-"""How long a broker may take to start, do what a plan says, and stop."""
+"""Time limit for a broker's start, plan and stop."""
 
 FETCH_S: Final = 1800
 SAID_MAX: Final = 1500
@@ -46,12 +46,12 @@ Document = dict[str, Any]
 
 
 class RealFailed(Exception):
-    """A real broker did not do what it was asked to; the text says what it said."""
+    """A real broker failed; the text contains its last output."""
 
 
 @dataclass(frozen=True)
 class Real:
-    """A version: its jars, the compiled driver, and the names of the settings it knows."""
+    """A version of RocketMQ: its jars, the compiled driver, and the names of its settings."""
 
     version: str
     jars: Path
@@ -60,7 +60,7 @@ class Real:
 
 
 def real(version: str) -> Real:
-    """Returns a version of RocketMQ, fetched and compiled where that was not done before.
+    """Returns a version of RocketMQ; fetches and compiles it the first time.
 
     Errors   NotHere: no Java, no javac, or no jars and no Maven to fetch them
     """
@@ -112,12 +112,12 @@ def _ended(command: Sequence[str], timeout_s: int = RUN_S) -> str:
 class Plan:
     """The work of a real broker on a store.
 
-    parts     what to send, by the names RealBroker.java has for it
-    ask       (topic, key) to look up, besides what it sends
-    hidden    topics to read that are in no table of topics
-    is_killed whether it ends as by kill -9
-    wait_ms   how long it is left alone before it reads
-    producer  group of its producer, which answers checks of transactions by their property answer
+    parts     kinds of messages to send, by their names in RealBroker.java
+    ask       further (topic, key) to query
+    hidden    topics to read that are not in the topic table
+    is_killed whether the process ends as by kill -9
+    wait_ms   pause before it reads
+    producer  group of its producer, which decides checked transactions by their property `answer`
     """
 
     run: str
@@ -132,10 +132,10 @@ class Plan:
 
 
 def run_real(one: Real, place: Path, store: Path, plan: Plan) -> list[Document]:
-    """Runs a broker of a version on a store; returns what it told, see RealBroker.java.
+    """Runs a broker of a version on a store; returns its output (see RealBroker.java).
 
     place    a directory for its configuration and logs
-    Errors   RealFailed: it failed, or took too long; with what it said last
+    Errors   RealFailed: it failed, or took too long; with its last output
     """
     place.mkdir(parents=True, exist_ok=True)
     out = _written_plan(place, store, plan)
@@ -162,8 +162,8 @@ def run_real(one: Real, place: Path, store: Path, plan: Plan) -> list[Document]:
 
 
 def _told(text: str) -> str:
-    """Returns the lines that say what went wrong."""
-    own = [line for line in text.splitlines() if "|-" not in line]  # without logback's
+    """Returns the lines that describe errors."""
+    own = [line for line in text.splitlines() if "|-" not in line]  # Without logback's lines.
     lines = [line for line in own if re.search("Exception|Error", line)]
     return " | ".join(lines[:4])[:SAID_MAX] or " | ".join(own[-3:])[-SAID_MAX:]
 
@@ -207,7 +207,7 @@ def _written_plan(place: Path, store: Path, plan: Plan) -> Path:
 
 @cache
 def _alone() -> tuple[str, ...]:
-    """Returns what a command begins with to have a network of its own; nothing where none may."""
+    """Returns the prefix of a command in its own network namespace; (): that is not allowed."""
     if shutil.which("unshare") is None or shutil.which("ip") is None:
         return ()
     for options in (("--net",), ("--net", "--map-root-user")):
@@ -218,9 +218,9 @@ def _alone() -> tuple[str, ...]:
 
 
 def free_ports() -> tuple[int, int]:
-    """Returns ports for a name server and a broker, which takes those beside its own too.
+    """Returns free ports for a name server and a broker.
 
-    The four behind the broker's are free as well.
+    The broker also uses ports next to its own, so the four after it are free.
     """
     chance = Random(os.urandom(8))
     while True:

@@ -1,9 +1,9 @@
-"""Proves that every way to build a store's views gives the same bytes, on a large store.
+"""Checks that every way to build a store's views gives the same bytes, on a large store.
 
-The daemon is sent `budget.messages` messages (50 topics, 400 queues) and stopped in order: what its
-dispatch wrote meanwhile is what counts. Then the views are built from the log alone by
-`store rebuild` and by `backfill run` with 1, 2 and 7 partitions, once with a worker killed by
-SIGKILL, once with a driver killed half-way and started again; all files are compared by sha256.
+The daemon receives `budget.messages` messages (50 topics, 400 queues) and stops in order; the views
+written by its dispatch are the reference. Then the views are built from the log alone by
+`store rebuild`, and by `backfill run` with 1, 2 and 7 partitions, with a worker killed by SIGKILL,
+and with a driver killed half-way and started again. All files are compared by sha256.
 """
 
 import hashlib
@@ -27,11 +27,11 @@ from pocketmq.format.names import CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
 PARTITIONS = (1, 2, 7)
 KILLED_AFTER_SECONDS = 1.0
 PIECE = "16MiB"
-"""Pieces of the log, so that there are many tasks to be killed in."""
+"""Size of a range of the log: small, so that there are many tasks."""
 
 
 def make_store(directory: Path, count: int, seed: int) -> dict[str, Any]:
-    """Fills a store through the daemon; returns what was acknowledged."""
+    """Fills a store through the daemon; returns the acknowledged numbers."""
     with broker_server("store.flush=async", directory=directory) as server:
         return apart("torture.load", server.target, count, seed)
 
@@ -49,7 +49,7 @@ def digests(directory: Path) -> dict[str, str]:
 
 
 def pocketmq(*arguments: str, killed: Callable[[subprocess.Popen[str]], None] | None = None) -> int:
-    """Runs the command line; `killed` may do harm to it meanwhile. Returns its exit code."""
+    """Runs the command line, and meanwhile `killed`; returns the exit code."""
     process = subprocess.Popen(
         module("pocketmq", *arguments), cwd=ROOT, stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE, text=True,
@@ -63,7 +63,7 @@ def pocketmq(*arguments: str, killed: Callable[[subprocess.Popen[str]], None] | 
 
 
 def kill_a_worker(process: subprocess.Popen[str]) -> None:
-    """Kills one of Spark's Python workers in the middle of its work."""
+    """Kills one of Spark's Python workers during its work."""
     before = set(spark_workers())
     while process.poll() is None:
         workers = sorted(set(spark_workers()) - before)
@@ -78,7 +78,7 @@ def kill_a_worker(process: subprocess.Popen[str]) -> None:
 
 
 def kill_the_driver(out: Path) -> Callable[[subprocess.Popen[str]], None]:
-    """Returns what kills a driver once some ranges are finished."""
+    """Returns a function that kills a driver once some ranges are finished."""
 
     def kill(process: subprocess.Popen[str]) -> None:
         ranges = out / "rebuild" / "ranges"
@@ -92,7 +92,7 @@ def kill_the_driver(out: Path) -> Callable[[subprocess.Popen[str]], None]:
 
 
 def compare(name: str, out: Path, wanted: dict[str, str]) -> None:
-    """Compares all files of a run with those of the broker, and reports differences."""
+    """Compares all files of a run with the broker's files, and reports differences."""
     found = digests(out)
     different = sorted(k for k in wanted.keys() | found.keys() if wanted.get(k) != found.get(k))
     if different:
@@ -101,7 +101,7 @@ def compare(name: str, out: Path, wanted: dict[str, str]) -> None:
 
 
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
-    """Runs everything, whatever time it takes; returns the figures."""
+    """Runs all builds regardless of the time; returns the figures."""
     count, seed = budget.messages, budget.seed
     store, out = place / "store", place / "out"
     begun = perf_counter()

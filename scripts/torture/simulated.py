@@ -1,12 +1,12 @@
 """Batteries in memory: the simulations and models of the tests, seed after seed until time is up.
 
     crash        power cuts and kills of a store (tests/faults/test_power_cut.py)
-    deliveries   the same at every step that takes a message on (test_crash_deliveries.py)
-    semantics    walks through consuming, delays and transactions beside models
-    schedules    orders of the asyncio core's tasks, walks through a store, churn
-    directories  whole directories with odd bytes, lengths and kinds of files
+    deliveries   power cuts and kills at every step of a delivery (test_crash_deliveries.py)
+    semantics    random walks of consumption, delays and transactions, compared with models
+    schedules    random orders of the asyncio core's tasks, random walks of a store, churn
+    directories  directories with unexpected bytes, lengths and kinds of files
 
-What fails is told with its seed, or as the calls that led to it.
+A failure is reported with its seed, or with the calls that led to it.
 """
 
 import logging
@@ -30,9 +30,9 @@ from tests.sim.crash_recovery import figures
 from tests.sim.schedules import Tally, play
 
 LAP_SECONDS: Final = 20.0
-"""Processor time of a worker before it tells how far it is."""
+"""Processor time of a worker between two reports of progress."""
 CUTS: Final = {"sync": 3, "async": 0}
-"""Power cuts at each call of the disk: with async flush one may take what was answered."""
+"""Power cuts at each call of the disk; none with async flush, where one may lose acked messages."""
 WALK_STEPS: Final = 60
 STORE_STEPS: Final = 100
 DELETES: Final = 40
@@ -44,8 +44,8 @@ DIRECTORIES_MAX: Final = 50_000
 def crash(_: Path, budget: Budget) -> dict[str, Any]:
     """Crashes lives of a store; worker n of N begins at seed + n.
 
-    Errors   AssertionError: what was violated, with the life it was found in, which `one_line` of
-             tests/sim/crash_lives.py does once more
+    Errors   AssertionError: violations, each with its life, which `one_line` of
+             tests/sim/crash_lives.py repeats
     """
     total = CrashTally()
     with ProcessPoolExecutor(budget.workers) as pool:
@@ -71,7 +71,7 @@ def _crash_lap(seed: int, seconds: float) -> CrashTally:
 def deliveries(_: Path, budget: Budget) -> dict[str, Any]:
     """Crashes at every step of timers, delay levels, recalls, transactions, receives and revivals.
 
-    Errors   AssertionError, or what escaped; its notes say where the crash came
+    Errors   AssertionError, or an escaped error; its notes contain the step of the crash
     """
     states, kills, rounds = Counter[str](), 0, 0
     with quiet():
@@ -92,9 +92,9 @@ def deliveries(_: Path, budget: Budget) -> dict[str, Any]:
 
 
 def semantics(_: Path, budget: Budget) -> dict[str, Any]:
-    """Walks by turns through what consumes and what delivers later.
+    """Alternates walks of consumption and of delayed delivery.
 
-    Errors   AssertionError, or what escaped; its notes say what was done
+    Errors   AssertionError, or an escaped error; its notes contain the steps
     """
     consuming, later = Counter[str](), Counter[str]()
     with quiet():
@@ -106,9 +106,9 @@ def semantics(_: Path, budget: Budget) -> dict[str, Any]:
 
 
 def schedules(_: Path, budget: Budget) -> dict[str, Any]:
-    """Plays orders of tasks, walks beside the model of a store, churn, all by turns.
+    """Alternates random orders of tasks, walks beside the model of a store, and churn.
 
-    Errors   AssertionError, or what escaped; its notes say how to play it again
+    Errors   AssertionError, or an escaped error; its notes state how to repeat it
     """
     tally, churned, steps = Tally(), ChurnTally(), Counter[str]()
     with quiet():
@@ -133,10 +133,10 @@ def schedules(_: Path, budget: Budget) -> dict[str, Any]:
 
 
 def directories(place: Path, budget: Budget) -> dict[str, Any]:
-    """Changes directories, and lets the broker and every tool open them.
+    """Changes directories, and opens them with the broker and every tool.
 
-    All must open or refuse with a typed error within 20 s and 2 GiB of addresses, and never change
-    a byte beside the directory.
+    Each must open the directory or refuse it with a typed error, within 20 s and 2 GiB of address
+    space, and never change a byte outside the directory.
     """
     stock = made(place / "stock")
     first = budget.seed * 1_000_000

@@ -1,9 +1,9 @@
-"""Real brokers as judges: stores of many RocketMQ versions, ours between two runs of theirs.
+"""Compares PocketMQ with many RocketMQ versions on the same stores.
 
-For each version and each shape of a store a real broker is sent a mixed load and reads everything
-back through the network; then ours opens a copy, and the same real broker takes back what ours left
-(STEPS). Shapes are joined by a plus: `--shapes crc+ipv6,pending`. What a version does not offer, by
-the setters its own classes have, is told as such. Needs a JDK 17, and Maven or the jars.
+For each version and each shape of a store, a RocketMQ broker receives a mixed load and reads all
+messages by the network. Then PocketMQ opens a copy, and the same RocketMQ opens the copy again
+(STEPS). Shapes can be joined by a plus: `--shapes crc+ipv6,pending`. Settings that a version's
+classes do not have are reported as not offered. Requires a JDK 17, and Maven or the jars.
 """
 
 import json
@@ -47,7 +47,7 @@ SIZES: Final = {
     "maxHashSlotNum": "101", "maxIndexNum": "500",
 }  # fmt: skip
 SAME_HERE: Final = ("enableConsumeQueueExt",)
-"""Settings that ours is given as well."""
+"""Settings that PocketMQ also receives."""
 OFFERED: Final = "not offered"
 ITSELF: Final = "the real broker itself fails"
 NOT_RUN: Final = "not run"
@@ -56,7 +56,7 @@ MIXED: Final = (("mixed",),)
 
 @dataclass(frozen=True)
 class Shape:
-    """Peculiarities of a store: settings, what each run of the broker sends, how it ends."""
+    """A kind of store: settings, the messages of each run of the broker, and how the run ends."""
 
     settings: Mapping[str, str] = field(default_factory=dict)
     runs: Sequence[Sequence[str]] = MIXED
@@ -103,7 +103,7 @@ SHAPES: Final = {
 
 @dataclass(frozen=True)
 class Cell:
-    """A version and a shape, which may be several joined."""
+    """A version and a shape; the shape may be joined from several."""
 
     one: Real
     shape: str
@@ -111,11 +111,11 @@ class Cell:
     place: Path
     keep: Path | None
     until: float
-    """When to begin no more, as `monotonic` has it."""
+    """Monotonic time after which the cell is not started."""
 
     @property
     def name(self) -> str:
-        """The name of the shape, also on the disk."""
+        """The name of the cell, also of its directory."""
         return f"{self.one.version}-{self.shape}"
 
 
@@ -131,13 +131,13 @@ def shape_of(name: str) -> Shape:
 
 
 def offered(name: str, settings: frozenset[str]) -> str:
-    """Returns what of a shape, or of several joined, a version offers that knows these settings."""
+    """Returns the part of a shape that a version with these settings offers."""
     parts = [part for part in name.split("+") if SHAPES[part].settings.keys() <= settings]
     return "+".join(parts)
 
 
 def judged(cell: Cell) -> dict[str, Any]:
-    """Makes a store, runs ours and then the real broker on it; returns each step's outcome."""
+    """Makes a store, runs PocketMQ and then RocketMQ on it; returns each step's outcome."""
     begun, place = monotonic(), cell.place / cell.name
     row: dict[str, Any] = {"version": cell.one.version, "shape": cell.shape, "steps": {}}
     name = offered(cell.shape, cell.one.settings)
@@ -206,11 +206,11 @@ def _steps(cell: Cell, shape: Shape, place: Path, row: dict[str, Any]) -> Iterat
 
 
 def torture(place: Path, budget: Budget) -> dict[str, Any]:
-    """Judge every version and shape that was asked for; prints the tables, returns the figures.
+    """Judges every requested version and shape; prints the tables, returns the figures.
 
-    Errors   NotHere: no JDK, no Maven and no jars; ValueError: a shape that there is not;
-             AssertionError: a step came to something else than the real broker said. A rebuild
-             that differs is only told: what expired or was deleted cannot be built again.
+    Errors   NotHere: no JDK, no Maven and no jars; ValueError: an unknown shape; AssertionError: a
+             step differs from RocketMQ's answers. A different rebuild is only reported, as expired
+             and deleted messages cannot be rebuilt.
     """
     versions, shapes = budget.versions or VERSIONS, budget.shapes or tuple(SHAPES)
     for shape in shapes:
@@ -254,7 +254,7 @@ def counts(rows: Sequence[dict[str, Any]]) -> dict[str, int]:
 
 
 def tables(rows: Sequence[dict[str, Any]], versions: Sequence[str], shapes: Sequence[str]) -> str:
-    """Returns the tables of a run: versions by step, shapes by version, and what was different."""
+    """Returns the tables of a run: versions by step, shapes by version, and the differences."""
     known = {(row["version"], row["shape"]): row for row in rows}
     lines = _row("", *STEPS.values()) + _row(*["---"] * (len(STEPS) + 1))
     for version in versions:
@@ -278,7 +278,7 @@ def _share(rows: Sequence[dict[str, Any]], step: str) -> str:
 
 
 def _shown(row: dict[str, Any], notes: list[str]) -> str:
-    """Returns a cell: ok, the steps that differ with the numbers of their notes, or why not."""
+    """Returns a cell: ok, the different steps with the numbers of their notes, or a reason."""
     why = row.get("why", "")
     if why.startswith(OFFERED):
         return "–"

@@ -1,11 +1,11 @@
-"""The same calls from clients of several languages, and one judge of what came of them.
+"""The plan of calls for gRPC clients of several languages, and the check of their results.
 
 A client reads a plan, a JSON list of calls, and prints a list of results. Requests and answers are
-the messages' bytes in base64.
+protobuf bytes in base64.
 
-    call     name, method, requests, metadata, deadline_ms, gzip, stream (many answers),
-             cancel_ms (cancelled after so long), cancel_after (so many answers), times (at once)
-    result   name, codes (one for each time), text, answers, trailers (of one of them)
+    call     name, method, requests, metadata, deadline_ms, gzip, stream (many answers), cancel_ms
+             (time of a cancellation), cancel_after (answers before it), times (concurrent calls)
+    result   name, codes (one for each concurrent call), text, answers, trailers (of one call)
 """
 
 import base64
@@ -47,12 +47,12 @@ class Call(NamedTuple):
     times: int = 1
 
     def document(self) -> dict[str, Any]:
-        """Returns it as clients read it."""
+        """Returns the call as JSON for clients."""
         own = {key: value for key, value in self._asdict().items() if key not in ("code", "check")}
         return own | {"requests": [base64.b64encode(one).decode() for one in self.requests]}
 
     def verdict(self, result: Mapping[str, Any]) -> str:
-        """Returns "ok", or what is wrong with a result."""
+        """Returns "ok", or the error in a result."""
         codes = set(result["codes"])
         if codes != {self.code}:
             return f"codes {sorted(codes)}, not {self.code}: {result['text']}"
@@ -62,12 +62,12 @@ class Call(NamedTuple):
 
 
 def plan(topic: str) -> list[Call]:
-    """Returns all calls; `topic` is the client's own, so that it finds what it sent."""
+    """Returns all calls; each client has its own `topic`, so that it finds its own messages."""
     return [*_messages(topic), *_endings(topic), *_probes(topic), _last_of_many(topic)]
 
 
 def _messages(topic: str) -> Iterable[Call]:
-    """Messages come back as they were sent: bytes, letters, large, compressed, many at once."""
+    """Sends and pulls of equal messages: bytes, letters, large, compressed, many at once."""
     tag, keys = "Ünï", ["clé", "鍵"]
     sent = [pb.Message(topic=topic, queue_id=0, body=body, tag=tag, keys=keys) for body in BODIES]
     large = pb.Message(topic=topic, queue_id=1, body=bytes(LARGE_BYTES), tag="large")
@@ -91,7 +91,7 @@ def _messages(topic: str) -> Iterable[Call]:
 
 
 def _endings(topic: str) -> Iterable[Call]:
-    """How calls end that do not go well."""
+    """Calls that end with an error."""
     yield Call(
         "refused, with details and request id", f"{BROKER}SendMessage", (_sending(),),
         INVALID_ARGUMENT, _is_refusal, {"x-request-id": REQUEST_ID},
@@ -111,7 +111,7 @@ def _endings(topic: str) -> Iterable[Call]:
 
 
 def _probes(topic: str) -> Iterable[Call]:
-    """Health and reflection: streams, and metadata that is bytes."""
+    """Health and reflection: streams, and binary metadata."""
     whole = HealthCheckRequest().SerializeToString()
     check = _answers(SERVING)
     yield Call("health", f"{HEALTH}Check", (whole,), check=check)
@@ -140,7 +140,7 @@ def _one_of_many(topic: str) -> pb.Message:
 
 
 def _last_of_many(topic: str) -> Call:
-    """The end of the plan, when dispatch has long come to it."""
+    """The plan's last call, when dispatch has certainly reached the message."""
     asked = pb.PullMessageRequest(topic=topic, queue_id=3, offset=AT_ONCE - 1).SerializeToString()
     check = _pulled([_one_of_many(topic)])
     return Call("the last of them pulled", f"{BROKER}PullMessage", (asked,), check=check)

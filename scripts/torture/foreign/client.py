@@ -1,4 +1,4 @@
-"""Makes the calls of a plan with grpc-python and prints what came of each; see calls.py.
+"""Makes the calls of a plan (calls.py) with grpc-python, and prints their results.
 
 python -m torture.foreign.client HOST:PORT < PLAN > RESULTS
 """
@@ -40,7 +40,7 @@ def made(channel: Any, one: dict[str, Any]) -> dict[str, Any]:
             if len(answers) == one["cancel_after"]:
                 call.cancel()
     except failed:
-        pass  # the code says it
+        pass  # The status code is the result.
     return {
         "code": call.code().value[0],
         "text": call.details() or "",
@@ -50,7 +50,7 @@ def made(channel: Any, one: dict[str, Any]) -> dict[str, Any]:
 
 
 def main(target: str) -> None:
-    """Makes all calls, those that are wanted at once at once."""
+    """Makes all calls, concurrent ones concurrently."""
     sizes = ("grpc.max_receive_message_length", "grpc.max_send_message_length")
     results = []
     with grpc.insecure_channel(target, options=[(name, SIZE_MAX) for name in sizes]) as channel:
