@@ -1,10 +1,10 @@
-"""Build hook of hatchling: adds the compiled modules to a wheel where they can be built.
+"""Build hook of hatchling: adds the compiled modules to a wheel.
 
-    POCKETMQ_COMPILE=auto   with a C compiler a wheel for this platform, without one py3-none-any
-                     1      the former, or no wheel
-                     0      the latter
+    POCKETMQ_COMPILE=auto   a wheel for this platform; without a C compiler py3-none-any
+                     1      a wheel for this platform; without a C compiler no wheel
+                     0      py3-none-any
 
-An editable installation is left alone: scripts/compile is for a checkout.
+An editable installation is not changed: in a checkout use scripts/compile.
 """
 
 import os
@@ -21,16 +21,16 @@ BUILT: Final = Path("pocketmq", "native", "built")
 
 
 class CompiledWheel(BuildHookInterface[Any]):
-    """Adds the library to a wheel; hatchling makes one object a build."""
+    """Adds the library to a wheel; hatchling creates one object for each build."""
 
     def dependencies(self) -> list[str]:
-        """Returns what a build in an environment of its own installs first."""
+        """Returns the packages that an isolated build must install."""
         return [] if self._wanted() == "0" else [*NEEDED]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile, and name the files for the wheel.
+        """Compiles the modules, and adds the files to the wheel.
 
-        Errors   SystemExit: it was asked for and could not be done
+        Errors   SystemExit: compilation is required and failed
         """
         wanted = self._wanted()
         if wanted == "0" or version == "editable":

@@ -1,13 +1,13 @@
-"""Chooses the tests that a change can touch; see scripts/test --changed.
+"""Chooses the tests that a change can affect; see scripts/test --changed.
 
     python scripts/choose_tests.py BASE     prints paths for pytest; reasons go to standard error
 
-A test module is chosen when it, a conftest.py above it, or any module they lead to was changed
-since the commit where BASE and HEAD parted, or is changed and not committed yet. A module leads to
-what it imports, to modules it names in a string (commands are loaded so), and by `-m broker` to
-the whole program. A changed file that is no module touches the modules that have its name in them,
-or a word of DATA. tests/architecture reads every file and is always chosen; so is everything when
-a file of EVERYTHING was changed.
+A test module is chosen if it, a conftest.py above it, or any module that they depend on has changed
+since the merge base of BASE and HEAD; uncommitted changes count. A module depends on the modules it
+imports, on modules named in its strings (commands are loaded by name), and by `-m pocketmq` on the
+whole program. A changed file that is not a module affects the modules that contain its name, or its
+word of DATA. tests/architecture reads every file and is always chosen. If a file of EVERYTHING has
+changed, all tests are chosen.
 """
 
 import subprocess
@@ -23,14 +23,14 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 ALWAYS: Final = "tests/architecture/"
 EVERYTHING: Final = ("pyproject.toml", "requirements.lock", "tests/conftest.py", "scripts/setup")
 DATA: Final = {"tests/golden/": "golden", "proto/": "rpc.pb", "broker/pocketmq/rpc/pb/": "rpc.pb"}
-"""What stands in the modules that use the files of a folder."""
+"""Text in modules that use the files of a folder, by folder."""
 FOR_ALL: Final = frozenset({"tests/conftest.py", "tests/golden_stores.py"})
-"""What every test leads to and few use."""
+"""Modules that every test depends on and few use."""
 SHOWN_MAX: Final = 40
 
 
 def changed_files(base: str) -> list[str]:
-    """Returns the paths changed since the commit where a base and HEAD parted, or not committed."""
+    """Returns the paths changed since the merge base of `base` and HEAD; uncommitted ones count."""
     parted = _git("merge-base", base, "HEAD")[0]
     new = _git("ls-files", "--others", "--exclude-standard")
     return sorted({*_git("diff", "--name-only", "--no-renames", parted), *new})
@@ -42,7 +42,7 @@ def _git(*words: str) -> list[str]:
 
 
 def chosen(project: Project, changed: Iterable[str]) -> dict[str, str]:
-    """Returns the test modules a change can touch, each with how it leads there."""
+    """Returns the test modules that a change can affect, each with the path of dependencies."""
     changed = set(changed)
     tests = [source for source in project.sources if is_test(source)]
     if why := sorted(changed.intersection(EVERYTHING)):
@@ -60,7 +60,7 @@ def chosen(project: Project, changed: Iterable[str]) -> dict[str, str]:
 
 
 def _touched(project: Project, changed: set[str]) -> Iterator[tuple[Source, str]]:
-    """Yields modules that were changed or use a changed file, with which of the two it is."""
+    """Yields modules that have changed or use a changed file, with the reason."""
     words = {_word_of(path) for path in changed - {source.path for source in project.sources}}
     for source in project.sources:
         found = [] if source.path in FOR_ALL else [word for word in words if word in source.text]
@@ -69,7 +69,7 @@ def _touched(project: Project, changed: set[str]) -> Iterator[tuple[Source, str]
 
 
 def _word_of(path: str) -> str:
-    """Returns what modules that use a file have in them; a name such as `test` stands in quotes."""
+    """Returns the text in modules that use a file; a name such as `test` is in quotes."""
     name = PurePosixPath(path).name
     own = name if "." in name else f'"{name}"'
     return next((DATA[top] for top in DATA if path.startswith(top)), own)
@@ -78,7 +78,7 @@ def _word_of(path: str) -> str:
 def _way(
     start: Source, edges: Mapping[Source, set[Source]], touched: Mapping[Source, str]
 ) -> list[Source]:
-    """Returns the shortest way to a touched module, none when there is none."""
+    """Returns the shortest path of dependencies to an affected module; empty: there is none."""
     ways = deque([[start]])
     seen = {start}
     while ways:
@@ -92,7 +92,7 @@ def _way(
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints what was chosen and why; 2 where git knows no such base."""
+    """Prints the chosen tests and the reasons; returns 2 if git does not know the base."""
     base = arguments[0] if arguments else "main"
     try:
         changed = changed_files(base)

@@ -1,11 +1,11 @@
-"""Makes one library of typed modules by mypyc: a C file of each, an object of each, linked.
+"""Builds one library of typed modules by mypyc: a C file and an object of each, linked.
 
     compile_library.py SCRATCH MYPY_CACHE OBJECT_CACHE PACKAGE PATHS…
 
-mypyc runs in a process of its own, whose half GiB is free again before the first compiler starts;
-those run side by side, as many as there are processors. An object is taken from the cache where
-everything that goes into it is the same: texts, headers, options, compiler, interpreter. Its name
-is a digest of these and one of what it holds, so that one that a power cut left in part is no more.
+mypyc runs in a separate process, so that its half GiB is free before the compilers start. One
+compiler runs per processor. A cached object is reused if all its inputs are equal: sources,
+headers, options, compiler, interpreter. Its name contains a digest of the inputs and a digest of
+its content, so that an object torn by a power failure is not used.
 """
 
 import os
@@ -23,24 +23,24 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 OBJECTS_MAX: Final = 600
-"""Kept in the cache, the last used ones; a library has some 150, of 6 MB."""
-# Types are checked as strictly as they are elsewhere, and need all that is imported to be there; to
-# compile, an environment with mypy and setuptools alone will do.
+"""Most objects in the cache; the least recently used go first. A library has about 150."""
+# Types are checked elsewhere, with all imports installed. Compiling requires only mypy and
+# setuptools.
 MYPY: Final = (
     "--config-file=", "--explicit-package-bases", "--ignore-missing-imports",
     "--follow-imports=silent",
 )  # fmt: skip
-# Calls between modules are direct, as no other code can replace their targets. A compiler's
-# remarks about generated C are of no use, and mypyc makes its warnings errors.
+# Hidden symbols make calls between modules direct. Warnings about generated C are useless, and
+# mypyc would make them errors.
 OPTIONS: Final = ("-fvisibility=hidden", "-w")
-# What a compiler reads besides its command line.
+# Environment variables that compilers read.
 SEARCHED: Final = ("CPATH", "C_INCLUDE_PATH", "SDKROOT", "MACOSX_DEPLOYMENT_TARGET")
 
 
 def main(scratch: Path, mypy_cache: str, objects: Path, package: str, *paths: str) -> None:
-    """Translate and build; the library lies in SCRATCH/lib then.
+    """Translates the modules and builds the library in SCRATCH/lib.
 
-    Errors   SystemExit: mypy or a compiler found something, and has said what
+    Errors   SystemExit: mypy or a compiler failed, and has printed its errors
     """
     c = scratch / "c"
     with ProcessPoolExecutor(1) as pool:
@@ -54,12 +54,12 @@ def main(scratch: Path, mypy_cache: str, objects: Path, package: str, *paths: st
 
 
 def build(scratch: Path, cache: Path, extensions: list[Extension], common: Iterable[bytes]) -> None:
-    """Compile and link extensions into SCRATCH/lib; `common` is what all their objects depend on.
+    """Compiles and links extensions into SCRATCH/lib; all their objects depend on `common`.
 
-    Errors   SystemExit: a compiler found something, and has said what
+    Errors   SystemExit: a compiler failed, and has printed its errors
     """
     cache.mkdir(parents=True, exist_ok=True)
-    os.chdir(scratch)  # where no pyproject.toml has anything to say to setuptools
+    os.chdir(scratch)  # A directory without a pyproject.toml, which setuptools would read.
     setup(
         name="pocketmq",
         ext_modules=extensions,
@@ -73,7 +73,7 @@ def build(scratch: Path, cache: Path, extensions: list[Extension], common: Itera
 
 
 def translate(c: Path, cache: str, package: str, paths: Iterable[str]) -> list[Extension]:
-    """Writes C files; returns what is to be built of them, a library and entries into it."""
+    """Writes C files; returns the extensions to build: a library, and one entry for each module."""
     from mypyc.build import mypycify
 
     made: list[Extension] = mypycify(
@@ -88,19 +88,19 @@ def translate(c: Path, cache: str, package: str, paths: Iterable[str]) -> list[E
 
 
 def processors() -> int:
-    """Returns how many processors this process may use."""
+    """Returns the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def headers(c: Path, extensions: Iterable[Extension]) -> list[bytes]:
-    """Returns the texts of all headers that mypyc wrote or brings, in order."""
+    """Returns the texts of all headers that mypyc wrote or contains, in order."""
     places = {Path(place) for extension in extensions for place in extension.include_dirs} | {c}
     found = {path for place in places for path in place.rglob("*.h")}
     return [path.read_bytes() for path in sorted(found)]
 
 
 def interpreter() -> list[bytes]:
-    """Returns what tells interpreters, machines and their settings apart."""
+    """Returns texts that identify the interpreter, the machine and their settings."""
     searched = [f"{name}={os.environ.get(name, '')}" for name in SEARCHED]
     return [*map(os.fsencode, (sys.version, sys.prefix, *os.uname()[2:], *searched))]
 
@@ -109,7 +109,7 @@ def parallel_build(scratch: Path, cache: Path, common: list[bytes]) -> type[buil
     """Returns a setuptools command that compiles sources in parallel, or reuses cached objects."""
 
     class ParallelBuild(build_ext):  # type: ignore[misc]
-        """The command of setuptools that compiles all sources of an extension side by side."""
+        """The setuptools command that compiles all sources of an extension in parallel."""
 
         def build_extensions(self) -> None:
             compiler = self.compiler
@@ -147,17 +147,17 @@ def parallel_build(scratch: Path, cache: Path, common: list[bytes]) -> type[buil
 
 
 def digest(texts: Iterable[bytes]) -> str:
-    """Returns the SHA-256 of texts, each of which counts for itself."""
+    """Returns the SHA-256 of a list of texts; the limits between texts count."""
     return sha256(b"".join(sha256(text).digest() for text in texts)).hexdigest()
 
 
 def name_of(key: str, made: Path) -> str:
-    """Returns the name in the cache of an object that was made of what `key` says."""
+    """Returns the cache name of an object; `key` is the digest of its inputs."""
     return f"{key}-{digest([made.read_bytes()])}.o"
 
 
 def prune(cache: Path) -> None:
-    """Leaves the OBJECTS_MAX objects that were used last."""
+    """Removes all but the OBJECTS_MAX most recently used objects."""
     objects = sorted(cache.iterdir(), key=lambda path: path.stat().st_mtime_ns)
     for path in objects[:-OBJECTS_MAX]:
         path.unlink()

@@ -1,8 +1,8 @@
 """Compiles the modules of pocketmq.native.COMPILED into one library; see scripts/compile.
 
-What is there and was made of the same sources stays. The library appears whole or not at all:
-`sources`, which a broker looks for first, is removed before and written after everything else. The
-rest is replaced file by file, so that one that starts meanwhile finds all it began with.
+A library of the same sources is kept. The file `sources`, which a broker reads first, is removed
+before and written after all other files, so a broker never sees a part of the library. The other
+files are replaced one by one, so a broker that has just read `sources` finds all files.
 """
 
 import argparse
@@ -40,24 +40,24 @@ RUN_ONCE: Final = (
     "tests/services/test_schedule", "tests/services/test_timer",
     "tests/services/transaction/test_crashes.py", "tests/tools/", "tests/walk/",
 )  # fmt: skip
-"""Tests of whole processes, of offline tools and of delays, which use compiled modules only to make
-their stores; walks and crash explorers, which are long."""
+"""Tests that exercise compiled modules little (whole processes, offline tools, delays), or last
+long (walks and crash explorers)."""
 SHOWN_MAX: Final = 8_000
 LACKING: Final = 2
-"""Exit code where this machine has not what compiling takes."""
+"""Exit code if this machine cannot compile."""
 LIBRARY: Final = Path(__file__).with_name("compile_library.py")
 PROOF: Final = "import sys; from pocketmq import native; sys.exit(native.why_not_compiled() or 0)"
 
 
 def main() -> int:
-    """Compile, or remove what was compiled; returns 1 or LACKING where that cannot be."""
+    """Compiles the modules, or removes compiled ones; returns 1 or LACKING after a failure."""
     parser = argparse.ArgumentParser(prog="scripts/compile", description=__doc__)
     parser.add_argument("--clean", action="store_true", help="remove what was compiled")
     parser.add_argument("--force", action="store_true", help="compile what is up to date, too")
     parser.add_argument("--list", action="store_true", help="print the names of the files")
     parser.add_argument("--tests", action="store_true", help="only print the tests of the modules")
     given = parser.parse_args()
-    os.environ[native.PURE_VARIABLE] = "1"  # what compiles does not load what it replaces
+    os.environ[native.PURE_VARIABLE] = "1"  # Does not load the library that it replaces.
     if given.tests:
         print(*sorted({*chain(*tests_by_module().values())}), sep="\n")
         return 0
@@ -70,7 +70,7 @@ def main() -> int:
             print(f"compile: {why}", file=sys.stderr)
             return LACKING
         with _alone():
-            # Another one may have done it meanwhile.
+            # Another process may have compiled meanwhile.
             if (given.force or _is_due()) and (code := _compile(is_told=not given.list)):
                 return code
     if given.list:
@@ -83,14 +83,14 @@ def _is_due() -> bool:
 
 
 def _fault() -> str:
-    """Returns what a process that runs the compiled modules says of them; empty: they run."""
+    """Returns the error of a process that loads the compiled modules; empty: they run."""
     proof = _run("-c", PROOF, POCKETMQ_PURE="0", PYTHONPATH=str(SOURCE_ROOT))
     return proof.stdout if proof.returncode else ""
 
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Two at once in one tree take turns."""
+    """Locks the source tree against a second compilation."""
     native.BUILT.mkdir(exist_ok=True)
     with (native.BUILT / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -98,7 +98,7 @@ def _alone() -> Iterator[None]:
 
 
 def lacking() -> str:
-    """Returns what this machine lacks to compile, for people; empty: nothing."""
+    """Returns a description of what this machine lacks for compiling; empty: nothing."""
     place = native.BUILT if native.BUILT.exists() else native.BUILT.parent
     if not os.access(place, os.W_OK):
         return f"this user may not write to {place}"
@@ -115,7 +115,7 @@ def lacking() -> str:
 def tests_by_module() -> dict[str, list[str]]:
     """Returns the paths of each compiled module's unit tests, sorted.
 
-    They import it, or lie in the folder of its package or in the one above.
+    These are tests that import the module, and tests in the folder of its package or above it.
     """
     project = read_project(ROOT)
     known = {source.dotted: source for source in project.broker}
@@ -132,7 +132,7 @@ def tests_by_module() -> dict[str, list[str]]:
 
 
 def files() -> list[Path]:
-    """Returns the files that were compiled for this interpreter, `sources` last."""
+    """Returns the compiled files of this interpreter, `sources` last."""
     return [*sorted(native.BUILT.glob(f"*{native.SUFFIX}")), native.SOURCES]
 
 
@@ -145,7 +145,7 @@ def _compile(*, is_told: bool) -> int:
     began = perf_counter()
     if is_told:
         print(f"compile: {len(native.COMPILED)} modules, a minute or less …", flush=True)
-    # Taken before the compiler reads: an edit meanwhile makes the outcome stale, not wrong.
+    # Digests precede the compilation: an edit during it makes the library stale, not wrong.
     digests = {path: native.digest_of(path) for path in depends_on()}
     with tempfile.TemporaryDirectory(prefix="pocketmq-compile-") as scratch:
         paths = map(native.source_of, native.COMPILED)
@@ -179,14 +179,14 @@ def _run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str
 
 
 def _take(made: Path, sources: str) -> None:
-    """Puts what the compiler made, laid out by packages, into one directory by full names."""
+    """Moves the compiled files from directories of packages to one directory, by full names."""
     native.SOURCES.unlink(missing_ok=True)
     old = {*files()}
     for path in made.rglob(f"*{native.SUFFIX}"):
         target = native.BUILT / ".".join(path.relative_to(made).parts).removeprefix(f"{PACKAGE}.")
         draft = target.with_suffix(".new")
         shutil.copy(path, draft)
-        # Renamed, as a running broker has the old file in its memory.
+        # Renamed, not overwritten: a running broker maps the old file.
         draft.rename(target)
         old.discard(target)
     for path in old:
@@ -197,10 +197,10 @@ def _take(made: Path, sources: str) -> None:
 
 
 def depends_on() -> list[str]:
-    """Returns the paths of the sources that the library is made of, sorted.
+    """Returns the paths of the sources that the library depends on, sorted.
 
-    The compiled modules, and what they import of our own: constants become part of the code. A
-    name that a module only passes on counts for the module it comes from as well.
+    These are the compiled modules, and the package's modules that they import, as constants are
+    inlined. For a re-exported name the module that defines it also counts.
     """
     wanted = {native.source_of(name) for name in native.COMPILED}
     for path in sorted(wanted):
@@ -210,7 +210,7 @@ def depends_on() -> list[str]:
 
 
 def _imports(path: str) -> Iterator[tuple[str, str]]:
-    """Yields (module, name) of what a source imports; a whole module has the name *."""
+    """Yields (module, name) for each import of a source; a whole module has the name *."""
     for node in ast.walk(ast.parse((SOURCE_ROOT / path).read_text("utf-8"))):
         if isinstance(node, ast.Import):
             yield from ((alias.name, "*") for alias in node.names)
@@ -219,7 +219,7 @@ def _imports(path: str) -> Iterator[tuple[str, str]]:
 
 
 def _origins(module: str, name: str) -> Iterator[str]:
-    """Yields the sources that a name comes from: the module asked, and those it has it from."""
+    """Yields the sources of a name: the module itself, and the modules that it imports it from."""
     if module.partition(".")[0] != "pocketmq":
         return
     path = _path_of(f"{module}.{name}") or _path_of(module)
@@ -230,7 +230,7 @@ def _origins(module: str, name: str) -> Iterator[str]:
 
 
 def _path_of(module: str) -> str:
-    """Returns the path of a module's or a package's source; empty where there is none."""
+    """Returns the path of a module's or package's source; empty: there is none."""
     for path in (native.source_of(module), native.source_of(f"{module}.__init__")):
         if (SOURCE_ROOT / path).exists():
             return path

@@ -1,10 +1,10 @@
-"""Print the part of requirements.lock that serving needs: core dependencies and what they need.
+"""Prints the part of requirements.lock that serving requires: core and transitive dependencies.
 
     python scripts/core_lock.py [NAME...] > core.lock
 
-A clone that only serves should not wait for Spark and the linters, yet must get the very versions
-and hashes the tests ran with. The lock notes under each pin who asked for it (`# via`); this walks
-those notes from pyproject.toml's dependencies and from the names given.
+A clone that only serves should not install Spark and the linters, but must have the versions and
+hashes that were tested. Under each pin the lock lists the packages that require it (`# via`). This
+script follows these lists from pyproject.toml's dependencies and from the given names.
 """
 
 import re
@@ -18,26 +18,26 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def normal_name(requirement: str) -> str:
-    """Returns the name at the head of a requirement, spelled the one way names are compared."""
+    """Returns the normalized name of a requirement."""
     found = _NAME.match(requirement)
     assert found is not None, f"no name in {requirement!r}"
     return re.sub(r"[-_.]+", "-", found.group()).lower()
 
 
 def pins(lock: str) -> list[str]:
-    """Split a lock into its pins, each with the hashes and notes that follow it."""
+    """Splits a lock into its pins, each with its hashes and notes."""
     blocks = re.split(r"^(?=[A-Za-z0-9])", lock, flags=re.MULTILINE)
     return [block for block in blocks if _NAME.match(block)]
 
 
 def askers(pin: str) -> set[str]:
-    """Returns the names of those who asked for a pin, read from its `# via` notes."""
+    """Returns the packages that require a pin, from its `# via` notes."""
     notes = re.findall(r"^ +# (?:via)? *([A-Za-z0-9][A-Za-z0-9._-]*)", pin, flags=re.MULTILINE)
     return {normal_name(note) for note in notes}
 
 
 def core_of(lock: str, roots: Iterable[str]) -> str:
-    """Returns the pins that the roots lead to, in the order of the lock."""
+    """Returns the pins that the roots depend on, in the order of the lock."""
     every = pins(lock)
     wanted = {normal_name(root) for root in roots}
     known = 0

@@ -1,7 +1,7 @@
-"""A bare Debian of this machine's own release, from its own mirror, kept as a tar under .cache/.
+"""Builds a minimal Debian of this machine's release, from its mirror; caches a tar in .cache/.
 
-Where the mirror and the index of Python's packages are is this machine's to say: the settings of
-apt and pip are read off it, and none is written down in this repository.
+The addresses of the mirror and of the Python package index are those of this machine's apt and pip
+settings; the repository contains none.
 """
 
 import ast
@@ -21,23 +21,23 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 CACHE: Final = ROOT / ".cache"
 
 GIVEN: Final = "/etc/pip.given"
-"""Below this a root sees the files that the settings of pip name, certificates mostly."""
+"""Directory in a root for the files that pip's settings name, mostly certificates."""
 
 ANSWER_S: Final = 10
-"""How long the mirror may take to answer before it counts as out of reach."""
+"""Time limit for the mirror's answer."""
 
 PROXIES: Final = ("http_proxy", "https_proxy", "no_proxy")
 
 UNDER_APT: Final = ("var/cache/apt/archives", "var/lib/apt/lists")
-"""What a new machine has to fetch anew."""
+"""Directories that are emptied in the root: a new machine fetches their files."""
 
 
 class Unavailable(Exception):
-    """This machine has not got what a root is made of; the text says what."""
+    """This machine lacks something to build a root; the text names it."""
 
 
 class Release(NamedTuple):
-    """A release of Debian or Ubuntu, and where this machine gets it from."""
+    """A release of Debian or Ubuntu, and this machine's mirror of it."""
 
     suite: str
     mirror: str
@@ -45,16 +45,16 @@ class Release(NamedTuple):
 
 
 class PipSettings(NamedTuple):
-    """A pip.conf that says what pip is told here, and where in there it wants what is here."""
+    """A pip.conf with this machine's settings, and the files that it names, by path in the root."""
 
     text: str
     paths: Mapping[Path, str]
 
 
 def own_release() -> Release:
-    """Returns the release that this machine runs.
+    """Returns this machine's release.
 
-    Errors   Unavailable – no apt, or no source for its own release
+    Errors   Unavailable: no apt, or no source for the release
     """
     if shutil.which("apt-get") is None:
         raise Unavailable("apt-get is missing: a root is made from Debian's packages")
@@ -67,7 +67,7 @@ def own_release() -> Release:
 
 
 def release_of(targets: str, suite: str) -> Release:
-    """Reads a release off apt's index targets, lines of suite, mirror and component."""
+    """Parses a release from apt's index targets: lines of suite, mirror and component."""
     rows = [line.split() for line in targets.splitlines() if line.count(" ") == 2]
     own = [(mirror, component) for name, mirror, component in rows if name == suite]
     if not own:
@@ -78,14 +78,14 @@ def release_of(targets: str, suite: str) -> Release:
 
 
 def _address(place: str) -> str:
-    """Follows apt's `mirror+file:`, a file with the address of a mirror on each line."""
+    """Resolves apt's `mirror+file:`, a file with a mirror's address on each line."""
     if place.startswith("mirror+file:"):
         return Path(place.removeprefix("mirror+file:").rstrip("/")).read_text().split()[0]
     return place
 
 
 def proxies() -> dict[str, str]:
-    """Returns the proxy settings of the environment, and apt's own where that has none."""
+    """Returns the proxy settings of the environment, else those of apt."""
     found = {name: os.environ[name] for name in PROXIES if name in os.environ}
     if "http_proxy" not in found and shutil.which("apt-config"):
         shell = _output("apt-config", "shell", "proxy", "Acquire::http::Proxy")
@@ -95,16 +95,16 @@ def proxies() -> dict[str, str]:
 
 
 def pip_settings() -> PipSettings:
-    """Returns what pip is told on this machine by its files and by the environment."""
+    """Returns this machine's settings of pip, from its files and the environment."""
     listed = _output(sys.executable, "-m", "pip", "config", "list")
     return pip_settings_of(listed, os.environ)
 
 
 def pip_settings_of(listed: str, environment: Mapping[str, str]) -> PipSettings:
-    """Makes a pip.conf of what `pip config list` printed; the environment may name certificates."""
+    """Builds a pip.conf from `pip config list`; the environment may name certificates."""
     sections: dict[str, dict[str, str]] = {"global": {}}
     for section, name, value in re.findall(r"^([^.\n]+)\.([\w-]+)=(.*)$", listed, re.M):
-        # What the environment says comes first in the list and wins over the files.
+        # Settings of the environment are first in the list and override those of files.
         place = sections.setdefault("global" if section == ":env:" else section, {})
         place.setdefault(name, str(ast.literal_eval(value)))
     told = sections["global"]
@@ -124,7 +124,7 @@ def pip_settings_of(listed: str, environment: Mapping[str, str]) -> PipSettings:
 
 
 def can_fetch(project: str, place: Path) -> bool:
-    """Tells whether pip gets a project's file here; it is left in the place."""
+    """Returns whether pip can download a project's file; the file is left in `place`."""
     patience = ("--timeout", str(ANSWER_S), "--retries", "1")
     wanted = ("--quiet", "--no-deps", "--no-cache-dir", *patience, "--dest", str(place), project)
     pip = (sys.executable, "-m", "pip", "download")
@@ -132,7 +132,7 @@ def can_fetch(project: str, place: Path) -> bool:
 
 
 def is_in_reach(release: Release) -> bool:
-    """Tells whether the mirror answers."""
+    """Returns whether the mirror answers."""
     listing = f"{release.mirror.rstrip('/')}/dists/{release.suite}/Release"
     try:
         urlopen(listing, timeout=ANSWER_S).close()
@@ -142,10 +142,10 @@ def is_in_reach(release: Release) -> bool:
 
 
 def debian_root(packages: Iterable[str]) -> Path:
-    """Returns a tar of a bare Debian with these packages, making it the first time.
+    """Returns a tar of a minimal Debian with these packages; builds it the first time.
 
-    Cost     a minute the first time; the tar has some 250 MB
-    Errors   Unavailable – no source, or the mirror does not answer
+    Cost     a minute the first time; the tar has about 250 MB
+    Errors   Unavailable: no source, or the mirror does not answer
     """
     release = own_release()
     made = CACHE / f"{'-'.join([release.suite, *packages])}.tar"
@@ -154,7 +154,7 @@ def debian_root(packages: Iterable[str]) -> Path:
     if not is_in_reach(release):
         raise Unavailable("the network is missing: the mirror of Debian's packages does not answer")
     CACHE.mkdir(exist_ok=True)
-    # Not in /tmp, which may not allow device files.
+    # Not in /tmp, which may forbid device files.
     with tempfile.TemporaryDirectory(prefix="root-", dir=CACHE) as scratch:
         root = Path(scratch) / "root"
         _fill(root, release, packages)
@@ -166,7 +166,7 @@ def debian_root(packages: Iterable[str]) -> Path:
 
 def _fill(root: Path, release: Release, packages: Iterable[str]) -> None:
     wanted = [f"--include={','.join(packages)}", f"--components={','.join(release.components)}"]
-    # In mounts of its own, so that none is left behind when it is interrupted.
+    # In a mount namespace, so that no mount is left after an interruption.
     _run(
         *("unshare", "--mount", "debootstrap", "--variant=minbase", *wanted),
         *(release.suite, str(root), release.mirror),
@@ -177,13 +177,13 @@ def _fill(root: Path, release: Release, packages: Iterable[str]) -> None:
 
 
 def unpack(tar: Path, root: Path) -> None:
-    """Lays a tar's files out in a directory that is made for it."""
+    """Extracts a tar to a new directory."""
     root.mkdir(parents=True)
     _run("tar", "-C", str(root), "--numeric-owner", "-xpf", str(tar))
 
 
 def _run(*command: str) -> None:
-    """Runs a command to its end, quietly; what it said is shown only when it fails."""
+    """Runs a command to its end; its output is shown only if it fails."""
     done = subprocess.run(
         command,
         stdout=subprocess.PIPE,

@@ -1,7 +1,7 @@
-"""Run a program in a root of its own, as a container would: own mounts, own process ids.
+"""Runs a program in a separate root directory, with its own mounts and process ids.
 
-The program is process 1 in there, so a signal without a handler does nothing to it, and nothing it
-started outlives it. Mounts vanish with the program, however that ends. Needs root, and unshare,
+The program is process 1 of its namespace. So a signal without a handler does not affect it, and no
+process that it starts outlives it. Mounts vanish with the program. Requires root, and unshare,
 nsenter, mount and chroot.
 """
 
@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Final
 
 DEVICES: Final = ("null", "zero", "full", "random", "urandom")
-"""What a read-only root gets of /dev; any other root gets all of it."""
+"""Devices of a read-only root; any other root has all of /dev."""
 
-SIOCSIFFLAGS: Final = 0x8914  # sets an interface's flags; 1 is "up" (linux/sockios.h, linux/if.h)
+SIOCSIFFLAGS: Final = 0x8914  # Sets an interface's flags; 1 is "up" (linux/sockios.h, linux/if.h)
 RAISE_LOOPBACK: Final = (
     "import fcntl, socket, struct; "
     f"fcntl.ioctl(socket.socket(), {SIOCSIFFLAGS}, struct.pack('16sh14x', b'lo', 1))"
@@ -50,15 +50,16 @@ done
 cd "$root"
 exec "$@"
 """
-"""What a shell does in the new namespaces before it turns into the program."""
+"""Shell script that mounts in the new namespaces, and then executes the program."""
 
 
 @dataclass(frozen=True)
 class Enclosure:
-    """A root, and how a program runs in it.
+    """A root directory, and the settings of programs in it.
 
-    Shape    shown, shared: what of this machine can be read, or written too, in there, and where;
-             user: ids as `1000:1000`
+    shown    files of this machine that are readable in the root, with their paths there
+    shared   files of this machine that are also writable, with their paths there
+    user     ids as `1000:1000`
     """
 
     root: Path
@@ -84,7 +85,7 @@ class Enclosure:
         ]
 
     def beside(self, pid: int, *words: str) -> list[str]:
-        """Returns the command that runs `words` beside the first process, `pid` out here."""
+        """Returns the command that runs `words` beside the first process, with outer id `pid`."""
         user, group = self.user.split(":")
         spaces = ["--mount", "--pid", *(["--net"] if self.own_network else [])]
         return [
@@ -98,13 +99,13 @@ class Enclosure:
 
 
 def first_process(unshare: int) -> int:
-    """Returns the id, out here, of the process that `command` runs; 0 once that has ended."""
+    """Returns the outer id of the process that `command` runs; 0: it has ended."""
     children = Path(f"/proc/{unshare}/task/{unshare}/children").read_text().split()
     return int(children[0]) if children else 0
 
 
 def lacking(*tools: str) -> str:
-    """Says what this machine lacks for roots of their own and these tools; empty if nothing."""
+    """Returns a description of what this machine lacks for a root and the tools; empty: nothing."""
     if os.geteuid() != 0:
         return "root is missing: only root makes and enters roots of their own"
     for tool in ("unshare", "nsenter", *tools):

@@ -1,7 +1,7 @@
-"""Makes the table of limits in SECURITY.md from the constants and settings that hold them.
+"""Generates the table of limits in SECURITY.md from constants and settings.
 
 python scripts/limits_table.py             prints the table
-python scripts/limits_table.py --write     puts it between the marks in SECURITY.md
+python scripts/limits_table.py --write     writes it between the marks in SECURITY.md
 """
 
 import sys
@@ -57,7 +57,7 @@ CONSTANTS: Final = (
     ("characters of a SQL filter", "filter.sql.grammar", "LENGTH_MAX"),
     ("terms of a SQL filter", "filter.sql.building", "TERMS_MAX"),
 )  # fmt: skip
-"""What a constant limits, its module in `broker`, and its name."""
+"""(Limited quantity, module in `broker`, name of the constant)."""
 
 
 def table() -> str:

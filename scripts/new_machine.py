@@ -1,10 +1,10 @@
-"""Run the README's first commands on a bare Debian, as on a machine that never saw this project.
+"""Runs the README's first commands on a minimal Debian, as on a new machine.
 
     python scripts/new_machine.py [--compiler] [--full] [--working-tree] [--keep]
 
-The root has python3, a C compiler if asked for, and what Debian cannot do without; the network, the
-names it resolves and the settings of apt and pip are this machine's. Prints a line per command with
-its seconds.
+The root has Debian's essential packages, python3, and a C compiler if requested. It uses this
+machine's network, name resolution, and settings of apt and pip. Prints a line with the seconds of
+each command.
 """
 
 import argparse
@@ -38,18 +38,18 @@ HOME: Final = "/root"
 CLONE: Final = f"{HOME}/pocketmq"
 NAMES: Final = ("etc/resolv.conf", "etc/hosts")
 FREE_PORTS: Final = ("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
-"""The one thing that differs from the README: this machine may be serving already."""
+"""The only difference from the README: this machine may already run a broker."""
 
 END_S: Final = 60
-"""How long a command that has all it needs may take, and a broker to stop."""
+"""Time limit of a command, and of a broker's stop."""
 
 
 class Failed(Exception):
-    """A command did not do there what the README says."""
+    """A command did not do what the README states."""
 
 
 def main() -> int:
-    """Tries it; returns 1 if anything failed, 2 where this machine cannot make another."""
+    """Runs the commands; returns 1 after a failure, 2 if this machine cannot build a root."""
     options = argparse.ArgumentParser(description=__doc__, add_help=True)
     options.add_argument("--compiler", action="store_true", help="with a C compiler")
     options.add_argument("--full", action="store_true", help="scripts/test there as well")
@@ -82,7 +82,7 @@ def main() -> int:
 
 
 def new_machine(root: Path, packages: Sequence[str], *, working_tree: bool) -> Enclosure:
-    """Lays out a root with a clone of this repository; returns how to run commands inside it."""
+    """Creates a root with a clone of this repository; returns its enclosure."""
     with _timed("a bare Debian"):
         unpack(debian_root(packages), root)
     pip = pip_settings()
@@ -106,7 +106,7 @@ def new_machine(root: Path, packages: Sequence[str], *, working_tree: bool) -> E
 
 
 def copy_files(target: Path, *, working_tree: bool) -> None:
-    """Copies the last commit, or what a commit of everything here would hold."""
+    """Copies the last commit, or the working tree without ignored files."""
     target.mkdir(parents=True)
     if working_tree:
         listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
@@ -127,9 +127,9 @@ def copy_files(target: Path, *, working_tree: bool) -> None:
 
 
 def try_serve(machine: Enclosure, form: str) -> None:
-    """Runs `scripts/serve` twice: the first sets up and takes a message, the second still has it.
+    """Runs `scripts/serve` twice: the first stores a message, and the second must still have it.
 
-    form    of the hot modules, as `pocketmq status` tells it
+    form    expected form of the hot modules, as `pocketmq status` reports it
     """
     with _serving(machine, "scripts/serve, the first time") as ask:
         sent = ask("produce", "orders", "order 42 paid", "-k", "order-42", "-o", "json")
@@ -144,7 +144,7 @@ def try_serve(machine: Enclosure, form: str) -> None:
 
 
 def try_tests(machine: Enclosure) -> None:
-    """Runs `scripts/test`, with its output as it comes."""
+    """Runs `scripts/test`, and shows its output."""
     with _timed("scripts/test"):
         code = subprocess.run(machine.command("scripts/test"), check=False).returncode
         _expect(code == 0, f"exit code {code}")
@@ -152,7 +152,7 @@ def try_tests(machine: Enclosure) -> None:
 
 @contextmanager
 def _serving(machine: Enclosure, name: str) -> Iterator["_Client"]:
-    """Serves until the block ends, then stops the broker and expect exit code 0."""
+    """Serves until the block ends, then stops the broker and expects exit code 0."""
     command = machine.command("scripts/serve", *FREE_PORTS)
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -178,7 +178,7 @@ def _ready_line(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 
 class _Client:
-    """The clone's own command line, run on the machine beside the broker."""
+    """The clone's command line, run on the machine beside the broker."""
 
     def __init__(self, machine: Enclosure, pid: int, endpoint: str) -> None:
         self._machine = machine

@@ -1,9 +1,9 @@
-"""Print which tests did not run, and why, from pytest's JUnit report.
+"""Prints which tests did not run, and why, from pytest's JUnit report.
 
     python scripts/not_run.py REPORT
 
-Where CI=true a machine is expected to have everything: a test that did not run is then a failure,
-except for want of loop devices or of Go.
+With CI=true the machine must have everything: a test that did not run is then a failure, unless
+loop devices or Go are missing.
 """
 
 import os
@@ -24,7 +24,7 @@ def skips(report: str) -> Counter[str]:
         if skipped.get("type") == "pytest.xfail":
             continue
         reason = skipped.get("message") or ""
-        # A module that skips itself while it is collected leaves its reason in the text only.
+        # If a module skips itself during collection, only the text contains the reason.
         whole = re.search(r"Skipped: (.*?)['\"]?\)?$", skipped.text or "", re.DOTALL)
         if reason == "collection skipped" and whole:
             reason = whole.group(1)
@@ -33,7 +33,7 @@ def skips(report: str) -> Counter[str]:
 
 
 def table(reasons: Mapping[str, int]) -> str:
-    """Lays out the reasons, most tests first."""
+    """Returns the table of reasons, those of most tests first."""
     if not reasons:
         return "not run here: nothing, this machine has all the tests need"
     rows = sorted(reasons.items(), key=lambda row: (-row[1], row[0]))
@@ -41,12 +41,12 @@ def table(reasons: Mapping[str, int]) -> str:
 
 
 def is_failure(reasons: Mapping[str, int]) -> bool:
-    """Tells whether a machine that should have everything misses something."""
+    """Returns whether a machine that should have everything lacks something."""
     return any(not MAY_BE_MISSING.match(reason) for reason in reasons)
 
 
 def main() -> int:
-    """Prints the table; returns 1 where a test that did not run is a failure."""
+    """Prints the table; returns 1 if a test that did not run is a failure."""
     reasons = skips(Path(sys.argv[1]).read_text("utf-8"))
     print(table(reasons))
     return int(os.environ.get("CI") == "true" and is_failure(reasons))

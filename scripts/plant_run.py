@@ -1,10 +1,11 @@
-"""Plants bugs in copies of the tree and runs the tests that must find them; see scripts/plant.
+"""Plants bugs in copies of the tree, and runs the tests that must find them; see scripts/plant.
 
 A bug is a file tests/planted/MNN.toml:
-    title       what is wrong
-    killed_by   tests of the fast tier that fail with it, as pytest names them
-    long        arguments of scripts/torture/run: a battery that finds it where no quick test does
-    [[change]]  file, before (stands there exactly once), after
+
+    title       description of the bug
+    killed_by   tests of the fast tier that fail with it, by pytest's names
+    long        arguments of scripts/torture/run: a battery that finds it, if no fast test does
+    [[change]]  file, before (text that occurs exactly once), after
 """
 
 import argparse
@@ -23,15 +24,15 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 PLANTED: Final = ROOT / "tests" / "planted"
 COPIED: Final = ("broker", "conf", "proto", "scripts", "stubs", "tests", "pyproject.toml")
 SCRATCH: Final = shutil.ignore_patterns("__pycache__", ".cache", ".*_cache", "built")
-"""What a copy is without; without the compiled modules it runs its sources, bugs and all."""
+"""Files that are not copied; without compiled modules a copy runs its changed sources."""
 TESTS_FAILED: Final = 1
-"""Exit code of pytest; others mean that it could not run them."""
+"""Exit code of pytest; other codes mean that it could not run the tests."""
 LIMIT_S: Final = 900
 
 
 @dataclass(frozen=True)
 class Change:
-    """Text of a file that is replaced."""
+    """A replacement of text in a file."""
 
     file: str
     before: str
@@ -49,9 +50,9 @@ class Planted:
     changes: tuple[Change, ...]
 
     def apply(self, tree: Path) -> None:
-        """Puts the bug into a tree.
+        """Plants the bug in a tree.
 
-        Errors   ValueError: the text it replaces does not stand there exactly once
+        Errors   ValueError: the text to replace does not occur exactly once
         """
         for change in self.changes:
             path = tree / change.file
@@ -62,7 +63,7 @@ class Planted:
 
 
 def planted_bugs() -> list[Planted]:
-    """Returns all bugs there are, by number."""
+    """Returns all planted bugs, by number."""
     return [_read(path) for path in sorted(PLANTED.glob("M*.toml"))]
 
 
@@ -78,7 +79,7 @@ def _read(path: Path) -> Planted:
 
 
 def copy_tree(to: Path) -> Path:
-    """Copies what tests need; returns the copy."""
+    """Copies the files that tests use; returns the copy."""
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
@@ -89,7 +90,7 @@ def copy_tree(to: Path) -> Path:
 
 
 def runs_of(bug: Planted) -> list[tuple[str, list[str]]]:
-    """Returns (what is shown, command) of everything that must find a bug, the quickest first."""
+    """Returns (shown name, command) of the runs that must find a bug, the fastest first."""
     pytest = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
     runs = [(test, [*pytest, test]) for test in bug.killed_by]
     if bug.long:
@@ -99,9 +100,9 @@ def runs_of(bug: Planted) -> list[tuple[str, list[str]]]:
 
 
 def find(bug: Planted, tree: Path) -> tuple[str, float]:
-    """Plants a bug in a copy and runs until something finds it; returns (what did, seconds).
+    """Plants a bug in a copy, and runs tests until one fails; returns (its name, seconds).
 
-    An empty name: nothing did.
+    An empty name means that no test failed.
     """
     bug.apply(tree)
     for shown, command in runs_of(bug):
@@ -123,7 +124,7 @@ def find(bug: Planted, tree: Path) -> tuple[str, float]:
 
 
 def main() -> int:
-    """Plants what was asked for; returns 0 when every bug was found."""
+    """Plants the requested bugs; returns 0 if every bug was found."""
     parser = argparse.ArgumentParser(
         prog="scripts/plant", description="Plant bugs, and see them found.",
         epilog="example: scripts/plant 6 11",

@@ -1,11 +1,11 @@
-"""Makes the reference pages below docs/reference from the code that they describe.
+"""Generates the reference pages in docs/reference from the code that they describe.
 
 python scripts/reference_pages.py             prints the names of pages that differ from the code
 python scripts/reference_pages.py --write     writes them
 
 Commands come from click, settings from `KNOBS`, errors from the classes, metrics and log events
-from the calls that make them. The text of a log event is written by hand, in its page: it is kept,
-and an event without one is an error.
+from the calls that create them. The text of a log event is written by hand in its page. It is kept;
+an event without a text is an error.
 """
 
 import ast
@@ -38,7 +38,7 @@ EXITS: Final = {
 
 
 class Event(NamedTuple):
-    """A log call: its event, the level that is shown, its fields in the order of the code."""
+    """A log call: its event, its level, and its fields in the order of the code."""
 
     name: str
     level: str
@@ -122,7 +122,7 @@ def _setting_lines(knob: Any) -> list[str]:
 
 
 def errors_page(_: str) -> str:
-    """Returns every error by its place in the tree."""
+    """Returns every error by its place in the class tree."""
     from pocketmq.model.errors import BrokerError, RequestError
 
     about = (
@@ -186,7 +186,7 @@ def metrics_page(_: str) -> str:
 
 @cache
 def help_texts() -> Mapping[str, str]:
-    """Returns the help text of each metric, read from the calls that make them."""
+    """Returns the help text of each metric, from the calls that create them."""
     found: dict[str, str] = {}
     for _, tree in trees("mq_"):
         names = assigned(tree)
@@ -213,7 +213,7 @@ def help_texts() -> Mapping[str, str]:
 
 
 def log_events_page(page: str) -> str:
-    """Returns every log event, with the texts that the page has of them."""
+    """Returns every log event, with the page's present texts."""
     about = (
         "Every event that the broker logs: level, fields, what happened and what to do. Logs are\n"
         "JSON lines where standard error is no terminal. A line that is written while a call is\n"
@@ -242,7 +242,7 @@ def event_texts(page: str) -> dict[str, str]:
 
 @cache
 def log_calls() -> Sequence[tuple[str, Event]]:
-    """Returns the place and the event of every log call in broker/."""
+    """Returns the position and the event of every log call in broker/."""
     return list(_log_calls())
 
 
@@ -273,7 +273,7 @@ def _fields(call: ast.Call) -> tuple[str, ...]:
 
 
 def trees(word: str = "") -> Iterator[tuple[Path, ast.Module]]:
-    """Yields the modules of broker/ whose text has a word, parsed."""
+    """Yields the parsed modules of broker/ whose text contains a word."""
     for path in sorted(SOURCE.rglob("*.py")):
         text = path.read_text("utf-8")
         if word in text and "/rpc/pb/" not in path.as_posix():
@@ -281,7 +281,7 @@ def trees(word: str = "") -> Iterator[tuple[Path, ast.Module]]:
 
 
 def assigned(tree: ast.Module) -> dict[str, ast.expr]:
-    """Returns what names are assigned in a module."""
+    """Returns the expressions assigned to a module's names."""
     found: dict[str, ast.expr] = {}
     for node in ast.walk(tree):
         match node:
@@ -293,7 +293,7 @@ def assigned(tree: ast.Module) -> dict[str, ast.expr]:
 
 
 def constants(node: ast.expr, names: Mapping[str, ast.expr]) -> list[str]:
-    """Returns the texts an expression can be; none when that cannot be told."""
+    """Returns the texts that an expression can have; empty: unknown."""
     match node:
         case ast.Constant(value=str() as text):
             return [text]
@@ -314,7 +314,7 @@ def _first_paragraph(thing: object) -> str:
 
 
 def _plain(text: str) -> str:
-    """Returns a text of the code that Markdown shows as it is."""
+    """Returns a text of the code, escaped for Markdown."""
     return re.sub(r"([\\<>*|])|(?<![\w`])(_)(?=\w)", r"\\\1\2", text)
 
 
@@ -325,11 +325,11 @@ PAGES: Final[Mapping[str, Callable[[str], str]]] = {
     "metrics": metrics_page,
     "log-events": log_events_page,
 }
-"""How each page is made from its present text."""
+"""Functions that generate each page from its present text."""
 
 
 def differing() -> dict[Path, str]:
-    """Returns the pages that differ from the code, with what they should be."""
+    """Returns the pages that differ from the code, with their right text."""
     made = {}
     for name, make in PAGES.items():
         path = PAGES_FOLDER / f"{name}.md"
@@ -340,7 +340,7 @@ def differing() -> dict[Path, str]:
 
 
 def main() -> int:
-    """Prints the pages that differ, or writes them; the exit code is 1 where one differs."""
+    """Prints the pages that differ, or writes them; returns 1 if one differs."""
     sys.path.insert(0, str(ROOT))
     pages = differing()
     is_writing = "--write" in sys.argv[1:]

@@ -1,8 +1,8 @@
-"""Hooks of mkdocs: pages and links that lead out of docs/ become part of the site.
+"""Hooks of mkdocs: pages and files outside of docs/ become part of the site.
 
-Links in documents lead from file to file of the checkout, so that they work where a checkout is
-read. The pages at the top become pages of the site, below `project/`; any other file that a page
-links to is copied below `files/`, and a link to a folder becomes one to a list of its files.
+Links in documents point from file to file of the checkout, so that they work there. The top-level
+pages become pages of the site, below `project/`. Any other linked file is copied below `files/`. A
+link to a folder becomes a link to a list of its files.
 """
 
 import posixpath
@@ -21,7 +21,7 @@ README: Final = "README.md"
 
 
 def in_site(path: str) -> str:
-    """Returns the path in the site's sources of a path of the checkout."""
+    """Returns the path in the site's sources for a path of the checkout."""
     if path.startswith("docs/"):
         return path.removeprefix("docs/")
     if path == README:
@@ -32,19 +32,19 @@ def in_site(path: str) -> str:
 
 
 def in_checkout(site_path: str) -> str:
-    """Returns the path of the checkout that a page of the site was made of."""
+    """Returns the path in the checkout of a page of the site."""
     kind, _, rest = site_path.partition("/")
     return rest if kind in {"project", "files"} else f"docs/{site_path}"
 
 
 def targets(text: str, path: str) -> list[str]:
-    """Returns the paths of the checkout that a page of it links to."""
+    """Returns the paths in the checkout to which a page links."""
     folder = posixpath.dirname(path)
     return [posixpath.normpath(posixpath.join(folder, found[1])) for found in LINK.finditer(text)]
 
 
 def with_site_links(text: str, path: str) -> str:
-    """Returns a page of the checkout with links that hold in the site."""
+    """Returns a page of the checkout with links for the site."""
     here = posixpath.dirname(in_site(path))
 
     def moved(found: re.Match[str]) -> str:
@@ -55,7 +55,7 @@ def with_site_links(text: str, path: str) -> str:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds the pages at the top, and what pages link to outside of docs/."""
+    """Adds the top-level pages, and linked files outside of docs/."""
     for name in TOP_PAGES:
         files.append(File.generated(config, in_site(name), abs_src_path=str(ROOT / name)))
     linked = {path for file in files.documentation_pages() for path in _linked(file)}
@@ -66,19 +66,19 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, /, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Turns links of the checkout into links of the site."""
+    """Replaces links of the checkout by links of the site."""
     return with_site_links(markdown, in_checkout(page.file.src_uri))
 
 
 def files_of(folder: str) -> list[str]:
-    """Returns the paths of the files of a folder, without its folders."""
+    """Returns the paths of a folder's files, without its folders."""
     return sorted(
         str(path.relative_to(ROOT)) for path in (ROOT / folder).iterdir() if path.is_file()
     )
 
 
 def _linked(file: File) -> list[str]:
-    """Returns the paths outside of docs/ that a page links to and that exist."""
+    """Returns the existing paths outside of docs/ to which a page links."""
     path = in_checkout(file.src_uri)
     found = targets((ROOT / path).read_text("utf-8"), path)
     return [path for path in found if in_site(path).startswith("files/") and (ROOT / path).exists()]

@@ -1,11 +1,11 @@
-"""The house rules that ruff, mypy and import-linter cannot say, checked over syntax trees.
+"""Checks the project's rules that ruff, mypy and import-linter cannot express.
 
     python scripts/tidy.py [ROOT]
 
-Prints one line per finding, `path:line message`, then the beauty line: a few numbers whose drift
-should be seen, and how many break the rules of RATCHETS. Exits 1 when anything was found. A rule
-is a plain function that yields findings: of one module of broker/ (BROKER_RULES), of any module
-(RULES), of the project (PROJECT_RULES, RATCHETS).
+Prints one line per finding, `path:line message`, then a line of measures, and the number of
+findings of each rule of RATCHETS. Exits 1 if there is a finding. A rule is a function over syntax
+trees that yields findings: of one module of broker/ (BROKER_RULES), of any module (RULES), of the
+project (PROJECT_RULES, RATCHETS).
 """
 
 import ast
@@ -32,14 +32,14 @@ from tidy_source import (
     too_deep,
 )
 
-MODULE_LINES_MAX = 600  # what can be read in one go
+MODULE_LINES_MAX = 600  # can be read in one session
 FUNCTION_LINES_MAX = 60  # one screen
 NESTING_MAX = 3
-OBJECT_LINES_MAX = 600  # a base class is no place to put lines of an object out of sight
-IMPORTS_MAX = 12  # of the product's own modules by one: who knows more has too much to do
-HOT_FUNCTIONS_MAX = 10  # a tuned function costs its readers, so few may be
+OBJECT_LINES_MAX = 600  # bases included
+IMPORTS_MAX = 12  # a module that imports more has too many tasks
+HOT_FUNCTIONS_MAX = 10  # a tuned function is hard to read
 
-REAL_ASSERTS_MIN = 230  # only ever more: who adds some writes the new number here
+REAL_ASSERTS_MIN = 230  # never falls: raise it when asserts are added
 
 FUNCTION_PREFIXES = ("get_", "do_", "handle_", "process_")
 MODULE_NAMES = {"utils", "common", "helpers", "base", "manager", "impl", "core"}
@@ -47,7 +47,7 @@ FLATTERY = re.compile(r"\b(simple|robust|just|obviously|elegant)\b", re.IGNORECA
 LEFTOVER = re.compile(r"\b(TODO|FIXME)\b")
 MAP_NAME = re.compile(r"_*(mm|map|mmap|mapped|mapping|memory_map)")
 
-# What lies below the store.
+# Packages below the store.
 SYNCHRONOUS = {"model", "format", "filter", "wire", "files", "walk", "rebuild", "log"}
 OFFSET_IS_THE_PROTOCOLS_WORD = {"rpc", "cli"}
 TASK_OWNERS = ("broker/pocketmq/store/", "broker/pocketmq/app/")
@@ -70,35 +70,35 @@ def function_length(source: Source) -> Iterator[Finding]:
 
 
 def nesting(source: Source) -> Iterator[Finding]:
-    """At most three of if, for and while lie in each other; `elif` goes no deeper."""
+    """At most three if, for and while statements are nested; `elif` does not count."""
     for node in source.functions:
         for statement in too_deep(node.body, NESTING_MAX):
             yield source.found(statement, f"{node.name} nests deeper than {NESTING_MAX}")
 
 
 def function_names(source: Source) -> Iterator[Finding]:
-    """A function's name starts with a verb that says what it does."""
+    """A function's name does not begin with a vague verb."""
     for node in source.functions:
         if node.name.lstrip("_").startswith(FUNCTION_PREFIXES):
             yield source.found(node, f"{node.name} begins with one of {FUNCTION_PREFIXES}")
 
 
 def module_names(source: Source) -> Iterator[Finding]:
-    """A module or package is named by its noun; a function without a home means a missing one."""
+    """A module or package is named by a noun, not a collective name such as `utils`."""
     for part in source.name.parts:
         if part.lstrip("_") in MODULE_NAMES:
             yield source.found(1, f"the name {part} is banned: it names no thing")
 
 
 def flattery(source: Source) -> Iterator[Finding]:
-    """Comments and docstrings say what is, not how good it is."""
+    """Comments and docstrings do not praise the code."""
     for line, text in source.prose:
         for word in FLATTERY.findall(text):
             yield source.found(line, f"the word {word!r} only flatters")
 
 
 def bare_offset(source: Source) -> Iterator[Finding]:
-    """A parameter says which of the three offsets it is."""
+    """A parameter's name tells which of the three offsets it is."""
     if source.unit in OFFSET_IS_THE_PROTOCOLS_WORD:
         return
     for node in source.functions:
@@ -118,7 +118,7 @@ def docstrings(source: Source) -> Iterator[Finding]:
 
 
 def async_below_store(source: Source) -> Iterator[Finding]:
-    """Nothing below the store waits."""
+    """Packages below the store have no async functions."""
     waiting = ast.AsyncFunctionDef | ast.AsyncFor | ast.AsyncWith | ast.Await
     for node in source.nodes if source.unit in SYNCHRONOUS else ():
         if isinstance(node, waiting):
@@ -136,14 +136,14 @@ def bare_tasks(source: Source) -> Iterator[Finding]:
 
 
 def map_flush(source: Source) -> Iterator[Finding]:
-    """Pages reach the disk by fdatasync in a thread; flushing a map stalls the whole process."""
+    """Data is flushed by fdatasync in a thread; flushing a map would block the whole process."""
     for call, receiver, name in calls(source) if "mmap" in source.text else ():
         if name == "flush" and MAP_NAME.fullmatch(receiver):
             yield source.found(call, f"{receiver}.flush() stalls every thread; sync the file")
 
 
 def single_asserts(source: Source) -> Iterator[Finding]:
-    """An assertion states one condition, so that a failed one says which."""
+    """An assertion states one condition, so that its failure identifies the condition."""
     for node in source.nodes:
         if isinstance(node, ast.Assert) and isinstance(node.test, ast.BoolOp):
             yield source.found(node, "assert states more than one condition")
@@ -160,7 +160,7 @@ def leftovers(source: Source) -> Iterator[Finding]:
 
 
 def sleeping_tests(source: Source) -> Iterator[Finding]:
-    """A test's time is a number it passes; `sleep(0)` gives the loop a turn and may stay."""
+    """Tests use simulated time; only `sleep(0)`, which runs the loop once, is allowed."""
     if not source.path.startswith("tests/") or source.path.startswith(WAITING_TESTS):
         return
     for call, _, name in calls(source):
@@ -183,7 +183,7 @@ def hot_functions(project: Project) -> Iterator[Finding]:
 
 
 def circles(project: Project) -> Iterator[Finding]:
-    """No module leads back to itself by its imports."""
+    """Imports have no circles."""
     for circle in import_circles(project.imports):
         paths = sorted(source.path for source in circle)
         yield Finding(paths[0], 1, f"imports go in a circle: {', '.join(paths)}")
@@ -217,21 +217,21 @@ def large_importers(project: Project) -> Iterator[Finding]:
 
 
 def unasserted(project: Project) -> Iterator[Finding]:
-    """A class with state that changes says at run time what always holds of it."""
+    """A class with mutable state asserts its invariants."""
     for one in classes(project):
         if is_mutable(one) and not real_asserts(ast.walk(one.node)):
             yield one.source.found(one.node, f"{one.node.name} changes and asserts nothing")
 
 
 def protocols(project: Project) -> Iterator[Finding]:
-    """A protocol stands where the product itself has a second thing that keeps it."""
+    """A protocol has at least two implementations in the product."""
     for one in classes(project):
         if is_protocol(one):
             yield one.source.found(one.node, f"{one.node.name} is a protocol")
 
 
 def untested(project: Project) -> Iterator[Finding]:
-    """A test of its own area reaches every module; for a noun any test will do."""
+    """A test of the same area depends on every module; for `model` any test counts."""
     edges = leads_to(project)
     for unit in sorted({source.unit for source in project.broker} - {""}):
         area = ("tests/",) if unit == "model" else (f"tests/{unit}/", f"tests/test_{unit}.py")
@@ -258,7 +258,7 @@ RATCHETS: dict[Callable[[Project], Iterator[Finding]], int] = {
     essays: 0,
     twin_classes: 0,
 }
-"""How many places may break each: numbers that only ever get smaller, by who makes them so."""
+"""Allowed findings of each rule; lower the number when findings are removed."""
 
 
 BROKER_RULES: tuple[Callable[[Source], Iterator[Finding]], ...] = (
@@ -273,23 +273,23 @@ PROJECT_RULES = (hot_functions, circles, asserts)
 
 
 def assert_count(project: Project) -> int:
-    """Returns how many asserts of the product state an invariant."""
+    """Returns the number of asserts of the product that state an invariant."""
     return sum(len(real_asserts(source.nodes)) for source in project.broker)
 
 
 def line_count(project: Project, top: str) -> int:
-    """Returns how many lines the modules below a folder have."""
+    """Returns the number of lines of the modules below a folder."""
     return sum(s.text.count("\n") for s in project.sources if s.path.startswith(top))
 
 
 def percentile(values: Iterable[int], share: float) -> int:
-    """Returns the smallest value that a share of all does not exceed; 0 where there are none."""
+    """Returns the smallest value that `share` of the values do not exceed; 0 without values."""
     ordered = sorted(values)
     return ordered[ceil(share * len(ordered)) - 1] if ordered else 0
 
 
 def ratcheted(project: Project) -> tuple[list[Finding], str]:
-    """Returns all that break a rule that more break than before, and how many break each."""
+    """Returns the findings of rules that exceed their allowed number, and all numbers as text."""
     worse: list[Finding] = []
     counts = []
     for rule, at_most in RATCHETS.items():
@@ -321,7 +321,7 @@ def beauty_line(project: Project) -> str:
 
 
 def findings(project: Project) -> Iterator[Finding]:
-    """Yields what every rule finds."""
+    """Yields the findings of every rule."""
     for source in project.sources:
         rules = (*BROKER_RULES, *RULES) if source.path.startswith("broker/") else RULES
         for rule in rules:

@@ -1,4 +1,4 @@
-"""Classes as tidy.py sees them: how long their objects are, what they change, what they assert."""
+"""Classes for tidy.py: lines of their objects, mutable state, and asserts."""
 
 import ast
 from collections.abc import Iterable, Iterator
@@ -8,7 +8,7 @@ from tidy_source import Function, Project, Source, name_of
 
 
 class Class(NamedTuple):
-    """A class, and the module it stands in."""
+    """A class, and its module."""
 
     source: Source
     node: ast.ClassDef
@@ -25,7 +25,7 @@ def classes(project: Project) -> list[Class]:
 
 
 def is_protocol(one: Class) -> bool:
-    """Returns whether a class says only what others have to offer."""
+    """Returns whether a class is a Protocol."""
     names = {ast.unparse(_bare(base)) for base in one.node.bases}
     return not names.isdisjoint({"Protocol", "typing.Protocol"})
 
@@ -35,9 +35,9 @@ def _bare(base: ast.expr) -> ast.expr:
 
 
 def object_lines(one: Class, known: dict[str, list[Class]]) -> int:
-    """Returns how many lines an object has: its class and all bases that are the product's own.
+    """Returns the lines of an object: its class and all base classes of the product.
 
-    known   classes by name; of several with a base's name the one meant is in a module imported
+    known   classes by name; if several have a base's name, the one in an imported module counts
     """
     seen: set[int] = set()
     waiting = [one]
@@ -61,7 +61,7 @@ def _bases(one: Class, known: dict[str, list[Class]]) -> Iterator[Class]:
 
 
 def is_mutable(one: Class) -> bool:
-    """Returns whether a method other than `__init__` assigns an attribute of its object."""
+    """Returns whether a method other than `__init__` assigns an attribute of the object."""
     return any(
         isinstance(target, ast.Attribute) and name_of(target.value) == "self"
         for method in one.node.body

@@ -1,7 +1,7 @@
 """Rules of the style guide (CONTRIBUTING, "Style") that can be checked over syntax trees.
 
-Each yields a finding for every docstring, comment or class name that breaks it. All are ratchets of
-tidy.py.
+Each rule yields a finding for every docstring, comment or class name that breaks it. All are
+ratchets of tidy.py.
 """
 
 import ast
@@ -13,7 +13,7 @@ from tidy_source import Documented, Finding, Function, Project, Source, name_of
 FIRST_LINE_WORDS_MAX = 18
 ESSAY_LINES_MAX = 15
 OPENINGS = re.compile(r"(What|Let|Have|Whoever|Who|Nobody|Somebody|Be|Know)\b")
-"""First words that name no actor and no thing."""
+"""Forbidden first words of docstrings."""
 IMPERATIVES = frozenset(
     "Add Answer Append Ask Begin Build Call Change Check Close Compare Copy Count Create Cut"
     " Decide Decode Do Drop Encode End Find Flush Follow Forget Give Go Hold Keep Leave List Load"
@@ -25,7 +25,7 @@ IMPERATIVES = frozenset(
 DIALECT = re.compile(
     r"\b(nobody|somebody|whoever|by and by|how manieth|hitherto|thereof)\b", re.IGNORECASE
 )
-"""Words of this code base alone: name the caller, client, task or thread instead."""
+"""Forbidden words: name the caller, client, task or thread instead."""
 COMMANDS = frozenset({"command", "group", "callback", "asks", "asks_broker"})
 
 
@@ -54,7 +54,7 @@ def _is_help(node: Documented) -> bool:
 
 
 def dialect(project: Project) -> Iterator[Finding]:
-    """Prose names who acts, by the field's words."""
+    """Prose contains no forbidden word."""
     for source in project.sources:
         for line, text in source.prose:
             if found := DIALECT.search(text):
@@ -62,7 +62,7 @@ def dialect(project: Project) -> Iterator[Finding]:
 
 
 def essays(project: Project) -> Iterator[Finding]:
-    """A module's docstring is short; what needs more belongs to ARCHITECTURE or docs/."""
+    """A module's docstring is short; longer text belongs in ARCHITECTURE or docs/."""
     for source in project.broker:
         lines = (ast.get_docstring(source.tree) or "").count("\n") + 1
         if lines > ESSAY_LINES_MAX:
@@ -70,7 +70,7 @@ def essays(project: Project) -> Iterator[Finding]:
 
 
 def twin_classes(project: Project) -> Iterator[Finding]:
-    """A class name is given once in the product."""
+    """A class name is unique in the product."""
     places: dict[str, list[tuple[Source, ast.ClassDef]]] = {}
     for source in project.broker:
         for node in source.nodes:

@@ -1,4 +1,4 @@
-"""Modules as tidy.py sees them: text, syntax tree, what they import, what in them is public."""
+"""Modules for tidy.py: text, syntax tree, imports, public names."""
 
 import ast
 import io
@@ -12,16 +12,16 @@ from typing import NamedTuple
 GENERATED = "broker/pocketmq/rpc/pb/"
 SOURCE_ROOTS = ("broker", "scripts")
 PROGRAM = '"-m", "pocketmq"'
-"""How the program is run in a process of its own."""
+"""Text of a command that runs the program in a process."""
 NAMES_ONLY = "broker/pocketmq/native/__init__.py"
-"""Names modules, those that are compiled, and leads to none of them."""
+"""Module that names the compiled modules but does not depend on them."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Documented = Function | ast.ClassDef | ast.Module
 
 
 class Finding(NamedTuple):
-    """One place that breaks a rule."""
+    """A violation of a rule: path, line and message."""
 
     path: str
     line: int
@@ -30,7 +30,7 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """One module: its path from the project's root, its text, and what is derived from them."""
+    """One module: its path from the project's root, its text, and derived facts."""
 
     path: str
     text: str
@@ -42,7 +42,7 @@ class Source:
 
     @cached_property
     def nodes(self) -> list[ast.AST]:
-        """Every node of the tree, those above first."""
+        """Every node of the tree, parents first."""
         return [*ast.walk(self.tree)]
 
     @cached_property
@@ -52,25 +52,25 @@ class Source:
 
     @cached_property
     def name(self) -> PurePosixPath:
-        """The path without its suffix; a package's own module goes by the package's name."""
+        """The path without its suffix; for `__init__.py` the path of the package."""
         path = PurePosixPath(self.path).with_suffix("")
         return path.parent if path.name == "__init__" else path
 
     @property
     def dotted(self) -> str:
-        """The name it is imported by; broker/ and scripts/ are roots of their own."""
+        """The import name; broker/ and scripts/ are source roots."""
         parts = self.name.parts
         return ".".join(parts[1:] if parts[0] in SOURCE_ROOTS else parts)
 
     @property
     def unit(self) -> str:
-        """The box of the picture that the module lies in: `store`, `cli`; empty for the root."""
+        """The module's top package, such as `store` or `cli`; empty for the root."""
         parts = self.dotted.split(".")
         return parts[1] if len(parts) > 1 else ""
 
     @property
     def is_package(self) -> bool:
-        """Whether this is a package's own module."""
+        """Whether this is an `__init__.py`."""
         return self.path.endswith("/__init__.py")
 
     def found(self, where: ast.AST | int, message: str) -> Finding:
@@ -79,14 +79,14 @@ class Source:
         return Finding(self.path, line, message)
 
     def docstrings(self) -> Iterator[tuple[Documented, str]]:
-        """Yields every docstring with the node it belongs to."""
+        """Yields every docstring with its node."""
         for node in self.nodes:
             if isinstance(node, Documented) and (words := ast.get_docstring(node, clean=False)):
                 yield node, words
 
     @cached_property
     def prose(self) -> list[tuple[int, str]]:
-        """Comments and the lines of docstrings, those of attributes included, by line number."""
+        """Comments and docstring lines, those of attributes included, with line numbers."""
         tokens = tokenize.generate_tokens(io.StringIO(self.text).readline)
         lines = [(t.start[0], t.string) for t in tokens if t.type == tokenize.COMMENT]
         for node in self.nodes:
@@ -104,18 +104,18 @@ class Project:
 
     @cached_property
     def broker(self) -> list[Source]:
-        """The product's own modules."""
+        """The product's modules."""
         return [source for source in self.sources if source.path.startswith("broker/")]
 
     @cached_property
     def imports(self) -> dict[Source, set[Source]]:
-        """Which of the product's modules imports which, wherever in it the import stands."""
+        """Imports among the product's modules, at any level of the code."""
         known = {source.dotted: source for source in self.broker}
         return {source: {*imported(source, known)} - {source} for source in self.broker}
 
 
 def read_project(root: Path) -> Project:
-    """Reads every module under broker/, tests/ and scripts/ but the generated ones."""
+    """Reads every module below broker/, tests/ and scripts/, except generated ones."""
     tops = (root / top for top in ("broker", "tests", "scripts"))
     paths = sorted(path for top in tops for path in top.rglob("*.py"))
     sources = [Source(path.relative_to(root).as_posix(), path.read_text("utf-8")) for path in paths]
@@ -128,12 +128,12 @@ def read_project(root: Path) -> Project:
 
 
 def length(node: Function) -> int:
-    """Returns how many lines a function has."""
+    """Returns the number of lines of a function."""
     return (node.end_lineno or node.lineno) - node.lineno + 1
 
 
 def too_deep(statements: Iterable[ast.AST], deepest: int) -> Iterator[ast.AST]:
-    """Yields the statements that open a level below the deepest; their inside is not read."""
+    """Yields the statements that open a nesting level below `deepest`, without their children."""
     for statement in statements:
         if isinstance(statement, ast.If | ast.For | ast.AsyncFor | ast.While):
             if not deepest:
@@ -148,7 +148,7 @@ def too_deep(statements: Iterable[ast.AST], deepest: int) -> Iterator[ast.AST]:
 
 
 def documented_nodes(node: ast.Module | ast.ClassDef) -> Iterator[tuple[Documented, str]]:
-    """Yields what needs a docstring in a module or class: itself and its public definitions."""
+    """Yields the nodes that require a docstring: a module or class, and its public definitions."""
     yield node, getattr(node, "name", "module")
     for part in node.body:
         if not isinstance(part, Function | ast.ClassDef) or part.name.startswith("_"):
@@ -171,7 +171,7 @@ def name_of(node: ast.expr) -> str:
 
 
 def calls(source: Source) -> Iterator[tuple[ast.Call, str, str]]:
-    """Yields every call with the names of what it is called on, if anything, and of the callee."""
+    """Yields every call with the names of its receiver, if any, and of its callee."""
     for node in source.nodes:
         if isinstance(node, ast.Call):
             target = node.func
@@ -180,7 +180,7 @@ def calls(source: Source) -> Iterator[tuple[ast.Call, str, str]]:
 
 
 def imported(source: Source, known: dict[str, Source]) -> Iterator[Source]:
-    """Yields which of the known modules a module imports."""
+    """Yields the known modules that a module imports."""
     own = source.dotted.split(".")
     home = own if source.is_package else own[:-1]
     names: list[str] = []
@@ -197,7 +197,7 @@ def imported(source: Source, known: dict[str, Source]) -> Iterator[Source]:
 
 
 def leads_to(project: Project) -> dict[Source, set[Source]]:
-    """Returns what each module leads to in one step."""
+    """Returns the direct dependencies of each module."""
     known = {source.dotted: source for source in project.sources}
     by_path = {source.path: source for source in project.sources}
     main = by_path.get("broker/pocketmq/__main__.py")
@@ -220,7 +220,7 @@ def _named(source: Source, known: Mapping[str, Source]) -> Iterator[Source]:
 
 
 def _above(source: Source, by_path: Mapping[str, Source]) -> Iterator[Source]:
-    """Yields the packages a module lies in, and the fixtures a test may use."""
+    """Yields the packages of a module, and the conftest modules of a test."""
     for folder in PurePosixPath(source.path).parents:
         for name in ("__init__.py", "conftest.py"):
             yield from filter(None, [by_path.get(str(folder / name))])

@@ -1,4 +1,4 @@
-"""The command line that benches and batteries share: names of what runs, and typed options."""
+"""The common command line of benches and batteries: names of figures or batteries, and options."""
 
 import json
 import signal
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Arguments(ArgumentParser):
-    """Parses names of what there is, all where none is given, and --json for the results."""
+    """Parses known names (default: all), and --json for the results."""
 
     def __init__(self, prog: str, what: str, known: Collection[str], kind: str) -> None:
         super().__init__(prog=prog, description=what)
@@ -18,7 +18,7 @@ class Arguments(ArgumentParser):
         self.add_argument("--json", type=Path, help=f"a file that gets a JSON line per {kind}")
 
     def given(self) -> Namespace:
-        """Returns the arguments of this process; an unknown name ends it with those there are."""
+        """Parses this process's arguments; an unknown name is an error."""
         found = self.parse_args()
         unknown = sorted(set(found.names) - set(self._known))
         if unknown:
@@ -36,10 +36,10 @@ def add_result(file: Path | None, document: Any) -> None:
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Returns the names of an option that takes several, as a,b,c."""
+    """Parses names separated by commas."""
     return tuple(text.split(","))
 
 
 def end_in_order() -> None:
-    """Makes SIGTERM end this process as Ctrl-C does: with all that it started, whatever it runs."""
+    """Makes SIGTERM act like Ctrl-C, which also ends the processes that this process started."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -1,8 +1,9 @@
-"""Budget of a long battery: a seed, seconds and workers; and the error that it cannot run here.
+"""Budget of a long battery: a seed, seconds and workers; and the error `NotHere`.
 
 A battery is a function of (place: Path, budget: Budget), a row of `torture.batteries.BATTERIES`. It
-works below `place`, ends soon after `budget.left()` is false, calls `budget.progress` now and then,
-and returns its figures. What it finds wrong it raises; `NotHere` where the machine lacks something.
+works below `place`, ends soon after `budget.left()` becomes false, and regularly calls
+`budget.progress`. It returns its figures, raises an error for a violation, and raises `NotHere` if
+the machine lacks something.
 """
 
 import logging
@@ -20,23 +21,23 @@ Outcome = TypeVar("Outcome")
 
 PROGRESS_SECONDS: Final = 15.0
 WORKLOADS: Final = ("send", "pop", "later", "official")
-"""What goes on while the battery kill kills."""
+"""Workloads of the battery `kill`."""
 SEEDS_APART: Final = 10_000_000
 
 
 class NotHere(Exception):
-    """This machine lacks what a battery needs; the text says what."""
+    """This machine lacks something that a battery requires; the text names it."""
 
 
 @dataclass
 class Budget:
-    """Limits of a battery, counted from when this is made.
+    """Limits of a battery; its time begins when this object is created.
 
-    messages           for the batteries of a size
-    cases              for the batteries of the wire and of sends
-    versions, shapes   for the battery of real brokers; none: all there are
-    keep               where that one leaves the stores that something is wrong with
-    workload           for the battery kill
+    messages           for batteries with a given number of messages
+    cases              for the batteries `wire` and `sends`
+    versions, shapes   for the battery `versions`; empty: all
+    keep               directory in which that battery keeps failed stores
+    workload           for the battery `kill`
     """
 
     seed: int = 1
@@ -53,17 +54,17 @@ class Budget:
 
     @property
     def spent(self) -> float:
-        """Seconds since it began."""
+        """Seconds since the beginning."""
         return monotonic() - self._begun
 
     def left(self) -> bool:
-        """Tells whether there is time to do more."""
+        """Returns whether there is time left."""
         return self.spent < self.seconds
 
     def seeds(self, *, apart: int = 1) -> Iterator[int]:
-        """Yields seed after seed while there is time, and the first in any case.
+        """Yields seeds while there is time, but at least one.
 
-        apart   how many numbers lie between the seeds of two budgets
+        apart   distance between the first seeds of consecutive budgets
         """
         for number in count():
             if number and not self.left():
@@ -74,7 +75,7 @@ class Budget:
         self, cases: Sequence[Case], size: int, work: Callable[[list[Case]], Outcome], *,
         share: float = 1.0,
     ) -> Iterator[Outcome]:  # fmt: skip
-        """Runs portions of cases in processes while a share of the time is left, one at least."""
+        """Runs portions of cases in processes while `share` of the time lasts, but at least one."""
         step = size * max(self.workers, 1)
         with ProcessPoolExecutor(self.workers) as pool:
             for begin in range(0, len(cases), step):
@@ -86,7 +87,7 @@ class Budget:
                 )
 
     def progress(self, text: str) -> None:
-        """Prints how far the battery is, at most every `PROGRESS_SECONDS`."""
+        """Prints the battery's progress, at most every `PROGRESS_SECONDS`."""
         now = monotonic()
         if now - self._told >= PROGRESS_SECONDS:
             self._told = now
@@ -95,7 +96,7 @@ class Budget:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Suppresses log events for a block: crashes are no news in a battery."""
+    """Suppresses log events during the block: in a battery crashes are expected."""
     logging.disable(logging.CRITICAL)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Figures of benches and batteries: rounds that alternate, medians, Markdown tables."""
+"""Figures of benches and batteries: alternating rounds, medians, Markdown tables."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ Measured = TypeVar("Measured")
 
 
 class Figure(NamedTuple):
-    """One measured number; `wanted` is text such as "≥ 0.8"."""
+    """One measured number; `wanted` is the goal as text, such as "≥ 0.8"."""
 
     name: str
     what: str
@@ -23,41 +23,40 @@ class Figure(NamedTuple):
 
     @classmethod
     def of(cls, name: str, what: str, rounds: Iterable[float], unit: str, wanted: str = "") -> Self:
-        """Returns the median of some rounds."""
+        """Returns the figure with the median of some rounds."""
         values = [*rounds]
         return cls(name, what, median(values), unit, wanted, values)
 
     def line(self) -> str:
-        """Returns it as a JSON document."""
+        """Returns the figure as a JSON document."""
         return json.dumps(self._asdict(), ensure_ascii=False)
 
     @property
     def cells(self) -> tuple[str, str, str]:
-        """Its row of a table."""
+        """The figure as a row of a table."""
         measured = f"{self.value:.2f} {self.unit} {spread(self.rounds)}"
         return self.what, self.wanted or "–", measured
 
 
 class Extent(NamedTuple):
-    """How much is measured; scale 1 gives every figure about a minute, 0.1 a quick look."""
+    """Size of a measurement; at scale 1 a figure takes about a minute."""
 
     rounds: int = 5
     scale: float = 1.0
 
     def count(self, value: int) -> int:
-        """Returns how many of something, 1 at least."""
+        """Returns a scaled number, at least 1."""
         return max(1, round(value * self.scale))
 
     def seconds(self, value: float) -> float:
-        """Returns how long a load run takes; below half a second nothing can be told."""
+        """Returns the scaled duration of a load run, at least half a second."""
         return max(0.5, value * self.scale)
 
 
 def turns(items: Sequence[Item], number: int) -> list[Item]:
-    """Returns items in an order that differs from one round to the next.
+    """Returns items in the order of round `number`: rotated by one each round, at times reversed.
 
-    Every item comes first once in as many rounds as there are items, so that none always pays for
-    what the one before it left behind.
+    Each item is first equally often, so that none always runs after the same other item.
     """
     begin = number % len(items)
     turned = [*items[begin:], *items[:begin]]
@@ -67,9 +66,9 @@ def turns(items: Sequence[Item], number: int) -> list[Item]:
 def alternated(
     rounds: int, subjects: Mapping[Item, Callable[[], Measured]], **told: object
 ) -> dict[Item, list[Measured]]:
-    """Measures all subjects in every round, in an order that changes; returns the rounds of each.
+    """Measures all subjects in every round, in changing order; returns the rounds of each.
 
-    told   what is shown with each round on standard error
+    told   fields printed with each round on standard error
     """
     found: dict[Item, list[Measured]] = {name: [] for name in subjects}
     for number in range(rounds):
@@ -81,12 +80,12 @@ def alternated(
 
 
 def ratios(over: Iterable[float], under: Iterable[float]) -> list[float]:
-    """Returns one side by the other, round by round."""
+    """Returns `over` ÷ `under` by round."""
     return [a / b for a, b in zip(over, under, strict=True)]
 
 
 def spread(rounds: Sequence[float]) -> str:
-    """Returns the lowest and the highest of some rounds."""
+    """Returns the lowest and the highest value of some rounds, as text."""
     return f"[{min(rounds):.2f} to {max(rounds):.2f}]"
 
 

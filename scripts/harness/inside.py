@@ -1,4 +1,4 @@
-"""A broker in the process of a bench or a battery: store, services and runner, no transport."""
+"""A broker in the process of a bench or battery: store, services and runner, without transport."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -18,7 +18,7 @@ ADDRESS: Final = "127.0.0.1:8081"
 
 
 class SetClock(SystemClock):
-    """The machine's clock, whose wall time is some time ahead; it may be set again and again."""
+    """The machine's clock with a wall time that is `ahead_ms` ahead and can be set."""
 
     def __init__(self, ahead_ms: int = 0) -> None:
         self.ahead_ms = ahead_ms
@@ -29,10 +29,10 @@ class SetClock(SystemClock):
 
 
 class PassedClock(SetClock):
-    """Both clocks some time ahead: time that passes at once."""
+    """A clock whose wall and monotonic time can be advanced at once."""
 
     def monotonic_ms(self) -> int:
-        """Returns the time that passed."""
+        """Returns the advanced monotonic time."""
         return super().monotonic_ms() + self.ahead_ms
 
 
@@ -40,10 +40,10 @@ class PassedClock(SetClock):
 async def opened_broker(
     assignments: Sequence[str], clock: Clock, address: str = ADDRESS
 ) -> AsyncIterator[tuple[MessageStore, Parts, Runner]]:
-    """Opens a broker for a block, which recovers and runs its parts.
+    """Opens a broker; the block recovers and runs its parts.
 
     assignments   settings as KEY=VALUE
-    address       where clients would reach it
+    address       the broker's advertised address
     """
     live = LiveConfig(load(assignments=list(assignments)))
     store = await open_store(live.config.store_settings(), clock, Disk())

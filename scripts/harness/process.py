@@ -1,4 +1,4 @@
-"""Processes of benches and batteries: started, read, measured by /proc, ended by their number."""
+"""Starts, reads, measures (by /proc) and ends the processes of benches and batteries."""
 
 import json
 import os
@@ -20,30 +20,30 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 CACHE: Final = ROOT / ".cache"
 END_S: Final = 60
 SAID_MAX: Final = 4_000
-"""Letters of a process's output that are shown when it fails."""
+"""Last characters of a failed process's output that are shown."""
 _CPU_CLOCK: Final = 2
 _KIB_PER_MIB: Final = 1024
 
 
 class Failed(Exception):
-    """A process ended with an error; the text is the end of what it printed."""
+    """A process ended with an error; the text is the end of its output."""
 
 
 class Serving(NamedTuple):
-    """A process that serves, and the first line it printed."""
+    """A running server, and its first output line."""
 
     process: subprocess.Popen[str]
     line: str
 
     @property
     def ready(self) -> dict[str, Any]:
-        """The line of a broker, which tells its addresses."""
+        """The ready line of a broker, which contains its addresses."""
         document: dict[str, Any] = json.loads(self.line)
         return document
 
     @property
     def target(self) -> str:
-        """The address of a server that prints its port."""
+        """The address of a server whose first line is its port."""
         return f"127.0.0.1:{self.line.strip()}"
 
 
@@ -53,7 +53,7 @@ def module(name: str, *arguments: object) -> list[str]:
 
 
 def serve(store: Path, *settings: str, http: str = "127.0.0.1:0") -> list[str]:
-    """Returns the command of a broker on free ports of loopback; settings as --set takes them."""
+    """Returns the command of a broker on free ports of loopback; settings are those of --set."""
     given = [word for setting in settings for word in ("--set", setting)]
     where = ("--listen", "127.0.0.1:0", "--http", http)
     return module("pocketmq", "serve", "--store", store, *where, *given)
@@ -62,7 +62,7 @@ def serve(store: Path, *settings: str, http: str = "127.0.0.1:0") -> list[str]:
 def environment(root: Path = ROOT, more: Mapping[str, str] | None = None) -> dict[str, str]:
     """Returns variables for a process that imports the package and the scripts of a source tree.
 
-    As users run it: modules are compiled to byte code once, whatever the environment says.
+    As for users, Python caches byte code, even if this process's environment forbids it.
     """
     own = {name: v for name, v in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return own | {"PYTHONPATH": f"{root}:{root / 'broker'}:{root / 'scripts'}", **(more or {})}
@@ -73,11 +73,11 @@ def running(
     command: Sequence[str], log: Path | None = None, *, in_order: bool = False, root: Path = ROOT,
     variables: Mapping[str, str] | None = None,
 ) -> Iterator[Serving]:  # fmt: skip
-    """Runs a server for a block, from its first line on; then it is killed, and is gone.
+    """Runs a server; the block begins after its first line, and the server is killed at its end.
 
-    log        gets its standard error, whose end is shown where the block fails
-    in_order   whether it is first asked to end, and given END_S
-    Errors     Failed: it ended at once
+    log        file of its standard error, whose end is shown if the block fails
+    in_order   whether the server is first asked to stop, and has END_S for it
+    Errors     Failed: the server ended before its first line
     """
     with log.open("a+", encoding="utf-8") if log else TemporaryFile("w+") as said:
         process = subprocess.Popen(
@@ -112,7 +112,7 @@ def ended(
     command: Sequence[str], *, timeout_s: float | None = None, cwd: Path = ROOT,
     given: str | None = None, variables: Mapping[str, str] | None = None,
 ) -> str:  # fmt: skip
-    """Runs a program to its end; returns what it printed.
+    """Runs a program to its end; returns its output.
 
     given    its standard input
     Errors   Failed: its exit code is not 0; subprocess.TimeoutExpired
@@ -138,7 +138,7 @@ def apart(name: str, *arguments: object) -> dict[str, Any]:
 
 
 def tell(document: Mapping[str, Any]) -> None:
-    """Shows on standard error how a measurement goes on."""
+    """Prints the progress of a measurement to standard error."""
     print(json.dumps(document, ensure_ascii=False), file=sys.stderr, flush=True)
 
 
@@ -153,7 +153,7 @@ def need(program: str, how: str) -> None:
 
 # -- /proc -----------------------------------------------------------------------------------------
 def cpu_seconds(process_id: int) -> float:
-    """Returns the processor time of all threads so far, user and system, in nanosecond steps.
+    """Returns a process's processor time so far, user and system of all threads, exact to 1 ns.
 
     Source   clock_getcpuclockid(3): the complement of the number, then which clock of the process
     """
@@ -167,12 +167,12 @@ def anonymous_mib(process_id: int) -> float:
 
 
 def open_count(process_id: int) -> int:
-    """Returns how many descriptors are open."""
+    """Returns the number of open descriptors."""
     return len([*Path(f"/proc/{process_id}/fd").iterdir()])
 
 
 def maps_of(text: str, directory: Path) -> tuple[int, int]:
-    """Returns (lines, lines that name a file below a directory) of a maps file."""
+    """Returns (number of lines, number of lines with a file below a directory) of a maps file."""
     below = f"{directory}/"
     found = Counter(line.split(maxsplit=5)[-1].startswith(below) for line in text.splitlines())
     return found.total(), found[True]
