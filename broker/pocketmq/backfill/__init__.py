@@ -1,4 +1,4 @@
-"""Builds a store's views with many Spark workers, and reads stores as DataFrames.
+"""Rebuilds a store's consume queues and index by Spark workers; reads stores as DataFrames.
 
 ARCHITECTURE.md ("Parallel rebuild") shows how ranges of the log become files of views.
 

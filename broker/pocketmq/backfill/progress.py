@@ -1,4 +1,4 @@
-"""Reads the progress of a rebuild from its output directory.
+"""Reads the progress of a parallel rebuild from its output directory.
 
 planned ─► reading ─► indexing ─► complete
            ranges     pieces      manifest.json

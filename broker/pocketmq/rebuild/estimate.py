@@ -1,4 +1,4 @@
-"""Estimates the size of a log's views from samples of the log."""
+"""Estimates the size of a log's views (consume queues and index) from samples of the log."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

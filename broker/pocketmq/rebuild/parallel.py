@@ -1,4 +1,4 @@
-"""Rebuilds all views with many workers: a driver plans and joins, tasks write.
+"""Rebuilds consume queues and index by many workers: a driver plans and joins, tasks write.
 
     files ─► ranges ─┬─► units in place ──────────────► consumequeue/
                      └─► entries, spooled ─► counts ─► pieces ─► index/

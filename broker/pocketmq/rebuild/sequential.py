@@ -1,4 +1,4 @@
-"""Rebuilds all views in this process, one file of the log after the other.
+"""Rebuilds consume queues and index in this process, one file of the log after the other.
 
     file 0 ─► file 1 ─► …      units to their files, entries directly into the open index file
 

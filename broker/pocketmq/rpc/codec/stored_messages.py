@@ -2,9 +2,10 @@
 
     adjacent records ──► 2A size message │ 2A size message │ …
 
-Plain records are encoded directly from their bytes. Generated classes encode all others: compressed
-body, IPv6 host, negative number, text that is not UTF-8, delays. A message's size is known only at
-its end, so it is a varint of fixed width, four bytes, filled in later.
+Plain records are encoded directly from their bytes. A record is not plain if it has a compressed
+body, an IPv6 host, a negative number, text that is not UTF-8, or a delay: the generated protobuf
+classes encode it. A message's size is known only at its end, so it is a varint of four bytes that
+is filled in later.
 """
 
 from typing import Final, final

@@ -1,9 +1,10 @@
-"""Parses a plain EndTransactionRequest of pocketmq.v1 in place.
+"""Parses the usual EndTransactionRequests of pocketmq.v1 in place, without generated classes.
 
     0A group │ 12 size │ decision: 0A transaction id │ 10 resolution
 
-Each decision of a plain request is a commit or a rollback. For every plain request the generated
-classes give the same result.
+A request is plain if it has only these fields, in this order, and each decision is a commit or a
+rollback. The parser accepts only plain requests, with the result of the generated protobuf classes,
+which parse all others.
 """
 
 from typing import Final, final

@@ -1,11 +1,11 @@
-"""Codec of RocketMQ's plain AckMessageRequest, and of its reply if all messages are acknowledged.
+"""Parses RocketMQ's usual AckMessageRequests, and encodes the reply if all acks succeed.
 
     0A group │ 12 topic │ 1A size entry: 0A message id │ 12 handle       …
     0A status │ 12 size entry: 0A message id │ 12 handle │ 1A status     …
 
-An entry of the reply begins with the bytes of the request's entry. All ids and handles of a plain
-request are ASCII. The generated classes parse all other requests, and give the same results for
-plain requests.
+An entry of the reply begins with the bytes of the request's entry. A request is plain if it has
+only these fields, in this order, and all ids and handles are ASCII. The parser accepts only plain
+requests, with the result of the generated protobuf classes, which parse all others.
 """
 
 from typing import Final, final

@@ -1,4 +1,4 @@
-"""Encodes the reply of RocketMQ's protocol to a plain send, from the put's result.
+"""Encodes the SendMessageResponse of RocketMQ's protocol to a successful send on the fast path.
 
     0A status │ 12 size entry: 0A status │ 12 id │ 1A transaction id = id │ 20 queue offset
 

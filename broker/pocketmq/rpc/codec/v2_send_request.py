@@ -1,12 +1,13 @@
-"""Parses a plain SendMessageRequest of RocketMQ's protocol in place.
+"""Parses the usual SendMessageRequests of RocketMQ's protocol in place, without generated classes.
 
     0A size │ message: 0A topic │ 12 property … │ 1A size │ system properties │ 22 body
               0A tag │ 12 key … │ 1A id │ 22 digest │ 28 encoding │ 30 type │ 3A born time
               42 born host │ 68 queue id │ 80 01 attempt │ 8A 01 group │ 92 01 trace context
     topic:    0A namespace │ 12 name
 
-Each message of a plain request has an id; its digest, if any, is a CRC32. Bodies may be compressed.
-For every plain request the generated classes give the same result.
+A request is plain if it has only these fields, in this order, and each message has an id and no
+digest but a CRC32. Bodies may be compressed. The parser accepts only plain requests, with the
+result of the generated protobuf classes, which parse all others.
 """
 
 from collections.abc import Callable
