@@ -31,7 +31,9 @@ COPY LICENSE README.md ./
 COPY scripts/build_hook.py scripts/compile_library.py scripts/compile_modules.py scripts/tidy_source.py scripts/
 COPY broker broker
 COPY proto proto
-RUN POCKETMQ_COMPILE=1 /opt/tools/bin/pip wheel -q --no-deps --no-build-isolation -w dist . \
+# Shown by `pocketmq version`: docker build --build-arg COMMIT=$(git rev-parse HEAD) …
+ARG COMMIT=
+RUN POCKETMQ_COMMIT=$COMMIT POCKETMQ_COMPILE=1 /opt/tools/bin/pip wheel -q --no-deps --no-build-isolation -w dist . \
     && /opt/tools/bin/pip --python /opt/pocketmq/bin/python install -q --no-deps dist/*.whl
 
 FROM ${BASE}

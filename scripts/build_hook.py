@@ -1,8 +1,11 @@
-"""Build hook of hatchling: adds the compiled modules to a wheel.
+"""Build hook of hatchling: adds the commit, and to a wheel the compiled modules where possible.
 
     POCKETMQ_COMPILE=auto   a wheel for this platform; without a C compiler py3-none-any
                      1      a wheel for this platform; without a C compiler no wheel
                      0      py3-none-any
+
+The commit is taken from an sdist's file, else from POCKETMQ_COMMIT, else from git's files. The
+compiler step prints its progress on standard error, which pip shows with -v.
 
 An editable installation is not changed: in a checkout use scripts/compile.
 """
@@ -10,7 +13,9 @@ An editable installation is not changed: in a checkout use scripts/compile.
 import os
 import subprocess
 import sys
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
@@ -18,29 +23,58 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 VARIABLE: Final = "POCKETMQ_COMPILE"
 NEEDED: Final = ("mypy>=2.4.1", "setuptools>=84")
 BUILT: Final = Path("pocketmq", "native", "built")
+COMMIT_VARIABLE: Final = "POCKETMQ_COMMIT"
 
 
 class CompiledWheel(BuildHookInterface[Any]):
-    """Adds the library to a wheel; hatchling creates one object for each build."""
+    """Adds commit and library; hatchling creates one object for each target."""
+
+    _scratch: TemporaryDirectory[str] | None = None
 
     def dependencies(self) -> list[str]:
         """Returns the packages that an isolated build must install."""
-        return [] if self._wanted() == "0" else [*NEEDED]
+        return [] if self._wanted() == "0" or self.target_name != "wheel" else [*NEEDED]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compiles the modules, and adds the files to the wheel.
+        """Adds the files of this target to the archive.
 
         Errors   SystemExit: compilation is required and failed
         """
-        wanted = self._wanted()
-        if wanted == "0" or version == "editable":
+        if version == "editable":
             return
+        self._add_commit(build_data)
+        if self.target_name == "wheel" and self._wanted() != "0":
+            self._add_compiled(build_data)
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Removes what was written for the archive."""
+        if self._scratch is not None:
+            self._scratch.cleanup()
+
+    def _add_commit(self, build_data: dict[str, Any]) -> None:
+        package = Path(self.root, "broker", "pocketmq")
+        module = _module(package / "native" / "commit.py")
+        commit = (
+            module.recorded(package / module.FILE)
+            or os.environ.get(COMMIT_VARIABLE)
+            or module.checked_out(Path(self.root))
+        )
+        if not commit:
+            return
+        self._scratch = TemporaryDirectory(prefix="pocketmq-build-")
+        written = Path(self._scratch.name, module.FILE.name)
+        written.write_text(f"{commit}\n")
+        source_root = "" if self.target_name == "wheel" else "broker"
+        place = Path(source_root, "pocketmq", module.FILE)
+        build_data["force_include"][str(written)] = str(place)
+
+    def _add_compiled(self, build_data: dict[str, Any]) -> None:
         command = [sys.executable, str(Path(self.root, "scripts", "compile_modules.py"))]
-        done = subprocess.run([*command, "--list"], capture_output=True, text=True, check=False)
+        done = subprocess.run([*command, "--list"], stdout=subprocess.PIPE, text=True, check=False)
         if done.returncode:
-            if wanted == "1":
-                sys.exit(f"{done.stderr}{VARIABLE}=1 asks for a compiled wheel")
-            self.app.display_warning(f"{done.stderr}the wheel holds the sources alone")
+            if self._wanted() == "1":
+                sys.exit(f"{VARIABLE}=1 asks for a compiled wheel")
+            self.app.display_warning("the wheel holds the sources alone")
             return
         for name in done.stdout.split():
             place = BUILT / name
@@ -53,3 +87,13 @@ class CompiledWheel(BuildHookInterface[Any]):
         if wanted not in ("auto", "0", "1"):
             sys.exit(f"{VARIABLE} is {wanted}; it may be auto, 1 or 0")
         return wanted
+
+
+def _module(path: Path) -> Any:
+    """Loads a source file by itself: the package around it needs what a build does not have."""
+    spec = spec_from_file_location("build_commit", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -17,6 +17,8 @@ from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from shutil import copy
+from threading import Lock
+from time import perf_counter
 from typing import Any, Final
 
 from setuptools import Extension, setup
@@ -33,6 +35,8 @@ MYPY: Final = (
 # Hidden symbols make calls between modules direct. Warnings about generated C are useless, and
 # mypyc would make them errors.
 OPTIONS: Final = ("-fvisibility=hidden", "-w")
+REPORTED: Final = "compile: "
+"""Begin of a line of progress."""
 # Environment variables that compilers read.
 SEARCHED: Final = ("CPATH", "C_INCLUDE_PATH", "SDKROOT", "MACOSX_DEPLOYMENT_TARGET")
 
@@ -43,14 +47,41 @@ def main(scratch: Path, mypy_cache: str, objects: Path, package: str, *paths: st
     Errors   SystemExit: mypy or a compiler failed, and has printed its errors
     """
     c = scratch / "c"
+    began = perf_counter()
     with ProcessPoolExecutor(1) as pool:
         extensions = pool.submit(translate, c, mypy_cache, package, paths).result()
+    sources = {source for extension in extensions for source in extension.sources}
+    seconds = perf_counter() - began
+    report(f"{len(paths)} modules translated to {len(sources)} C files in {seconds:.0f} s")
     for extension in extensions:
         extension.extra_compile_args = [*extension.extra_compile_args, *OPTIONS]
         places = {*extension.include_dirs, str(c.joinpath(*package.split(".")))}
         extension.include_dirs = sorted(places)  # mypyc's order differs from run to run
         extension.depends = sorted(extension.depends)
     build(scratch, objects, extensions, [*headers(c, extensions), *interpreter()])
+
+
+def report(text: str) -> None:
+    """Prints a line of progress, which compile_modules.py passes on at once."""
+    print(f"{REPORTED}{text}", flush=True)
+
+
+class Progress:
+    """Reports each tenth of a number of files."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._done = 0
+        self._lock = Lock()
+        assert count >= 0, "a number of files"
+
+    def step(self) -> None:
+        """Counts one file."""
+        with self._lock:
+            before = 10 * self._done // self.count
+            self._done += 1
+            if 10 * self._done // self.count > before:
+                report(f"{self._done} of {self.count} C files compiled")
 
 
 def build(scratch: Path, cache: Path, extensions: list[Extension], common: Iterable[bytes]) -> None:
@@ -116,6 +147,7 @@ def parallel_build(scratch: Path, cache: Path, common: list[bytes]) -> type[buil
             compile_one = compiler.compile
             command = [*compiler.compiler_so, "--version"]
             said = subprocess.run(command, capture_output=True, check=False).stdout
+            progress = Progress(sum(len(extension.sources) for extension in self.extensions))
             of_all = [*common, said, *map(os.fsencode, compiler.compiler_so)]
             known = {path.name.partition("-")[0]: path for path in cache.glob("*.o")}
 
@@ -134,6 +166,7 @@ def parallel_build(scratch: Path, cache: Path, common: list[bytes]) -> type[buil
                     draft = kept.with_suffix(".new")
                     copy(made, draft)
                     draft.rename(kept)
+                progress.step()
                 return str(kept)
 
             def compile_all(sources: list[str], **options: Any) -> list[str]:

@@ -21,7 +21,7 @@ from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from time import perf_counter
-from typing import Final
+from typing import Final, TextIO
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 SOURCE_ROOT: Final = ROOT / "broker"
@@ -42,6 +42,8 @@ RUN_ONCE: Final = (
 )  # fmt: skip
 """Tests that exercise compiled modules little (whole processes, offline tools, delays), or last
 long (walks and crash explorers)."""
+REPORTED: Final = "compile: "
+"""Begin of a line of progress of compile_library.py."""
 SHOWN_MAX: Final = 8_000
 LACKING: Final = 2
 """Exit code if this machine cannot compile."""
@@ -71,7 +73,9 @@ def main() -> int:
             return LACKING
         with _alone():
             # Another process may have compiled meanwhile.
-            if (given.force or _is_due()) and (code := _compile(is_told=not given.list)):
+            if (given.force or _is_due()) and (
+                code := _compile(sys.stderr if given.list else sys.stdout)
+            ):
                 return code
     if given.list:
         print(*(path.name for path in files()), sep="\n")
@@ -112,6 +116,25 @@ def lacking() -> str:
     return f"Python's packages {', '.join(absent)} are missing" if absent else ""
 
 
+def followed(command: list[str], progress: TextIO) -> tuple[int, str]:
+    """Runs a program, passing on its progress; returns its exit code and its other lines."""
+    words: list[str] = []
+    with subprocess.Popen(
+        [sys.executable, *command],
+        cwd=SOURCE_ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        assert process.stdout is not None, "a pipe"
+        for line in process.stdout:
+            if line.startswith(REPORTED):
+                print(line, end="", file=progress, flush=True)
+            else:
+                words.append(line)
+    return process.returncode, "".join(words)
+
+
 def tests_by_module() -> dict[str, list[str]]:
     """Returns the paths of each compiled module's unit tests, sorted.
 
@@ -141,17 +164,20 @@ def _remove() -> None:
         path.unlink(missing_ok=True)
 
 
-def _compile(*, is_told: bool) -> int:
+def _compile(progress: TextIO) -> int:
+    """Compiles; `progress` gets lines at once, on another stream than the names of --list."""
     began = perf_counter()
-    if is_told:
-        print(f"compile: {len(native.COMPILED)} modules, a minute or less …", flush=True)
+    print(
+        f"{REPORTED}{len(native.COMPILED)} modules, a minute or less …", file=progress, flush=True
+    )
     # Digests precede the compilation: an edit during it makes the library stale, not wrong.
     digests = {path: native.digest_of(path) for path in depends_on()}
     with tempfile.TemporaryDirectory(prefix="pocketmq-compile-") as scratch:
         paths = map(native.source_of, native.COMPILED)
-        done = _run(str(LIBRARY), scratch, str(CACHE), str(OBJECTS), PACKAGE, *paths)
-        if done.returncode:
-            print(done.stdout[-SHOWN_MAX:], file=sys.stderr)
+        command = [str(LIBRARY), scratch, str(CACHE), str(OBJECTS), PACKAGE, *paths]
+        code, words = followed(command, progress)
+        if code:
+            print(words[-SHOWN_MAX:], file=sys.stderr)
             return 1
         _take(Path(scratch, "lib"), "".join(f"{digests[path]}  {path}\n" for path in digests))
     if fault := _fault():

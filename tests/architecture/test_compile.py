@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,15 @@ def test_without_a_compiler_it_says_so_and_leaves_everything(tmp_path: Path) -> 
     assert done.returncode == compile_modules.LACKING
     assert "no-such-compiler is not on the PATH" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_progress_of_a_compiler_step_appears_and_other_words_are_kept_for_a_failure() -> None:
+    shown = StringIO()
+    code = "print('compile: 1 of 2\\nwarning'); import sys; sys.exit('compile failed')"
+    done = compile_modules.followed(["-c", code], shown)
+    assert shown.getvalue() == "compile: 1 of 2\n"
+    assert sorted(done[1].splitlines()) == ["compile failed", "warning"]
+    assert done[0] == 1
 
 
 def test_what_is_up_to_date_is_left_to_a_user_who_may_not_write(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import compile_library
 import compile_modules
 
 pytestmark = pytest.mark.skipif(
@@ -69,7 +70,7 @@ class Tree:
     def total(self, *options: str, common: str = "headers") -> int:
         done = self.build(*options, common=common)
         assert not done.returncode, done.stderr
-        return int(done.stdout)
+        return int(done.stdout.split()[-1])
 
     def objects(self) -> int:
         return len([*self.cache.iterdir()])
@@ -128,3 +129,17 @@ def test_the_cache_keeps_what_was_used_last(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": scripts}
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], env=environment, check=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+
+
+def test_progress_is_printed_while_files_are_compiled(tree: Tree) -> None:
+    lines = tree.build().stdout.splitlines()
+    assert lines == [*(f"compile: {n} of 3 C files compiled" for n in (1, 2, 3)), "3"]
+
+
+def test_of_many_files_each_tenth_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = compile_library.Progress(200)
+    for _ in range(200):
+        progress.step()
+    assert capsys.readouterr().out.splitlines() == [
+        f"compile: {count} of 200 C files compiled" for count in range(20, 201, 20)
+    ]

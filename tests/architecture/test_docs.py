@@ -65,6 +65,19 @@ def test_a_page_names_the_actor(page: Path) -> None:
         assert DIALECT.findall(page.read_text()) == []
 
 
+def test_no_text_installs_the_package_from_an_index() -> None:
+    """There is no such project on one, and others may register the name."""
+    asked = re.compile(r"pip3? install[^`\n]*[\s'\"]pocketmq(?![\w/.-]|\[\S*\] @)")
+    folders = ("broker", "conf", "examples", "scripts")
+    texts = [path for name in folders for path in (ROOT / name).rglob("*") if path.is_file()]
+    found = [
+        f"{path.relative_to(ROOT)}: {hit.group()}"
+        for path in (*PAGES, ROOT / "Dockerfile", *texts)
+        for hit in asked.finditer(path.read_text("utf-8", errors="replace"))
+    ]
+    assert found == []
+
+
 def test_every_module_that_the_architecture_names_is_there() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text()
     named = set(MODULE.findall(text))

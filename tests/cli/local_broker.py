@@ -34,6 +34,7 @@ CODES = {code.value[0]: code.name for code in grpc.StatusCode}
 STATUS = StoreStatus(
     "running", "/store", 0, 3_000, 3_000, 2_000, "sync", "0.1.0", 1, 2, "DefaultCluster",
     "broker-a", "on", 30_000_000, 100_000_000, 1, 2, STORED_MS, 0, "compiled",
+    "0123456789abcdef0123456789abcdef01234567",
 )  # fmt: skip
 """A status with numbers that differ."""
 

@@ -15,6 +15,7 @@ from pocketmq.cli.groups import WORDS, CommandModule, LazyGroup
 from pocketmq.cli.program import PLACES, program
 from pocketmq.client import Unreachable
 from pocketmq.model.errors import StoreFailed, TopicNotFound
+from pocketmq.native.commit import commit, short_commit
 from tests.cli.command_line import run
 from tests.cli.local_broker import LocalBroker, shown
 from tests.golden_stores import GoldenStores
@@ -44,12 +45,13 @@ def test_help_loads_neither_grpc_nor_numpy_nor_a_web_server() -> None:
 
 
 def test_the_version_is_told() -> None:
-    assert run("--version").out == f"pocketmq, version {__version__}\n"
+    assert run("--version").out == f"pocketmq, version {__version__} (commit {short_commit()})\n"
 
 
 def test_the_version_command_names_what_runs_compiled() -> None:
     shown = json.loads(run("version", "-o", "json").out)
     assert shown["version"] == __version__
+    assert shown["commit"] == commit()
     assert shown["modules"] == native.form()
     assert shown["compiled"] == list(native.running())
 
@@ -58,7 +60,7 @@ def test_python_m_broker_is_the_same() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pocketmq", "--version"], capture_output=True, text=True, check=True
     )
-    assert done.stdout == f"pocketmq, version {__version__}\n"
+    assert done.stdout == f"pocketmq, version {__version__} (commit {short_commit()})\n"
 
 
 @pytest.mark.parametrize("path", ALL, ids=" ".join)

@@ -12,6 +12,7 @@ from pocketmq.cli.status import (
     difference,
     disk_text,
     head_lines,
+    readable_status,
     take_snapshot,
     top,
 )
@@ -29,13 +30,18 @@ def test_programs_get_every_number(broker: LocalBroker) -> None:
 def test_people_get_a_few_lines(broker: LocalBroker) -> None:
     broker.answers["Admin/StoreStatus"] = lambda request: pb.StoreStatusResponse(**STATUS._asdict())
     lines = dict(line.split(maxsplit=1) for line in run("status", "-o", "table").out.splitlines())
-    assert lines["broker"] == "broker-a of DefaultCluster, version 0.1.0"
+    assert lines["broker"] == "broker-a of DefaultCluster, version 0.1.0 (commit 0123456789ab)"
     assert lines["state"].startswith("running since 20")
     assert lines["log"] == "3.0 kB, from 0 to 3000"
     assert lines["flush"] == "sync, up to date"
     assert lines["dispatch"] == "1.0 kB behind"
     assert lines["files"] == "2 of queues, 1 of the index"
     assert lines["disk"] == "30.0 MB free of 100 MB (30 %)"
+
+
+def test_the_commit_of_a_broker_that_reports_none_is_unknown() -> None:
+    old = readable_status(STATUS._replace(commit=""))
+    assert old["broker"] == "broker-a of DefaultCluster, version 0.1.0 (commit unknown)"
 
 
 def test_a_disk_of_unknown_size_is_no_error() -> None:

@@ -129,7 +129,7 @@ ACCESS: Final = (Row("pocketmq_access_refused_total", "counter", ("reason",)),)
 """Of a broker that may have users."""
 
 OWN: Final = (
-    Row("pocketmq_build_info", "gauge", ("version", "python", "store_version")),
+    Row("pocketmq_build_info", "gauge", ("version", "python", "store_version", "commit")),
     Row("pocketmq_module_compiled", "gauge", ("module",)),
     Row("pocketmq_store_state", "gauge", ("state",)),
     Row("pocketmq_put_lock_wait_seconds", "histogram", (), SECONDS_BUCKETS),

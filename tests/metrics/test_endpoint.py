@@ -14,6 +14,7 @@ from pocketmq.metrics.exposition import Exposition
 from pocketmq.metrics.http1 import HttpPort, Site
 from pocketmq.model.errors import IllegalConfig
 from pocketmq.model.stats import Counter
+from pocketmq.native.commit import commit
 
 
 class Page:
@@ -105,6 +106,7 @@ async def test_the_version_names_python_and_the_form_of_the_modules_too() -> Non
     assert version["version"] == "0.1.0"
     assert version["python"].startswith("3.")
     assert version["modules"] == native.form()
+    assert version["commit"] == commit()
 
 
 async def test_another_page_is_not_found() -> None:

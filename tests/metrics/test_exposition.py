@@ -18,6 +18,7 @@ from pocketmq.metrics.exposition import (
     compiled_modules,
 )
 from pocketmq.model.stats import Counter, Gauge, Histogram, Histograms, Stat
+from pocketmq.native.commit import commit
 
 BASE = {"cluster": "c1", "node_type": "broker", "node_id": "b1", "broker": "b1"}
 
@@ -76,6 +77,7 @@ def test_the_build_is_told_by_labels() -> None:
     (line,) = [x for x in page(build_info("0.1.0", 1)).split("\n") if x.startswith("pocketmq_b")]
     assert 'version="0.1.0"' in line
     assert 'store_version="1"' in line
+    assert f'commit="{commit()}"' in line
     assert line.endswith(" 1.0")
 
 

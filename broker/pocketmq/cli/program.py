@@ -81,6 +81,14 @@ def _failure_of(error: Exception, command: str) -> click.ClickException | None:
     return None
 
 
+def _print_version(context: click.Context, option: click.Parameter, is_given: bool) -> None:
+    if is_given and not context.resilient_parsing:
+        from pocketmq.native.commit import short_commit
+
+        click.echo(f"pocketmq, version {__version__} (commit {short_commit()})")
+        context.exit()
+
+
 @click.group(
     cls=Program,
     places=PLACES,
@@ -91,7 +99,10 @@ def _failure_of(error: Exception, command: str) -> click.ClickException | None:
     ),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(__version__, prog_name="pocketmq")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version,
+    help="Show the version and commit, and exit.",
+)  # fmt: skip
 def program() -> None:
     """PocketMQ: Apache RocketMQ's storage and protocol in one Python process.
 

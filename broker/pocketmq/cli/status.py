@@ -19,6 +19,7 @@ from pocketmq.cli.watching import repeat
 from pocketmq.client import ClientError
 from pocketmq.client.following import BrokerWait
 from pocketmq.model.administration import StoreStatus
+from pocketmq.native.commit import SHORT, UNKNOWN
 
 if TYPE_CHECKING:
     from rich.console import JustifyMethod, RenderableType
@@ -55,7 +56,7 @@ def readable_status(status: StoreStatus) -> Document:
     """Returns a status formatted for people."""
     log_bytes = status.appended_offset - status.min_offset
     return {
-        "broker": f"{status.broker} of {status.cluster}, version {status.version}",
+        "broker": f"{status.broker} of {status.cluster}, version {_version(status)}",
         "modules": status.modules,
         "state": f"{status.state} since {moment(status.state_since_ms)}",
         "store": status.directory,
@@ -68,6 +69,11 @@ def readable_status(status: StoreStatus) -> Document:
         "retention": status.retention_state,
         "disk": disk_text(status),
     }
+
+
+def _version(status: StoreStatus) -> str:
+    commit = status.commit or UNKNOWN  # of a broker that does not report it
+    return f"{status.version} (commit {commit[:SHORT]})"
 
 
 def _behind(status: StoreStatus, reached: int) -> str:

@@ -21,6 +21,7 @@ from typing import Any, Final
 from pocketmq import native
 from pocketmq.metrics.exposition import Exposition
 from pocketmq.model.page import Answer
+from pocketmq.native.commit import commit
 
 JSON: Final = "application/json"
 READY_STATES: Final = frozenset({"running", "disk_full", "read_only", "damaged"})
@@ -99,8 +100,8 @@ def site_pages(
         return _json(health.report(), 200 if health.is_ready else 503)
 
     async def show_version(accept: str) -> Answer:
-        told = {"python": platform.python_version(), "modules": native.form()}
-        return _json({**version, **told})
+        python, modules = platform.python_version(), native.form()
+        return _json({**version, "commit": commit(), "python": python, "modules": modules})
 
     return {
         "/metrics": metrics,

@@ -38,6 +38,7 @@ from prometheus_client.process_collector import ProcessCollector
 from pocketmq import native
 from pocketmq.metrics.text_format import Family, Gone, LineMaker, TextFormat, family_of, format_for
 from pocketmq.model.stats import Counter, Gauge, Histograms, Stat
+from pocketmq.native.commit import commit
 
 NATIVE_PREFIX: Final = "rocketmq_"
 STORAGE_PREFIXES: Final = (
@@ -82,12 +83,12 @@ def native_labels(cluster: str, broker: str) -> dict[str, str]:
 
 def build_info(version: str, store_version: int) -> Gauge:
     """Returns the metric of the running version: always 1, with labels."""
-    labels = (version, platform.python_version(), str(store_version))
+    labels = (version, platform.python_version(), str(store_version), commit())
     return Gauge(
         "pocketmq_build_info",
         "1, with the running version in its labels.",
         lambda: {labels: 1.0},
-        ("version", "python", "store_version"),
+        ("version", "python", "store_version", "commit"),
     )
 
 

@@ -259,6 +259,7 @@ class StoreStatus(NamedTuple):
     state_since_ms: int
     group_count: int
     modules: str
+    commit: str
 
 
 class SettingRow(NamedTuple):

@@ -6,7 +6,7 @@
 
     @pytest.mark.rocketmq("limits.max_message_size_bytes=1MiB")     settings for a test's own broker
 
-`pip install pocketmq` registers the plugin. It imports no module of the broker before a test needs
+Installing the package registers the plugin. It imports no module of the broker before a test needs
 one.
 """
 

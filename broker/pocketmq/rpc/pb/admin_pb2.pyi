@@ -778,7 +778,7 @@ class StoreStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class StoreStatusResponse(_message.Message):
-    __slots__ = ("state", "directory", "min_offset", "appended_offset", "flushed_offset", "dispatched_offset", "flush_mode", "version", "topic_count", "queue_count", "cluster", "broker", "retention_state", "disk_free_bytes", "disk_total_bytes", "index_file_count", "queue_file_count", "state_since_ms", "group_count", "modules")
+    __slots__ = ("state", "directory", "min_offset", "appended_offset", "flushed_offset", "dispatched_offset", "flush_mode", "version", "topic_count", "queue_count", "cluster", "broker", "retention_state", "disk_free_bytes", "disk_total_bytes", "index_file_count", "queue_file_count", "state_since_ms", "group_count", "modules", "commit")
     STATE_FIELD_NUMBER: _ClassVar[int]
     DIRECTORY_FIELD_NUMBER: _ClassVar[int]
     MIN_OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -799,6 +799,7 @@ class StoreStatusResponse(_message.Message):
     STATE_SINCE_MS_FIELD_NUMBER: _ClassVar[int]
     GROUP_COUNT_FIELD_NUMBER: _ClassVar[int]
     MODULES_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_FIELD_NUMBER: _ClassVar[int]
     state: str
     directory: str
     min_offset: int
@@ -819,7 +820,8 @@ class StoreStatusResponse(_message.Message):
     state_since_ms: int
     group_count: int
     modules: str
-    def __init__(self, state: _Optional[str] = ..., directory: _Optional[str] = ..., min_offset: _Optional[int] = ..., appended_offset: _Optional[int] = ..., flushed_offset: _Optional[int] = ..., dispatched_offset: _Optional[int] = ..., flush_mode: _Optional[str] = ..., version: _Optional[str] = ..., topic_count: _Optional[int] = ..., queue_count: _Optional[int] = ..., cluster: _Optional[str] = ..., broker: _Optional[str] = ..., retention_state: _Optional[str] = ..., disk_free_bytes: _Optional[int] = ..., disk_total_bytes: _Optional[int] = ..., index_file_count: _Optional[int] = ..., queue_file_count: _Optional[int] = ..., state_since_ms: _Optional[int] = ..., group_count: _Optional[int] = ..., modules: _Optional[str] = ...) -> None: ...
+    commit: str
+    def __init__(self, state: _Optional[str] = ..., directory: _Optional[str] = ..., min_offset: _Optional[int] = ..., appended_offset: _Optional[int] = ..., flushed_offset: _Optional[int] = ..., dispatched_offset: _Optional[int] = ..., flush_mode: _Optional[str] = ..., version: _Optional[str] = ..., topic_count: _Optional[int] = ..., queue_count: _Optional[int] = ..., cluster: _Optional[str] = ..., broker: _Optional[str] = ..., retention_state: _Optional[str] = ..., disk_free_bytes: _Optional[int] = ..., disk_total_bytes: _Optional[int] = ..., index_file_count: _Optional[int] = ..., queue_file_count: _Optional[int] = ..., state_since_ms: _Optional[int] = ..., group_count: _Optional[int] = ..., modules: _Optional[str] = ..., commit: _Optional[str] = ...) -> None: ...
 
 class FlushRequest(_message.Message):
     __slots__ = ()

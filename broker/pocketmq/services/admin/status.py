@@ -7,6 +7,7 @@ from pocketmq import __version__, native
 from pocketmq.model.administration import Member, StoreStatus
 from pocketmq.model.consuming import Leased
 from pocketmq.model.stats import Gauge
+from pocketmq.native.commit import commit
 from pocketmq.store.message_store import MessageStore
 
 INDEX_FILES: Final = "pocketmq_index_files"
@@ -48,6 +49,7 @@ def store_status(store: MessageStore, process: Process) -> StoreStatus:
         flush_mode=settings.flush,
         version=__version__,
         modules=native.form(),
+        commit=commit(),
         topic_count=len(configs),
         queue_count=sum(config.write_queue_count for config in configs),
         group_count=len(store.tables.groups.names()),

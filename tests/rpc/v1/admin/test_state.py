@@ -4,6 +4,7 @@ import pytest
 
 from pocketmq import __version__, native
 from pocketmq.model.errors import UnsupportedFeature
+from pocketmq.native.commit import commit
 from pocketmq.rpc.pb import admin_pb2 as pb
 from pocketmq.rpc.v1.admin import AdminMethods
 from pocketmq.services.admin.status import Process
@@ -29,6 +30,7 @@ async def test_the_store_tells_how_it_is(broker: StoreBroker) -> None:
         flush_mode="sync",
         version=__version__,
         modules=native.form(),
+        commit=commit(),
         topic_count=1,
         queue_count=2,
         group_count=1,
