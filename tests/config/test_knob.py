@@ -114,7 +114,7 @@ def test_a_value_is_read_as_its_name_and_type_say(key: str, given: object, value
         ("retention.mode", "yes", "not one of"),
         ("retention.disk_expire_percent", "0.75", "not a number"),
         ("retention.disk_expire_percent", "%", "not a number"),
-        ("retention.disk_expire_percent", 96, "outside 10 to 95"),
+        ("retention.disk_expire_percent", 101, "outside 10 to 100"),
         *(
             ("metrics.profile", text, "no list of native, native-legacy")
             for text in ("", ",", "otel", "native,studio")

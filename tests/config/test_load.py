@@ -258,12 +258,13 @@ def test_what_is_loaded_without_problems_is_what_was_examined() -> None:
 
 
 def test_rocketmqs_share_above_the_one_at_which_files_go_is_lowered_and_our_own_refused() -> None:
-    config = load(assignments=["diskMaxUsedSpaceRatio=88"])
+    config = load(assignments=["diskMaxUsedSpaceRatio=88"], preset="server")
     assert config.retention.disk_expire_percent == 85
     (warning,) = config.warnings
     assert "retention.disk_expire_percent is lowered from 88" in warning
     assert "retention.disk_force_percent = 85" in warning
-    text = refusal("retention.disk_expire_percent=88")
+    text = refusal("retention.disk_expire_percent=88", POCKETMQ_PRESET="server")
     assert "retention.disk_expire_percent = 88 (--set)" in text
-    assert "retention.disk_force_percent = 85 (default)" in text
-    assert refusal("diskMaxUsedSpaceRatio=70", "retention.disk_expire_percent=88") == text
+    assert "retention.disk_force_percent = 85 (preset server)" in text
+    both = ("diskMaxUsedSpaceRatio=70", "retention.disk_expire_percent=88")
+    assert refusal(*both, POCKETMQ_PRESET="server") == text

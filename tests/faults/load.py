@@ -31,7 +31,15 @@ PADDING_MAX: Final = 120
 PADDING_LONG: Final = 3_000
 """One message in fifty is as long as that."""
 REFUSALS: Final = frozenset(
-    {"Draining", "Recovering", "NotAccepting", "StoreBusy", "DiskFull", "DiskAboveLimit"}
+    {
+        "Draining",
+        "Recovering",
+        "NotAccepting",
+        "StoreBusy",
+        "DiskFull",
+        "DiskAboveLimit",
+        "DiskNearlyFull",
+    }
     | {"TooManyRequests", "TransientPoolEmpty", "BrokerReadOnly"}
 )
 """Errors that promise that nothing was stored."""

@@ -36,6 +36,7 @@ SETTINGS = (
     *("--set", f"mappedFileSizeCommitLog={FILE_SIZE}", "--set", "mappedFileSizeConsumeQueue=20000"),
     *("--set", "maxHashSlotNum=5000", "--set", "maxIndexNum=20000"),
     *("--set", "maxMessageSize=262144", "--set", "retention.mode=off"),
+    *("--set", "retention.disk_margin_bytes=0"),
 )
 FILES = {
     "commit_log_file_size_bytes": 32 * KIB,
@@ -188,7 +189,7 @@ class Producer:
         try:
             receipts = await self.client.send_many([Message("T", os.urandom(size), keys=["k"])])
         except ClientError as error:
-            if error.reason not in ("DiskFull", "DiskAboveLimit"):
+            if error.reason not in ("DiskFull", "DiskAboveLimit", "DiskNearlyFull"):
                 raise
             return False
         for receipt in receipts:

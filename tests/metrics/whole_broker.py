@@ -22,7 +22,7 @@ from pocketmq.services.produce.rules import SendRules
 from pocketmq.services.produce.send import Send
 from pocketmq.services.pull import Pull
 from pocketmq.services.query import Query
-from pocketmq.services.retention import Retention, RetentionSettings
+from pocketmq.services.retention import DiskSpace, Retention, RetentionSettings
 from pocketmq.services.sessions.sessions import Sessions
 from pocketmq.services.transaction.checking import CheckRules
 from pocketmq.services.transaction.transactions import Transactions
@@ -53,7 +53,7 @@ class WholeBroker:
             store.views.expiry,
             RetentionSettings(),
             is_on=True,
-            disk_space=store.disk_space,
+            disk_space=lambda: DiskSpace(*store.disk_space(), 1, 0),
             refuse=store.writing.refuse,
             hour_of=lambda now_ms: 0,
         )

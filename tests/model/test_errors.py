@@ -53,7 +53,7 @@ CODES: dict[Code, str] = {
     Code.UNSUPPORTED: "UnsupportedFeature UnsupportedTopic",
     Code.TOO_MANY_REQUESTS: (
         "StoreBusy TransientPoolEmpty TooManyRequests ShareTaken LimitReached CreationsUsedUp "
-        "DiskSlow DiskFull DiskAboveLimit"
+        "DiskSlow DiskFull DiskAboveLimit DiskNearlyFull"
     ),
 }
 """What is not here is the broker's: INTERNAL_SERVER_ERROR."""
@@ -146,8 +146,10 @@ TooManyElements: field field has more than 7 elements; send them in several requ
 ShareTaken: 'holder' has 7 of the 9 places of class field and gets no more while so few are free;
   wait for some of its own to end, or try again
 DiskFull: the disk under path is full; free space, sends resume by themselves
-DiskAboveLimit: the disk under path is 7 % used, sends are refused above 9 %
+DiskAboveLimit: the disk under path is 7 % used with 9 bytes free, sends are refused above 11 %
   (retention.disk_refuse_percent); free space, they resume by themselves
+DiskNearlyFull: the disk under path has 9 bytes free (7 % used), sends need 11: a commit-log file,
+  the reserve and retention.disk_margin_bytes; free space, they resume by themselves
 DiskSlow: the data is not in memory after 7 reads from disk; ask for less, or retry later
 Corruption: path is damaged at byte 7 (physical offset 9): why
 MessageDamaged: path is damaged at byte 7 (physical offset 9): why; message 11 of the queue cannot

@@ -2,22 +2,26 @@
 
 import asyncio
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
-from pocketmq.model.errors import BrokerError, DiskAboveLimit
+from pocketmq.model.errors import BrokerError, DiskAboveLimit, DiskNearlyFull
 from pocketmq.model.stats import Gauge
 from pocketmq.services.retention import (
     DISK,
     SIZE,
     TIME,
+    DiskRoom,
+    DiskSpace,
     Retention,
     RetentionSettings,
     RetentionState,
     decide,
     is_wanted,
     percent_used,
+    refusal_of,
+    room_of,
 )
 from pocketmq.store.dispatch.expiry import Expiry, OldestLogFile
 from pocketmq.store.job import Job
@@ -27,9 +31,10 @@ from tests.sim.clock import at
 
 HOUR_MS = 3_600_000
 NOW = 1_000 * HOUR_MS
-SETTINGS = RetentionSettings(mode="on", hours="4;16")
+PERCENTS = {"disk_expire_percent": 75, "disk_force_percent": 85, "disk_refuse_percent": 90}
+SETTINGS = RetentionSettings(mode="on", hours="4;16", disk_margin_bytes=0, **PERCENTS)
 CALM = RetentionState(
-    now_ms=NOW, local_hour=12, used_percent=50, log_size_bytes=1_000, oldest_time=NOW
+    now_ms=NOW, local_hour=12, room=DiskRoom.ENOUGH, log_size_bytes=1_000, oldest_time=NOW
 )
 OLD = NOW - 72 * HOUR_MS
 
@@ -42,14 +47,14 @@ OLD = NOW - 72 * HOUR_MS
         ({"oldest_time": OLD, "local_hour": 4}, TIME),
         ({"oldest_time": OLD, "local_hour": 16}, TIME),
         ({"oldest_time": OLD + 1, "local_hour": 16}, ""),
-        ({"oldest_time": OLD, "used_percent": 76}, TIME),
-        ({"oldest_time": OLD, "used_percent": 75}, ""),
-        ({"used_percent": 85}, ""),
-        ({"used_percent": 86}, DISK),
-        ({"used_percent": 86, "oldest_time": OLD, "local_hour": 4}, DISK),
+        ({"oldest_time": OLD, "room": DiskRoom.EXPIRE}, TIME),
+        ({"room": DiskRoom.EXPIRE}, ""),
+        ({"room": DiskRoom.FORCE}, DISK),
+        ({"room": DiskRoom.REFUSE}, DISK),
+        ({"room": DiskRoom.FORCE, "oldest_time": OLD, "local_hour": 4}, DISK),
     ],
 )
-def test_the_table_of_reasons(changes: dict[str, int], reason: str) -> None:
+def test_the_table_of_reasons(changes: dict[str, Any], reason: str) -> None:
     assert decide(SETTINGS, frozenset({4, 16}), CALM._replace(**changes)) == reason
 
 
@@ -71,6 +76,48 @@ def test_without_hours_every_hour_will_do_and_without_an_age_none() -> None:
 )
 def test_the_used_share_is_rounded_up(used: int, usable: int, percent: int) -> None:
     assert percent_used(used, usable) == percent
+
+
+GIB = 1 << 30
+
+
+def disk(usable: int, used: int = 460 * GIB) -> DiskSpace:
+    """Returns the space of a disk: log files have 60 bytes, the reserve 10."""
+    return DiskSpace("/store", used, usable, 60, 10)
+
+
+@pytest.mark.parametrize(
+    ("used", "room"),
+    [(75, "ENOUGH"), (76, "EXPIRE"), (85, "EXPIRE"), (86, "FORCE"), (90, "FORCE"), (91, "REFUSE")],
+)
+def test_room_by_percent_is_that_of_rocketmq(used: int, room: str) -> None:
+    assert room_of(SETTINGS, disk(100 - used, used)).name == room
+
+
+@pytest.mark.parametrize(
+    ("usable", "room"),
+    [(220, "ENOUGH"), (219, "EXPIRE"), (160, "EXPIRE"), (159, "FORCE"), (100, "FORCE"),
+     (99, "REFUSE"), (0, "REFUSE")],
+)  # fmt: skip
+def test_room_by_free_bytes_is_what_the_next_files_need(usable: int, room: str) -> None:
+    settings = RetentionSettings(disk_margin_bytes=30)
+    assert room_of(settings, disk(usable)).name == room
+    assert room_of(replace(settings, disk_margin_bytes=0), disk(usable)) is DiskRoom.ENOUGH
+
+
+def test_of_both_judgements_the_worse_counts_and_the_error_names_its_limit() -> None:
+    both = replace(SETTINGS, disk_margin_bytes=30)
+    above, below = refusal_of(both, disk(45 * GIB)), refusal_of(both, disk(99, used=200))
+    assert str(above) == (
+        "the disk under /store is 92 % used with 48318382080 bytes free, sends are refused above "
+        "90 % (retention.disk_refuse_percent); free space, they resume by themselves"
+    )
+    assert str(below) == (
+        "the disk under /store has 99 bytes free (67 % used), sends need 100: a commit-log file, "
+        "the reserve and retention.disk_margin_bytes; free space, they resume by themselves"
+    )
+    assert isinstance(below, DiskNearlyFull)
+    assert refusal_of(both, disk(GIB, used=GIB)) is None
 
 
 @pytest.mark.parametrize(
@@ -110,7 +157,8 @@ class House:
         self.floor = 99
         self.looks = 0
         is_on = bool(settings.pop("is_on", True))
-        fields = {"hours": "", "age_ms": 10 * HOUR_MS, "file_batch_max": 3} | settings
+        fields = {"hours": "", "age_ms": 10 * HOUR_MS, "file_batch_max": 3} | PERCENTS | settings
+        fields.setdefault("disk_margin_bytes", 0)
         self.retention = Retention(
             cast(Expiry, self),
             RetentionSettings(mode="on", **fields),  # type: ignore[arg-type]
@@ -126,10 +174,10 @@ class House:
         self.looks += 1
         return RetentionHolder(LEASE, "orders", "billing", physical_offset, 99 * HOUR_MS)
 
-    def _disk_space(self) -> tuple[str, int, int]:
+    def _disk_space(self) -> DiskSpace:
         if self.blind is not None:
             raise self.blind
-        return "/store", self.used, 100 - self.used
+        return DiskSpace("/store", self.used, 100 - self.used, 1, 0)
 
     @property
     def log_size_bytes(self) -> int:
@@ -268,7 +316,7 @@ async def test_a_full_disk_refuses_sends_until_there_is_room() -> None:
     await house.round(0)
     (refusal, *_) = house.refusals
     assert isinstance(refusal, DiskAboveLimit)
-    assert "91 % used, sends are refused above 90 %" in str(refusal)
+    assert "91 % used with 9 bytes free, sends are refused above 90 %" in str(refusal)
     assert house.bases == [2]
     assert house.retention.status == "refusing sends"
     house.used = 60
@@ -313,7 +361,7 @@ async def test_other_settings_are_followed_from_the_next_look_on() -> None:
     house = House(8, is_on=False)
     await house.round(99 * HOUR_MS)
     assert len(house.bases) == 8
-    other = RetentionSettings(mode="on", size_bytes=6, age_ms=0, pause_ms=50, interval_ms=2_000)
+    other = replace(SETTINGS, size_bytes=6, age_ms=0, pause_ms=50, interval_ms=2_000)
     house.retention.take(other, is_on=True)
     pauses = await pauses_of(house.retention, at(0, 99 * HOUR_MS), longest_ms=50)
     assert pauses == [50, 50, 2_000]

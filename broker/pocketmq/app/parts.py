@@ -31,7 +31,7 @@ from pocketmq.services.consume.consume import Consume
 from pocketmq.services.delay.levels import Schedule
 from pocketmq.services.delay.timer import Timer
 from pocketmq.services.pull import Pull
-from pocketmq.services.retention import Retention, is_wanted
+from pocketmq.services.retention import DiskSpace, Retention, is_wanted
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.holding import holder_at
 
@@ -165,7 +165,9 @@ def retention_of(
         config.retention_settings(),
         is_on=_expires(store, config),
         floors=floors,
-        disk_space=store.disk_space,
+        disk_space=lambda: DiskSpace(
+            *store.disk_space(), store.log.file_size_bytes, store.settings.reserve_size_bytes
+        ),
         refuse=store.writing.refuse,
         hour_of=lambda now_ms: datetime.fromtimestamp(now_ms / 1000, zone).hour,
         find_holder=partial(holder_at, store.reading),

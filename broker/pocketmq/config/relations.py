@@ -18,6 +18,8 @@ RECORD_OVERHEAD_BYTES: Final = 64 * KIB
 
 POOL_SIZE_USUAL: Final = 1 * GIB
 """Locked memory above which a warning is given."""
+NEVER_PERCENT: Final = 100
+"""Disk usage that is never exceeded: what would happen above it is off."""
 EVERY_HOST: Final = frozenset({"0.0.0.0", "[::]"})
 
 _ASYNC: Final = ("store.flush", FLUSH_ASYNC)
@@ -82,10 +84,10 @@ def _conflicts(config: Config) -> Iterator[tuple[str, str, str]]:
     if store.transient_pool and store.flush != FLUSH_ASYNC:
         why = "messages in the pool are not on disk, so it needs store.flush = async"
         yield "store.transient_pool", "store.flush", why
-    if retention.disk_expire_percent > retention.disk_force_percent:
+    if NEVER_PERCENT > retention.disk_expire_percent > retention.disk_force_percent:
         why = "messages must expire by age before files are removed regardless of age"
         yield "retention.disk_expire_percent", "retention.disk_force_percent", why
-    if retention.disk_force_percent > retention.disk_refuse_percent:
+    if NEVER_PERCENT > retention.disk_force_percent > retention.disk_refuse_percent:
         why = "files must be removed before sends are refused"
         yield "retention.disk_force_percent", "retention.disk_refuse_percent", why
     size = IndexGeometry(store.index_slot_count, store.index_entry_count_max).file_size

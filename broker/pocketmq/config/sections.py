@@ -167,13 +167,17 @@ SERVER: Final = "server"
 
 PRESETS: Final[Mapping[str, Mapping[str, Value]]] = MappingProxyType(
     {
-        DEV: {"store.flush": FLUSH_ASYNC},
+        DEV: {"store.flush": FLUSH_ASYNC, "retention.disk_margin_bytes": 0},
         EDGE: {},
         SERVER: {
             "store.flush": FLUSH_ASYNC,
             "store.commit_log_file_size_bytes": GIB,
             "store.index_slot_count": 5_000_000,
             "store.index_entry_count_max": 20_000_000,
+            "retention.disk_expire_percent": 75,
+            "retention.disk_force_percent": 85,
+            "retention.disk_refuse_percent": 90,
+            "retention.disk_margin_bytes": 0,
         },
     }
 )
@@ -343,17 +347,22 @@ class RetentionSection:
     )  # fmt: skip
     size_bytes: int = live_knob(0, "Most bytes of the commit log; 0: no limit.")
     disk_expire_percent: int = live_knob(
-        75, "Disk usage above which messages expire by age at any hour.",
-        "diskMaxUsedSpaceRatio", lower=10, upper=95,
+        100, "Disk usage above which messages expire by age at any hour; 100: never.",
+        "diskMaxUsedSpaceRatio", lower=10, upper=100,
     )  # fmt: skip
     disk_force_percent: int = live_knob(
-        85, "Disk usage above which the oldest files are removed regardless of age.",
-        "diskSpaceCleanForciblyRatio", lower=30, upper=85,
+        100, "Disk usage above which the oldest files are removed regardless of age; 100: never.",
+        "diskSpaceCleanForciblyRatio", lower=30, upper=100,
     )  # fmt: skip
     disk_refuse_percent: int = live_knob(
-        90, "Disk usage above which sends are refused.", "diskSpaceWarningLevelRatio",
-        lower=35, upper=90,
+        100, "Disk usage above which sends are refused; 100: never.", "diskSpaceWarningLevelRatio",
+        lower=35, upper=100,
     )  # fmt: skip
+    disk_margin_bytes: int = live_knob(
+        64 * MIB,
+        "Sends are refused while less than a commit-log file, the reserve and this are free; 0: "
+        "only a full disk refuses them.",
+    )
     file_batch_max: int = live_knob(
         10, "Most files removed in one scan.", "deleteFileBatchMax", lower=1, upper=INT32_MAX
     )

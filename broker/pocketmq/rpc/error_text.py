@@ -11,6 +11,8 @@ TEXT_SIZE_MAX: Final = 1_000
 
 def public_text(error: BrokerError) -> str:
     """Returns the text of an error, without details that only operators may see."""
+    if isinstance(error, (errors.DiskAboveLimit, errors.DiskNearlyFull)):
+        return str(error).replace(f"the disk under {error.path}", "the broker's disk", 1)
     if isinstance(error, errors.DiskFull):
         return "the broker's disk is full; sends resume by themselves once there is room"
     if isinstance(error, errors.StoreDamaged):

@@ -1,13 +1,14 @@
 """Retention: deletes the oldest files of the commit log.
 
 reason   when                                                     which files
-disk     more than disk_force_percent of the disk is used         oldest first, whatever their age
+disk     the disk's room is FORCE or worse                         oldest first, whatever their age
 size     the log is longer than size_bytes                        oldest first, until it is not
-time     the hour is one of `hours`, or more than                 those whose last message was
-         disk_expire_percent of the disk is used                  stored age_ms ago
+time     the hour is one of `hours`, or the disk's room is        those whose last message was
+         EXPIRE or worse                                          stored age_ms ago
 
-The file being written and files not yet dispatched are kept. A round deletes at most file_batch_max
-files, with pauses. Above disk_refuse_percent sends are refused until space is freed. The age of a
+The room of the disk is judged by used percent, as RocketMQ does, and by free bytes: see
+`DiskRoom`. The file being written and files not yet dispatched are kept. A round deletes at most
+file_batch_max files, with pauses. Without room sends are refused until space is freed. The age of a
 file is that of its last message, so copying a file does not change it. After the wall clock was set
 forward by more than an hour, no file expires by age for an hour, so that operators can correct it.
 Source: CleanCommitLogService, CleanConsumeQueueService; MessageStoreConfig.
@@ -16,10 +17,11 @@ Source: CleanCommitLogService, CleanConsumeQueueService; MessageStoreConfig.
 import logging
 from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 from pocketmq.model.due_time import LEAD_MAX_MS
-from pocketmq.model.errors import BrokerError, DiskAboveLimit, StoreFailed
+from pocketmq.model.errors import BrokerError, DiskAboveLimit, DiskNearlyFull, StoreFailed
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.model.stats import Counter, Gauge, LabelValues
 from pocketmq.model.step import Next, Now
@@ -45,18 +47,20 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class RetentionSettings:
-    """Settings of retention; defaults as in RocketMQ.
+    """Settings of retention.
 
-    hours   local hours, "04" or "4;16", in which files expire by age; empty: any hour
+    hours              local hours, "04" or "4;16", in which files expire by age; empty: any hour
+    disk_margin_bytes  see `room_of`; 0: free bytes are not judged
     """
 
     mode: str = MODE_AUTO
     age_ms: int = 72 * 3_600_000
     hours: str = "04"
     size_bytes: int = 0
-    disk_expire_percent: int = 75
-    disk_force_percent: int = 85
-    disk_refuse_percent: int = 90
+    disk_expire_percent: int = 100
+    disk_force_percent: int = 100
+    disk_refuse_percent: int = 100
+    disk_margin_bytes: int = 64 * 1024 * 1024
     file_batch_max: int = 10
     interval_ms: int = 10_000
     pause_ms: int = 100
@@ -72,12 +76,47 @@ class RetentionSettings:
         return numbers
 
 
+class DiskRoom(IntEnum):
+    """Room on the disk, from enough to none; each level includes the effects of those before it."""
+
+    ENOUGH = 0
+    EXPIRE = 1
+    """Messages expire by age at any hour."""
+    FORCE = 2
+    """The oldest files are deleted, whatever their age."""
+    REFUSE = 3
+    """Sends are refused."""
+
+
+class DiskSpace(NamedTuple):
+    """Space on the disk of a store.
+
+    file_size_bytes     size of one commit-log file
+    reserve_size_bytes  size of the reserve for a full disk
+    """
+
+    path: str
+    used_bytes: int
+    usable_bytes: int
+    file_size_bytes: int
+    reserve_size_bytes: int
+
+    @property
+    def used_percent(self) -> int:
+        """The used share in whole percent, rounded up."""
+        return percent_used(self.used_bytes, self.usable_bytes)
+
+    def needed_bytes(self, margin_bytes: int) -> int:
+        """Returns the bytes that must be usable for sends to be accepted."""
+        return self.file_size_bytes + self.reserve_size_bytes + margin_bytes
+
+
 class RetentionState(NamedTuple):
     """Input of a decision; times in ms. `oldest_time` is that of the oldest file's last message."""
 
     now_ms: int
     local_hour: int
-    used_percent: int
+    room: DiskRoom
     log_size_bytes: int
     oldest_time: int
 
@@ -91,6 +130,44 @@ def percent_used(used_bytes: int, usable_bytes: int) -> int:
     return max(0, min(-(-used_bytes * 100 // total), 100)) if total > 0 else 0
 
 
+def room_of(settings: RetentionSettings, space: DiskSpace) -> DiskRoom:
+    """Returns the room on a disk: the worse of those by used percent and by free bytes; pure.
+
+    Sends need one commit-log file, the reserve and disk_margin_bytes. Files are deleted one
+    commit-log file before that, and expire at any hour two files before. A margin of 0 turns the
+    judgement by free bytes off.
+    """
+    used_percent = space.used_percent
+    above = (
+        settings.disk_expire_percent, settings.disk_force_percent, settings.disk_refuse_percent
+    )  # fmt: skip
+    by_percent = DiskRoom(sum(used_percent > limit for limit in above))
+    if not settings.disk_margin_bytes:
+        return by_percent
+    needed = space.needed_bytes(settings.disk_margin_bytes)
+    below = (needed + 2 * space.file_size_bytes, needed + space.file_size_bytes, needed)
+    return max(by_percent, DiskRoom(sum(space.usable_bytes < limit for limit in below)))
+
+
+def refusal_of(settings: RetentionSettings, space: DiskSpace) -> BrokerError | None:
+    """Returns the error for sends, None if the disk has room for them; pure."""
+    if room_of(settings, space) is not DiskRoom.REFUSE:
+        return None
+    if space.used_percent > settings.disk_refuse_percent:
+        return DiskAboveLimit(
+            path=space.path,
+            used_percent=space.used_percent,
+            free_bytes=space.usable_bytes,
+            limit_percent=settings.disk_refuse_percent,
+        )
+    return DiskNearlyFull(
+        path=space.path,
+        used_percent=space.used_percent,
+        free_bytes=space.usable_bytes,
+        needed_bytes=space.needed_bytes(settings.disk_margin_bytes),
+    )
+
+
 def is_wanted(settings: RetentionSettings, *, made_here: bool, is_configured: bool) -> bool:
     """Returns whether retention is on; in a store of another broker only if configured."""
     if settings.mode == MODE_AUTO:
@@ -100,13 +177,13 @@ def is_wanted(settings: RetentionSettings, *, made_here: bool, is_configured: bo
 
 def decide(settings: RetentionSettings, hours: frozenset[int], seen: RetentionState) -> str:
     """Returns why the oldest file is deleted, "" if it is kept; pure."""
-    if seen.used_percent > settings.disk_force_percent:
+    if seen.room >= DiskRoom.FORCE:
         return DISK
     if 0 < settings.size_bytes < seen.log_size_bytes:
         return SIZE
     is_old = settings.age_ms > 0 and seen.oldest_time <= seen.now_ms - settings.age_ms
     is_due = not hours or seen.local_hour in hours
-    if is_old and (is_due or seen.used_percent > settings.disk_expire_percent):
+    if is_old and (is_due or seen.room >= DiskRoom.EXPIRE):
         return TIME
     return ""
 
@@ -151,7 +228,7 @@ class Retention:
     __slots__ = (
         "_clock", "_disk_space", "_expiry", "_find_holder", "_floors", "_hour_of", "_hours",
         "_is_on",
-        "_needs_trim", "_now", "_refuse", "_rounds", "_settings", "_used_percent", "expired_files",
+        "_needs_trim", "_now", "_refuse", "_room", "_rounds", "_settings", "expired_files",
         "holder", "stats",
     )  # fmt: skip
 
@@ -162,7 +239,7 @@ class Retention:
         *,
         is_on: bool,
         floors: Sequence[Callable[[], int]] = (),
-        disk_space: Callable[[], tuple[str, int, int]],
+        disk_space: Callable[[], DiskSpace],
         refuse: Callable[[BrokerError | None], None],
         hour_of: Callable[[int], int],
         find_holder: Callable[[int], Coroutine[Any, Any, RetentionHolder]] | None = None,
@@ -182,7 +259,7 @@ class Retention:
         self._now = Now(0, 0)
         self._rounds = Rounds(self._endless_rounds)
         self._needs_trim = False
-        self._used_percent = 0
+        self._room = DiskRoom.ENOUGH
         self.expired_files = Counter(
             "pocketmq_expired_files_total", "Deleted commit-log files.", ("reason",)
         )
@@ -226,14 +303,14 @@ class Retention:
         return {(holder.kind, holder.topic, holder.group): holder.until_ms / 1_000}
 
     def _alert(self) -> float:
-        if self._used_percent > self._settings.disk_refuse_percent:
+        if self._room is DiskRoom.REFUSE:
             return 2.0
-        return float(self._is_on and self._used_percent > self._settings.disk_force_percent)
+        return float(self._is_on and self._room is DiskRoom.FORCE)
 
     def step(self, now: Now) -> Next:
         """Deletes at most one file; starts long jobs, and collects their results in later steps.
 
-        Effects  refuses sends above disk_refuse_percent, and accepts them below
+        Effects  refuses sends while the disk has no room for them
         """
         self._now = now
         self._clock.wall_ms(now)
@@ -253,10 +330,9 @@ class Retention:
             if self._needs_trim:
                 yield from until_done(self._expiry.trim_views())
                 self._needs_trim = False
-            is_refusing = self._used_percent > self._settings.disk_refuse_percent
-            pause_ms = min(
-                self._settings.interval_ms, REFUSED_INTERVAL_MS if is_refusing else OFFSET_MAX
-            )
+            pause_ms = self._settings.interval_ms
+            if self._room is DiskRoom.REFUSE:
+                pause_ms = min(pause_ms, REFUSED_INTERVAL_MS)
             yield Next(self._now.monotonic_ms + pause_ms)
 
     def _hold(self, floor: int, reason: str) -> Generator[Next, None, None]:
@@ -279,15 +355,9 @@ class Retention:
         )
 
     def _look_at_disk(self) -> None:
-        path, used, usable = self._disk_space()
-        self._used_percent = percent_used(used, usable)
-        limit = self._settings.disk_refuse_percent
-        is_above = self._used_percent > limit
-        self._refuse(
-            DiskAboveLimit(path=path, used_percent=self._used_percent, limit_percent=limit)
-            if is_above
-            else None
-        )
+        space = self._disk_space()
+        self._room = room_of(self._settings, space)
+        self._refuse(refusal_of(self._settings, space))
 
     def _expire_one(self) -> Generator[Next, None, str]:
         expiry, settings = self._expiry, self._settings
@@ -301,7 +371,7 @@ class Retention:
         seen = RetentionState(
             now_ms=now_ms,
             local_hour=self._hour_of(self._now.wall_ms),
-            used_percent=self._used_percent,
+            room=self._room,
             log_size_bytes=expiry.log_size_bytes,
             oldest_time=now_ms,
         )

@@ -18,7 +18,7 @@ from pocketmq.app.serve import run_broker
 from pocketmq.app.stage import Opened, Stage
 from pocketmq.config.live import LiveConfig
 from pocketmq.config.load import load
-from pocketmq.model.errors import BrokerError, DiskAboveLimit
+from pocketmq.model.errors import BrokerError, DiskFull
 from pocketmq.model.step import SystemClock
 from pocketmq.rpc.own.server import OwnServer
 from pocketmq.testing.faults import CallFault, Faults, FillableDisk
@@ -142,9 +142,7 @@ class Controlled:
         """Refuses sends as if the disk were full."""
         store = self._broker.store
         self._disk.is_full = True
-        path = str(store.settings.directory)
-        full = DiskAboveLimit(path=path, used_percent=100, limit_percent=self.refuse_percent)
-        store.writing.refuse(full)
+        store.writing.refuse(DiskFull(path=str(store.settings.directory)))
 
     def free_disk(self) -> None:
         """Accepts sends again."""
@@ -156,9 +154,6 @@ class Controlled:
         server = self._broker.server
         assert isinstance(server, OwnServer), "the transport is not `own`"
         server.cut_off()
-
-    refuse_percent = 0
-    """Disk usage in percent above which sends are refused (retention.disk_refuse_percent)."""
 
 
 def run_controlled(
@@ -173,7 +168,6 @@ def run_controlled(
     ports = [f"rpc.listen={listen}", "http.listen=", "rpc.transport=own"]
     try:
         config = load(assignments=[NO_TLS, *assignments, *ports], preset=DEV, force=True)
-        controlled.refuse_percent = config.retention_settings().disk_refuse_percent
 
         def announce(addresses: Mapping[str, object]) -> None:
             controlled.say(ready=dict(addresses))

@@ -10,6 +10,7 @@ import pytest
 
 from pocketmq.app.parts import retention_of
 from pocketmq.config.load import load
+from pocketmq.config.units import GIB
 from pocketmq.files.disk import Disk
 from pocketmq.services.retention import Retention
 from pocketmq.store.message_store import open_store
@@ -49,7 +50,7 @@ class UsedDisk(QuickDisk):
     percent = 50
 
     def space(self, path: Path) -> tuple[int, int]:
-        return self.percent, 100 - self.percent
+        return self.percent * GIB, (100 - self.percent) * GIB
 
 
 @asynccontextmanager
@@ -140,6 +141,20 @@ async def test_above_this_sends_are_refused(tmp_path: Path) -> None:
         await store.round()
         assert store.store.state == "read_only"
         assert store.retention.status == "refusing sends"
+
+
+@pytest.mark.knob("retention.disk_margin_bytes")
+async def test_with_less_free_than_this_and_the_next_files_sends_are_refused(
+    tmp_path: Path,
+) -> None:
+    async with kept(tmp_path, *ON, "retention.disk_margin_bytes=1GiB", percent=99) as store:
+        await store.round()
+        assert store.store.state == "read_only"
+    async with kept(
+        tmp_path / "other", *ON, "retention.disk_margin_bytes=1MiB", percent=99
+    ) as store:
+        await store.round()
+        assert store.retention.status == "on"
 
 
 @pytest.mark.knob("retention.file_batch_max")

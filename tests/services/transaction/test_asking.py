@@ -26,7 +26,7 @@ from tests.kit.transacting import COMMIT, GROUP, ROLLBACK, RULES, TransactionDes
 from tests.sim.disk import SimDisk
 
 NOTICED_MS = 2_000
-FULL = DiskAboveLimit(path="/", used_percent=95, limit_percent=90)
+FULL = DiskAboveLimit(path="/", used_percent=95, free_bytes=5, limit_percent=90)
 
 
 def begin_step(desk: TransactionDesk) -> None:

@@ -187,7 +187,7 @@ async def test_a_clock_that_jumps_loses_no_transaction(desk: TransactionDesk, ju
 async def test_a_full_disk_delays_checks_and_loses_none(desk: TransactionDesk) -> None:
     desk.listen()
     sent = await desk.half("a")
-    full = DiskAboveLimit(path="/", used_percent=95, limit_percent=90)
+    full = DiskAboveLimit(path="/", used_percent=95, free_bytes=5, limit_percent=90)
     desk.store.writing.refuse(full)
     await desk.run(RULES.timeout_ms + NOTICED_MS)
     assert desk.asked == []

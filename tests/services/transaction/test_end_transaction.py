@@ -164,7 +164,9 @@ async def test_a_topic_that_was_removed_takes_no_message(
 
 async def test_a_store_that_takes_nothing_leaves_transactions_open(desk: TransactionDesk) -> None:
     sent = await desk.half("a")
-    desk.store.writing.refuse(DiskAboveLimit(path="/", used_percent=95, limit_percent=90))
+    desk.store.writing.refuse(
+        DiskAboveLimit(path="/", used_percent=95, free_bytes=5, limit_percent=90)
+    )
     with pytest.raises(DiskAboveLimit):
         await desk.decide(COMMIT, sent)
     desk.store.writing.refuse(BrokerReadOnly(why="it is a follower"))

@@ -20,7 +20,7 @@ from tests.kit.transacting import GROUP, RULES, TransactionDesk, transacting
 from tests.sim.disk import SimDisk
 
 NOTICED_MS = 2_000
-FULL = DiskAboveLimit(path="/", used_percent=95, limit_percent=90)
+FULL = DiskAboveLimit(path="/", used_percent=95, free_bytes=5, limit_percent=90)
 DAMAGED = StoreDamaged(path="0", file_position=0, begin=0, end=9, why="a test says so")
 
 

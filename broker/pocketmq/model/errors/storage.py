@@ -114,11 +114,26 @@ class DiskAboveLimit(DiskFull):
     """More of the disk is used than the operator allows; reads continue."""
 
     message = (
-        "the disk under {path} is {used_percent} % used, sends are refused above {limit_percent} % "
-        "(retention.disk_refuse_percent); free space, they resume by themselves"
+        "the disk under {path} is {used_percent} % used with {free_bytes} bytes free, sends are "
+        "refused above {limit_percent} % (retention.disk_refuse_percent); free space, they resume "
+        "by themselves"
     )
     used_percent: int
+    free_bytes: int
     limit_percent: int
+
+
+class DiskNearlyFull(DiskFull):
+    """The disk has less free space than the broker needs to accept sends; reads continue."""
+
+    message = (
+        "the disk under {path} has {free_bytes} bytes free ({used_percent} % used), sends need "
+        "{needed_bytes}: a commit-log file, the reserve and retention.disk_margin_bytes; free "
+        "space, they resume by themselves"
+    )
+    used_percent: int
+    free_bytes: int
+    needed_bytes: int
 
 
 class DiskSlow(Unavailable, code=Code.TOO_MANY_REQUESTS):
