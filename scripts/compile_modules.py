@@ -47,6 +47,8 @@ REPORTED: Final = "compile: "
 SHOWN_MAX: Final = 8_000
 LACKING: Final = 2
 """Exit code if this machine cannot compile."""
+DUE: Final = 3
+"""Exit code of --check if the library is missing or was made of other sources."""
 LIBRARY: Final = Path(__file__).with_name("compile_library.py")
 PROOF: Final = "import sys; from pocketmq import native; sys.exit(native.why_not_compiled() or 0)"
 
@@ -57,6 +59,10 @@ def main() -> int:
     parser.add_argument("--clean", action="store_true", help="remove what was compiled")
     parser.add_argument("--force", action="store_true", help="compile what is up to date, too")
     parser.add_argument("--list", action="store_true", help="print the names of the files")
+    parser.add_argument(
+        "--check", action="store_true",
+        help=f"compile nothing; exit with {DUE} if there is work, {LACKING} if it cannot be done",
+    )  # fmt: skip
     parser.add_argument("--tests", action="store_true", help="only print the tests of the modules")
     given = parser.parse_args()
     os.environ[native.PURE_VARIABLE] = "1"  # Does not load the library that it replaces.
@@ -71,6 +77,8 @@ def main() -> int:
         if why := lacking():
             print(f"compile: {why}", file=sys.stderr)
             return LACKING
+        if given.check:
+            return DUE
         with _alone():
             # Another process may have compiled meanwhile.
             if (given.force or _is_due()) and (

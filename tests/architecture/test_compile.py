@@ -1,6 +1,7 @@
 """Files that scripts/compile counts as part of the library, and its report of missing tools."""
 
 import os
+import shutil
 import subprocess
 import sys
 from io import StringIO
@@ -100,3 +101,58 @@ def test_what_is_up_to_date_is_left_to_a_user_who_may_not_write(
     monkeypatch.setattr(compile_modules, "PROOF", "import sys; sys.exit('it does not load')")
     assert compile_modules.main() == compile_modules.LACKING
     assert not (built / ".lock").exists()
+
+
+PYTHON = """\
+#!/bin/sh
+# Stands for the Python of a virtual environment: says what it is asked to compile.
+case "$*" in
+  "scripts/compile_modules.py --check") exit CODE ;;
+  scripts/compile_modules.py*) echo "compiles at $(nice)" > compiled ;;
+esac
+"""
+
+
+def set_up(root: Path, check_code: int) -> subprocess.CompletedProcess[str]:
+    """Runs `scripts/setup --serve` in a copy of the project whose Python is a shell script."""
+    for name in ("scripts/setup", "pyproject.toml", "requirements.lock"):
+        (root / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, root / name)
+    python = root / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(PYTHON.replace("CODE", str(check_code)))
+    python.chmod(0o755)
+    os.mkfifo(root / "compiled")
+    return subprocess.run(
+        [root / "scripts" / "setup", "--serve"],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+
+
+def test_a_first_start_goes_on_while_the_modules_are_compiled_at_low_priority(
+    tmp_path: Path,
+) -> None:
+    done = set_up(tmp_path, compile_modules.DUE)
+    # The compiler still waits here for a reader: setup did not wait for the compiler.
+    assert "compiling behind" in done.stderr
+    assert (tmp_path / "compiled").read_text() == "compiles at 19\n"
+
+
+@pytest.mark.parametrize(("code", "said"), [(0, ""), (compile_modules.LACKING, "uncompiled")])
+def test_a_start_compiles_nothing_where_nothing_is_due_or_can_be(
+    tmp_path: Path, code: int, said: str
+) -> None:
+    done = set_up(tmp_path, code)
+    assert said in done.stderr
+    assert "compiling behind" not in done.stderr
+    assert not (tmp_path / ".cache" / "compile.log").exists()
+
+
+def test_a_check_says_whether_there_is_work_and_does_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["compile", "--check"])
+    monkeypatch.setattr(compile_modules, "_compile", None)
+    for is_due, code in ((True, compile_modules.DUE), (False, 0)):
+        monkeypatch.setattr(compile_modules, "_is_due", lambda is_due=is_due: is_due)
+        assert compile_modules.main() == code

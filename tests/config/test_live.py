@@ -49,7 +49,7 @@ def test_each_live_key_is_taken_over(key: str) -> None:
         "retention.mode": "off", "retention.hours": "5", "retention.disk_expire_percent": "70",
         "retention.disk_force_percent": "80", "retention.disk_refuse_percent": "88",
         "broker.permission": "4", "broker.auto_create_topics": "false",
-        "broker.auto_create_groups": "false",
+        "broker.auto_create_groups": "false", "broker.default_topic_type": "mixed",
         "broker.check_message_types": "false", "transactions.refuse": "true", "logs.level": "error",
     }.get(key, "77h" if key.endswith("_ms") else "77")  # fmt: skip
     other = "77" if key == "broker.accept_from_ms" else other

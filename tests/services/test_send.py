@@ -11,6 +11,7 @@ from pocketmq.format.addresses import UniqueKeyMaker
 from pocketmq.format.send_request import MESSAGES_MAX
 from pocketmq.model import errors
 from pocketmq.model.message import StoredMessage
+from pocketmq.services.produce.drafts import DeliveryRequest
 from pocketmq.services.produce.rules import SendRules
 from pocketmq.services.produce.send import Send, Sent
 from tests.kit.drafts import Draft, draft, drafts_of
@@ -161,6 +162,46 @@ async def test_one_bad_message_refuses_the_request_and_stores_nothing(
     with pytest.raises(error):
         await sender.send(*drafts)
     assert await sender.stored() == []
+
+
+@pytest.mark.parametrize(("error", "drafts"), REFUSED)
+async def test_a_refused_request_creates_no_topic(
+    sender: Sender, error: type[errors.BrokerError], drafts: list[Draft]
+) -> None:
+    named = [one._replace(topic="fresh") if one.topic == "orders" else one for one in drafts]
+    before = sender.topics.names()
+    with pytest.raises(error):
+        await sender.send(
+            *(one._replace(queue_id=9) if one.queue_id == 4 else one for one in named)
+        )
+    assert sender.topics.names() == before
+
+
+async def test_a_delay_that_is_too_long_creates_no_topic(sender: Sender) -> None:
+    with pytest.raises(errors.IllegalDeliveryTime):
+        await sender.send(draft("fresh", delivery=DeliveryRequest(delay_ms=25 * 3_600_000)))
+    assert sender.topics.find("fresh") is None
+
+
+async def test_a_delayed_message_creates_its_topic(sender: Sender) -> None:
+    await sender.send(draft("fresh", delivery=DeliveryRequest(delay_ms=5_000)))
+    assert sender.topics.find("fresh") is not None
+
+
+@pytest.mark.parametrize("type_name", ["FIFO", "MIXED"])
+async def test_a_new_topic_has_the_type_of_the_rules(broker: StoreBroker, type_name: str) -> None:
+    sender = Sender(broker, default_type=type_name)
+    await sender.send(draft("fresh", group="g"))
+    assert sender.topics.existing("fresh").type_name == type_name
+
+
+async def test_a_message_that_the_type_of_new_topics_refuses_creates_none(
+    broker: StoreBroker,
+) -> None:
+    sender = Sender(broker, default_type="FIFO")
+    with pytest.raises(errors.KindConflict):
+        await sender.send(draft("fresh"))
+    assert sender.topics.find("fresh") is None
 
 
 async def test_a_topic_without_write_permission_is_refused(sender: Sender) -> None:

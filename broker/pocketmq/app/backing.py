@@ -66,6 +66,7 @@ def send_rules(config: Config, store_host: bytes) -> SendRules:
         accept_from_ms=config.broker.accept_from_ms,
         auto_create_topics=config.broker.auto_create_topics,
         default_queue_count=config.broker.default_queue_count,
+        default_type=config.broker.default_topic_type.upper(),
         max_message_size_bytes=config.limits.max_message_size_bytes,
         delay_max_ms=config.limits.delay_max_ms,
         refuses_transactions=config.transactions.refuse,

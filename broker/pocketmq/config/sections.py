@@ -167,7 +167,11 @@ SERVER: Final = "server"
 
 PRESETS: Final[Mapping[str, Mapping[str, Value]]] = MappingProxyType(
     {
-        DEV: {"store.flush": FLUSH_ASYNC, "retention.disk_margin_bytes": 0},
+        DEV: {
+            "store.flush": FLUSH_ASYNC,
+            "retention.disk_margin_bytes": 0,
+            "broker.default_topic_type": "mixed",
+        },
         EDGE: {},
         SERVER: {
             "store.flush": FLUSH_ASYNC,
@@ -403,6 +407,10 @@ class BrokerSection:
     default_queue_count: int = live_knob(
         8, "Queues of a topic created that way.", "defaultTopicQueueNums", lower=1, upper=1024
     )
+    default_topic_type: str = live_knob(
+        "normal", "Type of a topic created that way; mixed: messages of all kinds.",
+        choices=("normal", "fifo", "delay", "transaction", "priority", "mixed"),
+    )  # fmt: skip
     accept_from_ms: int = live_knob(
         0, "Refuse sends before this time, in ms since 1970.", "startAcceptSendRequestTimeStamp",
         read=int_from_text,

@@ -1,9 +1,9 @@
 """Implicit creation of topics and groups, and its quota per user.
 
-A topic is created by the first message for it or the first query of its route, a group by its first
-consumer. A call creates it if its user has `pub` on the topic, `sub` on the group, or `create` on
-either; other users get a not-found error. Admins may create as many as the store allows, other
-users a limited number per hour.
+A topic is created by the first message for it or its first consumer, a group by its first consumer.
+A call creates it if its user has `pub` on the topic, `sub` on the group, or `create` on either;
+other users get a not-found error. Admins may create as many as the store allows, other users a
+limited number per hour.
 """
 
 from collections.abc import Callable, Mapping

@@ -130,25 +130,18 @@ class RocketMQ:
         Delayed messages and messages of open transactions are not in the topic yet.
 
         count    wait until there are this many messages; the topic may be created meanwhile
-        timeout  most seconds to wait; afterwards the existing messages are returned
-        Errors   errors.TopicNotFound: the topic does not exist at the end of the wait
+        timeout  most seconds to wait; afterwards the existing messages are returned, [] if the
+                 topic does not exist
         """
         from pocketmq.client import errors
 
-        missing: errors.TopicNotFound | None = None
-
         def look() -> "list[StoredMessage]":
-            nonlocal missing
-            missing = None
             try:
                 return [*self._stored(topic)]
-            except errors.TopicNotFound as error:
-                missing = error
+            except errors.TopicNotFound:
                 return []
 
         found = self._until(look, lambda messages: len(messages) >= count, timeout)
-        if missing is not None:
-            raise missing
         return sorted(found, key=lambda one: one.physical_offset)
 
     def _stored(self, topic: str) -> "Iterator[StoredMessage]":

@@ -65,6 +65,13 @@ async def test_a_topic_has_to_exist_where_none_is_made(tmp_path: Path) -> None:
         assert await broker.client.send_many(HELLO)
 
 
+@pytest.mark.knob("broker.default_topic_type")
+async def test_a_topic_made_by_a_send_has_this_type(tmp_path: Path) -> None:
+    async with broker_with(tmp_path, "broker.default_topic_type=mixed") as broker:
+        await broker.client.send_many(HELLO)
+        assert (await broker.client.admin.describe_topic("orders")).type == "TOPIC_TYPE_MIXED"
+
+
 @pytest.mark.knob("broker.auto_create_groups")
 @pytest.mark.parametrize(("setting", "code"), [("on", pb.OK), ("off", pb.CONSUMER_GROUP_NOT_FOUND)])
 async def test_an_official_clients_group_is_made_or_not(

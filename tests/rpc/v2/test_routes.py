@@ -99,10 +99,24 @@ async def test_a_topic_that_is_stored_in_another_way_has_no_route(desk: Official
     assert not answer.message_queues
 
 
-async def test_a_topic_is_made_by_asking_where_that_is_on(desk: OfficialDesk) -> None:
+async def test_the_route_of_a_missing_topic_is_that_it_would_have_and_makes_none(
+    desk: OfficialDesk,
+) -> None:
     answer = await desk.ask("QueryRoute", route("fresh"))
-    assert len(answer.message_queues) == 1
-    assert desk.broker.store.tables.topics.find("fresh") is not None
+    assert list(answer.message_queues[0].accept_message_types) == [pb.NORMAL]
+    assert desk.broker.store.tables.topics.find("fresh") is None
+    rules = desk.broker.send._rules._replace(default_type="MIXED")
+    desk.broker.send.take(rules)
+    answer = await desk.ask("QueryRoute", route("fresh"))
+    assert list(answer.message_queues[0].accept_message_types) == TYPES["MIXED"]
+
+
+async def test_a_consumer_makes_a_missing_topic(desk: OfficialDesk) -> None:
+    topics = desk.broker.store.tables.topics
+    desk.broker.auto_create_groups = True
+    request = pb.QueryAssignmentRequest(topic=name("pushed"), group=name("g"), endpoints=DIALLED)
+    await desk.ask("QueryAssignment", request)
+    assert topics.find("pushed") is not None
     rules = desk.broker.send._rules._replace(auto_create_topics=False)
     desk.broker.send.take(rules)
     assert await desk.code("QueryRoute", route("missing")) == "TOPIC_NOT_FOUND"
@@ -169,8 +183,10 @@ async def test_the_client_for_python_waits_for_its_first_route(
     async def pause(seconds: float) -> None:
         paused.append(seconds)
 
-    async def find(topic: str) -> TopicConfig:
-        return desk.broker.store.tables.topics.existing(topic)
+    find = desk.broker.store.tables.topics.existing
+
+    async def make(topic: str) -> TopicConfig:
+        raise AssertionError(f"nobody makes {topic}")
 
     async def ensure(group: str) -> None:
         raise AssertionError(f"nobody asks for {group}")
@@ -178,7 +194,7 @@ async def test_the_client_for_python_waits_for_its_first_route(
     sessions = Sessions(lambda *_: None, lambda *_: None)
     if has_stream:
         sessions.open_stream("host@1@2@x", lambda _: True)
-    routes = Routes("broker-a", "10.0.0.9:8081", find, ensure, sessions, pause)
+    routes = Routes("broker-a", "10.0.0.9:8081", find, make, ensure, sessions, pause)
     call = desk.call(x_mq_language=language)
     answer = await routes.query_route(route("orders"), call)
     assert answer.message_queues[0].topic.name == "orders"

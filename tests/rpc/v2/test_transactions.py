@@ -231,3 +231,13 @@ async def test_unread_questions_of_all_clients_are_bounded(
     assert question.message.body == b"second"
     assert asked.values == {("asked",): 2}  # type: ignore[union-attr]
     await again.ends()
+
+
+async def test_a_refused_half_message_leaves_no_topic_behind(desk: OfficialDesk) -> None:
+    answer = await desk.ask("SendMessage", sent("fresh", b"half", message_type=pb.TRANSACTION))
+    assert answer.status.code == pb.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE
+    topics = desk.broker.store.tables.topics
+    assert topics.find("fresh") is None
+    await topics.create("fresh", queue_count=1, attributes={"message.type": "TRANSACTION"})
+    answer = await desk.ask("SendMessage", sent("fresh", b"half", message_type=pb.TRANSACTION))
+    assert answer.status.code == pb.OK

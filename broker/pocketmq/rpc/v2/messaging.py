@@ -44,10 +44,12 @@ class MessagingV2:
         self._store = store
         self._rules = rules
         ensure = self.ensure_group
-        self.routes = Routes(rules.broker, rules.advertised, send.topic, ensure, sessions)
+        self.routes = Routes(
+            rules.broker, rules.advertised, send.planned_topic, send.topic, ensure, sessions
+        )
         self.sending = SendMessageV2(send)
         self.receive_message = ReceiveMessage(
-            store, consume, sessions, members, pull.delivered, ensure
+            store, consume, sessions, members, pull.delivered, send.topic, ensure
         )
         self.acks = AckMethods(store, consume, sessions)
         self.sessions = Telemetry(store, sessions, rules.body_size_max, ensure, transactions)

@@ -32,7 +32,7 @@ from pocketmq.rpc.v2.caller import SIZE_MAX, Caller, caller_of
 from pocketmq.rpc.v2.delivered import message_within
 from pocketmq.rpc.v2.durations import ms_of, timestamp_of
 from pocketmq.rpc.v2.resources import group_of, topic_of
-from pocketmq.rpc.v2.routes import EnsureGroup
+from pocketmq.rpc.v2.routes import EnsureGroup, MakeTopic
 from pocketmq.rpc.v2.status import OK
 from pocketmq.services.admin.members import OWN, RECEIVE, Dialect, Members
 from pocketmq.services.consume.consume import Consume
@@ -63,8 +63,8 @@ class ReceiveMessage:
     """The method ReceiveMessage."""
 
     __slots__ = (
-        "_consume", "_delivered", "_ensure_group", "_members", "_messages", "_sessions", "_topics",
-        "_turns",
+        "_consume", "_delivered", "_ensure_group", "_make_topic", "_members", "_messages",
+        "_sessions", "_topics", "_turns",
     )  # fmt: skip
 
     def __init__(
@@ -74,12 +74,14 @@ class ReceiveMessage:
         sessions: Sessions,
         members: Members,
         delivered: Delivered,
+        make_topic: MakeTopic,
         ensure_group: EnsureGroup,
     ) -> None:
         self._topics = store.tables.topics
         self._turns = store.turns
         self._consume = consume
         self._delivered = delivered
+        self._make_topic = make_topic
         self._sessions = sessions
         self._members = members
         self._ensure_group = ensure_group
@@ -96,7 +98,10 @@ class ReceiveMessage:
         caller = caller_of(call)
         if message.filter_expression.type == pb.SQL:
             await self._turns.turn(turn_user(call))
-        request = self._request(message, caller, call)
+        topic = topic_of(message.message_queue.topic, call)
+        if self._topics.find(topic) is None:
+            await self._make_topic(topic)
+        request = self._request(message, topic, caller, call)
         await self._ensure_group(request.group)
         found = self._consume.receive(request)
         release = partial(self._consume.release, request.group, request.topic)
@@ -158,10 +163,9 @@ class ReceiveMessage:
             begin = end
 
     def _request(
-        self, message: pb.ReceiveMessageRequest, caller: Caller, call: Call
+        self, message: pb.ReceiveMessageRequest, topic: str, caller: Caller, call: Call
     ) -> ReceiveRequest:
         """Returns the request for the service, checked and with defaults."""
-        topic = topic_of(message.message_queue.topic, call)
         group = group_of(message.group, call)
         find_readable(self._topics, topic, group, check_client_reads)
         invisible_ms = RENEWED_MS if message.auto_renew else ms_of(message.invisible_duration)

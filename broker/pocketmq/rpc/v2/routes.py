@@ -19,7 +19,9 @@ from pocketmq.rpc.v2.resources import group_of, topic_of
 from pocketmq.rpc.v2.status import OK
 from pocketmq.services.sessions.sessions import Sessions
 
-FindTopic = Callable[[str], Awaitable[TopicConfig]]
+FindTopic = Callable[[str], TopicConfig]
+"""Returns a topic; a missing one as it would be created on demand, else raises TopicNotFound."""
+MakeTopic = Callable[[str], Awaitable[TopicConfig]]
 """Returns a topic; creates a missing one if topics are created on demand, else raises
 TopicNotFound."""
 EnsureGroup = Callable[[str], Awaitable[None]]
@@ -62,13 +64,17 @@ class Routes:
     advertised  "address:port" for clients that do not send the address they dialled
     """
 
-    __slots__ = ("_advertised", "_ensure_group", "_find_topic", "_name", "_pause", "_sessions")
+    __slots__ = (
+        "_advertised", "_ensure_group", "_find_topic", "_make_topic", "_name", "_pause",
+        "_sessions",
+    )  # fmt: skip
 
     def __init__(
         self,
         name: str,
         advertised: str,
         find_topic: FindTopic,
+        make_topic: MakeTopic,
         ensure_group: EnsureGroup,
         sessions: Sessions,
         pause: Pause = asyncio.sleep,
@@ -76,17 +82,18 @@ class Routes:
         self._name = name
         self._advertised = endpoints_of(advertised)
         self._find_topic = find_topic
+        self._make_topic = make_topic
         self._ensure_group = ensure_group
         self._sessions = sessions
         self._pause = pause
 
     async def query_route(self, request: pb.QueryRouteRequest, call: Call) -> pb.QueryRouteResponse:
-        """Returns the route of a topic.
+        """Returns the route of a topic, which the first send or receive creates if it is missing.
 
         Errors   ClientIdRequired, IllegalTopic, SystemTopic, TopicNotFound, UnsupportedTopic
         """
         caller = caller_of(call)
-        config = await self._find_topic(topic_of(request.topic, call))
+        config = self._find_topic(topic_of(request.topic, call))
         config.check_supported()
         queue = self._queue(request.topic, config, request.endpoints, 0)
         queue.accept_message_types.extend(ACCEPTED.get(config.type_name, ACCEPTED["NORMAL"]))
@@ -103,7 +110,7 @@ class Routes:
         """
         client_id_of(call)
         name, group = topic_of(request.topic, call), group_of(request.group, call)
-        config = await self._find_topic(name)
+        config = await self._make_topic(name)
         config.check_readable()
         await self._ensure_group(group)
         queue_id = 0 if config.is_fifo else ANY_QUEUE

@@ -99,7 +99,7 @@ class SendMessageV2:
         """
         client_id_of(call)
         drafts, envelope = drafts_of(request, call)
-        config = await self._send.topic(drafts.topics[0])
+        config = self._send.planned_topic(drafts.topics[0])
         kind = kind_of(drafts)
         if config.type_name == DEFAULT_TYPE and kind is not MessageKind.NORMAL:
             # These clients treat a topic without a declared type as NORMAL.

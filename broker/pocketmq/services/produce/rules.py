@@ -4,7 +4,7 @@ from typing import Final, NamedTuple, final
 
 from pocketmq.model.errors import BrokerReadOnly, NotAccepting
 from pocketmq.model.stats import MESSAGE_SIZE_BUCKETS, Counter, Histogram, Histograms, Stat
-from pocketmq.model.topic import PERMISSION_READ, PERMISSION_WRITE
+from pocketmq.model.topic import DEFAULT_TYPE, PERMISSION_READ, PERMISSION_WRITE
 
 REGION: Final = "DefaultRegion"
 AHEAD_BUCKETS: Final[tuple[float, ...]] = (60.0, 600.0, 3_600.0, 43_200.0, 86_400.0, 259_200.0)
@@ -15,6 +15,7 @@ class SendRules(NamedTuple):
 
     store_host    packed: 8 bytes or 20
     delay_max_ms  longest delay of a message
+    default_queue_count, default_type   of topics that sends create
     check_kinds   whether a topic accepts only messages of its type
     dedupe_window_ms   deduplication window for sends; 0 turns it off
     """
@@ -25,6 +26,7 @@ class SendRules(NamedTuple):
     accept_from_ms: int = 0
     auto_create_topics: bool = True
     default_queue_count: int = 8
+    default_type: str = DEFAULT_TYPE
     max_message_size_bytes: int = 4 * 1024 * 1024
     delay_max_ms: int = 24 * 3_600_000
     refuses_transactions: bool = False

@@ -53,11 +53,13 @@ from pocketmq.model.step import Clock, Now
 from pocketmq.model.system_topics import TIMER_TOPIC, ParkedMessage, QueuePlace
 from pocketmq.model.topic import (
     DEFAULT_TOPIC,
+    DEFAULT_TYPE,
     HALF_TOPIC,
     PERMISSION_INHERIT,
     PERMISSION_READ,
     PERMISSION_WRITE,
     SCHEDULE_TOPIC,
+    TYPE_ATTRIBUTE,
     TopicConfig,
     is_group_topic,
     is_system_topic,
@@ -301,8 +303,9 @@ class Send:
             raise TooManyMessages(count=count, limit=MESSAGES_MAX)
         topic = drafts.topics[0]
         config = self._store.tables.topics.find(topic)
-        if config is None or not config.is_plain:
-            config = await self._make_topic(topic)
+        is_made = config is not None and config.is_plain
+        if config is None or not is_made:
+            config = self._planned(topic)
         if not config.is_writable:
             config.check_writable()
         kind = kind_of(drafts)
@@ -314,6 +317,8 @@ class Send:
         destination = Destination(topic, queue_id, store_host, envelope.system_flag)
         if kind in AT_ONCE_KINDS:
             batch = self._batch(topic, drafts, peer_host, envelope.notes)
+            if not is_made:
+                await self._make_topic(topic)
             (result,) = await self._store.writing.put(((destination, batch),), wait=drafts.wait)
             sent = Sent(destination, batch.unique_keys, result)
         else:
@@ -336,7 +341,7 @@ class Send:
             disguises, batch = self._disguised(place, drafts, peer_host, notes)
             parting = parted([one.place for one in disguises], batch, destination)
             # The clock may have been set during a wait: it is read again.
-            if not await self._made_room(parting.runs):
+            if not await self._made_room(place.topic, parting.runs):
                 break
         results = await self._store.writing.put(parting.runs, wait=drafts.wait)
         self._observe(disguises, batch.born_ms)
@@ -363,15 +368,21 @@ class Send:
         added = [_text(one.changed) for one in disguises]
         return disguises, self._batch(place.topic, drafts, peer_host, notes, added)
 
-    async def _made_room(self, runs: Sequence[Run]) -> bool:
-        """Creates missing system topics, and waits for write room; returns whether it waited."""
-        has_waited = False
-        for topic in {destination.topic for destination, _ in runs} & BROKERS_OWN:
+    async def _made_room(self, topic: str, runs: Sequence[Run]) -> bool:
+        """Creates missing topics, and waits for write room; returns whether it waited.
+
+        topic   topic of the request
+        """
+        config, has_waited = self._store.tables.topics.find(topic), False
+        if config is None or not config.is_plain:
+            await self._make_topic(topic)
+            has_waited = True
+        for name in {destination.topic for destination, _ in runs} & BROKERS_OWN:
             # Recovery finds delayed messages only if their topic is in the topic table.
-            found = self._store.tables.topics.find(topic)
+            found = self._store.tables.topics.find(name)
             if found is None or not found.is_kept:
-                queue_count = self._level_count if topic == SCHEDULE_TOPIC else 1
-                await self._store.tables.topics.ensure(topic, queue_count)
+                queue_count = self._level_count if name == SCHEDULE_TOPIC else 1
+                await self._store.tables.topics.ensure(name, queue_count)
                 has_waited = True
         return await self._store.writing.room(runs) or has_waited
 
@@ -396,24 +407,52 @@ class Send:
 
         Errors   IllegalTopic, SystemTopic, TopicNotFound, DiskFull
         """
+        config = self.planned_topic(name)
+        found = self._store.tables.topics.find(name)
+        return found or await self._create(config)
+
+    def planned_topic(self, name: str) -> TopicConfig:
+        """Returns a topic by its name; a missing one as `topic` would create it.
+
+        Errors   IllegalTopic, SystemTopic, TopicNotFound
+        """
         config = self._store.tables.topics.find(name)
         if config is None and is_group_topic(name):
             raise TopicNotFound(topic=name)
-        return config or await self._make_topic(name)
+        return config or self._planned(name)
 
-    async def _make_topic(self, topic: str) -> TopicConfig:
-        """Adds a missing topic to the table: with the queues that exist, or like the default topic.
+    async def _make_topic(self, topic: str) -> None:
+        """Adds a missing topic to the table: with the queues that exist, or as planned.
 
         Source   TopicConfigManager.createTopicInSendMessageMethod
+        """
+        if self._store.tables.topics.find(topic) is not None:
+            await self._store.tables.topics.keep(topic)
+        else:
+            await self._create(self._planned(topic))
+
+    async def _create(self, config: TopicConfig) -> TopicConfig:
+        return await self._store.tables.topics.create(
+            config.name,
+            queue_count=config.write_queue_count,
+            permission=config.permission,
+            attributes=config.attributes,
+        )
+
+    def _planned(self, topic: str) -> TopicConfig:
+        """Returns the queues of a topic that is not in the table, or a topic like the default one.
+
+        Errors   IllegalTopic, SystemTopic, TopicNotFound
         """
         check_topic(topic)
         if is_system_topic(topic) or is_group_topic(topic):
             raise SystemTopic(topic=topic, why="write to")
-        if self._store.tables.topics.find(topic) is not None:
-            return await self._store.tables.topics.keep(topic)
+        config = self._store.tables.topics.find(topic)
+        if config is not None:
+            return config
         if not self._rules.auto_create_topics:
             raise TopicNotFound(topic=topic)
-        queue_count = self._rules.default_queue_count
+        queue_count, type_name = self._rules.default_queue_count, self._rules.default_type
         permission = PERMISSION_READ | PERMISSION_WRITE
         template = self._store.tables.topics.find(DEFAULT_TOPIC)
         if template is not None:
@@ -421,9 +460,8 @@ class Send:
                 raise TopicNotFound(topic=topic)
             queue_count = min(queue_count, template.write_queue_count)
             permission = template.permission & ~PERMISSION_INHERIT
-        return await self._store.tables.topics.create(
-            topic, queue_count=queue_count, permission=permission
-        )
+        attributes = {} if type_name == DEFAULT_TYPE else {TYPE_ATTRIBUTE: type_name}
+        return TopicConfig(topic, queue_count, queue_count, permission, attributes=attributes)
 
     def _choose_queue(self, config: TopicConfig, drafts: Drafts) -> int:
         """Returns the queue of a request: as requested, by message group, or a random one.
