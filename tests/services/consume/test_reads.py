@@ -121,6 +121,33 @@ async def test_a_receive_returns_what_it_read_before_a_queue_that_cannot_be_read
     assert sorted(got + bodies(await desk.receive())) == ["0", "1"]
 
 
+async def test_a_broadcast_loses_nothing_to_a_queue_that_cannot_be_read(
+    desk: ConsumeDesk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What was read before it is returned; a receive that is cancelled there has read nothing."""
+    asked: dict[str, Any] = {"broadcast": True, "client_id": "c"}
+    assert (await desk.receive(**asked)).records == []
+    for queue_id in (0, 1):
+        await desk.send(f"{queue_id}", queue_id=queue_id)
+    pull = type(desk.store.reading).pull
+    for error in (asyncio.CancelledError(), StoreBusy(held_ms=2, limit_ms=1)):
+
+        def refused(reading: Any, range_: ReadRange, *rest: Any, **named: Any) -> Any:
+            if range_.queue_id == 1:
+                raise error  # noqa: B023
+            return pull(reading, range_, *rest, **named)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(type(desk.store.reading), "pull", refused)
+            if isinstance(error, asyncio.CancelledError):
+                with pytest.raises(asyncio.CancelledError):
+                    await desk.receive(**asked)
+            else:
+                assert bodies(await desk.receive(**asked)) == ["0"]
+    assert "receive.cut_short" in [one.message for one in caplog.records]
+    assert bodies(await desk.receive(**asked)) == ["1"]
+
+
 async def test_a_receive_passes_over_other_tags_before_they_count(
     desk: ConsumeDesk, reads: list[ReadRange]
 ) -> None:

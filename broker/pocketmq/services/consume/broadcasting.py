@@ -7,16 +7,16 @@ Source: BroadcastOffsetManager.
 """
 
 import asyncio
+import logging
 from typing import Final
 
 from pocketmq.filter.owned import owned_by
-from pocketmq.filter.turns import within_turn
 from pocketmq.model.consuming import Received, ReceiveRequest
+from pocketmq.model.errors import BrokerError
 from pocketmq.model.reading import ReadRange
 from pocketmq.services.consume.position import begins_at_min
-from pocketmq.services.consume.receive_mode import RECEIVE_BYTES_MAX
+from pocketmq.services.consume.receive_mode import RECEIVE_BYTES_MAX, pull_wanted
 from pocketmq.store.message_store import MessageStore
-from pocketmq.store.read.cold_read import value_of
 
 CLIENTS_KEPT_MAX: Final = 10_000
 """Most clients whose offsets are kept; the least recently used one is evicted first."""
@@ -24,6 +24,8 @@ SWEEP_ABOVE: Final = 64
 """Number of waiters above which a queue's arrival mark drops its cancelled waiters."""
 ClientKey = tuple[str, str, str]
 """(group, topic, client id)."""
+
+logger = logging.getLogger(__name__)
 
 
 class Broadcasting:
@@ -86,20 +88,26 @@ class Broadcasting:
         is_by_code = not wanted.is_everything and not wanted.reads_records
         accept = wanted.matches_code if is_by_code else None
         records: list[bytes] = []
+        passed: dict[int, int] = {}
         size_bytes = request.room(RECEIVE_BYTES_MAX)
         for queue_id, at in list(positions.items()):
             count = request.max_messages - len(records)
             if count <= 0 or size_bytes <= 0:
                 break
             asked = ReadRange(request.topic, queue_id, at, count, size_bytes)
-            result = await value_of(self._store.reading.pull(asked, accept))
-            if wanted.reads_records:
-                await self._store.turns.turn(request.user)
-            result = within_turn(wanted, result, at)
+            try:
+                result = await pull_wanted(self._store, wanted, asked, accept, request.user)
+            except BrokerError as error:
+                if not records:
+                    raise
+                logger.warning("receive.cut_short", extra={"reason": str(error)})
+                break
             matching = [one for one in result.records if wanted.matches(one)]
             records += matching
             size_bytes -= sum(map(len, matching))
-            positions[queue_id] = max(at, result.next_begin_offset)
+            passed[queue_id] = max(at, result.next_begin_offset)
+        # Only now: a receive that fails or is cancelled in a later queue has delivered nothing.
+        positions.update(passed)
         request.room(sum(map(len, records)))
         return records
 

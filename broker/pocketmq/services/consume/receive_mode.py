@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from pocketmq.filter.turns import within_turn
 from pocketmq.model.consuming import Received, ReceiveRequest
 from pocketmq.model.errors import BrokerError, MessageDamaged
+from pocketmq.model.filter import Filter
 from pocketmq.model.reading import PullResult, PullStatus, ReadRange
 from pocketmq.services.consume.group_topic import GroupTopic
 from pocketmq.services.consume.leases import GroupQueue
@@ -28,6 +29,32 @@ logger = logging.getLogger(__name__)
 
 Read = Callable[[GroupQueue, int, int], Awaitable[tuple[int, int]]]
 """(queue, most messages, most bytes) -> number of messages and bytes received from the queue."""
+
+
+async def pull_wanted(
+    store: MessageStore,
+    wanted: Filter,
+    asked: ReadRange,
+    accept: Callable[[int], bool] | None,
+    user: str,
+    *,
+    joined: bool = False,
+) -> PullResult:
+    """Reads what a filter tests in one turn of the loop; empty if a record is damaged.
+
+    user     user of the call, whose turn it is
+    Errors   Corruption of a consume queue, DiskSlow
+    """
+    try:
+        result = await value_of(store.reading.pull(asked, accept, joined=joined))
+    except MessageDamaged as error:
+        logger.warning("message.damaged", extra={"reason": str(error)})
+        behind = error.next_begin_offset
+        return PullResult(PullStatus.NO_MATCHED_MESSAGE, behind, 0, behind, [], 0)
+    if not wanted.reads_records:
+        return result
+    await store.turns.turn(user)
+    return within_turn(wanted, result, asked.queue_offset)
 
 
 class Taken(NamedTuple):
@@ -119,23 +146,3 @@ class ReceiveMode(ABC):
             if left_count <= 0 or left_bytes <= 0:
                 break
         request.room(size_bytes - left_bytes)
-
-    async def _pull(
-        self,
-        request: ReceiveRequest,
-        asked: ReadRange,
-        accept: Callable[[int], bool] | None,
-        *,
-        joined: bool = False,
-    ) -> PullResult:
-        """Reads what a filter tests in one turn of the loop; empty if a record is damaged."""
-        try:
-            result = await value_of(self._reading.pull(asked, accept, joined=joined))
-        except MessageDamaged as error:
-            logger.warning("message.damaged", extra={"reason": str(error)})
-            behind = error.next_begin_offset
-            return PullResult(PullStatus.NO_MATCHED_MESSAGE, behind, 0, behind, [], 0)
-        if not request.wanted.reads_records:
-            return result
-        await self._store.turns.turn(request.user)
-        return within_turn(request.wanted, result, asked.queue_offset)

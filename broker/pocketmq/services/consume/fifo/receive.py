@@ -34,6 +34,7 @@ from pocketmq.services.consume.receive_mode import (
     SCANS_MAX,
     ReceiveMode,
     Taken,
+    pull_wanted,
 )
 from pocketmq.services.consume.redelivery import Redelivery
 from pocketmq.services.consume.reread import reread
@@ -229,7 +230,7 @@ class FifoReceive(ReceiveMode):
         # Messages delivered before a restart are scanned even if this receive filters them out.
         accept = None if state.must_scan else judged_by_code(request, queue)
         asked = ReadRange(queue.topic, queue.queue_id, begin, SCAN_COUNT, RECEIVE_BYTES_MAX)
-        result = await self._pull(request, asked, accept)
+        result = await pull_wanted(self._store, request.wanted, asked, accept, request.user)
         end = result.next_begin_offset
         is_all = request.wanted.is_everything and not queue.is_shared
         for record in result.records:

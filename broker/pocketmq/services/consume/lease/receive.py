@@ -25,6 +25,7 @@ from pocketmq.services.consume.receive_mode import (
     SCANS_MAX,
     ReceiveMode,
     Taken,
+    pull_wanted,
 )
 from pocketmq.services.consume.reread import reread
 from pocketmq.store.message_store import MessageStore
@@ -180,7 +181,9 @@ class LeaseReceive(ReceiveMode):
         begin, record_count = position, 0
         for _ in range(SCANS_MAX):
             asked = ReadRange(queue.topic, queue.queue_id, position, count, size_bytes)
-            result = await self._pull(request, asked, accept, joined=is_joined)
+            result = await pull_wanted(
+                self._store, request.wanted, asked, accept, request.user, joined=is_joined
+            )
             records, record_count = result.records, result.record_count
             if is_judged:
                 records = [one for one in records if queue_offset_of(one) not in queue.passed]
