@@ -39,6 +39,13 @@ class Desk:
         request = v2.QueryRouteRequest(topic=v2.Resource(name=topic))
         await self.official["QueryRoute"].handler(request, _official(user))
 
+    async def assign(self, topic: str, group: str) -> None:
+        """Asks for the queues of a push consumer."""
+        request = v2.QueryAssignmentRequest(
+            topic=v2.Resource(name=topic), group=v2.Resource(name=group)
+        )
+        await self.official["QueryAssignment"].handler(request, _official("app"))
+
     async def beat(self, group: str, user: str = "app") -> None:
         """Says that a consumer of a group is alive."""
         request = v2.HeartbeatRequest(group=v2.Resource(name=group))
@@ -72,8 +79,10 @@ async def test_who_may_not_send_makes_no_topic_by_asking_for_it(
 
 @pytest.mark.parametrize("action", ["pub", "get,create"])
 async def test_who_may_send_or_create_makes_a_topic(broker: StoreBroker, action: str) -> None:
-    desk = Desk(broker, (action, "topic:*"))
+    desk = Desk(broker, (action, "topic:*"), ("sub", "topic:*"), ("sub", "group:*"))
     await desk.route("new")
+    assert not desk.has("new")
+    await desk.assign("new", "g")
     assert desk.has("new")
 
 

@@ -146,9 +146,13 @@ async def test_a_namespace_is_part_of_the_name_and_is_echoed(desk: OfficialDesk)
     topic = pb.Resource(resource_namespace="shop", name="t")
     answer = await desk.ask("QueryRoute", pb.QueryRouteRequest(topic=topic))
     assert answer.message_queues[0].topic == topic
+    desk.broker.auto_create_groups = True
+    request = pb.QueryAssignmentRequest(topic=topic, group=name("g"))
+    await desk.ask("QueryAssignment", request)
     assert desk.broker.store.tables.topics.find("shop%t") is not None
     call = desk.call(x_mq_namespace="mall")
-    await desk.ask("QueryRoute", route("t"), call)
+    request = pb.QueryAssignmentRequest(topic=name("t"), group=name("g"))
+    await desk.ask("QueryAssignment", request, call)
     assert desk.broker.store.tables.topics.find("mall%t") is not None
 
 
