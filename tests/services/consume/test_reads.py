@@ -124,7 +124,7 @@ async def test_a_receive_returns_what_it_read_before_a_queue_that_cannot_be_read
 async def test_a_broadcast_loses_nothing_to_a_queue_that_cannot_be_read(
     desk: ConsumeDesk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What was read before it is returned; a receive that is cancelled there has read nothing."""
+    """Messages of queues before it are returned; a receive cancelled there has read nothing."""
     asked: dict[str, Any] = {"broadcast": True, "client_id": "c"}
     assert (await desk.receive(**asked)).records == []
     for queue_id in (0, 1):

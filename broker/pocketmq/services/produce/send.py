@@ -440,7 +440,7 @@ class Send:
         )
 
     def _planned(self, topic: str) -> TopicConfig:
-        """Returns the queues of a topic that is not in the table, or a topic like the default one.
+        """Returns a topic that has only queues so far, or one like the default topic.
 
         Errors   IllegalTopic, SystemTopic, TopicNotFound
         """
