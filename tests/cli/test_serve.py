@@ -109,7 +109,7 @@ def test_serve_reads_all_its_sources_again_and_dev_does_not(served: Served, tmp_
     [
         (["serve", "--preset", "cloud"], "dev, edge, server"),
         (["serve", "--set", "flushDisktype=ASYNC_FLUSH"], "did you mean flushDiskType?"),
-        (["dev", "--set", "nonsense=1"], "there is none of this name"),
+        (["dev", "--set", "nonsense=1"], "no setting has this name"),
     ],
 )
 def test_a_wrong_setting_is_exit_2_and_nothing_is_served(

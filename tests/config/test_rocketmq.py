@@ -87,7 +87,7 @@ def test_a_name_is_a_setting_in_our_units(name: str, text: str, key: str, value:
 def test_a_share_out_of_bounds_is_held_in_them_and_told(name: str, text: str, percent: int) -> None:
     value, note = rocketmq.translated(name, text)
     assert value == percent
-    assert note == f"{name} = {text} is taken as {percent}, as RocketMQ does"
+    assert note == f"{name} = {text} is changed to {percent}, as RocketMQ does"
     assert note in load(assignments=[f"{name}={text}"]).warnings
 
 

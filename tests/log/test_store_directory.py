@@ -70,7 +70,7 @@ def test_a_part_of_another_kind_is_refused(
     path.mkdir()
     is_file = name in ("abort", "checkpoint", "lock")
     (path / name).mkdir() if is_file else (path / name).touch()
-    with pytest.raises(NotAStore, match=f"{name} is not a store: a .* has its name"):
+    with pytest.raises(NotAStore, match=f"{name} is not a store: a .* is there instead of a .*"):
         directory.check()
 
 

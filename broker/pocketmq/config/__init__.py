@@ -1,1 +1,1 @@
-"""The settings: keys, units, defaults and reasons, and the sources of their values."""
+"""The settings: keys, units, defaults and explanations, and the sources of their values."""

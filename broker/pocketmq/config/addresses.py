@@ -32,7 +32,7 @@ def is_loopback(bound: str) -> bool:
 
 @contextmanager
 def held_port(listen: str) -> Iterator[str]:
-    """Yields an address with a reserved port: the given one, or a free one for 0.
+    """Yields an address with a reserved port: the given port, or a free port if 0 is given.
 
     The caller may listen on the port within the block: sockets with SO_REUSEADDR can share a
     port as long as only one of them listens.
@@ -54,8 +54,9 @@ def held_port(listen: str) -> Iterator[str]:
 
 
 def advertised_address(broker: BrokerSection, bound: str) -> tuple[Address, int]:
-    """Returns the (address, port) for messages and clients: the configured or the bound one.
+    """Returns the (address, port) that clients get and that messages contain.
 
+    Returns  the configured values; without them, those of the bound address or this machine
     Errors   IllegalConfig: the host has no address
     """
     host, port = split_address(bound)

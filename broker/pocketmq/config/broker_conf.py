@@ -1,11 +1,13 @@
 """Imports RocketMQ's broker.conf as PocketMQ settings.
 
 The file is a Java properties file: `name = value` lines, comments after `#` and `!`, and a
-backslash at the end continues a line. The result is based on the preset `server`, as names, values
-and defaults keep RocketMQ's meaning. Settings without a meaning in PocketMQ are left out and
-reported with the reason. Unknown names are left out as well, or are errors in a strict import. A
-value that cannot be parsed is always an error. A proxy's rmq-proxy.json is imported in the same
-way. Secrets are not shown.
+backslash at the end continues a line. The result starts from the preset `server`, because its
+defaults are RocketMQ's: each name, value and default then means the same as in RocketMQ. Settings
+without a meaning in PocketMQ are left out and reported with the reason. Unknown names are left out
+as well, or are errors in a strict import. A value that cannot be parsed is always an error.
+
+A proxy's rmq-proxy.json can be imported, too. Its unknown names are left out even in a strict
+import, and names with an empty value are ignored. Secrets are not shown.
 Source: MixAll.properties2Object, java.util.Properties.load.
 """
 
@@ -61,10 +63,10 @@ def proxy_pairs(path: Path, text: str) -> list[tuple[str, str]]:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
         line = getattr(error, "lineno", 0)
-        why = f"line {line}: it is no JSON" if line else "it is no JSON"
+        why = f"line {line}: it is not JSON" if line else "it is not JSON"
         raise IllegalConfig(field=str(path), why=why) from None
     if not isinstance(document, dict):
-        raise IllegalConfig(field=str(path), why="it is no object of JSON, as rmq-proxy.json is")
+        raise IllegalConfig(field=str(path), why="it is not a JSON object; write {...}")
     return [(name, _text(value)) for name, value in document.items()]
 
 
@@ -82,12 +84,12 @@ def why_proxy_leaves_out(name: str) -> str:
 _WORDS: Final[Mapping[str, str]] = {
     "TLS is accepted by default: see rpc.tls, rpc.tls_cert and rpc.tls_key": r"""
         useTLS ^tls""",
-    "users and grants are the store's: pocketmq user, pocketmq acl; import plain_acl.yml": r"""
+    "users and grants are in the store: pocketmq user, pocketmq acl; import plain_acl.yml": r"""
         ^auth ^acl [Aa]uthorization [Aa]uthentication ^userCache AuthFromV1""",
     "queues, index and tables are files; there is no RocksDB": r"""
         [Rr]ocks [Rr]ocksdb ^storeType$ ^combine CompressionTypeForConsumeQueue ^memTable
         ^configManagerVersion$""",
-    "one process is one broker; start one for each file brokerConfigPaths names": r"""
+    "one process is one broker; start one process per file of brokerConfigPaths": r"""
         [Cc]ontainer brokerConfigPaths""",
     "this broker has no replicas": r"""
         ^ha[A-Z] [Ss]lave [Rr]eplica SyncState ^dLeger ^dledger [Cc]ontroller [Ll]earner Epoch
@@ -104,14 +106,14 @@ _WORDS: Final[Mapping[str, str]] = {
         ^(client|server|channel|socks|connect|write[BO]|shared|maxReconnect) [Nn]etty [Ss]ocket
         Epoll ^bindAddress GoAway EventProcess highSpeedMode FlowControlEnable maxClientEvent
         NetWorkFlow""",
-    "there is no timer wheel in this broker": r"""^timer [Dd]elayOffset ^schedule Schedule""",
-    "consuming by pop is not part of this broker": r"""
+    "the broker sizes its timer wheel itself": r"""^timer [Dd]elayOffset ^schedule Schedule""",
+    "this pop setting has no counterpart here": r"""
         ^pop Pop [Rr]evive appendAck appendCk [Cc]kMax CKRe ^ack RetryTopicV[12]
         MessageRequestMode SeparateRetryQueue retryTopic""",
     "this broker creates no light queues": r"""
         ^lite Lite [Ll]mq MultiDispatch StoreReply storeReply""",
     "topics are not compacted here": r"""[Cc]ompaction OffsetMap""",
-    "transactions are not part of this broker": r"""^trans [Tt]ransaction""",
+    "this transaction setting has no counterpart here": r"""^trans [Tt]ransaction""",
     "all files are below store.directory": r"""^readOnlyCommitLog ^storePath""",
     "the store manages it itself": r"""
         [Cc]old [Ss]wap readAhead ReadAhead HotRatio Mmap ^correctLogic ^logicQueue ^commitLog
@@ -128,7 +130,7 @@ _FAMILIES: Final = tuple(
 
 
 def why_left_out(name: str) -> str:
-    """Returns the first reason why a name of RocketMQ has no meaning here, "" without one."""
+    """Returns why a RocketMQ name has no meaning here; "" if no pattern matches the name."""
     return next((why for pattern, why in _FAMILIES if pattern.search(name)), "")
 
 
@@ -162,11 +164,13 @@ class LeftOut(NamedTuple):
 
 
 class Imported(NamedTuple):
-    """A broker.conf as PocketMQ settings.
+    """An imported file as PocketMQ settings.
 
     text       TOML, with comments for settings that are left out
     left_out   names that are left out
     unknown    names of `left_out` that are no known RocketMQ settings, with the nearest known name
+    warnings   notes for the operator
+    problems   errors; if there are any, the text must not be used
     """
 
     text: str
@@ -179,8 +183,8 @@ class Imported(NamedTuple):
 def import_file(path: Path, *, strict: bool = False) -> Imported:
     """Imports a broker.conf or rmq-proxy.json; the result is valid only without problems.
 
-    strict   unknown names are problems
-    Errors   IllegalConfig: the file cannot be read
+    strict   unknown names in broker.conf are problems; those in rmq-proxy.json never are
+    Errors   IllegalConfig: the file cannot be read, or rmq-proxy.json is not a JSON object
     """
     text = text_of(path)
     layers = Layers()
@@ -205,7 +209,7 @@ def import_file(path: Path, *, strict: bool = False) -> Imported:
 def text_of(path: Path) -> str:
     """Returns the text of a file.
 
-    Errors   IllegalConfig: the file cannot be read
+    Errors   IllegalConfig: the file cannot be read, or is not UTF-8
     """
     try:
         return path.read_text("utf-8")
@@ -302,5 +306,5 @@ def _left_out_text(left_out: dict[str, LeftOut]) -> str:
 
 
 def _on_one_line(text: str) -> str:
-    """Returns text for a TOML comment, with control characters replaced."""
+    """Returns text for a TOML comment: characters that cannot be printed are replaced."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)

@@ -21,22 +21,23 @@ HEADER: Final = """\
 #   pocketmq serve -c broker.toml
 #   pocketmq config check broker.toml
 #
-# Over this file go the files conf.d/*.toml beside it by name, the environment
-# (POCKETMQ__STORE__FLUSH=async, or POCKETMQ__STORE__FLUSH_FILE=/run/secrets/flush), and then --set
-# store.flush=async, which also takes the RocketMQ names given in parentheses
-# (--set flushDiskType=ASYNC_FLUSH).
-# Sizes take B, KiB, MiB, GiB; durations ms, s, m, h, d. Numbers alone are
-# bytes; a duration without a unit is refused.
-# A running broker that gets SIGHUP reads all of this again and takes over what is marked "Live."
+# This file is overridden by the files conf.d/*.toml next to it, in order of their names. These are
+# overridden by the environment (POCKETMQ__STORE__FLUSH=async, or
+# POCKETMQ__STORE__FLUSH_FILE=/run/secrets/flush), and all of them by --set store.flush=async, which
+# also accepts the RocketMQ names given in parentheses (--set flushDiskType=ASYNC_FLUSH).
+# Sizes have the unit B, KiB, MiB, GiB or TiB, durations ms, s, m, h or d. A size without a unit is
+# in bytes; a duration without a unit is refused.
+# On SIGHUP, a running broker reads all of these sources again and applies the settings that are
+# marked "Live."
 """
 ABOUT_PRESETS: Final = """\
-# Defaults for a kind of machine. dev: a workbench, flush async. edge: one small machine, flush
-# sync. server: RocketMQ's own, files of 1 GiB, a large index, flush async.
+# Defaults for a kind of machine. dev: a developer's machine, flush async. edge: one small machine,
+# flush sync. server: RocketMQ's defaults, files of 1 GiB, a large index, flush async.
 """
 
 
 def sample_file(preset: str = EDGE) -> str:
-    """Returns a file with every key commented out, and the preset unless it is edge."""
+    """Returns a file in which every key is commented out, except a preset other than edge."""
     line = f"{PRESET} = {json.dumps(preset)}\n"
     parts = [HEADER, ABOUT_PRESETS + (line if preset != EDGE else f"#{line}")]
     for section, kind in SECTIONS.items():

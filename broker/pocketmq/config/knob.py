@@ -1,4 +1,4 @@
-"""One setting: its key, type, bounds, default and reason, and RocketMQ's name for it.
+"""One setting: its key, type, bounds, default and explanation, and RocketMQ's name for it.
 
 The suffix of a field's name determines the unit of its text: `_bytes` accepts "64MiB", `_ms`
 accepts "10s" but no number without a unit, `_percent` accepts "85%". Other fields are parsed by
@@ -38,7 +38,7 @@ def knob(
     read: Callable[[str], Value] | None = None,
     live: bool = False,
 ) -> Any:
-    """Returns a dataclass field for one setting; `why` is its text in conf/broker.toml."""
+    """Returns a dataclass field for one setting; `why` is its explanation in conf/broker.toml."""
     extra = {"why": why, "rocketmq": rocketmq, "choices": choices, "read": read, "live": live}
     return field(default=default, metadata={**extra, "lower": lower, "upper": upper})
 

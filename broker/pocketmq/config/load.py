@@ -3,9 +3,9 @@
     defaults  <  preset  <  -c FILE  <  conf.d/*.toml  <  POCKETMQ__SECTION__KEY  <  --set key=value
 
 All sources are read completely, so that a check can show all problems at once. Unknown keys,
-invalid values and contradictory settings are errors, which contain the key and its origin, in a
-TOML file with the line. POCKETMQ__SECTION__KEY_FILE is the path of a file with the value, as for
-mounted secrets.
+invalid values and contradictory settings are errors. Each error contains the key and its origin;
+for a TOML file, the origin includes the line. POCKETMQ__SECTION__KEY_FILE is the path of a file
+that contains the value, for example a mounted secret.
 """
 
 import re
@@ -107,7 +107,7 @@ class Layers:
             self.problems.append(IllegalConfig(field=f"{PRESET} ({origin})", why=why))
 
     def config(self) -> Config:
-        """Returns the settings; illegal values have their defaults."""
+        """Returns the settings; an illegal value is replaced by the preset's value or default."""
         assert self.values.keys() | self.translated <= self.origins.keys()
         values = {**PRESETS[self.preset], **self.values}
         sections = {name: kind(**_section_values(values, name)) for name, kind in SECTIONS.items()}
@@ -123,7 +123,7 @@ def unknown(key: str, known: Iterable[str], *, origin: str) -> IllegalConfig:
     """Returns the error for an unknown name, with the nearest known name."""
     near = nearest(key, known)
     hint = f"; did you mean {near}?" if near else ""
-    return IllegalConfig(field=f"{key} ({origin})", why=f"there is none of this name{hint}")
+    return IllegalConfig(field=f"{key} ({origin})", why=f"no setting has this name{hint}")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -157,7 +157,8 @@ def load(
 
     force    allow values below a floor, for tests and development
     Shape    assignments: "section.key=value" or "rocketmqName=value", the last one wins
-    Errors   IllegalConfig: the first unknown key, invalid value or unreadable file
+    Errors   IllegalConfig: the first problem, such as an unknown key, an invalid value, an
+             unreadable file, or settings that contradict each other
     """
     loaded = examine(
         file=file, environment=environment, assignments=assignments, preset=preset, force=force
@@ -208,8 +209,8 @@ def checked(layers: Layers, *, force: bool = False) -> Loaded:
 def _lower_expire_percent(layers: Layers) -> None:
     """Lowers the expire percentage to the forced-deletion percentage.
 
-    It applies only to a value given by RocketMQ's name. Many files for RocketMQ contain
-    diskMaxUsedSpaceRatio = 88, which is above the forced ratio of 85 and without effect.
+    Only a value given by RocketMQ's name is lowered. Many files for RocketMQ contain
+    diskMaxUsedSpaceRatio = 88, which has no effect, as it is above the forced ratio of 85.
     """
     config = layers.config()
     expire, force = config.value(EXPIRE), config.value(FORCE)

@@ -44,7 +44,7 @@ OWN_ALONE: Final[dict[str, Value]] = {
 }
 """Settings that only the transport `own` supports, with the values that disable them."""
 FLOORS: Final[dict[str, tuple[int, str]]] = {
-    "retention.age_ms": (HOUR_MS, "messages would be removed soon after they came"),
+    "retention.age_ms": (HOUR_MS, "messages would be removed soon after they arrived"),
 }
 """(minimum unless 0, effect of lower values) by setting."""
 
@@ -154,6 +154,6 @@ def _sizes(config: Config) -> Iterator[str]:
 def _switched_off(config: Config) -> Iterator[str]:
     others = [k for k in config.origins if k.startswith("retention.") and k != "retention.mode"]
     if config.retention.mode == "off" and others:
-        yield f"retention.mode = off: no message expires, whatever {', '.join(others)} say"
+        yield f"retention.mode = off: no message expires, {', '.join(others)} has no effect"
     if config.rpc.tls_cert and not config.rpc.tls:
         yield "rpc.tls = false: the certificate of rpc.tls_cert is not used"

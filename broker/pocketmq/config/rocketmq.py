@@ -56,7 +56,7 @@ _IGNORED: Final[Mapping[str, str]] = {
         shortPollingTimeMills""",
     "offsets are durable when a commit is answered": """flushConsumerOffsetInterval
         flushConsumerOffsetHistoryInterval flushDelayOffsetInterval""",
-    "what it is about is not part of this broker": """timerWheelEnable timerPrecisionMs
+    "this setting has no counterpart here": """timerWheelEnable timerPrecisionMs
         timerRollWindowSlot timerFlushIntervalMs
         maxFilterMessageSize bitMapLengthConsumeQueueExt enableCalcFilterBitMap
         enablePropertyFilter filterSupportRetry expectConsumerNumUseFilter
@@ -90,7 +90,7 @@ ALIASES: Final[Mapping[str, str]] = {
 
 
 def knobs_of(name: str) -> list[Knob]:
-    """Returns the settings for a RocketMQ name; none for a name without a meaning here."""
+    """Returns the settings for a RocketMQ name; [] for a name without a meaning here."""
     name = ALIASES.get(name, name)
     return [knob for knob in KNOBS.values() if knob.rocketmq == name]
 
@@ -154,9 +154,9 @@ def _percent(name: str, lower: int, upper: int) -> Callable[[str], Translation]:
         try:
             share = round(float(text) * 100) if "." in text else int(text)
         except (ValueError, OverflowError) as error:
-            raise ValueError(f"{text!r} is not a share, as 85 or 0.85") from error
+            raise ValueError(f"{text!r} is not a percentage, such as 85 or 0.85") from error
         held = min(max(share, lower), upper)
-        note = f"{name} = {text} is taken as {held}, as RocketMQ does" if held != share else ""
+        note = f"{name} = {text} is changed to {held}, as RocketMQ does" if held != share else ""
         return held, note
 
     return translate

@@ -1,4 +1,4 @@
-"""The settings: one dataclass per section, one field per setting, with its reason.
+"""The settings: one dataclass per section, one field per setting, with its explanation.
 
 `KNOBS` lists all of them by key ("store.flush"), with RocketMQ's name for each setting.
 
@@ -46,15 +46,16 @@ class RpcSection:
     """The port of all clients: gRPC, and over HTTP/1.1 metrics, health and version."""
 
     listen: str = knob(
-        "127.0.0.1:8081", "Address of gRPC; port 0: any.", "listenPort", read=address_from_text
-    )
+        "127.0.0.1:8081", "Address of gRPC; port 0: any free port.", "listenPort",
+        read=address_from_text,
+    )  # fmt: skip
     shutdown_grace_ms: int = live_knob(
-        25_000, "Time for calls to end after SIGTERM; keep it below the 30 s of Kubernetes."
+        25_000, "Time that calls get to end after SIGTERM; keep it below Kubernetes' 30 s."
     )
     transport: str = knob(
         OWN,
-        "own: all protocols on one port, and fast; grpcio: gRPC's library, for comparison, "
-        "which ignores the following settings.",
+        "own: PocketMQ's server, fast, with all protocols on one port; grpcio: gRPC's library, for "
+        "comparison, which ignores the settings below of this section.",
         choices=(OWN, GRPCIO),
     )  # fmt: skip
     tls: bool = knob(
@@ -70,20 +71,20 @@ class RpcSection:
     tls_key: str = knob(
         "", "PEM file with the certificate's key, without a password.", "tls.server.keyPath"
     )
-    tls_only: bool = knob(False, "With TLS: close connections without it.")
+    tls_only: bool = knob(False, "Close connections without TLS; needs rpc.tls.")
     proxy_protocol: bool = knob(
-        False, "Each connection begins with a PROXY header, version 1 or 2, of a load balancer; "
-        "others are closed.",
+        False, "Each connection must begin with a load balancer's PROXY header, version 1 or 2; "
+        "connections without one are closed.",
     )  # fmt: skip
     connections_max: int = knob(
-        16_384, "Most open connections, at most a third of the process's open-file limit; further "
-        "ones are closed at once.",
+        16_384, "Upper limit of open connections, at most a third of the process's open-file "
+        "limit; further connections are closed at once.",
         lower=1, upper=INT32_MAX,
     )  # fmt: skip
     connection_age_ms: int = knob(
         0, "Age at which the client of a connection is asked to open a new one, so that load "
-        "balancers can redistribute clients; 0: none. Calls that run a minute longer end with "
-        "UNAVAILABLE.",
+        "balancers can redistribute clients; 0: never. Calls that still run a minute later end "
+        "with UNAVAILABLE.",
     )  # fmt: skip
     connection_idle_ms: int = knob(0, "Idle time after which a connection is closed; 0: never.")
 
@@ -98,7 +99,7 @@ class HttpSection:
     """An extra port for metrics, health and version only."""
 
     listen: str = knob(
-        "127.0.0.1:5557", "Extra address of HTTP; port 0: a free one; empty: none.",
+        "127.0.0.1:5557", "Extra address of HTTP; port 0: any free port; empty: no extra address.",
         read=optional_address_from_text,
     )  # fmt: skip
 
@@ -136,11 +137,11 @@ class TransactionsSection:
     """Messages that are delivered when their producer commits them."""
 
     refuse: bool = live_knob(
-        False, "Refuse messages of transactions; existing ones can be decided.",
+        False, "Refuse new transactions; existing ones can still be committed or rolled back.",
         "rejectTransactionMessage",
     )  # fmt: skip
     timeout_ms: int = live_knob(
-        6 * SECOND_MS, "Age at which a transaction is first checked with its producers.",
+        6 * SECOND_MS, "Age at which the producers of an undecided transaction are first asked.",
         "transactionTimeOut", lower=1, upper=INT32_MAX,
     )  # fmt: skip
     check_interval_ms: int = live_knob(
@@ -149,7 +150,7 @@ class TransactionsSection:
     )  # fmt: skip
     checks_max: int = live_knob(
         15,
-        "Number of checks after which a transaction expires undecided.",
+        "Number of checks after which an undecided transaction expires.",
         "transactionCheckMax",
         upper=1_000,
     )
@@ -244,7 +245,7 @@ class StoreSection:
         500, "async: interval of commit-log flushes.", "flushIntervalCommitLog", lower=1
     )
     flush_least_pages: int = knob(
-        4, "async: fewer dirty pages of 4 KiB wait for the thorough flush.",
+        4, "async: with fewer dirty pages of 4 KiB, only the next thorough flush writes them.",
         "flushCommitLogLeastPages",
     )  # fmt: skip
     flush_thorough_interval_ms: int = knob(
@@ -260,7 +261,7 @@ class StoreSection:
         1_000, "Interval of consume-queue flushes.", "flushIntervalConsumeQueue", lower=1
     )
     view_flush_least_pages: int = knob(
-        2, "Fewer dirty pages of a queue wait for the thorough flush.",
+        2, "With fewer dirty pages in a queue, only the next thorough flush writes them.",
         "flushConsumeQueueLeastPages",
     )  # fmt: skip
     view_flush_thorough_interval_ms: int = knob(
@@ -268,7 +269,7 @@ class StoreSection:
         "flushConsumeQueueThoroughInterval", lower=1,
     )  # fmt: skip
     busy_timeout_ms: int = knob(
-        1_000, "Time for which one put may hold the put-lock before others are refused.",
+        1_000, "If one put holds the put lock for longer, further sends are refused.",
         "osPageCacheBusyTimeOutMills", lower=1,
     )  # fmt: skip
     transient_pool: bool = knob(
@@ -283,8 +284,9 @@ class StoreSection:
         200, "Pool: interval of writes to the file.", "commitIntervalCommitLog", lower=1
     )
     commit_least_pages: int = knob(
-        4, "Pool: fewer pages of 4 KiB wait for the thorough write.", "commitCommitLogLeastPages"
-    )
+        4, "Pool: with fewer pages of 4 KiB, only the next thorough write writes them.",
+        "commitCommitLogLeastPages",
+    )  # fmt: skip
     commit_thorough_interval_ms: int = knob(
         200, "Pool: interval of thorough writes to the file.",
         "commitCommitLogThoroughInterval", lower=1,
@@ -304,8 +306,8 @@ class StoreSection:
         lower=EXTENSION_FILE_SIZE_MIN, upper=INT32_MAX,
     )  # fmt: skip
     open_queue_files_max: int = knob(
-        16_384, "Most open consume-queue files, at most half of the process's open-file limit; the "
-        "least recently used is closed for the next one.",
+        16_384, "Upper limit of open consume-queue files, at most half of the process's open-file "
+        "limit; the least recently used file is closed before a further file is opened.",
         lower=1, upper=INT32_MAX,
     )  # fmt: skip
     reserve_size_bytes: int = knob(
@@ -338,8 +340,8 @@ class RetentionSection:
     """
 
     mode: str = live_knob(
-        "auto", "auto: on in a store that PocketMQ created; off in one of RocketMQ, unless a key "
-        "of this section is set.", choices=MODES,
+        "auto", "auto: on in a store that PocketMQ created; off in a store that RocketMQ created, "
+        "unless a key of this section is set.", choices=MODES,
     )  # fmt: skip
     age_ms: int = live_knob(
         72 * HOUR_MS, "Age of its last message at which a file expires, 1h or more; 0: never.",
@@ -349,7 +351,7 @@ class RetentionSection:
         "04", 'Local hours in which messages expire by age: "04;16"; empty: any.', "deleteWhen",
         read=hours_from_text,
     )  # fmt: skip
-    size_bytes: int = live_knob(0, "Most bytes of the commit log; 0: no limit.")
+    size_bytes: int = live_knob(0, "Upper limit of the commit log's size; 0: no limit.")
     disk_expire_percent: int = live_knob(
         100, "Disk usage above which messages expire by age at any hour; 100: never.",
         "diskMaxUsedSpaceRatio", lower=10, upper=100,
@@ -368,8 +370,9 @@ class RetentionSection:
         "only a full disk refuses them.",
     )
     file_batch_max: int = live_knob(
-        10, "Most files removed in one scan.", "deleteFileBatchMax", lower=1, upper=INT32_MAX
-    )
+        10, "Upper limit of files removed in one scan.", "deleteFileBatchMax",
+        lower=1, upper=INT32_MAX,
+    )  # fmt: skip
     interval_ms: int = live_knob(
         10_000, "Interval between retention scans.", "cleanResourceInterval", lower=1
     )
@@ -405,10 +408,11 @@ class BrokerSection:
         "autoCreateSubscriptionGroup",
     )  # fmt: skip
     default_queue_count: int = live_knob(
-        8, "Queues of a topic created that way.", "defaultTopicQueueNums", lower=1, upper=1024
-    )
+        8, "Queues of a topic created by its first message.", "defaultTopicQueueNums",
+        lower=1, upper=1024,
+    )  # fmt: skip
     default_topic_type: str = live_knob(
-        "normal", "Type of a topic created that way; mixed: messages of all kinds.",
+        "normal", "Type of a topic created by its first message; mixed: messages of all kinds.",
         choices=("normal", "fifo", "delay", "transaction", "priority", "mixed"),
     )  # fmt: skip
     accept_from_ms: int = live_knob(
@@ -437,18 +441,19 @@ class LimitsSection:
         24 * HOUR_MS, "Longest delay of a message.", "timerMaxDelaySec", lower=1
     )
     in_flight_max: int = knob(
-        10_000, "Most unacknowledged messages of a queue for one group.",
+        10_000, "Upper limit of unacknowledged messages of a queue for one group.",
         "popInflightMessageThreshold", lower=1, upper=INT32_MAX,
     )  # fmt: skip
     topics_max: int = live_knob(
-        20_000, "Most topics; no more can be created, but existing ones stay.",
+        20_000, "Upper limit of topics; beyond it none can be created, but existing ones stay.",
         lower=1, upper=INT32_MAX,
     )  # fmt: skip
     queues_max: int = live_knob(
-        200_000, "Most queues of all topics together.", lower=1, upper=INT32_MAX
+        200_000, "Upper limit of queues of all topics together.", lower=1, upper=INT32_MAX
     )
     groups_max: int = live_knob(
-        20_000, "Most consumer groups; no more can be created, but existing ones stay.",
+        20_000, "Upper limit of consumer groups; beyond it none can be created, but existing ones "
+        "stay.",
         lower=1, upper=INT32_MAX,
     )  # fmt: skip
     user_creations_per_hour: int = live_knob(
@@ -472,7 +477,7 @@ class MetricsSection:
         choices=("public", "full"),
     )  # fmt: skip
     max_series: int = knob(
-        50_000, "Most time series shown; further ones are left out and counted.",
+        50_000, "Upper limit of time series shown; further series are left out and counted.",
         "metricsOtelCardinalityLimit", lower=1, upper=INT32_MAX,
     )  # fmt: skip
 

@@ -18,13 +18,13 @@ HOUR_MAX: Final = 23
 TRUE_WORDS: Final = frozenset({"true", "yes", "on", "1"})
 FALSE_WORDS: Final = frozenset({"false", "no", "off", "0"})
 METRIC_PROFILES: Final = frozenset({"native", "native-legacy"})
-"""Profiles of the names of RocketMQ's metrics (metrics/exposition.py)."""
+"""Selectable sets of metric names, as RocketMQ's releases use them (metrics/exposition.py)."""
 
 KIND_NAMES: Final[Mapping[type, str]] = {int: "a number", str: "a text", bool: "true or false"}
 
 
 def address_from_text(text: str) -> str:
-    """Parses a listening address into "HOST:PORT"; the host of a port alone is 127.0.0.1.
+    """Parses a listening address into "HOST:PORT"; if only a port is given, 127.0.0.1 is its host.
 
     Errors   ValueError
     """
@@ -54,14 +54,17 @@ def ip_from_text(text: str) -> str:
 
 
 def name_from_text(text: str) -> str:
-    """Returns a name for messages: not empty, without control characters."""
+    """Checks a name that message records contain: not empty, only printable characters.
+
+    Errors   ValueError
+    """
     if not text or not text.isprintable():
-        raise ValueError(f"{text!r} is no name: it is empty or holds characters that do not show")
+        raise ValueError(f"{text!r} is not a name: it is empty or has unprintable characters")
     return text
 
 
 def zone_from_text(text: str) -> str:
-    """Returns the name of a time zone; "" is unchanged.
+    """Checks the name of a time zone; "" is allowed.
 
     Errors   ValueError
     """
@@ -73,7 +76,7 @@ def zone_from_text(text: str) -> str:
 
 
 def delay_levels_from_text(text: str) -> str:
-    """Returns a list of delays such as "1s 5s 10s"; "" is unchanged.
+    """Checks a list of delays such as "1s 5s 10s"; "" is allowed.
 
     Errors   ValueError
     """
@@ -90,16 +93,19 @@ def hours_from_text(text: str) -> str:
     for part in filter(None, (part.strip() for part in text.split(";"))):
         hour = number_of(part, HOUR_MAX)
         if hour < 0:
-            raise ValueError(f"{text!r} is not a list of hours from 0 to 23, as 04;16")
+            raise ValueError(f"{text!r} is not a list of hours from 0 to 23, such as 04;16")
         hours.add(hour)
     return ";".join(f"{hour:02}" for hour in sorted(hours))
 
 
 def profiles_from_text(text: str) -> str:
-    """Returns a list of metric profiles such as "native,native-legacy"."""
+    """Parses a list of metric profiles such as "native,native-legacy".
+
+    Errors   ValueError
+    """
     words = [part.strip() for part in text.split(",") if part.strip()]
     if not words or not set(words) <= METRIC_PROFILES:
-        raise ValueError(f"{text!r} is no list of {', '.join(sorted(METRIC_PROFILES))}")
+        raise ValueError(f"{text!r} is not a list of {', '.join(sorted(METRIC_PROFILES))}")
     return ",".join(words)
 
 
@@ -115,7 +121,10 @@ def bool_from_text(text: str) -> bool:
 
 
 def int_from_text(text: str) -> int:
-    """Returns a whole number."""
+    """Returns a whole number.
+
+    Errors   ValueError
+    """
     try:
         return int(text)
     except ValueError as error:
@@ -123,5 +132,8 @@ def int_from_text(text: str) -> int:
 
 
 def percent_from_text(text: str) -> int:
-    """Parses a whole number, with or without a percent sign."""
+    """Parses a whole number, with or without a percent sign.
+
+    Errors   ValueError
+    """
     return int_from_text(text.strip().removesuffix("%"))

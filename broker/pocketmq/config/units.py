@@ -4,7 +4,7 @@
     duration   a number with ms, s, m, h, d; 0 needs no unit
 
 Decimal units (kB, MB) are refused, as half of their users mean binary units. A duration without a
-unit is refused, as users who write 72 may mean hours. Invalid values raise ValueError with the
+unit is refused, as users who write 72 may mean hours. An invalid text raises ValueError with the
 reason.
 """
 
@@ -37,12 +37,12 @@ def is_utf8(text: str) -> bool:
 
 
 def size_from_text(text: str) -> int:
-    """Returns bytes."""
+    """Parses a size into bytes."""
     return _number(text, SIZE_UNITS)
 
 
 def duration_from_text(text: str) -> int:
-    """Returns milliseconds."""
+    """Parses a duration into milliseconds."""
     refuse_bare(text)
     return _number(text, DURATION_UNITS)
 
@@ -75,7 +75,7 @@ def _number(text: str, units: Mapping[str, int]) -> int:
     factor = units.get(match[2], 0) if match and match[2] else 1
     if match is None or not factor:
         names = ", ".join(units)
-        raise ValueError(f"{text!r} is not a number, alone or with one of {names}")
+        raise ValueError(f"{text!r} is not a number with one of the units {names}")
     return int(match[1]) * factor
 
 

@@ -1,9 +1,10 @@
-"""Finds the numbers of slots and entries of a store's index files, if nothing states them.
+"""Finds how many slots and entries a store's index files have, if no setting or manifest says so.
 
-The length of a file leaves two unknowns: slots and entries. A well-known pair with the right length
-is used first: the stated one, RocketMQ's, PocketMQ's. Else the only pair under which a file agrees
-with its header: its first and newest entry belong to the records that the header names, and a slot
-leads to the newest. If no file shows it, the operator must state it.
+The length of a file leaves both numbers open. First, known pairs are tried: the configured pair,
+RocketMQ's default, PocketMQ's default. The first pair that gives the length of a file is used.
+Otherwise all pairs that give the length are compared with a file's header; if exactly one fits, it
+is used. A pair fits if the first and the newest entry contain the header's begin and end physical
+offset, and the newest entry's slot refers to it. If no pair fits, the operator must set it.
 """
 
 from collections.abc import Container
@@ -35,10 +36,11 @@ _LENGTH_MIN: Final = IndexGeometry(1, 1).file_size
 def shown_geometry(
     disk: Disk, store: Path, shape: StoreShape, stated: Container[str]
 ) -> IndexGeometry | None:
-    """Returns the geometry of a store's index; None without index files.
+    """Returns the geometry of a store's index.
 
     stated   fields of the shape that an operator set: they are not changed
-    Errors   UnknownGeometry: no file shows it
+    Returns  None without index files, or if one number is stated and no file's length fits it
+    Errors   UnknownGeometry: no number is stated, and no file determines them
     """
     directory, given = store / INDEX_DIRECTORY, IndexGeometry.of(shape)
     has_slots, has_entries = "index_slot_count" in stated, "index_entry_count_max" in stated
@@ -52,11 +54,11 @@ def shown_geometry(
 
 
 def find_geometry(disk: Disk, directory: Path, stated: IndexGeometry) -> IndexGeometry | None:
-    """Returns the geometry that the index files in a directory show; None without files.
+    """Returns the geometry of the index files in a directory; None without files.
 
     stated   the pair to try first
-    Errors   UnknownGeometry: no file shows it
-    Cost     reads lengths; one pass over a file of unknown length
+    Errors   UnknownGeometry: no file determines it
+    Cost     reads the files' lengths; one pass over each file if no length fits a known pair
     """
     lengths = _lengths(disk, directory)
     for geometry in (stated, *WELL_KNOWN):
@@ -75,7 +77,7 @@ def find_geometry(disk: Disk, directory: Path, stated: IndexGeometry) -> IndexGe
 def complete_geometry(
     disk: Disk, directory: Path, *, slot_count: int = 0, entry_count_max: int = 0
 ) -> IndexGeometry | None:
-    """Returns a geometry of which one number is given; a file's length gives the other.
+    """Returns the geometry with the given number; the other one follows from a file's length.
 
     Returns  None if no file in the directory has a length that fits
     """
@@ -109,8 +111,9 @@ def _geometry_of(length: int, entry_count_max: int) -> IndexGeometry | None:
 def _agreeing(octets: NDArray[Any]) -> list[IndexGeometry]:
     """Returns the pairs that fit a file's length and agree with its header.
 
-    Entries are in cells counted from the file's end, for any pair: if the file has room for
-    `entries`, entry n is in cell cell_count - entries + n.
+    The end of the file is divided into `cell_count` cells of an entry's size, numbered upwards; the
+    last cell ends at the file's end. For every pair, each entry fills a cell: in a file with room
+    for `entries` entries, entry n is in cell cell_count - entries + n.
     """
     header = IndexHeaderValues(*HEADER.unpack(octets[:HEADER_SIZE].tobytes()))
     count, length = header.index_count, len(octets)

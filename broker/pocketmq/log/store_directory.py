@@ -5,7 +5,8 @@ that run ended after it wrote the `closed` list (`ClosedState.is_last_word`).
 
 RocketMQ takes file sizes from its configuration; PocketMQ stores them with the data, in the
 manifest `pocketmq/store.json`. Its `closed` lists queues and index files at the last orderly stop,
-so that a start notices missing ones. The list is valid only for the checkpoint of that stop.
+so that a start notices missing files. The list is valid only while the checkpoint file is still the
+one written at that stop.
 Source: DefaultMessageStore.load, createTempFile.
 """
 
@@ -44,7 +45,8 @@ _FILE_NAMES: Final = frozenset({ABORT_FILE, CHECKPOINT_FILE, LOCK_FILE})
 """Store names that are files; the others are directories."""
 MANIFEST_FILE: Final = "store.json"
 BEHIND_SIZE: Final = 8
-"""Bytes read after the log end in a `closed` list: size and magic of a record."""
+"""Number of bytes read after the log end that the `closed` list contains: a record's size and
+magic."""
 FORMAT_VERSION: Final = 1
 
 
@@ -77,8 +79,11 @@ class StoreDirectory:
         for name in sorted(names & _STORE_NAMES):
             is_right = self._disk.is_directory(self.path / name) == (name not in _FILE_NAMES)
             if not is_right:
-                why = "a directory" if name in _FILE_NAMES else "a file"
-                raise NotAStore(path=str(self.path / name), why=f"{why} has its name")
+                found, right = "directory", "file"
+                if name not in _FILE_NAMES:
+                    found, right = right, found
+                why = f"a {found} is there instead of a {right}"
+                raise NotAStore(path=str(self.path / name), why=why)
 
     def acquire(self) -> None:
         """Acquires the store lock; creates only its file and, for a new store, the directory.
@@ -98,7 +103,7 @@ class StoreDirectory:
         self._disk.make_directory(self.path / COMMIT_LOG_DIRECTORY)
 
     def was_aborted(self) -> bool:
-        """Returns whether the last run here did not stop in order."""
+        """Returns whether the abort mark exists; the last run may still have stopped in order."""
         return self._disk.exists(self.path / ABORT_FILE)
 
     def mark_running(self, process_id: int) -> None:
@@ -141,22 +146,27 @@ class ClosedState:
     def is_last_word(self, checkpoint: bytes, mark: int | None, behind: bytes) -> bool:
         """Returns whether the store was stopped in order although its abort mark exists.
 
-        A stop writes this list and then removes the mark. Another broker that ignores the list and
-        was killed before its first checkpoint left records after its end.
+        A stop writes this list and then removes the abort mark. If another broker, which ignores
+        the list, ran since and was killed before its first checkpoint, the log contains records
+        after the log end in the list.
 
-        mark     the flushed offset, None without a valid mark
-        behind   first bytes of the log after the list's end; empty at the end of the last file
+        mark     the offset in the flushed-mark file; None if that file is not valid
+        behind   first bytes of the log after the log end in the list; empty at the end of the last
+                 file
         """
         return self.is_of(checkpoint) and self.log_end == mark and not any(behind)
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoreManifest(StoreShape):
-    """The part of a store's shape that is stored with it (RECORDED), and its last writer.
+    """The values of a store's shape that the store itself contains (RECORDED).
+
+    cluster, broker     cluster and name of the broker that wrote the store last
 
     made_here           whether PocketMQ created the store
     property_crc_from   physical offset from which on every record ends with a property CRC; None:
-                        records are written without
+                        records are written without property CRC
+    closed              state at the last orderly stop; None: never stopped in order
     """
 
     cluster: str

@@ -1,4 +1,4 @@
-"""Pages served over HTTP, as the server and the authors of pages see them."""
+"""Interface between the HTTP server and the modules that produce its pages."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from email.utils import formatdate
@@ -29,14 +29,15 @@ class Answer(NamedTuple):
 
 
 ReadPage = Callable[[str, Mapping[bytes, bytes], str, bool], Awaitable[Answer]]
-"""Returns a page and never raises. Parameters: path and query; the client's header fields, names in
-lower case; the client's address in gRPC's notation; whether the connection has TLS."""
+"""Function that returns a page and never raises. Parameters: path with query; the client's header
+fields, names in lower case; the client's address in gRPC's notation; whether the connection uses
+TLS."""
 
 
 def bare_address(host: str) -> IPv4Address | IPv6Address:
     """Returns an address without its zone; an IPv4-mapped IPv6 address becomes IPv4.
 
-    Errors   ValueError: it is a name
+    Errors   ValueError: the text is not an IP address
     """
     address = ip_address(host.partition("%")[0])
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None

@@ -20,12 +20,13 @@ class ReadRange(NamedTuple):
 
 
 PAGE_BYTES_MAX: Final = 8 * 1024 * 1024
-"""Most stored bytes of a page of messages found by key: the reply has a size limit."""
+"""Upper limit of stored bytes in a page of messages found by key: the reply has a size limit."""
 
 
 class KeyRange(NamedTuple):
-    """Messages of a topic with a key, newest first, after the page that returned a cursor.
+    """A query for a topic's messages with a key, newest first.
 
+    cursor       `next_cursor` of the previous page; "": the first page
     index_type   "T": the key is a tag
     bytes_max    stored bytes after which a page ends
     lowest       physical offset below which messages are ignored
@@ -75,8 +76,8 @@ class QueryResult(NamedTuple):
     """Messages with a key, newest first.
 
     complete      whether no older message matches
-    next_cursor   begin of the next page, if not complete; if it is "" too, index or log are
-                  damaged, and messages may be missing
+    next_cursor   where the next page begins, if the result is not complete; "" in an incomplete
+                  result: the index or the log is damaged, and messages may be missing
     """
 
     messages: list[StoredMessage]

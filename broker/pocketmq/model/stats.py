@@ -1,7 +1,7 @@
 """Counters, gauges and histograms: plain numbers next to the code that changes them.
 
-`metrics/` reads them at scrape time; this module is independent of Prometheus. A change costs a few
-tens of nanoseconds, so hot paths may make it.
+`metrics/` reads them at scrape time; this module is independent of Prometheus. Changing a number
+costs a few tens of nanoseconds, which is cheap enough for hot paths.
 """
 
 from bisect import bisect_left
@@ -39,7 +39,7 @@ LabelValues = tuple[str, ...]
 
 
 class Counter:
-    """A number that grows, or one for each combination of label values."""
+    """A number that only grows, or one such number for each combination of label values."""
 
     __slots__ = ("help", "label_names", "name", "value", "values")
 

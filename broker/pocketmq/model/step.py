@@ -13,7 +13,8 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple, Protocol
 
 CLOSING_MS: Final = 1_000
-"""Time that a service may use at a stop to prepare the store for RocketMQ."""
+"""Time that each service gets when the broker stops, to write what RocketMQ needs to open the
+store."""
 
 
 class Clock(Protocol):

@@ -2,7 +2,7 @@
 
 reason   when                                                     which files
 disk     the disk's room is FORCE or worse                         oldest first, whatever their age
-size     the log is longer than size_bytes                        oldest first, until it is not
+size     the log is longer than size_bytes                        oldest first, until it fits
 time     the hour is one of `hours`, or the disk's room is        those whose last message was
          EXPIRE or worse                                          stored age_ms ago
 
@@ -10,7 +10,8 @@ The room of the disk is judged by used percent, as RocketMQ does, and by free by
 `DiskRoom`. The file being written and files not yet dispatched are kept. A round deletes at most
 file_batch_max files, with pauses. Without room sends are refused until space is freed. The age of a
 file is that of its last message, so copying a file does not change it. After the wall clock was set
-forward by more than an hour, no file expires by age for an hour, so that operators can correct it.
+forward by more than an hour, ages are measured for an hour as if it had not been set, so that
+operators can correct it.
 Source: CleanCommitLogService, CleanConsumeQueueService; MessageStoreConfig.
 """
 
@@ -35,9 +36,9 @@ TIME: Final = "time"
 REFUSED_INTERVAL_MS: Final = 1_000
 """Interval between disk checks while sends are refused, so that they resume soon."""
 CLOCK_AHEAD_MS: Final = 3_600_000
-"""Largest step forward of the wall clock that is accepted at once."""
+"""Largest forward change of the wall clock that is accepted at once."""
 CLOCK_GRACE_MS: Final = 3_600_000
-"""Time after which a larger step forward is accepted."""
+"""Time after which a larger forward change is accepted."""
 MODE_AUTO: Final = "auto"
 MODE_ON: Final = "on"
 MODE_OFF: Final = "off"
@@ -72,7 +73,7 @@ class RetentionSettings:
         """
         numbers = frozenset(int(hour) for hour in self.hours.split(";") if hour.strip())
         if not all(0 <= hour <= 23 for hour in numbers):
-            raise ValueError(f"{self.hours!r} is not a list of hours from 0 to 23, as 4;16")
+            raise ValueError(f"{self.hours!r} is not a list of hours from 0 to 23, such as 4;16")
         return numbers
 
 
@@ -112,7 +113,10 @@ class DiskSpace(NamedTuple):
 
 
 class RetentionState(NamedTuple):
-    """Input of a decision; times in ms. `oldest_time` is that of the oldest file's last message."""
+    """Input of `decide`; times in ms.
+
+    oldest_time   store time of the oldest file's last message
+    """
 
     now_ms: int
     local_hour: int
@@ -189,7 +193,7 @@ def decide(settings: RetentionSettings, hours: frozenset[int], seen: RetentionSt
 
 
 class BelievedClock:
-    """The wall clock without steps forward that are not accepted yet."""
+    """A wall clock that ignores a large forward change for CLOCK_GRACE_MS."""
 
     __slots__ = ("_ahead_since_ms", "_skew_ms")
 
@@ -200,7 +204,7 @@ class BelievedClock:
     def wall_ms(self, now: Now) -> int:
         """Returns the wall time by which ages are measured; called periodically.
 
-        Effects  logs a step forward that is not accepted, once
+        Effects  logs a large forward change, once
         """
         skew_ms, since_ms = now.wall_ms - now.monotonic_ms, self._ahead_since_ms
         if self._skew_ms is None or skew_ms <= self._skew_ms + CLOCK_AHEAD_MS:
@@ -213,7 +217,7 @@ class BelievedClock:
             )
         elif now.monotonic_ms - since_ms >= CLOCK_GRACE_MS:
             self._skew_ms, self._ahead_since_ms = skew_ms, None
-        assert self._skew_ms <= skew_ms, "a step backward was not accepted"
+        assert self._skew_ms <= skew_ms, "the believed clock is ahead of the wall clock"
         return now.monotonic_ms + self._skew_ms
 
 
@@ -293,7 +297,7 @@ class Retention:
 
     @property
     def held(self) -> str:
-        """Text about the holder of old files without names, "" if there is none."""
+        """Text about the message that keeps old files, without topic and group; "" if none does."""
         return "" if self.holder is None else self.holder.text(with_names=False)
 
     def _held(self) -> dict[LabelValues, float]:

@@ -1,7 +1,8 @@
 """Shares the event loop among users with heavy work: filters, settings, queries.
 
-    run, turn, soon ─► at once, if little heavy work was done recently
-                       └► queued: users in round-robin order, the oldest work of each first
+    run, soon ─► at once, if little heavy work was done recently
+              └► else queued: users in round-robin order, the oldest work of each user first
+    turn      ─► always queued
 
 After a piece of heavy work the loop serves other work for as long as the piece took. A piece limits
 its own size (`filter/turns.py`); this module measures its time. A user with much heavy work
@@ -18,11 +19,13 @@ from pocketmq.model.errors import Draining
 from pocketmq.model.step import Clock, SystemClock
 
 SLACK_MS: Final = 4
-"""Time by which heavy work may exceed its share: half of it is work without a pause."""
+"""Heavy work may be this far ahead of its share before it has to pause. As a piece is charged twice
+its duration, this is half as much time of work without a pause."""
 SHARE: Final = 2
 """Time charged for a piece, as a multiple of its duration: others get half of all time."""
 COUNTED_MAX_MS: Final = 50
-"""Most time that one piece counts: a pause of the machine is not charged to it."""
+"""Upper limit of the duration charged for one piece, so that a piece is not charged for a pause of
+the whole machine."""
 
 Value = TypeVar("Value")
 Work = Callable[[], object]
@@ -42,7 +45,7 @@ class HeavyTurns:
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._due_ms = 0
-        """Time at which heavy work and its pauses end: the share is used up until then."""
+        """Time until which the work done so far uses up the share of heavy work."""
         self._line: dict[str, dict[Hashable, Work]] = {}
         """Queued work by user; the first work of the first user is next."""
         self._is_running = self._is_granted = False
@@ -61,7 +64,8 @@ class HeavyTurns:
     def run(self, user: str, work: Callable[[], Any]) -> Any:
         """Runs work at once or queues it; returns its result, or an awaitable of its result.
 
-        If queued work returns an awaitable, the result of that one is the result.
+        If queued work returns an awaitable, that is awaited, and its result is returned. Work that
+        is requested by running work runs at once, as a part of it.
 
         Errors   those of `work`; of the awaitable also Draining
         Cost     0.5 µs in addition to the work, if it runs at once
@@ -71,7 +75,7 @@ class HeavyTurns:
         return self.timed(work) if self.is_free else self._later(user, work)
 
     async def turn(self, user: str) -> None:
-        """Waits until the caller may do heavy work, up to its next await.
+        """Waits for the caller's turn to do heavy work, which lasts until the caller awaits again.
 
         Errors   Draining
         """
@@ -79,7 +83,7 @@ class HeavyTurns:
         self._begun_ms = self._clock.monotonic_ms()
 
     async def came(self, user: str) -> bool:
-        """Waits for the user's turn; False, without waiting, if the broker drains."""
+        """Waits for the user's turn; returns False if the broker drains before it."""
         try:
             await self.turn(user)
         except Draining:
@@ -90,7 +94,7 @@ class HeavyTurns:
         """Runs work at once or queues it; a key that is queued already keeps its position.
 
         Work requested by running work runs in a later turn. Work must not raise. While the broker
-        drains, work is dropped.
+        drains, work that would be queued is dropped.
         """
         if self.is_free:
             self.timed(work)
@@ -106,7 +110,7 @@ class HeavyTurns:
                 del self._line[user]
 
     def drain(self) -> None:
-        """Drops queued work: queued turns raise Draining."""
+        """Drops queued work: callers of `run` and `turn` that wait get Draining."""
         self._is_ended = True
         line, self._line = self._line, {}
         for works in line.values():
@@ -123,7 +127,7 @@ class HeavyTurns:
         return self._clock.monotonic_ms() + SLACK_MS >= self._due_ms
 
     def timed(self, work: Callable[[], Value]) -> Value:
-        """Runs work as a piece and charges its time; only if `is_free`.
+        """Runs work as one piece and charges its time; the caller ensures that it may run now.
 
         Errors   those of `work`
         """

@@ -3,10 +3,11 @@
     ──valid──┤ hole ├──valid──┤ hole … file's end ┤├── next file, valid ──┤ tail: torn, bad, zeros
                                                                           ^ end
 
-After damage the walk continues with the next valid record of the file (`search.py`), else with the
-next file, whose first record must be young enough. Damage across the end of a file is therefore one
-hole in each file. Damage after the last valid record is not a hole but the end of the log, or a
-crash left it. `holes_and_tail` separates the two.
+After damage the walk continues with the next valid record of the file (`search.py`). If there is
+none, it continues with the next file, whose first record must not be older than the last record
+before the damage. Damage across the end of a file is therefore one hole in each file. Damage after
+the last valid record is not a hole but the tail: zeros after the log's end, or what a crash left.
+`holes_and_tail` separates holes and tail.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,8 +25,9 @@ ORDERLY_END: Final = "no record up to the file's end"
 TOO_OLD: Final = "a record older than those before it"
 """Reason of a hole that begins with a valid record, at the beginning of a file."""
 PAUSE_MS_MAX: Final = 30 * 24 * 3_600_000
-"""Longest plausible pause between two records. If a record is this much younger than the one before
-it, and damage follows it, a bit of its store time, which no CRC covers, was rather flipped."""
+"""Longest plausible pause between two records. If a record is more than this younger than the one
+before it, and damage follows, a flipped bit of its store time is more likely than such a pause: the
+CRC of the body does not cover the store time."""
 Times = tuple[int, ...]
 """Store times (ms) of the last two valid records of a walk; fewer if it began in the middle."""
 NO_RECORD: Final[Times] = (0, 0)
@@ -47,10 +49,10 @@ class Hole:
 
 
 def oldest_behind(last_times: Times) -> int | None:
-    """Returns the least store time that a record after damage may have, ms.
+    """Returns the least store time (ms) that a record after damage may have.
 
-    Returns  None if no record before the damage is known: a broker may have cut the log there, so
-             no record after it is searched
+    Returns  None if no record before the damage is known. A broker may have truncated the log
+             there, so no record after the damage is searched.
     """
     if not last_times:
         return None
@@ -89,14 +91,14 @@ class LogWalk:
         self.damaged_from = None if stop.is_orderly else stop.physical_offset
 
     def skip(self) -> None:
-        """Skips a file: how its records end is unknown."""
+        """Skips a file; how its records end is then unknown."""
         self.damaged_from = None
 
     def over(self, source: LogSource, begin: int, upto: int = OFFSET_MAX) -> Iterator[Chunk | Hole]:
         """Yields the records of a file that start in [begin, upto), and the holes between them.
 
         begin   start of a record, or of the file
-        Cost    that of the reader, and of a search after each hole
+        Cost    the reader's, and a search after each damaged record (`next_sound_record`)
         """
         assert begin >= max(source.base, self.end)
         while True:
@@ -124,7 +126,7 @@ class LogWalk:
         self.stop = self._reader.stop
 
     def _hole_behind(self, source: LogSource, upto: int) -> Hole:
-        """Returns the bytes between the end of a chain and the next valid record of its file."""
+        """Returns the bytes between the last valid record and the next valid record of the file."""
         _, begin, reason = self.stop
         if self.damaged_from is None:
             self.damaged_from = begin
@@ -144,8 +146,9 @@ def is_too_old(source: LogSource, begin: int, last_times: Times) -> bool:
 def holes_and_tail(holes: Sequence[Hole], end: int) -> tuple[list[Hole], Hole | None]:
     """Returns the holes inside a log, and the bytes after its last valid record.
 
-    A file that follows damage, but whose records are TOO_OLD, is not an orderly end: no CRC covers
-    store times, and one wrong time would hide the file. After zeros it was cut off.
+    If a file follows damage but is TOO_OLD, the bytes before it are holes, not the tail: a single
+    wrong store time would otherwise hide the file. If it follows zeros, a broker truncated the log
+    there, and the file is not part of the log.
 
     holes   all holes of a walk
     end     physical offset after the last valid record

@@ -2,8 +2,8 @@
 
     FRONT | records … records | part of the next | BEHIND          (the reused buffer)
 
-A chunk begins where the chain of the previous one ended. `RecordScan` examines the bytes at the end
-of a file's chain.
+A chunk begins where the records of the previous chunk ended. `RecordScan` examines the bytes after
+the last valid record of a file.
 """
 
 from collections.abc import Generator, Iterator
@@ -65,9 +65,10 @@ class Chunk(NamedTuple):
 class LogReader:
     """Reads chunk by chunk; `stop` describes its end afterwards.
 
-    check_crc      treats records with a wrong CRC as damage
-    property_crc   whether the writer appends property CRCs: properties ending in zeros are damage
-    crc_share      share of chunks whose CRCs are checked, chosen by offset; 1: all
+    check_crc      whether records with a wrong CRC are damage
+    property_crc   whether the writer appends property CRCs; properties that end in zeros are then
+                   damage
+    crc_share      share of chunks whose CRCs are checked, chosen by offset; 1: all chunks
     """
 
     __slots__ = (
@@ -84,13 +85,13 @@ class LogReader:
         self._chunk_size = chunk_size
         self._buffer = bytearray()
         self._doubted = -1
-        """Offset of a record with a wrong CRC: its chunk is checked even outside the sample."""
+        """Offset of a record with a wrong CRC; the chunk that begins there is always checked."""
         self.stop = Stop(ScanEnd.END_OF_DATA, 0)
 
     def chunks(self, source: LogSource, begin: int, upto: int) -> Iterator[Chunk]:
         """Yields the records of a file that start in [begin, upto); `begin` is a record's start.
 
-        Cost     about 0.5 µs a record of 1 KiB, and 0.2 to 0.6 µs more with CRC
+        Cost     about 0.5 µs per record of 1 KiB, and 0.2 to 0.6 µs more with CRC
         """
         self._make_room(min(self._chunk_size, source.end - begin))
         end = yield from self._chain(source, begin, upto)
@@ -142,9 +143,10 @@ class LogReader:
         return at * _SPREAD % 2**32 < self._crc_share * 2**32
 
     def _is_cut(self, source: LogSource, at: int) -> bool:
-        """Returns whether a record exceeds the buffer, which is then enlarged.
+        """Returns whether a valid record exceeds the buffer, which is then enlarged.
 
-        The record's lengths must agree first: a damaged size must not allocate memory.
+        The lengths in the record must add up to its size: memory must not be allocated for a
+        damaged size.
         """
         size, _ = SIZE_AND_MAGIC.unpack_from(self._buffer, FRONT)
         if not len(self._buffer) - FRONT - BEHIND < size <= source.end - at:

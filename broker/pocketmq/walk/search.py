@@ -1,8 +1,8 @@
 """Finds the next valid record after damage.
 
-A record counts as valid if its CRC holds, if it contains its position, and if it is not older than
-the last record before the damage: a RocketMQ broker that truncated its log leaves older records
-after the end, which are no longer part of the log.
+A record is valid if its CRC is correct, if it contains its own physical offset, and if it is not
+older than the last record before the damage: a RocketMQ broker that truncated its log leaves older
+records after the end, which are no longer part of the log.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ _PIECE_SIZE: Final = 1024 * 1024
 
 
 def store_time_at(source: LogSource, physical_offset: int) -> int | None:
-    """Returns the store time of the valid record that starts at an offset, None without one."""
+    """Returns the store time (ms) of the valid record that starts at an offset, or None."""
     buffer, position = source.view, physical_offset - source.base
     if position + BLANK_SIZE > source.size or buffer[position + _MAGIC_AT + 3] not in _MAGIC_ENDS:
         return None
@@ -42,9 +42,10 @@ def store_time_at(source: LogSource, physical_offset: int) -> int | None:
 
 
 def first_times(source: LogSource) -> tuple[int, ...]:
-    """Returns the store times of a file's first two records; fewer if they are invalid.
+    """Returns the store times (ms) of a file's first two records; fewer if they are invalid.
 
-    Two, as no CRC covers a store time: if both agree, no bit was flipped.
+    Two records are read because the CRC of the body does not cover the store time. If the two times
+    are close, neither was changed by a flipped bit.
     """
     first = store_time_at(source, source.base)
     if first is None:
@@ -61,13 +62,14 @@ def is_sound_at(source: LogSource, physical_offset: int, last_time_ms: int) -> b
 
 
 def next_sound_record(source: LogSource, physical_offset: int, last_time_ms: int) -> int | None:
-    """Returns the offset of the next valid record after damage in the same file, None without one.
+    """Returns the offset of the next valid record after damage in the same file, or None.
 
-    First it follows the damaged records' lengths if they agree, then it searches for a magic.
+    While a damaged record's lengths add up to its size, the search continues at the record's end.
+    After that, it searches byte by byte for a magic.
 
     physical_offset   begin of the damage
-    last_time_ms      store time before which records do not count
-    Cost              a search of the file's rest, some 0.2 s a GiB
+    last_time_ms      records with an older store time are not valid
+    Cost              a search of the rest of the file, about 0.2 s per GiB
     """
     if source.base + source.data_end - physical_offset < BLANK_SIZE:
         return None

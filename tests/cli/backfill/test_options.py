@@ -67,7 +67,7 @@ def test_queues_are_built_without_their_extension_when_that_is_agreed_to(
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (("--piece-size", "64kB"), "is not a number, alone or with one of"),
+        (("--piece-size", "64kB"), "is not a number with one of the units"),
         (("--piece-size", "0"), "not a size above 0"),
         (("--conf", "spark.a"), "is not NAME=VALUE"),
         (("--compat", "5.4"), "5.4"),

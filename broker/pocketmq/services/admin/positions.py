@@ -39,7 +39,7 @@ async def set_offsets(
     """Sets a group's offsets in queues of a topic.
 
     Errors   IllegalGroup, SystemGroup, GroupNotFound, IllegalTopic, TopicNotFound,
-             UnsupportedTopic, QueueOutOfRange, OffsetOutOfRange, DiskFull
+             UnsupportedTopic, QueueOutOfRange, IllegalNumber, OffsetOutOfRange, DiskFull
     """
     _check_movable(store, group)
     config = store.tables.topics.existing(topic)
@@ -65,7 +65,7 @@ async def reset_offsets(
     """Resets a group's offsets to a time, to the min or max offset, or to a given offset.
 
     queue_ids   queues to reset; empty: all
-    Errors      those of `set_offsets`, IllegalNumber
+    Errors      those of `set_offsets`; StorageError, DiskSlow: the time could not be searched
     """
     _check_movable(store, group)
     config = store.tables.topics.existing(topic)

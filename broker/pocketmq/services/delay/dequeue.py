@@ -1,11 +1,11 @@
-"""Delivers one slot whose second has passed: its messages, oldest first, in batches.
+"""Delivers the messages of one slot of the timer wheel, a past second, oldest first, in batches.
 
     chain, newest to oldest ──reversed──► recall markers: keys of the messages they recall
                                       └─► messages: read by their physical offsets, put
 
 A step delivers at most PUT_MAX messages. The position in the slot is kept in memory only: after a
 crash the slot is delivered again, without the messages that are already in their target topic.
-Entries of the lease journal are moved to a later slot while their leases are open.
+Entries of the lease journal whose leases are open are moved to a later slot.
 Source: TimerMessageStore.dequeue, TimerDequeueGetMessageService.
 """
 
@@ -33,7 +33,7 @@ from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
 
 PUT_MAX: Final = 256
-"""Most messages of one put: some milliseconds of work."""
+"""Upper limit of messages in one put: some milliseconds of work."""
 AGAIN: Final = QueuePlace(TIMER_TOPIC, 0)
 """Queue of messages that are due later than the wheel's window."""
 CHAIN_MAX: Final = 4_096
@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 class TimerDequeue:
     """Delivers one slot of an open store.
 
-    time_ms   the slot's second, which is over
+    time_ms   the slot's second, which has passed
     """
 
     __slots__ = (
@@ -80,8 +80,9 @@ class TimerDequeue:
         """Delivers the next messages; returns how many units it handled.
 
         write_ms       the present second, by the wheel's clock
-        is_delivered   returns whether the target queue already has a copy; None: none has
-        Errors         StorageError, DiskSlow; those of a put: the next call retries
+        is_delivered   returns whether the target queue already has a copy; None: no target queue
+                       can have a copy yet, so nothing is checked
+        Errors         StorageError, DiskSlow, and those of a put: the next call retries
         """
         if self._units is None:
             await self._open(write_ms)
@@ -132,7 +133,8 @@ class TimerDequeue:
         waiting = units[~(is_over | is_open)]
         markers = (waiting["magic"] & (MAGIC_DELETE | MAGIC_ROLL)) == MAGIC_DELETE
         records = await self._found(waiting[markers])
-        # No read follows that could fail: a step that failed before is repeated, and counts once.
+        # Reads that may fail precede the changes of counters: a failed call is repeated, and must
+        # not count twice.
         await self._move_on(units[is_open], write_ms)
         self._putting.drop("settled", int(is_over.sum()))
         self._counts.take(units[~is_open])

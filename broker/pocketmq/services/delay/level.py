@@ -1,9 +1,11 @@
 """One delay level: its delivery progress, and the due time of its next message.
 
-Messages of a level are due in queue order, so only the first is examined. A change of the wall
-clock while a message is delayed has no effect (model/due_time.py). A message due later than its
-level allows is delayed by the level's delay from when that was found. The cause may be changed
-levels, or a clock set back while the broker was down.
+Messages of a level are due in queue order, so they are examined only up to the first that is not
+due. A change of the wall clock while a message is delayed has no effect (model/due_time.py).
+
+A due time further away than the level's whole delay is ignored: the message waits for the level's
+delay, counted from the moment when this was noticed. It happens if the table of levels was changed,
+or if the clock was set back while the broker was down.
 Source: ScheduleMessageService.DeliverDelayedMessageTimerTask.
 """
 
@@ -15,21 +17,24 @@ from pocketmq.model.step import Now
 LOOK_INTERVAL_MS: Final = 5_000
 """Longest interval between two checks of a level."""
 SEEN_LEAD_MS: Final = 50
-"""Lead of store times over the clock beyond which they are not taken for arrival times."""
+"""If the newest store time is further ahead of the wall clock than this, store times are not used
+as arrival times."""
 SEEN_MAX: Final = 1_024
-"""Most entries of `seen`."""
+"""Upper limit of entries in `seen`."""
 
 
 class Level:
     """One delay level.
 
     queue_offset  offset of the first message not delivered
-    look_at_ms    monotonic time of its next check
-    served        number of its last batch over all levels: of the due levels, the least recently
-                  served one is next
-    due_time      clocks of the messages' due times (store/timer/level_clocks.py)
-    seen          (queue offset, monotonic ms), ascending: the messages before the offset existed at
-                  that time; used for messages whose own time is impossible
+    look_at_ms    monotonic time of the next check of this level
+    served        number of this level's last batch; batches of all levels are numbered
+                  consecutively, and the due level with the smallest number is served next
+    due_time      determines by which clock each message's due time is to be read, across changes of
+                  the wall clock (store/timer/level_clocks.py)
+    seen          (queue offset, monotonic ms), ascending: at that time, all messages below the
+                  offset existed; replaces the arrival time of messages whose due time is further
+                  away than the level's delay
     """
 
     __slots__ = (
@@ -72,7 +77,7 @@ class Level:
         self.see(now, upper)
 
     def due_count(self, due_ms: list[int], upper: int, now: Now) -> int:
-        """Returns how many of its first messages are due; sets the time of the next check.
+        """Returns how many of the level's first messages are due; sets the time of the next check.
 
         due_ms   due times from the first undelivered message on
         upper    max offset of the level's queue
@@ -87,13 +92,13 @@ class Level:
                 self.look_at_ms = now.monotonic_ms + min(wait_ms, LOOK_INTERVAL_MS)
                 return count
             count += 1
-        # Messages that arrive from now on have the whole delay ahead.
+        # Messages that arrive from now on are due only after the level's whole delay.
         pause_ms = 0 if count else min(self.delay_ms, LOOK_INTERVAL_MS)
         self.look_at_ms = now.monotonic_ms + pause_ms
         return count
 
     def _believed(self, queue_offset: int, upper: int, now: Now) -> int:
-        """Returns the remaining delay of a message whose due time is impossible."""
+        """Returns the remaining delay of a message whose due time is too far away."""
         self.see(now, upper)
         at_ms = next(at_ms for place, at_ms in self.seen if queue_offset < place)
         return at_ms + self.delay_ms - now.monotonic_ms

@@ -1,4 +1,4 @@
-"""Messages in the schedule topic: read from a level's queue, and prepared for delivery.
+"""Reads messages of the schedule topic from a level's queue, and prepares them for delivery.
 
 Source: ScheduleMessageService.messageTimeUp.
 """
@@ -16,14 +16,14 @@ from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
 
 BATCH_MAX: Final = 128
-"""Most messages of one put."""
+"""Upper limit of messages in one put."""
 BATCH_BYTES_MAX: Final = 256 * 1024
 
 logger = logging.getLogger(__name__)
 
 
 class LevelPending(NamedTuple):
-    """A message of the schedule topic; `place` is its target queue, None: not delivered."""
+    """A message of the schedule topic; `place` is its target queue, None: it must be discarded."""
 
     record: bytes
     place: QueuePlace | None
@@ -89,7 +89,7 @@ class WaitingMessages:
         _, properties, message_id = facts_of(record)
         place, why = real_place(properties), ""
         if place is None or place.topic in (HALF_TOPIC, SCHEDULE_TOPIC):
-            why = "it names no valid target queue"
+            why = "it has no valid target queue"
         elif self._store.tables.is_removed(place.topic):
             why = f"topic {place.topic} was removed"
         if why:

@@ -1,11 +1,13 @@
-"""Outcome of a half message with its copies, derived from the log.
+"""Determines from the log what became of half messages that may have copies.
 
-    a committed message that names one of them     COMMITTED
-    a copy in the topic of expired half messages   GIVEN_UP
-    a later copy among the half messages           MOVED, to the offset of the newest copy
-    otherwise                                      ROLLED_BACK
+A half message is written anew after each check; the copy contains the queue offset of the original.
 
-A copy names the first half message of its chain. Cost: linear in their number.
+    a message committed from the half message or a copy    COMMITTED
+    else a copy in the topic of expired half messages      GIVEN_UP
+    else a later copy among the half messages              MOVED, to the offset of the newest copy
+    else                                                   ROLLED_BACK
+
+Cost: linear in the number of half messages.
 """
 
 from typing import Final, NamedTuple
@@ -16,7 +18,7 @@ from pocketmq.model.system_topics import real_place
 from pocketmq.services.transaction.halves import HalfState
 
 NOWHERE: Final = ""
-"""Target topic of a half message that names none."""
+"""Target topic of a half message without target topic."""
 
 
 class Became(NamedTuple):
@@ -42,10 +44,10 @@ class _Copies:
 
 
 class DuplicateHalves:
-    """Half messages with the same key, birth, body and group, and their committed messages.
+    """Half messages with the same key, born time and host, body and group, and their outcomes.
 
-    topics        target topics
-    is_given_up   whether one of them has expired
+    topics        target topics of the half messages
+    is_given_up   whether one of the half messages has expired
     """
 
     __slots__ = ("_committed", "_halves", "_loose", "_of_origin", "is_given_up", "topics")
@@ -55,9 +57,9 @@ class DuplicateHalves:
         self.is_given_up = False
         self._committed: dict[str, set[int]] = {}
         self._halves: dict[int, tuple[int, str, str]] = {}
-        """Queue offset -> physical offset, queue offset of the first copy as text, target topic."""
+        """Queue offset -> physical offset, queue offset of the original as text, target topic."""
         self._loose = _Copies()
-        """Half messages that name no first one, and may be copies of any."""
+        """Half messages that do not name an original; each may be one, or a copy of any other."""
         self._of_origin: dict[str, _Copies] = {}
 
     def see(self, half: StoredMessage) -> None:

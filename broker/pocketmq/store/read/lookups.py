@@ -29,7 +29,8 @@ from pocketmq.model.reading import Bound
 from pocketmq.store.read.record_check import beside, check_copy
 
 PROBES_MAX: Final = 256
-"""Most units that a search by time probes around units without a valid record."""
+"""If a unit that a search by time examines has no valid record, this many units from it on are
+examined."""
 
 
 def find_message(log: CommitLog, physical_offset: int) -> StoredMessage | None:
@@ -77,9 +78,10 @@ def shown_message(
 ) -> StoredMessage | None:
     """Returns the message at a physical offset, with the queue offset of its unit.
 
-    RocketMQ 5.0.0 counts refused sends, so a record's queue offset may exceed that of its unit.
+    RocketMQ 5.0.0 increases a queue's next offset even for a send that it then refuses. The queue
+    offset in a record may therefore be higher than the record's position in the queue.
 
-    queues   None: PocketMQ wrote all records, whose queue offsets are those of their units
+    queues   None: PocketMQ wrote all records, so that the queue offsets in them are correct
     Errors   Corruption, ColdRead
     """
     message = find_message(log, physical_offset)
@@ -93,9 +95,10 @@ def shown_message(
 
 
 def _unit_before(queue: ConsumeQueue, carried: int, place: int) -> int | None:
-    """Returns the queue offset of a record's unit if it is below the carried one, else None.
+    """Returns the real queue offset of a record if it is lower than `carried`, else None.
 
-    Cost     one unit if the carried offset is right, as nearly always; else some 16 units
+    carried  the queue offset that the record contains
+    Cost     reads one unit if `carried` is correct, as nearly always; else about 16 units
     Errors   ColdRead
     """
     unit = queue.units.resident_at(carried)
@@ -129,7 +132,7 @@ def _is_before_all(log: CommitLog, unit: tuple[int, int, int]) -> bool:
 
 
 def _time_of(log: CommitLog, queue: ConsumeQueue, place: int, queue_offset: int) -> int | None:
-    """Returns the store time of a record, None if the offset holds another record or none."""
+    """Returns the store time of a message's record, None if the record is not at `place`."""
     head = log.read_resident(place, HEADS[HOSTS_V6_MASK].size) if place < log.appended else b""
     if len(head) < RECORD_SIZE_MIN:
         return None
@@ -152,7 +155,7 @@ def queue_offset_by_time(log: CommitLog, queue: ConsumeQueue, time_ms: int, boun
 
     LOWER    first message stored at or after the time, max offset if all are earlier
     UPPER    last message stored at or before the time, min offset if all are later
-    Cost     about 20 reads of the log
+    Cost     about 20 reads of the log, one for each step of a binary search
     Errors   ColdRead
     """
     lower, upper = queue.min_offset, queue.max_offset
@@ -174,7 +177,7 @@ def _time_near(
 ) -> tuple[int, int | None]:
     """Returns (queue offset, store time) of the first message in [queue_offset, upper) with a time.
 
-    The time is -1 for an expired message, None if no probed unit refers to a record.
+    The time is -1 for an expired message, None if none of PROBES_MAX units refers to a record.
     """
     for number in range(queue_offset, min(upper, queue_offset + PROBES_MAX)):
         unit = queue.units.resident_at(number)

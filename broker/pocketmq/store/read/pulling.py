@@ -6,10 +6,11 @@ scanned, no match                 NO_MATCHED_MESSAGE      after the last unit sc
 record expired meanwhile          EXPIRED                 min offset of the queue
 otherwise                         FOUND                   after the last unit returned
 
-Recent records are read through the memory map, resident ones by a non-blocking read, cold ones in a
-thread that holds their files. A page fault would block the event loop; a read blocks only its
-thread. Each record is checked (store/read/record_check.py). A pull ends before a wrong or damaged
-record. If that is the first of the range, the log is searched (store/read/unit_repair.py).
+Recent records are read through the memory map. Other records in memory are read by a non-blocking
+read, and records on disk in a thread that holds their files. A page fault would block the event
+loop; a read blocks only its thread. Each record is checked (store/read/record_check.py). A pull
+ends before a wrong or damaged record. If that is the first record of the range, the log is searched
+(store/read/unit_repair.py).
 Source: DefaultMessageStore.getMessage.
 """
 
@@ -55,9 +56,11 @@ from pocketmq.store.read.record_check import (
 )
 
 RESIDENT_GAP_MAX: Final = 4 * 1024
-"""GAP_MAX for bytes in memory: a system call costs as much as copying this many bytes."""
+"""Two records in memory with at most this many bytes between them are read by one call: a system
+call costs as much as copying this many bytes."""
 RESIDENT_RUNS_MAX: Final = 64
-"""Most reads on the event loop for one pull; a pull that needs more runs in a thread."""
+"""Upper limit of reads on the event loop for one pull; a pull with more reads is moved to a
+thread."""
 NO_FILE: Final = "no file holds it"
 
 Repair = Callable[[CommitLog, ConsumeQueue, UnservedRecord], Awaitable[bytes | UnservedRecord]]
@@ -80,8 +83,9 @@ class Pulling:
         """Returns records from a queue offset on, at least one whatever its size.
 
         joined   records adjacent in the log are one element, except in an awaited result
-        Errors   of the awaitable: MessageDamaged: the first record; the error has the next offset
-        Cost     about 1 µs a record, and the CRC of its body at the first read
+        Errors   MessageDamaged, raised by the awaitable: the first record is damaged; the error
+                 contains the offset to continue at
+        Cost     about 1 µs a record, and the CRC of its body when it is first read
         """
         try:
             return self.resident(queue, wanted, accept, joined=joined)
@@ -177,7 +181,8 @@ class Pulling:
     ) -> PullResult:
         """Pulls at most BYTES_MAX of records in a thread; see `pull`.
 
-        Errors   MessageDamaged: the first record; the error has the next offset
+        Errors   MessageDamaged: the first record is damaged; the error contains the offset to
+                 continue at
         """
         begin = wanted.queue_offset
         status = status_at(queue, begin)
@@ -216,7 +221,7 @@ class Pulling:
             runs.append((file, run))
         held = hold_all(file for file, _ in runs)
         assert len(held) == len(runs)
-        # A cancelled caller does not end the read, so its end releases the files.
+        # Cancelling the caller does not stop the thread, which releases the files when it is done.
         job = partial(read_runs, runs, asked, around)
         found = await self._patience.apart(job, lambda: let_go(held))
         return found._replace(damage=found.damage or nowhere)
@@ -233,7 +238,7 @@ class Pulling:
 
 
 def _nothing() -> None:
-    """No fetch: `pull` repeats the read in a thread."""
+    """Fetches nothing: `pull` repeats the whole read in a thread."""
 
 
 def answer_of(status: PullResult, following: int, found: CheckedRecords) -> PullResult | None:

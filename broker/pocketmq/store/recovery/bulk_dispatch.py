@@ -1,11 +1,12 @@
 """Dispatches records that the views lack at a start, in column batches.
 
-    chunks ─► units ────────┬─(put)──► every queue once
+    chunks ─► units ────────┬─(put)──► queues: one write for each queue
         └───► index entries ┘    └───► index
 
-Until the first damage, chunks come from the walk that searches the log's end. The end of the walk
-determines how many of its records the views get. After damage, this module reads the records. The
-views get the same content as from dispatching each record alone.
+Until the first damage, chunks come from the walk that searches the log's end. Only when that walk
+has found the end is it known which of the collected records are dispatched to the views. After
+damage, this module reads the records itself. The views get the same content as from dispatching
+each record alone.
 """
 
 from collections.abc import Container, Iterable, Iterator
@@ -24,9 +25,9 @@ from pocketmq.store.recovery.log_survey import CHUNK_SIZE, log_sources
 from pocketmq.walk.reader import Chunk, LogReader
 
 COLLECTED_MAX: Final = 262_144
-"""Records collected before a put: one write for each queue, not one for each chunk."""
+"""Number of records collected before a put: a queue is written once per put, not per chunk."""
 AHEAD_MAX: Final = 1_048_576
-"""Most records collected before the end of the log is known: some 100 MB."""
+"""Upper limit of records collected before the end of the log is known: about 100 MB."""
 
 
 class BulkDispatch:
@@ -114,8 +115,7 @@ class BulkDispatch:
         self._count += len(heads)
 
     def put(self, *, queues_from: int, index_from: int, upto: int) -> None:
-        """Writes all collected records that start below `upto` to the views.
-
+        """Writes the collected records that start below `upto` to the views; drops the others.
 
         Errors   DiskFull, AllocationFailed
         """
@@ -128,7 +128,7 @@ class BulkDispatch:
         self._gaps, self._entries, self._units, self._count = [], [], [], 0
 
     def _begin_queues(self, rows: UnitRows) -> None:
-        """Sets the queue offset of each queue's first record to that of its unit, if lower."""
+        """Uses the unit's queue offset for a queue's first record if the record's is higher."""
         starts = self._parts.left_over.starts
         if starts:
             places, keys = rows.units["physical_offset"], self.queues.keys

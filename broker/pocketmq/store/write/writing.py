@@ -1,4 +1,4 @@
-"""Puts into an open store, and their durability.
+"""Writes messages to an open store, and waits until they are durable.
 
     room? ─► one synchronous block under the put-lock ─► wait for the flush (durability.py)
 
@@ -111,7 +111,8 @@ class Writing:
         """Stores runs contiguously: all of their messages, or none.
 
         wait     in sync mode, return when the messages are durable; else when they are in the log
-        Errors   RecordTooLarge, Draining, BrokerReadOnly, StoreBusy, DiskFull: nothing was stored;
+        Errors   RecordTooLarge, Draining, BrokerReadOnly, StoreBusy, TransientPoolEmpty, DiskFull:
+                 nothing was stored;
                  FsyncFailed: the process ends, and the messages may or may not survive
         Source   CommitLog.asyncPutMessage, asyncPutMessages
         """
@@ -158,7 +159,6 @@ class Writing:
 
     def flush_group(self) -> FlushGroup:
         """Requests a flush; returns the group of puts that share it.
-
 
         Errors   FsyncFailed
         """

@@ -151,7 +151,7 @@ class LeaseAck(AckMode):
     async def send_back(
         self, group: GroupConfig, topic: str, entries: Sequence[tuple[str, int]]
     ) -> list[Settled]:
-        """Stores the replacements and the acks of the old messages in one put."""
+        """Sends messages back: stores their retry or dead-letter copies, and acks, in one put."""
         await self._redelivery.prepare(group)
         handles = [handle for handle, _ in entries]
         taken = take_out(self._leases, group.name, topic, handles)

@@ -3,8 +3,8 @@
     receive ─► receive.py   leases available messages
     ack …   ─► ack.py       settles messages by handles
     step    ─► revive.py    redelivers messages of expired leases with one more attempt
-               journal.py   stores leases and acks as RocketMQ's records in the log: kill -9 loses
-                            no acknowledged settlement
+               journal.py   stores leases and acks as RocketMQ's records in the log: a settlement
+                            that was answered with success survives kill -9
                recovery.py  rebuilds the leases from these records at start
 
 Source: PopMessageProcessor, AckMessageProcessor, ChangeInvisibleTimeProcessor, PopReviveService.
@@ -37,7 +37,8 @@ RELEASED_MS: Final = 1_000
 class LeaseDelivery(DeliveryMode):
     """Delivers under leases.
 
-    leave_order   converts a queue's FIFO state to leases before its first read without order
+    leave_order   if a group that consumed in order no longer does, converts a queue's FIFO state to
+                  leases, before the queue is first read under leases
     """
 
     __slots__ = (
@@ -97,8 +98,9 @@ class LeaseDelivery(DeliveryMode):
             if len(set(its)) == lease.pending_count:
                 self._release([lease])
             else:
-                # The new lease begins a millisecond after the old one, hence RELEASED_MS - 1. It
-                # must not end after the old one, which still holds the other messages.
+                # The new lease begins at least a millisecond after the old one, which may be a
+                # millisecond from now, hence RELEASED_MS - 1. The new lease must not end after the
+                # old one, which still holds the other messages.
                 left_ms = max(lease.ends_ms - now_ms, 0)
                 parts += [(handle, min(RELEASED_MS - 1, left_ms)) for handle in its]
         if parts:
@@ -124,7 +126,7 @@ class LeaseDelivery(DeliveryMode):
         return ()
 
     def frees(self, target: GroupTopic) -> bool:
-        """Returns whether a queue was at its limit of messages in flight."""
+        """Returns whether a queue was at its limit of messages in flight; forgets that it was."""
         was_capped, target.is_capped = target.is_capped, False
         return was_capped
 
@@ -138,7 +140,7 @@ class LeaseDelivery(DeliveryMode):
 
     # -- background work -----------------------------------------------------------------------
     def write_offsets(self) -> None:
-        """Persists offsets whose journal is durable."""
+        """Persists the offsets below which all leases are durable in the journal."""
         self._barrier.write_down()
 
     def work(self, now_ms: int) -> Coroutine[None, None, None] | None:
