@@ -40,6 +40,28 @@ def test_what_is_given_is_changed(broker: LocalBroker) -> None:
     assert (document["fifo"], document["max_attempts"]) == (True, 3)
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("max", "max"),
+        ("earliest", "min"),
+        ("2026-11-21T03:30:00+01:00", "2026-11-21T02:30:00Z"),
+        ("1795228200000", "2026-11-21T02:30:00Z"),
+    ],
+)
+def test_a_group_begins_where_it_is_told(broker: LocalBroker, text: str, shown: str) -> None:
+    document = run("group", "create", "billing", "--begin", text).document
+    assert (document["begin"], document["begins_at_min"]) == (shown, shown != "max")
+    assert run("group", "edit", "billing", "--begin", "min").document["begin"] == "min"
+
+
+def test_a_begin_that_is_none_is_wrong_use(broker: LocalBroker) -> None:
+    done = run("group", "create", "billing", "--begin", "soon")
+    assert (done.code, "'soon' is none of these: min, max" in done.err) == (2, True)
+    done = run("group", "create", "billing", "--begin", "15")
+    assert done.code == 2
+
+
 def test_a_group_goes_with_yes(broker: LocalBroker) -> None:
     broker.store.tables.topics.adopt("%RETRY%billing", 1)
     broker.stand("billing", "orders", q0=1)

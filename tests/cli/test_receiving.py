@@ -2,6 +2,7 @@
 
 import pytest
 
+from pocketmq.model.begin import begin_text
 from tests.cli.command_line import Ran, run
 from tests.cli.local_broker import LocalBroker
 
@@ -27,6 +28,24 @@ def test_what_was_printed_is_done(ready: LocalBroker) -> None:
     assert bodies(pop()) == ["0", "1", "2"]
     ready.do(ready.inner.pass_time(3_600_000))
     assert bodies(pop()) == []
+
+
+@pytest.mark.parametrize(
+    ("begin", "expected"), [("min", ["0", "1", "2"]), ("earliest", ["0", "1", "2"]), ("max", [])]
+)
+def test_a_new_group_begins_where_it_is_told(
+    ready: LocalBroker, begin: str, expected: list[str]
+) -> None:
+    run("group", "edit", "billing", "--begin", "latest")
+    assert bodies(pop("--from", begin)) == expected
+    assert ready.requests("Receive")[0].begin == begin.replace("earliest", "min")
+
+
+def test_a_new_group_begins_at_a_time(ready: LocalBroker) -> None:
+    ready.clock.advance(60_000)
+    since = begin_text(ready.clock.wall_ms())
+    ready.fill(1)
+    assert bodies(pop("--from", since)) == ["3"]
 
 
 def test_without_ack_it_comes_again_after_its_time(ready: LocalBroker) -> None:
@@ -80,7 +99,7 @@ def test_as_a_table(ready: LocalBroker) -> None:
         (("--pull", "--pop", "-g", "g"), "add either --pull"),
         (("--pop",), "-g GROUP"),
         (("--pop", "-g", "g", "--queue", "0"), "--pull"),
-        (("--pop", "-g", "g", "--from", "min"), "--pull"),
+        (("--pop", "-g", "g", "--from", "7"), "--to-offset"),
         (("--pull", "-g", "g"), "--pop"),
         (("--pull", "--no-ack"), "--pop"),
         (("--pull", "--invisible", "5s"), "--pop"),

@@ -197,3 +197,39 @@ def test_counts_are_watched_until_ctrl_c(
     assert done.code == 0
     assert [row["message_count"] for row in done.rows] == [0, 1]
     assert pauses == [2.0, 2.0]
+
+
+# -- purging ---------------------------------------------------------------------------------------
+
+
+def test_a_purge_shows_its_plan_first(broker: LocalBroker) -> None:
+    broker.fill(3)
+    broker.fill(1, queue_id=1)
+    done = run("topic", "purge", "orders", "-o", "json")
+    assert done.code == 4
+    assert [(row["queue_id"], row["message_count"]) for row in done.document] == [(0, 3), (1, 1)]
+    assert "4 messages could no longer be read" in done.err
+    assert "--yes" in done.err
+    assert broker.store.reading.queue_range("orders", 0) == (0, 3)
+    assert run("topic", "purge", "orders", "--yes").code == 0
+    assert broker.store.reading.queue_range("orders", 0) == (3, 3)
+    counts = run("topic", "stats", "orders", "-o", "json").document
+    assert (counts["message_count"], counts["stored_count"]) == (0, 4)
+
+
+def test_a_purge_of_a_queue_up_to_a_time(broker: LocalBroker) -> None:
+    broker.fill(2)
+    broker.fill(2, queue_id=1)
+    broker.clock.advance(60_000)
+    since = str(broker.clock.wall_ms())
+    broker.fill(1)
+    done = run(
+        "topic", "purge", "orders", "--queue", "0", "--before", since, "--yes", "-o", "table"
+    )
+    assert done.out.split()[-5:] == ["orders", "0", "0", "2", "2"]
+    assert broker.store.reading.queue_range("orders", 1) == (0, 2)
+
+
+def test_a_purge_of_a_topic_that_is_none_is_refused(broker: LocalBroker) -> None:
+    assert run("topic", "purge", "unknown", "--yes").code == 3
+    assert run("topic", "purge", "orders", "--queue", "7", "--yes").code == 4

@@ -54,7 +54,7 @@ async def test_topics_are_counted(desk: Desk) -> None:
 
 async def test_groups_live(desk: Desk) -> None:
     made = await desk.admin.create_group("new", GroupSettings(fifo=True, max_attempts=3))
-    assert made.settings == GroupSettings(True, True, 3, 1, True, True, 15)
+    assert made.settings == GroupSettings(True, True, 3, 1, True, True, 15, "min")
     changed = await desk.admin.update_group("new", GroupSettings(enabled=False))
     assert changed.settings == made.settings._replace(enabled=False)
     page = await desk.admin.list_groups()

@@ -34,7 +34,7 @@ TABLES = (
     *("config/topics.json", "config/subscriptionGroup.json", "config/consumerOffset.json"),
     *("config/delayOffset.json", "config/consumerOrderInfo.json", "config/timermetrics"),
     *("config/consumerFilter.json", "pocketmq/store.json", "pocketmq/removed.json"),
-    *("pocketmq/left_over.json", "pocketmq/queue_ends.json"),
+    *("pocketmq/left_over.json", "pocketmq/queue_ends.json", "pocketmq/floors.json"),
 )
 SAMPLES: dict[str, Any] = {
     "config/delayOffset.json": {
@@ -57,6 +57,7 @@ SAMPLES: dict[str, Any] = {
         "bloomFilterData": {"bitNum": 64, "bitPos": [1]}, "expressionType": "SQL92",
         "expression": "a > 1"}}}}},
     "pocketmq/removed.json": {"R": {"0": 7}},
+    "pocketmq/floors.json": {"T": {"0": 1}},
     "pocketmq/left_over.json": {"topics": [[5, ["T"]]], "places": [["T", 0, 5]], "starts": []},
 }  # fmt: skip
 

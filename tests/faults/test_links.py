@@ -28,6 +28,7 @@ FILES = (
     *("checkpoint", "abort", "lock", "pocketmq/watermark", "pocketmq/store.json"),
     *("pocketmq/queue_ends.json", "pocketmq/reserve", "pocketmq/order.journal"),
     *("pocketmq/access.json", "pocketmq/removed.json", "config/topics.json"),
+    "pocketmq/floors.json",
     *("config/consumerOffset.json", "config/timercheck", "config/topics.json.bak"),
     *("commitlog/00000000000000000000", "consumequeue/T/0/00000000000000000000"),
 )

@@ -16,7 +16,7 @@ from pocketmq.model.errors.storage import BrokerReadOnly, StorageError, StoreFai
 
 CODES: dict[Code, str] = {
     Code.BAD_REQUEST: (
-        "RequestError IllegalAttribute QueueOutOfRange IllegalNumber IllegalPageToken "
+        "RequestError IllegalAttribute IllegalBegin QueueOutOfRange IllegalNumber IllegalPageToken "
         "IllegalRecallHandle IllegalSettings IllegalUser UserNotFound IllegalGrant GrantNotFound "
         "ClientNotFound ClientSilent TooManyElements"
     ),
@@ -71,6 +71,8 @@ IllegalTag: tag 'tag' is not allowed: why
 IllegalKey: key 'key' is not allowed: why
 IllegalProperty: property 'name' is not allowed: why
 IllegalAttribute: attribute 'name' is not allowed: why
+IllegalBegin: a group cannot begin at 'begin'; use min, max, or a time such as \
+2026-11-21T02:30:00Z or 1795228200000
 IllegalMessageGroup: message group 'group' is not allowed: why
 IllegalMessageId: message id 'message_id' is malformed: why
 MessageNotFound: topic 'topic' holds no message with id 'message_id'

@@ -30,16 +30,16 @@ NAMES: Final = {
 }  # fmt: skip
 """What fields of these names name."""
 TOPICS: Final = ("CreateTopicRequest", "DescribeTopicRequest", "UpdateTopicRequest",
-                 "DeleteTopicRequest", "TopicStatsRequest")  # fmt: skip
+                 "DeleteTopicRequest", "TopicStatsRequest", "PurgeTopicRequest")  # fmt: skip
 GROUPS: Final = ("CreateGroupRequest", "DescribeGroupRequest", "UpdateGroupRequest",
                  "DeleteGroupRequest")  # fmt: skip
 """Messages whose field `name` names one."""
 PLAIN: Final = frozenset(
     """
-    access_key action actions attempt_id body born_host checksum expression host hostname key keys
-    lite_topic lite_topic_set message message_group nonce page_token platform remove_attributes
-    resource secret source sources store_host tag thread_stack_trace trace_context user value
-    version
+    access_key action actions attempt_id begin body born_host checksum expression host hostname key
+    keys lite_topic lite_topic_set message message_group nonce page_token platform
+    remove_attributes resource secret source sources store_host tag thread_stack_trace trace_context
+    user value version
     """.split()
 )
 """Text that names nothing of a tenant's; of users and rules it is for admins alone."""

@@ -89,6 +89,7 @@ BY_NAME: dict[str, dict[str, Any]] = {
     "Admin/TopicStats": {"name": SHARED},
     "Admin/UpdateTopic": {"name": SHARED, "permission": 0},
     "Admin/DeleteTopic": {"name": SHARED},
+    "Admin/PurgeTopic": {"name": SHARED},
     "Broker/QueryOffsets": {"topic": SHARED},
     "Broker/QueryByTime": {"topic": SHARED},
 }

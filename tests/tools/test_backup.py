@@ -86,6 +86,7 @@ TURNS: dict[str, tuple[Turn, Turn, Turn]] = {
     "config/timercheck": (EARLY, EARLY, EARLY),
     "pocketmq/store.json": (LATE, LATE, LATE),
     "pocketmq/removed.json": (LATE, LATE, LATE),
+    "pocketmq/floors.json.bak": (LATE, LATE, LATE),
     "pocketmq/left_over.json": (NEVER, NEVER, LATE),
     "pocketmq/watermark": (NEVER, LATE, LATE),
     "pocketmq/queue_ends.json": (NEVER, NEVER, LATE),

@@ -6,6 +6,7 @@ from secrets import randbits
 from pocketmq.config.live import LiveConfig
 from pocketmq.config.sections import Config
 from pocketmq.format.addresses import UniqueKeyMaker
+from pocketmq.model.begin import begin_from_text
 from pocketmq.rpc.services import Services
 from pocketmq.services.admin.members import Members
 from pocketmq.services.consume.consume import Consume
@@ -50,11 +51,12 @@ def backing_of(
 
 
 def bound_tables(tables: Tables, config: Config) -> None:
-    """Sets a store's limits of topics, queues and groups from the settings."""
+    """Sets a store's limits of topics, queues and groups, and their begin, from the settings."""
     limits = config.limits
     tables.topics.count_max = limits.topics_max
     tables.topics.queue_count_max = limits.queues_max
     tables.groups.count_max = limits.groups_max
+    tables.groups.begin_ms = begin_from_text(config.broker.group_begin)
 
 
 def send_rules(config: Config, store_host: bytes) -> SendRules:

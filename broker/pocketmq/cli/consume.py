@@ -9,6 +9,7 @@ import click
 from pocketmq.cli.connection import BrokerConnection, asks_broker
 from pocketmq.cli.documents import MESSAGE_COLUMNS, ShownMessages, leased_document
 from pocketmq.cli.options import (
+    BEGIN_WORDS,
     DURATION,
     MOMENT,
     ReadBy,
@@ -20,6 +21,7 @@ from pocketmq.cli.output import Exit, Failure, Output, columns, talk
 from pocketmq.cli.pulling import Damaged, QueueReader
 from pocketmq.client import Leased, PullQuery, ReceiveQuery, SettleStatus
 from pocketmq.model.administration import QueueState
+from pocketmq.model.begin import begin_text
 
 # -- receives ----------------------------------------------------------------------------------
 COLUMNS: Final = [*columns("attempt"), *MESSAGE_COLUMNS]
@@ -70,7 +72,6 @@ def _acknowledge(broker: BrokerConnection, query: ReceiveQuery, received: list[L
 
 
 # -- the command -------------------------------------------------------------------------------
-FROM_WORDS: Final = ("min", "max")
 
 
 class Begin(NamedTuple):
@@ -80,10 +81,15 @@ class Begin(NamedTuple):
     offset: int | None = None
     time_ms: int | None = None
 
+    @property
+    def text(self) -> str:
+        """The begin of a group."""
+        return self.end if self.time_ms is None else begin_text(self.time_ms)
+
 
 def _begin_from_text(text: str) -> Begin:
-    if text in FROM_WORDS:
-        return Begin(end=text)
+    if text in BEGIN_WORDS:
+        return Begin(end=BEGIN_WORDS[text])
     queue_offset = queue_offset_from_text(text)
     if queue_offset is not None:
         return Begin(offset=queue_offset)
@@ -111,8 +117,13 @@ class Way(NamedTuple):
             raise click.UsageError("add either --pull, or -g GROUP --pop")
         if self.is_pop and not self.group:
             raise click.UsageError("--pop receives for a group: add -g GROUP")
-        if self.is_pop and (self.queue_id, self.begin) != (None, None):
-            raise click.UsageError("--queue and --from are for --pull: a group has its own offsets")
+        if self.is_pop and self.queue_id is not None:
+            raise click.UsageError("--queue is for --pull: a group has its own offsets")
+        if self.begin is not None and self.is_pop and self.begin.offset is not None:
+            raise click.UsageError(
+                "--from takes min, max or a time with --pop; "
+                "for an offset: pocketmq group reset GROUP --topic TOPIC --to-offset N --yes"
+            )
         if self.is_pull and (self.group or self.invisible_ms or self.acknowledges is not None):
             raise click.UsageError("-g, --ack and --invisible are for --pop: --pull has no group")
 
@@ -122,6 +133,7 @@ class Way(NamedTuple):
     "pocketmq consume orders --pull --from max --wait 5m -o jsonl",
     "pocketmq consume orders --pull --from -15m",
     "pocketmq consume orders -g billing --pop --wait 30s",
+    "pocketmq consume orders -g audit --pop --from max --wait 30s",
     "pocketmq consume orders -g billing --pop --no-ack --invisible 1m --max 1",
 )
 @click.argument("topic")
@@ -138,7 +150,8 @@ class Way(NamedTuple):
         "--from",
         "begin",
         type=ReadBy("min|max|OFFSET|TIME", _begin_from_text),
-        help="Start at an end, an offset, or the first message of a time or later [default: min].",
+        help="Start at an end, an offset, or the first message of a time or later [default: min]. "
+        "With --pop: only where the group has no offset [default: its setting].",
     ),
     click.option(
         "--invisible",
@@ -180,13 +193,15 @@ def consume(
     damaged message is reported and skipped; the exit code is then 10.
 
     --pop receives messages as the group's consumers do, including retries. Printed messages are
-    acknowledged. With --no-ack they are redelivered when their leases expire.
+    acknowledged. With --no-ack they are redelivered when their leases expire. A group without an
+    offset begins at --from.
     """  # fmt: skip
     way.check()
     if way.is_pop:
         query = ReceiveQuery(
-            way.group, topic, invisible_ms=way.invisible_ms or 0, expression=expression, sql=sql
-        )
+            way.group, topic, invisible_ms=way.invisible_ms or 0, expression=expression, sql=sql,
+            begin=way.begin.text if way.begin else "",
+        )  # fmt: skip
         acknowledges = way.acknowledges is not False
         show_received(
             broker, out, query, count_max=count_max, wait_ms=wait_ms, acknowledges=acknowledges

@@ -13,7 +13,7 @@ from typing import Any, Final
 from pocketmq.cli.output import Column, PrintedRows, at, columns
 from pocketmq.client import GroupState, Leased, Receipt, TopicState
 from pocketmq.format.record import message_fields
-from pocketmq.model.administration import MovedOffset, TopicCounts, TopicLag
+from pocketmq.model.administration import MovedOffset, PurgedQueue, TopicCounts, TopicLag
 from pocketmq.model.batch import PutStatus
 from pocketmq.model.message import StoredMessage
 from pocketmq.model.tracing import TracedRecord
@@ -79,6 +79,11 @@ def counts_document(counts: TopicCounts) -> Document:
         for queue in document.pop("queues")
     ]
     return {**document, "queues": queues} if queues else document
+
+
+def purged_document(queue: PurgedQueue) -> Document:
+    """Returns the min offsets of a queue before and after a purge, and the purged messages."""
+    return {**queue._asdict(), "message_count": queue.message_count}
 
 
 def group_document(group: GroupState) -> Document:

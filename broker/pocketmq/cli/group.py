@@ -7,7 +7,7 @@ import click
 
 from pocketmq.cli.connection import BrokerConnection, ConnectedGroup
 from pocketmq.cli.documents import group_document, lag_documents, moved_document
-from pocketmq.cli.options import MOMENT, ReadBy, examples, takes, watch_option, yes_option
+from pocketmq.cli.options import BEGIN, MOMENT, ReadBy, examples, takes, watch_option, yes_option
 from pocketmq.cli.output import Column, Output, at, columns, only_planned, talk
 from pocketmq.cli.watching import repeat
 from pocketmq.model.administration import GroupSettings, MovedOffset, ResetTarget, TopicLag
@@ -20,7 +20,7 @@ COLUMNS: Final = columns(
     "retry_queue_count",
 )  # fmt: skip
 MORE_COLUMNS: Final = columns(
-    "broadcast_enabled", "begins_at_min",
+    "broadcast_enabled", "begins_at_min", "begin",
     "consume_timeout_minutes", "system", "attributes",
 )  # fmt: skip
 LAG_COLUMNS: Final = columns(
@@ -60,6 +60,10 @@ takes_settings: Final = takes(
         help="Queues of its retry topic.",
     ),
     click.option("--enabled", type=click.BOOL, help="Whether it may consume: true or false."),
+    click.option(
+        "--begin", type=BEGIN,
+        help="Where it begins in queues without its offset: an end, or messages from a time on.",
+    ),
 )  # fmt: skip
 
 
@@ -67,13 +71,16 @@ takes_settings: Final = takes(
     "Create a group.",
     "pocketmq group create billing",
     "pocketmq group create billing --fifo true --max-attempts 5",
+    "pocketmq group create audit --begin max",
+    "pocketmq group create replay --begin 2026-11-21T02:30:00Z",
 )
 @click.argument("name")
 @takes_settings
 def create(broker: BrokerConnection, out: Output, name: str, settings: GroupSettings) -> None:
     """Create a group; an existing one with the same settings is unchanged.
 
-    Omitted settings get RocketMQ's defaults: 17 attempts, not in order, 1 retry queue.
+    Omitted settings get RocketMQ's defaults: 17 attempts, not in order, 1 retry queue. Without
+    --begin the broker's `broker.group_begin` applies.
     """
     out.show(group_document(broker.ask(broker.admin.create_group(name, settings))))
 

@@ -20,12 +20,14 @@ import click
 
 from pocketmq.cli.output import FORMATS, Output
 from pocketmq.config.units import DURATION_UNITS, is_bare, refuse_bare, size_from_text
+from pocketmq.model.begin import MAX, MIN, begin_text
 from pocketmq.model.decimal import number_of
 from pocketmq.model.endpoint import DEFAULT_HOST, DEFAULT_PORT, endpoint_from_text
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Value = TypeVar("Value")
 
+BEGIN_WORDS: Final = {MIN: MIN, "earliest": MIN, MAX: MAX, "latest": MAX}
 _AGO = re.compile(r"-?(\d{1,12})(ms|s|m|h|d)", re.ASCII)
 _EPOCH = re.compile(r"\d{1,18}", re.ASCII)
 _MQADMIN = re.compile(r"(\d{4}-\d\d-\d\d)#(\d\d:\d\d:\d\d):(\d{3})", re.ASCII)
@@ -103,6 +105,19 @@ def _moment(text: str) -> int:
         raise ValueError(f"{text!r} is none of these: {forms}") from error
 
 
+def _begin(text: str) -> str:
+    end = BEGIN_WORDS.get(text)
+    if end is not None:
+        return end
+    try:
+        return begin_text(_moment(text))
+    except ValueError as error:
+        if is_bare(text):
+            raise
+        forms = "min, max, a time as -15m or 2026-11-21T02:30:00Z"
+        raise ValueError(f"{text!r} is none of these: {forms}") from error
+
+
 def _pause(text: str) -> float:
     pause_ms = duration_from_text(text)
     if pause_ms < PAUSE_MIN_MS:
@@ -139,6 +154,8 @@ def _queue(text: str) -> tuple[str, int]:
 
 
 MOMENT: Final = ReadBy("TIME", _moment)
+BEGIN: Final = ReadBy("min|max|TIME", _begin)
+"""Where a group begins; it is read to the text that requests contain."""
 DURATION: Final = ReadBy("DURATION", duration_from_text)
 SIZE: Final = ReadBy("SIZE", _size)
 """Bytes, as 67108864 or 64MiB."""

@@ -1,13 +1,14 @@
-"""`pocketmq topic`: creating, changing, listing, counting and removing topics."""
+"""`pocketmq topic`: creating, changing, listing, counting, purging and removing topics."""
 
+from functools import partial
 from itertools import islice
 from typing import Final
 
 import click
 
 from pocketmq.cli.connection import BrokerConnection, ConnectedGroup
-from pocketmq.cli.documents import counts_document, topic_document
-from pocketmq.cli.options import PAIR, examples, watch_option, yes_option
+from pocketmq.cli.documents import counts_document, purged_document, topic_document
+from pocketmq.cli.options import MOMENT, PAIR, examples, watch_option, yes_option
 from pocketmq.cli.output import Column, Output, at, columns, only_planned, talk
 from pocketmq.cli.watching import repeat
 from pocketmq.client import TopicState
@@ -29,6 +30,9 @@ QUEUE_COLUMNS: Final = columns(
     "queue_id", "min_offset", "max_offset",
     at("min_store_timestamp_ms"), at("max_store_timestamp_ms"),
 )  # fmt: skip
+PURGED_COLUMNS: Final = columns(
+    "topic", "queue_id", "old_min_offset", "new_min_offset", "message_count",
+)  # fmt: skip
 COUNT_COLUMNS: Final = columns(
     "name", "queue_count", "message_count", "stored_count",
     at("first_store_timestamp_ms"), at("last_store_timestamp_ms"),
@@ -48,7 +52,7 @@ def permission_text(permission: int) -> str:
     epilog=examples("pocketmq topic ls", "pocketmq topic create orders --queues 4"),
 )
 def topic() -> None:
-    """Create, change, list, count and remove topics."""
+    """Create, change, list, count, purge and remove topics."""
 
 
 @topic.asks("Create a topic.", "pocketmq topic create orders --queues 4")
@@ -224,6 +228,53 @@ def _say_hidden(topic: TopicState, read_queue_count: int) -> None:
             f"now; to reach them: pocketmq topic edit {topic.name} --read-queues "
             f"{last_id + 1}"
         )
+
+
+@topic.asks(
+    "Make a topic's messages unreachable.",
+    "pocketmq topic purge orders                       what would be purged",
+    "pocketmq topic purge orders --yes                 purge all messages",
+    "pocketmq topic purge orders --queue 0 --yes",
+    "pocketmq topic purge orders --before -1d --yes    older than a day",
+)
+@click.argument("name")
+@click.option(
+    "--queue",
+    "queue_ids",
+    type=click.IntRange(0),
+    multiple=True,
+    help="Only this queue; may be given several times [default: all].",
+)
+@click.option(
+    "--before",
+    "before_ms",
+    type=MOMENT,
+    default=0,
+    show_default=False,
+    help="Only messages stored before this time [default: all].",
+)
+@yes_option
+def purge(
+    broker: BrokerConnection,
+    out: Output,
+    name: str,
+    queue_ids: tuple[int, ...],
+    before_ms: int,
+    yes: bool,
+) -> None:
+    """Make a topic's messages unreachable; the topic, its groups and their settings stay.
+
+    Consumers, queries and leases find purged messages no more, also after a restart or a rebuild of
+    the queues. Their bytes stay in the commit log until its files expire, so offline tools still
+    read them. Without --queue, retries in %RETRY%GROUP_TOPIC are purged too. Delayed messages and
+    open transactions are not in the topic yet, and stay.
+    """
+    ask = partial(broker.admin.purge_topic, name, queue_ids=queue_ids, before_ms=before_ms)
+    purged = broker.ask(ask(dry_run=not yes))
+    out.table(map(purged_document, purged), PURGED_COLUMNS)
+    if not yes:
+        count = sum(queue.message_count for queue in purged)
+        raise only_planned(f"{count} messages could no longer be read")
 
 
 @topic.asks(

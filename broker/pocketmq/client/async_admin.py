@@ -1,6 +1,6 @@
 """Calls of pocketmq.v1.Admin: topics, groups, offsets, the store."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from pocketmq.client.async_access import AsyncAccess
@@ -23,6 +23,7 @@ from pocketmq.model.administration import (
     Member,
     MovedOffset,
     Page,
+    PurgedQueue,
     QueueLag,
     QueueState,
     Redriven,
@@ -104,6 +105,25 @@ class AsyncAdmin:
         """
         answer = await self._ask("DeleteTopic", name=name, dry_run=dry_run)
         return list(answer.removed_topics)
+
+    async def purge_topic(
+        self,
+        name: str,
+        *,
+        queue_ids: Sequence[int] = (),
+        before_ms: int = 0,
+        dry_run: bool = False,
+    ) -> list[PurgedQueue]:
+        """Makes messages of a topic unreachable; returns the changed queues.
+
+        queue_ids   queues to purge; empty: all, and the topic's retries
+        before_ms   purges only messages stored before this time; 0: all
+        dry_run     purges nothing, returns what would be purged
+        """
+        answer = await self._ask(
+            "PurgeTopic", name=name, queue_ids=queue_ids, before_ms=before_ms, dry_run=dry_run
+        )
+        return [value_of(PurgedQueue, row) for row in answer.queues]
 
     async def topic_counts(self, name: str) -> TopicCounts:
         """Returns the message count of each queue of a topic."""

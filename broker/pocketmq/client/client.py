@@ -76,6 +76,7 @@ class Admin(Blocking[AsyncAdmin]):
     describe_topic = blocking(AsyncAdmin.describe_topic)
     update_topic = blocking(AsyncAdmin.update_topic)
     delete_topic = blocking(AsyncAdmin.delete_topic)
+    purge_topic = blocking(AsyncAdmin.purge_topic)
     topic_counts = blocking(AsyncAdmin.topic_counts)
     all_topic_counts = blocking(AsyncAdmin.all_topic_counts)
 

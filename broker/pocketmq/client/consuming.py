@@ -54,6 +54,7 @@ async def receive(stub: Stub, query: ReceiveQuery) -> list[Leased]:
         attempt_id=query.attempt_id,
         auto_renew=query.auto_renew,
         broadcast=query.broadcast,
+        begin=query.begin,
     )
     handles = answer.receipt_handles or [""] * len(answer.messages)
     rows = zip(answer.messages, handles, answer.attempts, strict=True)

@@ -13,7 +13,7 @@ async def pull(stub: Stub, query: PullQuery) -> PullPage:
     kind = broker_pb2.Filter.SQL if query.sql else broker_pb2.Filter.TAG
     answer = await stub.ask(
         "PullMessage",
-        is_repeatable=query.commit_offset is None,
+        is_repeatable=query.commit_offset is None and not query.begin,
         wait_for_ms=max(query.wait_ms, 0),
         group=query.group,
         topic=query.topic,
@@ -25,6 +25,7 @@ async def pull(stub: Stub, query: PullQuery) -> PullPage:
         wait_ms=query.wait_ms,
         shape=query.shape.name,
         commit_offset=query.commit_offset,
+        begin=query.begin,
         client_id=query.client_id,
     )
     messages = [stored_message(message) for message in answer.messages]

@@ -130,7 +130,9 @@ class OpenTransaction(NamedTuple):
 class PullQuery:
     """Parameters of a pull; 0 means the broker's default.
 
-    sql   whether the expression is SQL, not tags
+    sql     whether the expression is SQL, not tags
+    begin   unless empty, the pull reads from the group's offset instead of `queue_offset`; a group
+            without one begins here, as in ReceiveQuery
     """
 
     topic: str
@@ -145,6 +147,7 @@ class PullQuery:
     shape: Shape = Shape.MESSAGES
     commit_offset: int | None = None
     client_id: str = ""
+    begin: str = ""
 
 
 @dataclass(frozen=True)
@@ -158,6 +161,8 @@ class ReceiveQuery:
     attempt_id     a receive with the same id returns the same messages, for lost replies
     auto_renew     leases last until two minutes after the client's last call
     broadcast      every client gets every message, without leases
+    begin          where a group without an offset begins: "min", "max", or a time as RFC 3339 or
+                   ms since 1970; "": as the group's settings state
     """
 
     group: str
@@ -171,6 +176,7 @@ class ReceiveQuery:
     attempt_id: str = ""
     auto_renew: bool = False
     broadcast: bool = False
+    begin: str = ""
 
 
 class Leased(NamedTuple):

@@ -22,6 +22,7 @@ from pocketmq.config.knob import INT32_MAX, Knob, Value, knob, knobs_of_section,
 from pocketmq.config.texts import (
     PORT_MAX,
     address_from_text,
+    begin_setting,
     delay_levels_from_text,
     hours_from_text,
     int_from_text,
@@ -406,6 +407,10 @@ class BrokerSection:
     auto_create_groups: bool = live_knob(
         True, "Create a consumer group when an official client uses it.",
         "autoCreateSubscriptionGroup",
+    )  # fmt: skip
+    group_begin: str = live_knob(
+        "min", "Where new groups begin: min, max, or a time such as 2026-11-21T02:30:00Z.",
+        read=begin_setting,
     )  # fmt: skip
     default_queue_count: int = live_knob(
         8, "Queues of a topic created by its first message.", "defaultTopicQueueNums",

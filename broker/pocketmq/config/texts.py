@@ -9,8 +9,9 @@ from ipaddress import ip_address
 from typing import Final
 
 from pocketmq.format.names import zone_from_name
+from pocketmq.model.begin import begin_from_text, begin_text
 from pocketmq.model.decimal import number_of
-from pocketmq.model.errors import IllegalConfig
+from pocketmq.model.errors import IllegalBegin, IllegalConfig
 from pocketmq.model.store_shape import DelayLevels
 
 PORT_MAX: Final = 65_535
@@ -96,6 +97,17 @@ def hours_from_text(text: str) -> str:
             raise ValueError(f"{text!r} is not a list of hours from 0 to 23, such as 04;16")
         hours.add(hour)
     return ";".join(f"{hour:02}" for hour in sorted(hours))
+
+
+def begin_setting(text: str) -> str:
+    """Returns where groups begin: min, max, or a time in one form.
+
+    Errors   ValueError
+    """
+    try:
+        return begin_text(begin_from_text(text))
+    except IllegalBegin as error:
+        raise ValueError(str(error)) from error
 
 
 def profiles_from_text(text: str) -> str:

@@ -2,8 +2,8 @@
 
     byte 20 * n  →  unit n  →  record in the log
 
-    |- pre-blank, or lost from the log -|- messages -|- doubtful: old units -| end of the file
-                                        ^ min_offset ^ max_offset
+    |- pre-blank, or lost from log -|- purged -|- messages -|- doubtful: old units -| end of file
+                           unit_min ^          ^ min_offset ^ max_offset
 Invariants
     1. Unit n is at byte 20 * n. Units before the first message, and units of messages that a repair
        removed from the log, are pre-blank. Physical offsets ascend with n.
@@ -46,8 +46,8 @@ class ConsumeQueue:
     """One queue: its units, and the bounds of those that are messages."""
 
     __slots__ = (
-        "_min_asked", "_min_place", "buffer", "extension", "extension_failures", "files", "flushed",
-        "is_doubtful", "min_offset", "queue_id", "topic", "units",
+        "_min_asked", "_min_place", "buffer", "extension", "extension_failures", "files", "floor",
+        "flushed", "is_doubtful", "min_offset", "queue_id", "topic", "unit_min", "units",
         "writes_extension",
     )  # fmt: skip
 
@@ -75,10 +75,15 @@ class ConsumeQueue:
         self.topic = topic
         self.queue_id = queue_id
         self.min_offset = 0
+        """Queue offset of the first message that may be read."""
+        self.floor = 0
+        """Queue offset below which messages were purged, or expired by their topic's retention."""
+        self.unit_min = 0
+        """Queue offset of the first message whose record is in the log, purged or not."""
         self._min_place = 0
-        """Physical offset of the record of `min_offset`; 0: unknown."""
+        """Physical offset of the record of `unit_min`; 0: unknown."""
         self._min_asked = _NOT_ASKED
-        """The log's minimum that `min_offset` was computed for."""
+        """The log's minimum that `unit_min` was computed for."""
         self.flushed = 0
         """Bytes of the queue that are durable, from its begin."""
         self.is_doubtful = False
@@ -153,7 +158,7 @@ class ConsumeQueue:
             return
         if not self.files.files:
             self.flushed = self.units.start(queue_offset)
-            self.min_offset = queue_offset
+            self._set_min(queue_offset)
             self._min_asked, self._min_place = 0, physical_offset
         if queue_offset and queue_offset < self.max_offset:
             return
@@ -262,7 +267,7 @@ class ConsumeQueue:
         begin = files[0].base if files else 0
         end = files[-1].base + files[-1].wrote if files else 0
         place = self._min_place if self._min_asked != _NOT_ASKED else 0
-        return QueueEnd(begin, end, self.max_physical_offset, self.min_offset, place)
+        return QueueEnd(begin, end, self.max_physical_offset, self.unit_min, place)
 
     def adopt(self, known: QueueEnd) -> bool:
         """Accepts the ends stored with the checkpoint, without reading the queue.
@@ -276,7 +281,8 @@ class ConsumeQueue:
         self.units.front = 0
         self.units.forget_found()
         self.max_physical_offset = known.max_physical_offset
-        self.min_offset, self._min_place = known.min_offset, known.min_place
+        self._set_min(known.min_offset)
+        self._min_place = known.min_place
         self._min_asked = 0 if known.min_place else _NOT_ASKED
         self.flushed = self.units.cold_below = known.end
         self.is_doubtful = True
@@ -321,7 +327,7 @@ class ConsumeQueue:
         first = UNIT.unpack_from(units)
         is_all = len(units) == self.files.max_offset - self.files.min_offset
         if is_all and first[1] != PRE_BLANK_SIZE:
-            self.min_offset = self.files.min_offset // UNIT_SIZE
+            self._set_min(self.files.min_offset // UNIT_SIZE)
             self._min_asked, self._min_place = 0, first[0]
 
     def end_below(self, physical_offset: int) -> int:
@@ -364,16 +370,27 @@ class ConsumeQueue:
         return last
 
     def correct_min(self, min_physical_offset: int) -> None:
-        """Sets `min_offset` to the first unit whose record is still in the log.
+        """Sets `unit_min` to the first unit whose record is still in the log.
 
         Cost     one read while the first unit does not change; none if the minimum is the same
         Source   ConsumeQueue.correctMinOffset, which counts pre-blank units; PocketMQ skips them
         """
         if _NOT_ASKED < self._min_asked <= min_physical_offset <= self._min_place:
             return
-        self.min_offset, first = self.units.first_from_front(min_physical_offset)
+        lower, first = self.units.first_from_front(min_physical_offset)
+        self._set_min(lower)
         self._min_asked = min_physical_offset
         self._min_place = first[0] if first is not None and first[1] != PRE_BLANK_SIZE else 0
+
+    def _set_min(self, unit_min: int) -> None:
+        self.unit_min = unit_min
+        self.min_offset = max(unit_min, self.floor)
+
+    def raise_floor(self, queue_offset: int) -> None:
+        """Makes the messages below a queue offset unreachable; a lower floor has no effect."""
+        assert queue_offset <= self.max_offset, "the floor is above the queue's end"
+        self.floor = max(self.floor, queue_offset)
+        self.min_offset = max(self.unit_min, self.floor)
 
     def trim(self, min_physical_offset: int) -> list[MappedFile]:
         """Drops files whose records have left the log, never the last; returns them for unlinking.
@@ -391,7 +408,7 @@ class ConsumeQueue:
                 break
             gone.append(self.files.drop_first())
         self.correct_min(min_physical_offset)
-        first = self.units.at(self.min_offset)
+        first = self.units.at(self.unit_min)
         if self.extension is not None and first is not None and is_extension_address(first[2]):
             gone += self.extension.trim(first[2])
         return gone

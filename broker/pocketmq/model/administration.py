@@ -78,6 +78,20 @@ class TopicChange(NamedTuple):
     remove_attributes: tuple[str, ...] = ()
 
 
+class PurgedQueue(NamedTuple):
+    """A queue's min offset before and after a purge."""
+
+    topic: str
+    queue_id: int
+    old_min_offset: int
+    new_min_offset: int
+
+    @property
+    def message_count(self) -> int:
+        """The number of purged messages."""
+        return self.new_min_offset - self.old_min_offset
+
+
 class TopicCounts(NamedTuple):
     """Counts of stored and of ever stored messages; times and queues only if requested."""
 
@@ -94,6 +108,8 @@ class GroupSettings(NamedTuple):
     """Settings of a group; None: unchanged, or RocketMQ's default for a new group.
 
     max_attempts   total deliveries, the first included
+    begin          where it begins in queues without its offset: min, max, or a time as RFC 3339;
+                   it includes begins_at_min, which RocketMQ knows
     """
 
     enabled: bool | None = None
@@ -103,6 +119,7 @@ class GroupSettings(NamedTuple):
     broadcast_enabled: bool | None = None
     begins_at_min: bool | None = None
     consume_timeout_minutes: int | None = None
+    begin: str | None = None
 
 
 @dataclass(slots=True)
@@ -114,6 +131,8 @@ class GroupConfig:
     """All settings; no value is None."""
     attributes: dict[str, str] = field(default_factory=dict)
     """Names without the leading plus."""
+    begin_ms: int = 0
+    """The setting `begin` as a time (model/begin.py)."""
 
 
 class GroupOffset(NamedTuple):

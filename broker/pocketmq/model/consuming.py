@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
+from pocketmq.model.administration import GroupConfig
+from pocketmq.model.begin import BEGIN_UNSET, is_timed
 from pocketmq.model.filter import Filter
 from pocketmq.model.message import first_unread
 
@@ -97,6 +99,7 @@ class ReceiveRequest(NamedTuple):
     room           gets the wanted number of bytes and returns how many may be read; later gets the
                    number that was read; `int` grants all
     user           the user whose share of filter work is charged for expensive filters
+    begin_ms       where the group begins in queues without its offset (model/begin.py)
     """
 
     group: str
@@ -112,6 +115,23 @@ class ReceiveRequest(NamedTuple):
     room: Callable[[int], int] = int
     user: str = ""
     joined: bool = False
+    begin_ms: int = BEGIN_UNSET
+
+    @property
+    def has_begin(self) -> bool:
+        """Whether it states where its group begins."""
+        return self.begin_ms != BEGIN_UNSET
+
+    @property
+    def begins_at_time(self) -> bool:
+        """Whether the begin is a time, which is looked up in the queues."""
+        return is_timed(self.begin_ms)
+
+    def begun_by(self, group: GroupConfig) -> "ReceiveRequest":
+        """Returns the request with its group's begin, if that is a time and it states none."""
+        if self.begin_ms == BEGIN_UNSET and is_timed(group.begin_ms):
+            return self._replace(begin_ms=group.begin_ms)
+        return self
 
     @property
     def attempt(self) -> Attempt:

@@ -100,7 +100,11 @@ class Query:
         if place is not None:
             store_host, physical_offset = place
             message = await value_of(reading.message_at(physical_offset))
-            if message is not None and message.topic == topic and message.store_host == store_host:
+            is_it = message is not None and (message.topic, message.store_host) == (
+                topic,
+                store_host,
+            )
+            if message is not None and is_it and not reading.is_purged(message):
                 return message
         raise MessageNotFound(topic=topic, message_id=message_id)
 

@@ -17,7 +17,7 @@ Source: DefaultMessageStore.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager, nullcontext, suppress
 from typing import Final
 
@@ -27,7 +27,7 @@ from pocketmq.model.errors import (
     StoreDamaged,
     StoreFailed,
 )
-from pocketmq.model.message import OFFSET_MAX
+from pocketmq.model.message import OFFSET_MAX, QueueKey
 from pocketmq.model.stats import Gauge, LabelValues, Stat
 from pocketmq.model.step import Clock, Next, Now, Step
 from pocketmq.store.clamping import clamp_tables
@@ -228,7 +228,11 @@ class MessageStore:
         assert self._state == RUNNING
         plan = self._start.recovery.plan
         directory = self._structures.directory
+        is_lowered = self.tables.floors.lower_to(self.queue_end)
+        self._apply_floors(self.tables.floors.all())
         if self.damage is None:
+            if is_lowered:
+                await self.tables.floors.saved()
             await clamp_tables(self.tables, self.queue_end, self.log.appended)
             directory.remove_drafts()
             directory.mark_running(self._structures.disk.own_process_id())
@@ -250,6 +254,12 @@ class MessageStore:
         if topic in self._structures.batch_topics:
             return OFFSET_MAX
         return self.writing.writer.next_offsets.get((topic, queue_id), 0)
+
+    def _apply_floors(self, floors: Mapping[QueueKey, int]) -> None:
+        for key, floor in floors.items():
+            queue = self._structures.queues.find(*key)
+            if queue is not None:
+                queue.raise_floor(min(floor, queue.max_offset))
 
     async def all_durable(self) -> None:
         """Waits until every record appended so far is durable, whatever the flush mode.
@@ -421,13 +431,37 @@ class MessageStore:
         """
         if self.damage is not None:
             raise self.damage
-        end = self.appended
-        while self.dispatched < end and not self.failure.done():  # noqa: ASYNC110 - rare
-            await asyncio.sleep(CATCH_UP_PAUSE_S)
+        await self.caught_up()
         next_offsets = self.writing.writer.next_offsets
         ends = {queue_id: end for (name, queue_id), end in next_offsets.items() if name == topic}
         await self.tables.removed.add(topic, ends)
+        await self.tables.floors.remove_topic(topic)
         await self.views.expiry.drop_queues(topic)
+
+    async def caught_up(self) -> None:
+        """Waits until every record appended so far is dispatched, or the store has failed."""
+        end = self.appended
+        while self.dispatched < end and not self.failure.done():  # noqa: ASYNC110 - rare
+            await asyncio.sleep(CATCH_UP_PAUSE_S)
+
+    async def purge(self, floors: Mapping[QueueKey, int]) -> None:
+        """Makes the messages below queue offsets unreachable; durable when it returns.
+
+        Shape    floors at most at the ends of their queues
+        Effects  the messages stay in the log until their files expire
+        Errors   DiskFull, FsyncFailed, StoreDamaged: nothing is purged
+        """
+        if self.damage is not None:
+            raise self.damage
+        # A floor above the durable end would hide messages that follow a crash.
+        await self.all_durable()
+        await self.tables.floors.raise_durably(floors)
+        self._apply_floors(floors)
+
+    def expire(self, floors: Mapping[QueueKey, int]) -> None:
+        """Makes the messages below queue offsets unreachable, at once and durable soon."""
+        self.tables.floors.rise(floors)
+        self._apply_floors(floors)
 
     async def flush(self) -> int:
         """Flushes all appended records; returns the flushed physical offset."""

@@ -215,6 +215,8 @@ _TURNS: Final[tuple[tuple[str, tuple[Turn, Turn, Turn]], ...]] = (
     # the journal, so every row is in the copied journal or in the copied table.
     ("pocketmq/order.journal", (Turn.FIRST, Turn.FIRST, Turn.FIRST)),
     ("pocketmq/removed.json*", (Turn.LATE, Turn.LATE, Turn.LATE)),
+    # A floor above the copied end of its queue is lowered by the start.
+    ("pocketmq/floors.json*", (Turn.LATE, Turn.LATE, Turn.LATE)),
     ("pocketmq/store.json", (Turn.LATE, Turn.LATE, Turn.LATE)),
     ("*", (Turn.OUT, Turn.LATE, Turn.LATE)),
 )

@@ -7,7 +7,7 @@ import grpc
 import pytest
 
 from pocketmq.app.stage import Stage
-from pocketmq.client import AsyncClient, ClientError, Message
+from pocketmq.client import AsyncClient, ClientError, Message, ReceiveQuery
 from pocketmq.config.addresses import held_port, split_address
 from pocketmq.rpc.pb import messaging_pb2 as pb
 from tests.kit.store_language import until
@@ -87,6 +87,15 @@ async def test_an_official_clients_group_is_made_or_not(
             request = pb.HeartbeatRequest(group=pb.Resource(name="fresh"))
             answer = await beat(request, metadata=(("x-mq-client-id", "c"),))
         assert answer.status.code == code
+
+
+@pytest.mark.knob("broker.group_begin")
+async def test_new_groups_begin_as_the_broker_states(tmp_path: Path) -> None:
+    async with broker_with(tmp_path, "broker.group_begin=max") as broker:
+        await broker.client.send_many(HELLO)
+        made = await broker.client.admin.create_group("late")
+        assert await broker.client.receive(ReceiveQuery("late", "orders")) == []
+    assert (made.settings.begin, made.settings.begins_at_min) == ("max", False)
 
 
 @pytest.mark.knob("broker.default_queue_count")

@@ -12,6 +12,7 @@ from pocketmq.model.errors import (
     BrokerError,
     GroupDisabled,
     GroupNotFound,
+    IllegalBegin,
     IllegalFilter,
     IllegalGroup,
     IllegalNumber,
@@ -59,6 +60,15 @@ async def test_messages_come_with_what_settles_them(broker: StoreBroker) -> None
     assert answer.invisible_until_ms == answer.popped_at_ms + 60_000
     assert answer.popped_at_ms == broker.clock.wall
     assert (await receive(broker)).messages == []
+
+
+async def test_a_first_receive_begins_where_it_states(broker: StoreBroker) -> None:
+    await broker.add("orders", b"a")
+    assert bodies(await receive(broker, begin="max")) == []
+    await broker.add("orders", b"b")
+    assert bodies(await receive(broker, begin="min")) == [b"b"]
+    with pytest.raises(IllegalBegin, match="cannot begin at 'soon'"):
+        await receive(broker, begin="soon")
 
 
 async def test_numbers_left_out_have_defaults(broker: StoreBroker) -> None:

@@ -11,6 +11,7 @@ from pocketmq.format.body_codec import SHOWN_SIZE_MAX
 from pocketmq.format.record import decode_record
 from pocketmq.model.errors import (
     BrokerError,
+    IllegalBegin,
     IllegalFilter,
     IllegalGroup,
     IllegalNumber,
@@ -63,6 +64,26 @@ class Desk:
 @pytest.fixture
 def desk(broker: StoreBroker) -> Desk:
     return Desk(broker)
+
+
+async def test_a_first_pull_of_a_group_begins_where_it_states(desk: Desk) -> None:
+    await desk.broker.add("orders", b"a", b"b")
+    at_end = await desk.ask(group="g", begin="max", offset=1)
+    assert (at_end.status, at_end.next_begin_offset) == (pb.OFFSET_OVERFLOW_ONE, 2)
+    assert desk.broker.store.tables.offsets.find("g", "orders", 0) == 2
+    await desk.broker.add("orders", b"c")
+    again = await desk.ask(group="g", begin="min")
+    assert [message.body for message in again.messages] == [b"c"]
+    fresh = await desk.ask(group="other", begin="min")
+    assert [message.body for message in fresh.messages] == [b"a", b"b", b"c"]
+
+
+async def test_a_pull_that_begins_needs_a_group_and_a_begin(desk: Desk) -> None:
+    with pytest.raises(IllegalGroup):
+        await desk.ask(begin="min")
+    with pytest.raises(IllegalBegin):
+        await desk.ask(group="g", begin="soon")
+    assert desk.broker.store.tables.groups.names() == []
 
 
 async def test_messages_come_in_order_with_where_to_go_on(desk: Desk) -> None:

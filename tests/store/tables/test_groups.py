@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 from pocketmq.model.administration import GroupSettings
-from pocketmq.model.errors import GroupExists, GroupNotFound, IllegalGroup, LimitReached
+from pocketmq.model.begin import BEGIN_MAX
+from pocketmq.model.errors import (
+    GroupExists,
+    GroupNotFound,
+    IllegalBegin,
+    IllegalGroup,
+    LimitReached,
+)
 from pocketmq.store.tables.groups import GroupTable
 from tests.kit.store_language import turns
 from tests.sim.clock import FakeClock
@@ -24,6 +31,7 @@ DEFAULTS = GroupSettings(
     max_attempts=17,
     retry_queue_count=1,
     consume_timeout_minutes=15,
+    begin="min",
 )
 EVERY = GroupSettings(
     enabled=False,
@@ -33,6 +41,7 @@ EVERY = GroupSettings(
     max_attempts=1,
     retry_queue_count=2,
     consume_timeout_minutes=3,
+    begin="max",
 )
 
 
@@ -139,6 +148,67 @@ async def test_a_group_made_without_a_setting_is_as_one_that_a_commit_makes(
     assert groups.write_count == 1
     with pytest.raises(GroupExists):
         await groups.table.create("readers", GroupSettings(fifo=True))
+
+
+@pytest.mark.parametrize(
+    ("begin", "begins_at_min", "attributes"),
+    [
+        ("min", True, {}),
+        ("max", False, {}),
+        ("1795228200250", True, {"pocketmq.begin": "2026-11-21T02:30:00.250Z"}),
+        ("2026-11-21T03:30:00+01:00", True, {"pocketmq.begin": "2026-11-21T02:30:00Z"}),
+    ],
+)
+async def test_the_begin_is_stored_where_a_real_broker_skips_nothing(
+    groups: Groups, begin: str, attributes: dict[str, str], *, begins_at_min: bool
+) -> None:
+    made = await groups.table.create("readers", GroupSettings(begin=begin))
+    row = groups.row("readers")
+    assert (row["consumeFromMinEnable"], row["attributes"]) == (begins_at_min, attributes)
+    groups.table.load()
+    assert groups.table.existing("readers") == made
+    assert made.settings.begin == (attributes or {"pocketmq.begin": begin})["pocketmq.begin"]
+    assert await groups.table.create("readers", GroupSettings(begin=begin)) == made
+
+
+async def test_a_change_of_the_begin_keeps_other_attributes(groups: Groups) -> None:
+    groups.read(readers={"attributes": {"a": "b"}, "consumeMessageOrderly": True})
+    await groups.table.update("readers", GroupSettings(begin="2026-11-21T02:30:00Z"))
+    assert groups.table.existing("readers").begin_ms == 1_795_228_200_000
+    changed = await groups.table.update("readers", GroupSettings(begins_at_min=False))
+    assert (changed.settings.begin, changed.attributes) == ("max", {"a": "b"})
+    assert groups.table.existing("readers").settings.fifo
+    await groups.table.update("readers", GroupSettings(fifo=False))
+    assert groups.row("readers")["attributes"] == {"a": "b"}
+
+
+@pytest.mark.parametrize("text", ["soon", "min", "", "-5"])
+def test_a_begin_that_another_program_wrote_wrong_is_none(groups: Groups, text: str) -> None:
+    assert groups.settings(attributes={"pocketmq.begin": text}) == DEFAULTS
+
+
+def test_a_group_set_to_the_end_by_a_real_broker_begins_there(groups: Groups) -> None:
+    row = {"attributes": {"pocketmq.begin": "2026-11-21T02:30:00Z"}, "consumeFromMinEnable": False}
+    assert groups.settings(**row).begin == "max"
+
+
+@pytest.mark.parametrize("text", ["soon", "2026-11-21T02:30:00", "-5", "99999999999999999"])
+async def test_a_begin_that_is_none_is_refused(groups: Groups, text: str) -> None:
+    with pytest.raises(IllegalBegin, match="use min, max, or a time"):
+        await groups.table.create("readers", GroupSettings(begin=text))
+    await groups.table.ensure("readers")
+    with pytest.raises(IllegalBegin):
+        await groups.table.update("readers", GroupSettings(begin=text))
+    assert groups.table.existing("readers").settings == DEFAULTS
+
+
+async def test_a_group_without_a_begin_gets_the_brokers(groups: Groups) -> None:
+    groups.table.begin_ms = BEGIN_MAX
+    await groups.table.ensure("by_use")
+    made = await groups.table.create("made", GroupSettings())
+    stated = await groups.table.create("stated", GroupSettings(begins_at_min=True))
+    assert groups.table.existing("by_use").settings == made.settings
+    assert (made.settings.begin, stated.settings.begin) == ("max", "min")
 
 
 @pytest.mark.parametrize("name", ["two words", "", "a/b"])

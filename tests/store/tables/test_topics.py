@@ -355,6 +355,7 @@ async def test_a_group_is_made_as_told(tables: Tables) -> None:
         max_attempts=3,
         retry_queue_count=1,
         consume_timeout_minutes=15,
+        begin="min",
     )
     assert found.attributes == {}
 

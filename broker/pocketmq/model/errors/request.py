@@ -72,6 +72,16 @@ class GroupExists(RequestError, code=Code.PRECONDITION_FAILED):
     group: str
 
 
+class IllegalBegin(RequestError):
+    """A text that is no point where a group begins."""
+
+    message = (
+        "a group cannot begin at {begin}; "
+        "use min, max, or a time such as 2026-11-21T02:30:00Z or 1795228200000"
+    )
+    begin: str
+
+
 class IllegalTag(RequestError, code=Code.ILLEGAL_MESSAGE_TAG):
     """A tag that filters cannot match."""
 

@@ -178,6 +178,36 @@ class DeleteTopicResponse(_message.Message):
     removed_topics: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, removed_topics: _Optional[_Iterable[str]] = ...) -> None: ...
 
+class PurgeTopicRequest(_message.Message):
+    __slots__ = ("name", "queue_ids", "before_ms", "dry_run")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_IDS_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_MS_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    queue_ids: _containers.RepeatedScalarFieldContainer[int]
+    before_ms: int
+    dry_run: bool
+    def __init__(self, name: _Optional[str] = ..., queue_ids: _Optional[_Iterable[int]] = ..., before_ms: _Optional[int] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+
+class PurgedQueue(_message.Message):
+    __slots__ = ("topic", "queue_id", "old_min_offset", "new_min_offset")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    OLD_MIN_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    NEW_MIN_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    queue_id: int
+    old_min_offset: int
+    new_min_offset: int
+    def __init__(self, topic: _Optional[str] = ..., queue_id: _Optional[int] = ..., old_min_offset: _Optional[int] = ..., new_min_offset: _Optional[int] = ...) -> None: ...
+
+class PurgeTopicResponse(_message.Message):
+    __slots__ = ("queues",)
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    queues: _containers.RepeatedCompositeFieldContainer[PurgedQueue]
+    def __init__(self, queues: _Optional[_Iterable[_Union[PurgedQueue, _Mapping]]] = ...) -> None: ...
+
 class TopicStatsRequest(_message.Message):
     __slots__ = ("name", "page_size", "page_token", "include_system", "totals_only")
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -219,7 +249,7 @@ class TopicStatsResponse(_message.Message):
     def __init__(self, topics: _Optional[_Iterable[_Union[TopicStats, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class GroupSettings(_message.Message):
-    __slots__ = ("enabled", "fifo", "max_attempts", "retry_queue_count", "broadcast_enabled", "begins_at_min", "consume_timeout_minutes")
+    __slots__ = ("enabled", "fifo", "max_attempts", "retry_queue_count", "broadcast_enabled", "begins_at_min", "consume_timeout_minutes", "begin")
     ENABLED_FIELD_NUMBER: _ClassVar[int]
     FIFO_FIELD_NUMBER: _ClassVar[int]
     MAX_ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
@@ -227,6 +257,7 @@ class GroupSettings(_message.Message):
     BROADCAST_ENABLED_FIELD_NUMBER: _ClassVar[int]
     BEGINS_AT_MIN_FIELD_NUMBER: _ClassVar[int]
     CONSUME_TIMEOUT_MINUTES_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_FIELD_NUMBER: _ClassVar[int]
     enabled: bool
     fifo: bool
     max_attempts: int
@@ -234,7 +265,8 @@ class GroupSettings(_message.Message):
     broadcast_enabled: bool
     begins_at_min: bool
     consume_timeout_minutes: int
-    def __init__(self, enabled: _Optional[bool] = ..., fifo: _Optional[bool] = ..., max_attempts: _Optional[int] = ..., retry_queue_count: _Optional[int] = ..., broadcast_enabled: _Optional[bool] = ..., begins_at_min: _Optional[bool] = ..., consume_timeout_minutes: _Optional[int] = ...) -> None: ...
+    begin: str
+    def __init__(self, enabled: _Optional[bool] = ..., fifo: _Optional[bool] = ..., max_attempts: _Optional[int] = ..., retry_queue_count: _Optional[int] = ..., broadcast_enabled: _Optional[bool] = ..., begins_at_min: _Optional[bool] = ..., consume_timeout_minutes: _Optional[int] = ..., begin: _Optional[str] = ...) -> None: ...
 
 class Group(_message.Message):
     __slots__ = ("name", "settings", "system", "attributes")

@@ -269,7 +269,7 @@ class Filter(_message.Message):
     def __init__(self, kind: _Optional[_Union[Filter.Kind, str]] = ..., expression: _Optional[str] = ...) -> None: ...
 
 class PullMessageRequest(_message.Message):
-    __slots__ = ("group", "topic", "queue_id", "offset", "max_messages", "max_bytes", "filter", "wait_ms", "shape", "commit_offset", "client_id")
+    __slots__ = ("group", "topic", "queue_id", "offset", "max_messages", "max_bytes", "filter", "wait_ms", "shape", "commit_offset", "client_id", "begin")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -281,6 +281,7 @@ class PullMessageRequest(_message.Message):
     SHAPE_FIELD_NUMBER: _ClassVar[int]
     COMMIT_OFFSET_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_FIELD_NUMBER: _ClassVar[int]
     group: str
     topic: str
     queue_id: int
@@ -292,7 +293,8 @@ class PullMessageRequest(_message.Message):
     shape: PullShape
     commit_offset: int
     client_id: str
-    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., queue_id: _Optional[int] = ..., offset: _Optional[int] = ..., max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., filter: _Optional[_Union[Filter, _Mapping]] = ..., wait_ms: _Optional[int] = ..., shape: _Optional[_Union[PullShape, str]] = ..., commit_offset: _Optional[int] = ..., client_id: _Optional[str] = ...) -> None: ...
+    begin: str
+    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., queue_id: _Optional[int] = ..., offset: _Optional[int] = ..., max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., filter: _Optional[_Union[Filter, _Mapping]] = ..., wait_ms: _Optional[int] = ..., shape: _Optional[_Union[PullShape, str]] = ..., commit_offset: _Optional[int] = ..., client_id: _Optional[str] = ..., begin: _Optional[str] = ...) -> None: ...
 
 class PullMessageResponse(_message.Message):
     __slots__ = ("status", "next_begin_offset", "min_offset", "max_offset", "messages", "records")
@@ -370,7 +372,7 @@ class StoredMessage(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., queue_id: _Optional[int] = ..., queue_offset: _Optional[int] = ..., physical_offset: _Optional[int] = ..., store_size: _Optional[int] = ..., message_id: _Optional[str] = ..., offset_message_id: _Optional[str] = ..., tag: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., message_group: _Optional[str] = ..., properties: _Optional[_Mapping[str, str]] = ..., body: _Optional[bytes] = ..., body_crc: _Optional[int] = ..., system_flag: _Optional[int] = ..., flag: _Optional[int] = ..., reconsume_times: _Optional[int] = ..., born_timestamp_ms: _Optional[int] = ..., born_host: _Optional[str] = ..., store_timestamp_ms: _Optional[int] = ..., store_host: _Optional[str] = ..., prepared_transaction_offset: _Optional[int] = ..., delay_level: _Optional[int] = ..., deliver_at_ms: _Optional[int] = ..., body_codec: _Optional[str] = ...) -> None: ...
 
 class ReceiveRequest(_message.Message):
-    __slots__ = ("group", "topic", "filter", "max_messages", "invisible_ms", "wait_ms", "client_id", "attempt_id", "auto_renew", "broadcast")
+    __slots__ = ("group", "topic", "filter", "max_messages", "invisible_ms", "wait_ms", "client_id", "attempt_id", "auto_renew", "broadcast", "begin")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
@@ -381,6 +383,7 @@ class ReceiveRequest(_message.Message):
     ATTEMPT_ID_FIELD_NUMBER: _ClassVar[int]
     AUTO_RENEW_FIELD_NUMBER: _ClassVar[int]
     BROADCAST_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_FIELD_NUMBER: _ClassVar[int]
     group: str
     topic: str
     filter: Filter
@@ -391,7 +394,8 @@ class ReceiveRequest(_message.Message):
     attempt_id: str
     auto_renew: bool
     broadcast: bool
-    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., filter: _Optional[_Union[Filter, _Mapping]] = ..., max_messages: _Optional[int] = ..., invisible_ms: _Optional[int] = ..., wait_ms: _Optional[int] = ..., client_id: _Optional[str] = ..., attempt_id: _Optional[str] = ..., auto_renew: _Optional[bool] = ..., broadcast: _Optional[bool] = ...) -> None: ...
+    begin: str
+    def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., filter: _Optional[_Union[Filter, _Mapping]] = ..., max_messages: _Optional[int] = ..., invisible_ms: _Optional[int] = ..., wait_ms: _Optional[int] = ..., client_id: _Optional[str] = ..., attempt_id: _Optional[str] = ..., auto_renew: _Optional[bool] = ..., broadcast: _Optional[bool] = ..., begin: _Optional[str] = ...) -> None: ...
 
 class ReceiveResponse(_message.Message):
     __slots__ = ("messages", "receipt_handles", "attempts", "invisible_until_ms", "popped_at_ms")

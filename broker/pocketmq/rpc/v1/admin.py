@@ -45,6 +45,7 @@ from pocketmq.services.admin import (
     tracing,
 )
 from pocketmq.services.admin.delayed import Delayed, not_waiting
+from pocketmq.services.admin.purge import purge_topic
 from pocketmq.services.admin.redrive import Redrive
 from pocketmq.store.message_store import MessageStore
 
@@ -134,6 +135,15 @@ class AdminMethods:
         """Removes a topic."""
         removed = await topics.delete_topic(self._store, request.name, dry_run=request.dry_run)
         return pb.DeleteTopicResponse(removed_topics=_seen(removed, call, DELETE))
+
+    async def purge_topic(self, request: pb.PurgeTopicRequest, call: Call) -> pb.PurgeTopicResponse:
+        """Purges messages of a topic."""
+        queues = await purge_topic(
+            self._store, request.name, queue_ids=request.queue_ids,
+            before_ms=request.before_ms, dry_run=request.dry_run,
+        )  # fmt: skip
+        seen = {request.name, *_seen({queue.topic for queue in queues}, call, DELETE)}
+        return pb.PurgeTopicResponse(queues=_messages(q for q in queues if q.topic in seen))
 
     def list_topics(self, request: pb.ListTopicsRequest, call: Call) -> pb.ListTopicsResponse:
         """Returns a page of the topics."""

@@ -30,7 +30,13 @@ from pocketmq.rpc.codec.stored_messages import MessageWriter
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.service import MalformedRequest
 from pocketmq.rpc.topic_access import check_client_reads, find_readable
-from pocketmq.rpc.v1.pull_message import REPLY_SIZE_MAX, check_id, effective_wait_ms, wanted_of
+from pocketmq.rpc.v1.pull_message import (
+    REPLY_SIZE_MAX,
+    begin_of,
+    check_id,
+    effective_wait_ms,
+    wanted_of,
+)
 from pocketmq.rpc.v1.stored_reply import proto_message
 from pocketmq.services.admin.members import RECEIVE, Members
 from pocketmq.services.consume.consume import Consume
@@ -69,7 +75,7 @@ class ConsumeMethods:
         """Returns an encoded ReceiveResponse, at once or when a message arrives.
 
         Errors   those of `check_group` and `find_readable`; IllegalNumber, IllegalFilter,
-                 MalformedRequest; errors of puts
+                 IllegalBegin, MalformedRequest; errors of puts
         """
         if message.filter.kind:
             work = partial(self._receive_now, message, call)
@@ -119,6 +125,7 @@ class ConsumeMethods:
             call.room,
             reading_user(call, is_heavy=bool(message.filter.kind)),
             joined=True,
+            begin_ms=begin_of(message.begin),
         )
 
     def _handed_out(self, request: ReceiveRequest, received: Received, call: Call) -> bytes:

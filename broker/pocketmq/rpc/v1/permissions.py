@@ -101,12 +101,11 @@ def lag(request: Any, call: Call) -> list[Need]:
 
 
 def pulled(request: Any, call: Call) -> list[Need]:
-    """Returns the permissions of an operator's pull; `commit_offset` needs UPDATE on the group."""
+    """Returns the permissions of an operator's pull; setting offsets needs UPDATE on the group."""
     needs = [topic_need(request.topic, LOOK)]
     if request.group:
-        needs.append(
-            group_need(request.group, UPDATE if request.HasField("commit_offset") else LOOK)
-        )
+        sets_offset = request.HasField("commit_offset") or bool(request.begin)
+        needs.append(group_need(request.group, UPDATE if sets_offset else LOOK))
     return needs
 
 

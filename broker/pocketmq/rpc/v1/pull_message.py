@@ -12,6 +12,7 @@ from pocketmq.filter.owned import owned_by, owned_where
 from pocketmq.filter.parsing import parse_filter
 from pocketmq.format.body_codec import BodyBudget
 from pocketmq.format.record import decode_record, is_shown
+from pocketmq.model.begin import BEGIN_UNSET, begin_from_text
 from pocketmq.model.filter import Filter
 from pocketmq.model.message import INT32_MAX
 from pocketmq.model.names import check_group, check_number
@@ -25,6 +26,7 @@ from pocketmq.rpc.topic_access import TopicCheck, check_client_reads, find_reada
 from pocketmq.rpc.v1.send_reply import varint
 from pocketmq.rpc.v1.stored_reply import proto_message
 from pocketmq.services.admin.members import PULL, Members
+from pocketmq.services.consume.position import begin_offset
 from pocketmq.services.pull import Pull, PullRequest
 from pocketmq.store.message_store import MessageStore
 
@@ -71,7 +73,8 @@ class PullMessage:
         """Returns an encoded PullMessageResponse, at once or when a message arrives.
 
         Errors   IllegalTopic, SystemTopic, TopicNotFound, TopicNotReadable, IllegalGroup,
-                 IllegalNumber, IllegalFilter, UnsupportedFeature, OffsetOutOfRange, Corruption
+                 IllegalNumber, IllegalBegin, IllegalFilter, UnsupportedFeature, OffsetOutOfRange,
+                 Corruption
         """
         if message.filter.kind:
             work = partial(self._pulled, message, call)
@@ -89,8 +92,8 @@ class PullMessage:
         joined = message.shape == pb.RECORDS
         if not 0 <= message.queue_id < config.read_queue_count:
             return encode(_NO_SUCH_QUEUE, self._messages, joined=joined)
-        if message.HasField("commit_offset"):
-            return self._commit_and_pull(request, message.commit_offset, joined=joined)
+        if message.HasField("commit_offset") or message.begin:
+            return self._commit_and_pull(request, message, joined=joined)
         found = self._pull.pull(request, joined=True)
         if not isinstance(found, PullResult):
             return self._wait(request, found, joined=joined)
@@ -113,23 +116,38 @@ class PullMessage:
         return encode(result, self._messages, joined=joined)
 
     async def _commit_and_pull(
-        self, request: PullRequest, commit_offset: int, *, joined: bool
+        self, request: PullRequest, message: pb.PullMessageRequest, *, joined: bool
     ) -> bytes:
+        """Commits an offset, or begins at one; then pulls."""
         topic, queue_id = request.range.topic, request.range.queue_id
-        self._store.reading.check_offset(topic, queue_id, commit_offset)
-        await self._store.tables.commit(request.group, topic, queue_id, commit_offset)
+        if message.HasField("commit_offset"):
+            commit_offset = message.commit_offset
+            self._store.reading.check_offset(topic, queue_id, commit_offset)
+            await self._store.tables.commit(request.group, topic, queue_id, commit_offset)
+        if message.begin:
+            request = request.from_offset(await self._begun(request, begin_of(message.begin)))
         return await self._wait(request, self._pull.pull(request, joined=True), joined=joined)
+
+    async def _begun(self, request: PullRequest, begin_ms: int) -> int:
+        """Returns the group's offset in the queue; without one it begins, and the offset is set."""
+        topic, queue_id, tables = request.range.topic, request.range.queue_id, self._store.tables
+        found = tables.offsets.find(request.group, topic, queue_id)
+        if found is None:
+            found = await begin_offset(self._store, topic, queue_id, begin_ms)
+            await tables.commit(request.group, topic, queue_id, found)
+        return found
 
 
 def request_from_message(message: pb.PullMessageRequest, call: Call) -> PullRequest:
     """Returns the request for the service, checked and with defaults.
 
-    Errors   IllegalGroup, IllegalNumber, IllegalFilter, UnsupportedFeature
+    Errors   IllegalGroup, IllegalNumber, IllegalBegin, IllegalFilter, UnsupportedFeature
     """
     has_commit = message.HasField("commit_offset")
     group = message.group
-    if group or has_commit:
+    if group or has_commit or message.begin:
         check_group(group)
+    begin_of(message.begin)
     if has_commit:
         check_number("commit_offset", message.commit_offset)
     check_number("offset", message.offset)
@@ -215,6 +233,14 @@ def check_id(field: str, text: str) -> None:
         raise MalformedRequest(why=f"{field} has {size} bytes, the method takes {ID_SIZE_MAX}")
     if not text.isprintable():
         raise MalformedRequest(why=f"{field} holds a control character")
+
+
+def begin_of(text: str) -> int:
+    """Parses a request's begin; BEGIN_UNSET for none.
+
+    Errors   IllegalBegin
+    """
+    return begin_from_text(text) if text else BEGIN_UNSET
 
 
 def wanted_of(wanted: pb.Filter) -> Filter:

@@ -125,6 +125,7 @@ ADMIN_TABLE: Final = RpcTable(
         Rpc("DescribeTopic", "describe_topic", of_topic(FIND, "name"), "get_topic_config"),
         Rpc("UpdateTopic", "update_topic", of_topic(UPDATE, "name"), "update_and_create_topic"),
         Rpc("DeleteTopic", "delete_topic", of_topic(DELETE, "name"), "delete_topic_in_broker"),
+        Rpc("PurgeTopic", "purge_topic", of_topic(DELETE, "name")),
         Rpc(
             "TopicStats", "topic_stats", or_all("name", ResourceKind.TOPIC, topic_need),
             "get_topic_stats_info"

@@ -31,7 +31,8 @@ HIDDEN_FIELDS: Final = frozenset({"path"})
 KINDS: Final[dict[int, tuple[type[BrokerError], ...]]] = {
     code_pb2.INVALID_ARGUMENT: (
         errors.RequestError, MalformedRequest, errors.IllegalTopic, errors.IllegalGroup,
-        errors.IllegalAttribute, errors.IllegalTag, errors.IllegalKey, errors.IllegalProperty,
+        errors.IllegalAttribute, errors.IllegalBegin, errors.IllegalTag, errors.IllegalKey,
+        errors.IllegalProperty,
         errors.IllegalMessageGroup, errors.IllegalMessageId, errors.BodyEmpty, errors.BodyTooLarge,
         errors.PropertiesTooLarge, errors.TooManyProperties, errors.RecordTooLarge,
         errors.NoMessages, errors.TooManyMessages, errors.MixedTopics, errors.MixedQueues,

@@ -22,7 +22,7 @@ from pocketmq.store.message_store import MessageStore
 async def create_group(store: MessageStore, name: str, settings: GroupSettings) -> GroupConfig:
     """Creates a group, or returns an existing one with the same settings.
 
-    Errors   IllegalGroup, SystemGroup, IllegalNumber, GroupExists, DiskFull
+    Errors   IllegalGroup, SystemGroup, IllegalNumber, IllegalBegin, GroupExists, DiskFull
     """
     check_changeable(name, why="create")
     _check_settings(settings)
@@ -32,7 +32,7 @@ async def create_group(store: MessageStore, name: str, settings: GroupSettings) 
 async def update_group(store: MessageStore, name: str, settings: GroupSettings) -> GroupConfig:
     """Changes the given settings of a group.
 
-    Errors   IllegalGroup, SystemGroup, GroupNotFound, IllegalNumber, DiskFull
+    Errors   IllegalGroup, SystemGroup, GroupNotFound, IllegalNumber, IllegalBegin, DiskFull
     """
     check_changeable(name, why="change")
     _check_settings(settings)

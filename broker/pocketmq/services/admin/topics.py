@@ -53,7 +53,7 @@ async def update_topic(store: MessageStore, name: str, change: TopicChange) -> T
 
     Errors   IllegalTopic, SystemTopic, TopicNotFound, IllegalNumber, IllegalAttribute, DiskFull
     """
-    config = _changeable(store, name, why="change")
+    config = changeable_topic(store, name, why="change")
     for field, lower, upper in (
         ("read_queue_count", 1, QUEUE_COUNT_MAX),
         ("write_queue_count", 1, QUEUE_COUNT_MAX),
@@ -84,8 +84,8 @@ async def delete_topic(store: MessageStore, name: str, *, dry_run: bool = False)
     Errors   IllegalTopic, SystemTopic, TopicNotFound, DiskFull
     Source   AdminBrokerProcessor.deleteTopic
     """
-    _changeable(store, name, why="remove")
-    retried = [*_retry_topics(store, name)]
+    changeable_topic(store, name, why="remove")
+    retried = [*own_retry_topics(store, name)]
     if dry_run:
         return [name, *retried]
     # A cancellation could otherwise leave queues from which the next start would make a topic.
@@ -184,7 +184,11 @@ def _names(store: MessageStore, *, include_system: bool) -> Iterable[str]:
     return names if include_system else [name for name in names if not is_system_topic(name)]
 
 
-def _changeable(store: MessageStore, topic: str, *, why: str) -> TopicConfig:
+def changeable_topic(store: MessageStore, topic: str, *, why: str) -> TopicConfig:
+    """Returns a topic that operators may change.
+
+    Errors   IllegalTopic, SystemTopic, TopicNotFound, UnsupportedTopic
+    """
     if is_system_topic(topic):
         raise SystemTopic(topic=topic, why=why)
     config = store.tables.topics.existing(topic)
@@ -192,7 +196,7 @@ def _changeable(store: MessageStore, topic: str, *, why: str) -> TopicConfig:
     return config
 
 
-def _retry_topics(store: MessageStore, topic: str) -> Iterable[str]:
+def own_retry_topics(store: MessageStore, topic: str) -> Iterable[str]:
     """Yields the retry topics of groups for a topic that have no other owner."""
     consumed = store.tables.offsets.topics_by_group()
     groups, is_topic = store.tables.groups, store.tables.topics.find

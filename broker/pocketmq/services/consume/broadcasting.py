@@ -14,7 +14,7 @@ from pocketmq.filter.owned import owned_by
 from pocketmq.model.consuming import Received, ReceiveRequest
 from pocketmq.model.errors import BrokerError
 from pocketmq.model.reading import ReadRange
-from pocketmq.services.consume.position import begins_at_min
+from pocketmq.services.consume.position import begin_offset, begins_at_max
 from pocketmq.services.consume.receive_mode import RECEIVE_BYTES_MAX, pull_wanted
 from pocketmq.store.message_store import MessageStore
 
@@ -50,6 +50,8 @@ class Broadcasting:
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + request.wait_ms / 1000
+        if request.begins_at_time:
+            await self._begin_at_time(request)
         while True:
             positions = self._of(request)
             records = await self._read(request, positions)
@@ -81,7 +83,19 @@ class Broadcasting:
         stored = self._store.tables.offsets.find(request.group, request.topic, queue_id)
         if stored is not None:
             return stored
-        return lower if begins_at_min(self._store, request.group) else upper
+        return upper if begins_at_max(self._store, request) else lower
+
+    async def _begin_at_time(self, request: ReceiveRequest) -> None:
+        """Sets the first positions of a client whose request states a time."""
+        key = (request.group, request.topic, request.client_id)
+        topic = self._store.tables.topics.find(request.topic)
+        find = self._store.tables.offsets.find
+        for queue_id in range(0 if topic is None else topic.read_queue_count):
+            known = self._positions.get(key, {})
+            if queue_id in known or find(request.group, request.topic, queue_id) is not None:
+                continue
+            at = await begin_offset(self._store, request.topic, queue_id, request.begin_ms)
+            self._positions.setdefault(key, {}).setdefault(queue_id, at)
 
     async def _read(self, request: ReceiveRequest, positions: dict[int, int]) -> list[bytes]:
         wanted = owned_by(request.group, request.topic, request.wanted)

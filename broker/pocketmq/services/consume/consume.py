@@ -37,8 +37,9 @@ from pocketmq.services.consume.group_topic import GroupTopic
 from pocketmq.services.consume.journal import ConsumeSettings, Journal
 from pocketmq.services.consume.lease.delivery import LeaseDelivery
 from pocketmq.services.consume.lease.recovery import LeaseRecovery
-from pocketmq.services.consume.leases import LeaseTable
+from pocketmq.services.consume.leases import GroupQueue, LeaseTable
 from pocketmq.services.consume.long_poll import LongPolls, handed_over, nothing
+from pocketmq.services.consume.position import begin_in, without_offset
 from pocketmq.services.consume.receive_mode import ReceiveMode, Taken
 from pocketmq.services.consume.redelivery import Redelivery
 from pocketmq.services.consume.wakeup import Wakeup
@@ -101,10 +102,32 @@ class Consume:
         Errors   GroupNotFound, GroupDisabled, TopicNotFound, TooManyRequests; those of a put
         """
         group, topic = self._readable(request.group, request.topic)
+        request = request.begun_by(group)
         if request.broadcast:
             return self._broadcasting.receive(request)
         target = self._target(request.group, request.topic)
         target.is_ordered = bool(group.settings.fifo) or topic.is_fifo
+        if request.has_begin:
+            target.refresh()
+            queues = without_offset(self._store, target.queues[0])
+            if queues:
+                return self._begin(request, target, queues)
+        return self._received(request, target)
+
+    async def _begin(
+        self, request: ReceiveRequest, target: GroupTopic, queues: list[GroupQueue]
+    ) -> Received:
+        """Sets the group's first offsets, then receives."""
+        await begin_in(self._store, queues, request.begin_ms)
+        found = self._received(request, target)
+        if isinstance(found, Received):
+            return found
+        release = partial(self.release, request.group, request.topic)
+        return await handed_over(found, release)
+
+    def _received(
+        self, request: ReceiveRequest, target: GroupTopic
+    ) -> Received | Awaitable[Received]:
         now_ms = self._clock.monotonic_ms()
         if request.client_id:
             self.clients.receives(request, now_ms)

@@ -1,8 +1,19 @@
-"""The offset at which a group begins to receive from a queue."""
+"""The offset at which a group begins to receive from a queue.
 
+A group without an offset begins where the request states, else where its own setting does. A begin
+at a time is looked up before the receive, as that may read the disk. A queue that appears while
+receives wait begins at its minimum then.
+"""
+
+from collections.abc import Iterable
+
+from pocketmq.model.begin import BEGIN_MAX, BEGIN_MIN, BEGIN_UNSET
+from pocketmq.model.consuming import ReceiveRequest
+from pocketmq.model.reading import Bound
 from pocketmq.services.consume.leases import GroupQueue
 from pocketmq.store.clamping import clamp_offset
 from pocketmq.store.message_store import MessageStore
+from pocketmq.store.read.cold_read import value_of
 
 
 def first_offset(store: MessageStore, queue: GroupQueue, lower: int, upper: int) -> int:
@@ -20,6 +31,44 @@ def first_offset(store: MessageStore, queue: GroupQueue, lower: int, upper: int)
         found = min(found, store.queue_end(queue.topic, queue.queue_id))
         clamp_offset(store.tables, *key, found)
     return found
+
+
+async def begin_offset(store: MessageStore, topic: str, queue_id: int, begin_ms: int) -> int:
+    """Returns the queue offset of a begin (model/begin.py).
+
+    Errors   Corruption, DiskSlow
+    """
+    assert begin_ms >= BEGIN_MIN, "no begin is set"
+    reading = store.reading
+    if begin_ms in (BEGIN_MIN, BEGIN_MAX):
+        return reading.queue_range(topic, queue_id)[begin_ms == BEGIN_MAX]
+    return await value_of(reading.queue_offset_by_time(topic, queue_id, begin_ms, Bound.LOWER))
+
+
+def without_offset(store: MessageStore, queues: Iterable[GroupQueue]) -> list[GroupQueue]:
+    """Returns the queues in which their group has no offset yet."""
+    find = store.tables.offsets.find
+    return [q for q in queues if find(q.group, q.topic, q.queue_id) is None]
+
+
+async def begin_in(store: MessageStore, queues: Iterable[GroupQueue], begin_ms: int) -> None:
+    """Sets the first offsets of a group in queues; durable when it returns.
+
+    Errors   Corruption, DiskSlow, DiskFull
+    """
+    offsets = store.tables.offsets
+    for queue in queues:
+        found = await begin_offset(store, queue.topic, queue.queue_id, begin_ms)
+        if offsets.find(queue.group, queue.topic, queue.queue_id) is None:
+            offsets.begin(queue.group, queue.topic, queue.queue_id, found)
+    await offsets.saved()
+
+
+def begins_at_max(store: MessageStore, request: ReceiveRequest) -> bool:
+    """Returns whether a group begins behind the last message of a queue."""
+    if request.begin_ms == BEGIN_UNSET:
+        return not begins_at_min(store, request.group)
+    return request.begin_ms == BEGIN_MAX
 
 
 def begins_at_min(store: MessageStore, group: str) -> bool:

@@ -34,7 +34,8 @@ class KeySearch:
     """Searches by key over one log and index."""
 
     __slots__ = (
-        "_index", "_is_ours", "_log", "_message_at", "candidates", "seconds", "stats", "truncated",
+        "_index", "_is_ours", "_is_purged", "_log", "_message_at", "candidates", "seconds", "stats",
+        "truncated",
     )  # fmt: skip
 
     def __init__(
@@ -43,16 +44,19 @@ class KeySearch:
         index: HashIndex,
         message_at: Callable[[int], StoredMessage | None],
         *,
+        is_purged: Callable[[StoredMessage], bool] = lambda _: False,
         is_ours: bool = False,
     ) -> None:
         """Searches an index.
 
         message_at   reads the record at a physical offset; may raise ColdRead and Corruption
+        is_purged    returns whether a message in the log may not be read
         is_ours      only PocketMQ wrote the index: invalid links and entries count as damage, while
                      RocketMQ leaves some after a crash
         """
         self._log = log
         self._message_at = message_at
+        self._is_purged = is_purged
         self._is_ours = is_ours
         self._index = index
         self.seconds = Histogram("pocketmq_query_key_seconds", "Duration of one query by key.")
@@ -120,7 +124,7 @@ class KeySearch:
         self, place: int, wanted: KeyRange, cold_reads: list[ColdRead],
         damages: list[Corruption | None],
     ) -> StoredMessage | None:  # fmt: skip
-        """Returns the message at a physical offset if it has the key.
+        """Returns the message at a physical offset if it has the key and was not purged.
 
         Effects   adds to `cold_reads` and `damages`; an expired record is no damage
         """
@@ -136,7 +140,8 @@ class KeySearch:
             damages += [None] if self._is_ours and place >= self._log.min_offset else []
             return None
         keys = [message.tag] if wanted.index_type else [message.unique_key, *message.keys]
-        return message if message.topic == wanted.topic and wanted.key in keys else None
+        is_match = message.topic == wanted.topic and wanted.key in keys
+        return message if is_match and not self._is_purged(message) else None
 
 
 def _fetch_all(cold_reads: list[ColdRead]) -> None:

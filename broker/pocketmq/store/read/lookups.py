@@ -104,7 +104,7 @@ def _unit_before(queue: ConsumeQueue, carried: int, place: int) -> int | None:
     unit = queue.units.resident_at(carried)
     if unit is not None and (unit[0] == place or unit[1] == PRE_BLANK_SIZE):
         return None
-    lower, upper = max(carried - DRIFT_MAX, queue.min_offset), min(carried, queue.max_offset)
+    lower, upper = max(carried - DRIFT_MAX, queue.unit_min), min(carried, queue.max_offset)
     while lower < upper:
         middle = (lower + upper) // 2
         unit = queue.units.resident_at(middle)

@@ -122,7 +122,10 @@ class Reading:
         self._patience = ColdReads(self._pool)
         foreign_queues = None if parts.made_here else parts.queues
         self._message_at = partial(shown_message, parts.log, foreign_queues)
-        self._keys = KeySearch(parts.log, parts.index, self._message_at, is_ours=parts.made_here)
+        self._keys = KeySearch(
+            parts.log, parts.index, self._message_at,
+            is_purged=self.is_purged, is_ours=parts.made_here,
+        )  # fmt: skip
         self.repair = UnitRepair(parts.disk, self._patience, parts.levels, is_writing=is_writing)
         """Searches the log for records with damaged units."""
         self._pulling = Pulling(parts.log, self._patience, self.repair.record_of)
@@ -209,6 +212,11 @@ class Reading:
     def queue_ids(self, topic: str) -> list[int]:
         """Returns the ids of the queues of a topic that have a file, whatever its queue count."""
         return sorted(queue_id for name, queue_id in self._queues.queues if name == topic)
+
+    def is_purged(self, message: StoredMessage) -> bool:
+        """Returns whether a message was purged, or expired by its topic's retention."""
+        queue = self._queues.find(message.topic, message.queue_id)
+        return queue is not None and message.queue_offset < queue.floor
 
     def check_offset(self, topic: str, queue_id: int, queue_offset: int) -> None:
         """Raises OffsetOutOfRange unless min <= queue offset <= max."""

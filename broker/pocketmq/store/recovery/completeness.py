@@ -36,7 +36,7 @@ def missing_from_list(
             queue = queues.queues.get(key)
             if (
                 queue is None
-                or (queue.min_offset > lower and not _has_left(queue, lower, log_begin))
+                or (queue.unit_min > lower and not _has_left(queue, lower, log_begin))
                 or queue.max_offset != upper
                 or queue.max_physical_offset > closed.log_end
             ):
@@ -106,8 +106,8 @@ def _lacks(queue: ConsumeQueue | None, found: _Range) -> bool:
     """
     if queue is None:
         return True
-    unit = queue.units.at(queue.min_offset)
-    begins = queue.min_offset <= found.first or (unit is not None and unit[0] <= found.place)
+    unit = queue.units.at(queue.unit_min)
+    begins = queue.unit_min <= found.first or (unit is not None and unit[0] <= found.place)
     ends = queue.max_offset > found.last or queue.max_physical_offset >= found.end
     return not (begins and ends)
 

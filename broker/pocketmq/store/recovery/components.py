@@ -267,7 +267,7 @@ class StoreComponents:
         """Returns the present ends of the views, for the next start to compare."""
         queues: dict[str, dict[str, list[int]]] = {}
         for (topic, queue_id), queue in sorted(self.queues.queues.items()):
-            queues.setdefault(topic, {})[str(queue_id)] = [queue.min_offset, queue.max_offset]
+            queues.setdefault(topic, {})[str(queue_id)] = [queue.unit_min, queue.max_offset]
         return ClosedState(
             log_end=self.log.appended,
             checkpoint=self.checkpoint.content.hex(),

@@ -12,7 +12,8 @@ from pocketmq.files.disk import Disk
 from pocketmq.format.names import GROUPS_FILE
 from pocketmq.format.table_json import GROUP_DEFAULTS, GROUPS_MEMBER, read_texts
 from pocketmq.model.administration import GroupConfig, GroupSettings
-from pocketmq.model.errors import GroupExists, GroupNotFound
+from pocketmq.model.begin import BEGIN_MAX, BEGIN_MIN, begin_from_text, begin_text, is_timed
+from pocketmq.model.errors import GroupExists, GroupNotFound, IllegalBegin
 from pocketmq.model.names import check_group
 from pocketmq.model.step import Clock
 from pocketmq.store.tables.durable_table import NamedTable, RowTable, TableKind
@@ -22,11 +23,16 @@ NUMBER_MAX: Final = 2**31 - 2
 
 
 _RETRIES: Final = "retryMaxTimes"
+_FROM_MIN: Final = "consumeFromMinEnable"
+_ATTRIBUTES: Final = "attributes"
+BEGIN_ATTRIBUTE: Final = "pocketmq.begin"
+"""Attribute with the time at which a group begins. RocketMQ preserves it, and then begins at the
+minimum, so that it skips no message."""
 _GROUP_MEMBERS: Final = {
     "enabled": "consumeEnable",
     "fifo": "consumeMessageOrderly",
     "broadcast_enabled": "consumeBroadcastEnable",
-    "begins_at_min": "consumeFromMinEnable",
+    "begins_at_min": _FROM_MIN,
     "max_attempts": _RETRIES,
     "retry_queue_count": "retryQueueNums",
     "consume_timeout_minutes": "consumeTimeoutMinute",
@@ -38,29 +44,32 @@ instead of attempts."""
 class GroupTable(NamedTable[GroupConfig]):
     """All consumer groups of a store."""
 
-    __slots__ = ()
+    __slots__ = ("begin_ms",)
 
     def __init__(self, disk: Disk, directory: Path, clock: Clock, pool: ThreadPoolExecutor) -> None:
         super().__init__(RowTable(disk, directory, GROUPS_FILE, GROUPS_MEMBER, clock, pool), _KIND)
+        self.begin_ms = BEGIN_MIN
+        """Where groups begin that are created without a setting for it (model/begin.py)."""
 
     async def ensure(self, group: str) -> None:
-        """Creates a group with RocketMQ's defaults unless it exists; durable when it returns.
+        """Creates a group with the defaults unless it exists; durable when it returns.
 
         Errors   IllegalGroup, LimitReached, DiskFull
         """
         if group not in self._configs:
             check_group(group)
             self._check_count()
-            await self._put(group, {**GROUP_DEFAULTS, "groupName": group})
+            await self._put(group, self._new_row(group, GroupSettings()))
         await self._table.saved()
 
     async def create(self, group: str, settings: GroupSettings) -> GroupConfig:
         """Creates a group, unless it exists with these settings; durable when it returns.
 
-        Errors   IllegalGroup, GroupExists (with other settings), LimitReached, DiskFull
+        Errors   IllegalGroup, IllegalBegin, GroupExists (with other settings), LimitReached,
+                 DiskFull
         """
         check_group(group)
-        row = {**GROUP_DEFAULTS, "groupName": group, **_members(settings)}
+        row = self._new_row(group, settings)
         existing = self._configs.get(group)
         if existing is None:
             self._check_count()
@@ -73,19 +82,39 @@ class GroupTable(NamedTable[GroupConfig]):
     async def update(self, group: str, settings: GroupSettings) -> GroupConfig:
         """Changes the given settings of a group; durable when it returns.
 
-        Errors   GroupNotFound, DiskFull
+        Errors   GroupNotFound, IllegalBegin, DiskFull
         """
         if group not in self._configs:
             raise GroupNotFound(group=group)
-        return await self._put(group, {**self._table.rows[group], **_members(settings)})
+        return await self._put(group, _changed(self._table.rows[group], settings))
+
+    def _new_row(self, group: str, settings: GroupSettings) -> dict[str, Any]:
+        if settings.begin is None and settings.begins_at_min is None:
+            settings = settings._replace(begin=begin_text(self.begin_ms))
+        return _changed({**GROUP_DEFAULTS, "groupName": group}, settings)
 
 
 def _group_from_row(name: str, row: dict[str, Any]) -> GroupConfig:
     """Decodes a group; members of a wrong type or size get their defaults."""
     fit = {**GROUP_DEFAULTS, **{k: v for k, v in row.items() if _is_fit(k, v)}}
     fit[_RETRIES] += 1
-    settings = GroupSettings(**{ours: fit[its] for ours, its in _GROUP_MEMBERS.items()})
-    return GroupConfig(name, settings, read_texts(row.get("attributes")))
+    attributes = read_texts(row.get(_ATTRIBUTES))
+    begin_ms = _begin_ms(attributes, begins_at_min=fit[_FROM_MIN])
+    settings = GroupSettings(
+        **{ours: fit[its] for ours, its in _GROUP_MEMBERS.items()}, begin=begin_text(begin_ms)
+    )
+    return GroupConfig(name, settings, attributes, begin_ms)
+
+
+def _begin_ms(attributes: dict[str, str], *, begins_at_min: bool) -> int:
+    """Returns where a group begins: at the time of its attribute, else at an end of queues."""
+    end = BEGIN_MIN if begins_at_min else BEGIN_MAX
+    try:
+        begin_ms = begin_from_text(attributes.get(BEGIN_ATTRIBUTE, ""))
+    except IllegalBegin:  # Absent, or changed by another program.
+        return end
+    # RocketMQ may have set the group to its queues' ends since.
+    return begin_ms if begins_at_min and is_timed(begin_ms) else end
 
 
 _KIND: Final = TableKind(
@@ -93,13 +122,28 @@ _KIND: Final = TableKind(
 )
 
 
-def _members(settings: GroupSettings) -> dict[str, Any]:
-    """Returns the settings by their names in the file."""
-    pairs = settings._asdict().items()
-    members = {_GROUP_MEMBERS[name]: value for name, value in pairs if value is not None}
-    if settings.max_attempts is not None:
-        members[_RETRIES] = settings.max_attempts - 1
-    return members
+def _changed(row: dict[str, Any], settings: GroupSettings) -> dict[str, Any]:
+    """Returns a group's row with the given settings.
+
+    Errors   IllegalBegin
+    """
+    given = {ours: value for ours, value in settings._asdict().items() if value is not None}
+    begin = given.pop("begin", None)
+    members = {_GROUP_MEMBERS[ours]: value for ours, value in given.items()}
+    if _RETRIES in members:
+        members[_RETRIES] -= 1
+    found = row.get(_ATTRIBUTES)
+    kept: dict[str, Any] = {**found} if isinstance(found, dict) else {}
+    if begin is not None or _FROM_MIN in members:
+        kept.pop(BEGIN_ATTRIBUTE, None)
+    if begin is not None:
+        begin_ms = begin_from_text(begin)
+        members[_FROM_MIN] = begin_ms != BEGIN_MAX
+        if is_timed(begin_ms):
+            kept[BEGIN_ATTRIBUTE] = begin_text(begin_ms)
+    if kept or found is not None:
+        members[_ATTRIBUTES] = kept
+    return {**row, **members}
 
 
 def _is_fit(name: str, value: Any) -> bool:

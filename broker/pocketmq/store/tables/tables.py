@@ -15,6 +15,7 @@ from pocketmq.store.tables.groups import GroupTable
 from pocketmq.store.tables.offsets import ConsumerOffsets
 from pocketmq.store.tables.order_files import ORDER_JOURNAL_BYTES, OrderFiles
 from pocketmq.store.tables.order_info import OrderInfo
+from pocketmq.store.tables.queue_floors import QueueFloors
 from pocketmq.store.tables.removed_queues import RemovedQueues
 from pocketmq.store.tables.timer_check import TimerCheck
 from pocketmq.store.tables.topics import TopicTable
@@ -26,10 +27,10 @@ TIMER_COUNTS: Final = "timingCount"
 
 
 class Tables:
-    """Topics, groups, offsets, FIFO orders, delay levels, timer, removed queues."""
+    """Topics, groups, offsets, FIFO orders, delay levels, timer, removed queues, floors."""
 
     __slots__ = (
-        "_pool", "delay_offsets", "groups", "offsets", "orders", "removed", "timer_check",
+        "_pool", "delay_offsets", "floors", "groups", "offsets", "orders", "removed", "timer_check",
         "timer_counts", "topics",
     )  # fmt: skip
 
@@ -49,6 +50,7 @@ class Tables:
         self.orders = OrderInfo(files, clock, self._pool, is_sync=is_sync)
         self.delay_offsets = DelayOffsets(disk, directory, clock, self._pool)
         self.removed = RemovedQueues(disk, directory, self._pool)
+        self.floors = QueueFloors(disk, directory, self._pool)
 
     def read(self) -> None:
         """Reads all tables except the removed queues.
@@ -59,6 +61,7 @@ class Tables:
             self.offsets,
             self.orders,
             self.delay_offsets,
+            self.floors,
             self.timer_check,
             self.timer_counts,
         )

@@ -26,6 +26,7 @@ DEFAULTS = pb.GroupSettings(
     broadcast_enabled=True,
     begins_at_min=True,
     consume_timeout_minutes=15,
+    begin="min",
 )
 
 

@@ -1,0 +1,57 @@
+"""Purges messages of a topic: they become unreachable, and the topic stays."""
+
+import asyncio
+from collections.abc import Sequence
+
+from pocketmq.model.administration import PurgedQueue
+from pocketmq.model.message import QueueKey
+from pocketmq.model.names import check_number
+from pocketmq.model.reading import Bound
+from pocketmq.services.admin.topics import changeable_topic, own_retry_topics
+from pocketmq.store.message_store import MessageStore
+from pocketmq.store.read.cold_read import value_of
+
+
+async def purge_topic(
+    store: MessageStore,
+    name: str,
+    *,
+    queue_ids: Sequence[int] = (),
+    before_ms: int = 0,
+    dry_run: bool = False,
+) -> list[PurgedQueue]:
+    """Purges a topic's messages and their retries in `%RETRY%group_topic`; durable when it returns.
+
+    queue_ids   queues to purge, without retries; empty: all
+    before_ms   purges only messages stored before this time; 0: all messages
+    dry_run     only returns the queues that would change
+    Returns     the changed queues, by topic and queue id
+    Errors      IllegalTopic, SystemTopic, TopicNotFound, QueueOutOfRange, IllegalNumber, DiskFull,
+                StoreDamaged
+    Source      none; RocketMQ deletes whole files only
+    """
+    config = changeable_topic(store, name, why="purge")
+    check_number("before_ms", before_ms)
+    for queue_id in queue_ids:
+        config.check_queue(queue_id)
+    await store.caught_up()
+    names = [name] if queue_ids else [name, *own_retry_topics(store, name)]
+    keys = [
+        (topic, queue_id)
+        for topic in names
+        for queue_id in sorted(set(queue_ids)) or store.reading.queue_ids(topic)
+    ]
+    found = [await _purged(store, key, before_ms) for key in keys]
+    purged = [queue for queue in found if queue.message_count]
+    if purged and not dry_run:
+        floors = {(queue.topic, queue.queue_id): queue.new_min_offset for queue in purged}
+        await asyncio.shield(store.purge(floors))
+    return purged
+
+
+async def _purged(store: MessageStore, key: QueueKey, before_ms: int) -> PurgedQueue:
+    lower, upper = store.reading.queue_range(*key)
+    if before_ms:
+        found = store.reading.queue_offset_by_time(*key, before_ms, Bound.LOWER)
+        upper = max(await value_of(found), lower)
+    return PurgedQueue(*key, lower, upper)
