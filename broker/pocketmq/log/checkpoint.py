@@ -4,12 +4,14 @@
     pocketmq/watermark          the flushed mark: below it, the log is durable for certain
     pocketmq/queue_ends.json    the end of every queue when the checkpoint was written
 
-The mark separates a torn tail (above it) from damage (below it). Its two slots hold a copy of the
-checkpoint. If neither copy equals the checkpoint, another broker wrote here since, and the mark is
-void. A slot is overwritten only once the other is synced, so a power cut always leaves a mark.
+The mark separates a torn tail (above it) from damage (below it). Each of its two slots contains a
+copy of the checkpoint. If neither copy equals the checkpoint, another broker wrote to the store
+since, and the mark is void. A slot is overwritten only once the other slot is synced, so a power
+cut always leaves a mark.
 
-After a crash a start takes the queue ends from the table and opens no queue. The table is written
-before its checkpoint, and its predecessor is kept as `.bak`. If neither fits, queues are read.
+After a crash a start reads the queue ends from the table and opens no queue. The table is written
+before its checkpoint, and the previous table is kept as `.bak`. If neither table belongs to the
+checkpoint, the queues are read.
 docs/reference/formats/own-files.md has the layouts.
 Source: StoreCheckpoint; mark and table are PocketMQ's (RocketMQ reads the ends of all queues).
 """
@@ -46,7 +48,7 @@ QUEUE_ENDS_FILE: Final = "queue_ends.json"
 
 
 class _NumbersFile:
-    """A file of fixed length that stays open and is overwritten in place."""
+    """A file of fixed length that stays open and is overwritten in place; base of two files."""
 
     __slots__ = ("_descriptor", "_disk", "path", "size")
 
@@ -96,7 +98,7 @@ class StoreCheckpoint(_NumbersFile):
 
     @property
     def content(self) -> bytes:
-        """The values as bytes; mark and queue ends store them to name their checkpoint."""
+        """The values as bytes; mark and queue ends contain them to identify their checkpoint."""
         return encode_checkpoint(self.values)
 
     def load(self) -> None:
@@ -136,7 +138,7 @@ class FlushedMark(_NumbersFile):
         self._is_announced = False
         self._sequence = 0
         self._kept = 0
-        """The slot that must not be overwritten, as it is the durable one."""
+        """The slot that is durable, and must therefore not be overwritten."""
         self._written: int | None = None
         """The slot that the next sync makes durable."""
         self._found: list[tuple[int, int, int, bytes]] = []

@@ -9,8 +9,8 @@ Invariants
     2. `appended` only grows, except in `truncate`.
     3. A record's own physical offset equals its position.
     4. A record leaves 8 bytes of its file free, so that a BLANK fits; batches are not split.
-Elsewhere: committed, durable and dispatched offsets (store/marks.py), meaning of records
-(services/), rebuilding (store/recovery/recovery_plan.py), allocation ahead (write/allocation.py).
+In other modules: committed, durable and dispatched offsets (store/marks.py), the meaning of records
+(services/), recovery (store/recovery/recovery_plan.py), allocation (store/write/allocation.py).
 Source: CommitLog, MappedFileQueue.
 """
 
@@ -37,7 +37,8 @@ from pocketmq.model.finding import ScanEnd
 
 DRAFT_NAME: Final = "commitlog.draft"
 HOT_SIZE: int = 64 * 1024 * 1024  # Not Final, also when compiled: tests set it to 0.
-"""Newest bytes of the log, read through the map: the system evicts older pages first."""
+"""Number of newest bytes of the log, which are read through the map: the system evicts older pages
+first."""
 _KEY_NAMES: Final = "mappedFileSizeCommitLog"
 
 
@@ -107,7 +108,7 @@ class CommitLog:
         self.property_crc = property_crc
         """Whether new records end with a CRC of the whole record."""
         self.property_crc_from: int | None = None
-        """Physical offset from which on every record has that CRC; None: records may lack it."""
+        """Physical offset from which on every record has such a CRC; None: it is unknown."""
         self.files = MappedFileQueue(disk, directory, file_size_bytes, _KEY_NAMES, keeper)
         self._spare: MappedFile | None = None
         self._last: MappedFile | None = None
@@ -235,7 +236,7 @@ class CommitLog:
     # -- the next file -------------------------------------------------------------------------
     @property
     def spare_base(self) -> int | None:
-        """Base of the next file, None if it has been made already."""
+        """Base of the next file, None if the file has been created already."""
         if self._spare is not None:
             return None
         if self._last is None:

@@ -71,7 +71,7 @@ class ConsumeQueue:
         self.writes_extension = False
         """Whether new messages get an extension unit."""
         self.extension_failures = 0
-        """Messages stored with their plain tags code because the disk was full; a counter."""
+        """Number of messages stored without extension unit because the disk was full."""
         self.topic = topic
         self.queue_id = queue_id
         self.min_offset = 0
@@ -83,7 +83,7 @@ class ConsumeQueue:
         self._min_place = 0
         """Physical offset of the record of `unit_min`; 0: unknown."""
         self._min_asked = _NOT_ASKED
-        """The log's minimum that `unit_min` was computed for."""
+        """The log's minimum offset for which `unit_min` was computed."""
         self.flushed = 0
         """Bytes of the queue that are durable, from its begin."""
         self.is_doubtful = False
@@ -151,7 +151,8 @@ class ConsumeQueue:
     ) -> None:
         """Appends the unit of one record by RocketMQ's rules, also where queue offsets have gaps.
 
-        gaps     log ranges that may have held the missing messages: pre-blank units replace these
+        gaps     log ranges that may have contained missing messages; pre-blank units replace the
+                 units of these messages
         Source   ConsumeQueue.putMessagePositionInfo
         """
         if physical_offset + size <= self.max_physical_offset:
@@ -240,8 +241,8 @@ class ConsumeQueue:
         """Finds the files and where their units end.
 
         believed_upto   physical offset below which every record has its unit; 0: unknown
-        Effects  files after the first empty unit are left out; so are all files of a queue without
-                 a message, whose first file a crash lost while pre-blank units before it remained
+        Effects  files after the first empty unit are left out; so are all files of a queue that has
+                 only pre-blank units, as a crash lost the file with its first message
         Source   ConsumeQueue.recover
         """
         assert not self.buffer.size_bytes

@@ -36,7 +36,7 @@ from pocketmq.model.stats import Gauge
 from pocketmq.model.topic import QUARANTINE_TOPIC
 
 FILES_APART_MAX: Final = 64
-"""Most dirty files that are synced one by one; beyond it one call syncs the file system."""
+"""Up to this many dirty files are synced one by one; more are synced with their file system."""
 UNIT_NAMES: Final = UNIT_TYPE.names or ()
 NO_ENDS: Final[Mapping[QueueKey, QueueEnd]] = {}
 NONE_REMOVED: Final[Mapping[QueueKey, int]] = {}
@@ -77,7 +77,7 @@ class ConsumeQueueTable:
         """Queues that got units since their file sizes were last read."""
         self.has_unsynced_cuts = False
         """Whether zeros after the ends of queues are not durable. If so, the whole file system is
-        synced before the next checkpoint: else a crash might restore units that were cut."""
+        synced before the next checkpoint; otherwise a crash might restore units that were cut."""
         self.removed = removed
         """Queue offsets below which messages of a deleted topic are left out; may change."""
         self._batch_topics = batch_topics  # Their queues have another format, and are not touched.
@@ -110,7 +110,7 @@ class ConsumeQueueTable:
         """Finds all queues; ignores names that are no topic or no queue id.
 
         believed_upto   as in `ConsumeQueue.load`
-        knows_size      treats a file of another length as damaged, not as of another geometry
+        knows_size      whether the file size is certain: a file of another length is then damaged
         ends            queue ends below `believed_upto`; these queues are not read
         Errors   NotAStore; WrongFileSize unless `knows_size`
         """

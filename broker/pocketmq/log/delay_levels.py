@@ -28,9 +28,9 @@ _SECOND_MS: Final = 1_000
 
 
 def written_levels(disk: Disk, store: Path, stated: str, *, log_file_bytes: int) -> str:
-    """Returns the delay levels of a store as operators write them; "" if they are as stated.
+    """Returns the delay levels of a store as operators write them; "" if they equal `stated`.
 
-    stated   the stated levels; levels that units show otherwise are replaced
+    stated   the configured levels; a level for which units show another delay is replaced
     Cost     reads some records of each queue of the schedule topic
     """
     root = store / CONSUME_QUEUE_DIRECTORY / SCHEDULE_TOPIC

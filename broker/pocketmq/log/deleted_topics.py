@@ -4,10 +4,10 @@
     unit 0 of each queue                offset of its first message
     pocketmq/left_over.json             findings of a backup, whose copy has no queues
 
-A unit counts only if it leads to the queue's first record. A missing directory does not mean a
-deleted queue while its topic has a row. If a queue begins above its unit 0, the first unit with a
-remaining record shows how far that record's offset is above the unit number. For a queue whose
-directory is lost, the table of queue ends has both numbers.
+Unit 0 is used only if it refers to a record of the queue with queue offset 0. While its topic has a
+row, a queue without directory is not a deleted queue. If a queue begins above unit 0, the first
+unit with a remaining record shows how far the queue offset in that record is above the unit number.
+For a queue whose directory is lost, the table of queue ends contains both numbers.
 """
 
 from collections.abc import Iterable
@@ -53,8 +53,8 @@ def find_left_over(
 ) -> LeftOver:
     """Returns the left-over records of a store.
 
-    upto     physical offset below which queues and topics are durable: a crash may have removed
-             the row of a topic with later records
+    upto     physical offset below which queues and topics are durable; a topic with later records
+             may have lost its row in a crash
     known    further existing topics
     Cost     a few reads of each queue
     """
@@ -83,7 +83,7 @@ def find_left_over(
 
 
 def left_over_now(disk: Disk, directory: Path, log_file_bytes: int) -> LeftOver:
-    """Returns left-over records for a tool: up to the checkpoint after a crash, else all."""
+    """Returns left-over records for a tool: after a crash only those below the checkpoint."""
     upto = OFFSET_MAX
     if disk.exists(directory / ABORT_FILE):
         upto = read_checkpoint(disk, directory).logics_physical_offset
@@ -91,7 +91,7 @@ def left_over_now(disk: Disk, directory: Path, log_file_bytes: int) -> LeftOver:
 
 
 def kept_left_over(disk: Disk, directory: Path) -> LeftOver:
-    """Returns the saved findings of a store; nothing if the file is missing or invalid."""
+    """Returns the saved findings of a store, or NOTHING_LEFT_OVER if there is no valid file."""
     path = directory / OWN_DIRECTORY / LEFT_OVER_FILE
     with suppress(FileNotFoundError, ValueError):
         return left_over_of(disk.read_file(path).decode())
@@ -118,7 +118,7 @@ def _has_file(disk: Disk, topic: Path) -> bool:
 
 
 def _first_place(disk: Disk, directory: Path, key: QueueKey, log_file_bytes: int) -> int | None:
-    """Returns the physical offset of the message of queue offset 0; 0 if its unit names none.
+    """Returns the physical offset of the message of queue offset 0; 0 if its unit is invalid.
 
     Returns  None for a queue without units
     """
@@ -137,10 +137,11 @@ def _first_place(disk: Disk, directory: Path, key: QueueKey, log_file_bytes: int
 def _start(
     disk: Disk, directory: Path, key: QueueKey, log_begin: int, log_file_bytes: int
 ) -> tuple[int, int] | None:
-    """Returns the physical offset and unit number of a queue's first remaining message.
+    """Returns (physical offset, unit number) of a queue's first remaining message.
 
-    Returns  None if its record has that queue offset, or if that offset's unit leads to the record
-    Cost     some 15 units read of each queue, and a record
+    Returns  None if the record contains that unit number as its queue offset, or if the unit at the
+             record's queue offset also refers to the record
+    Cost     reads about 15 units of each queue, and a record
     """
     queue = queue_directory(directory / CONSUME_QUEUE_DIRECTORY, *key)
     with suppress(OSError):  # Damaged, or removed by a running broker.

@@ -24,7 +24,7 @@ from pocketmq.model.batch import Written
 from pocketmq.model.stats import Counter, Gauge
 
 TIME_MARGIN_MS: Final = 1_000
-"""Entries hold whole seconds, so a search by time extends this far in both directions."""
+"""Time by which a search by time is extended in both directions, as entries have whole seconds."""
 KNOWN: Final = "known"
 """Reason to skip a record: it precedes the last indexed one."""
 ROLLED_BACK: Final = "rolled_back"
@@ -36,7 +36,7 @@ class Candidate(NamedTuple):
 
     file_name, number   position from which a search can continue
     is_match            False for an entry of another key in the same chain
-    A physical offset of BROKEN (log/index_file.py) reports a damaged chain; it ends there.
+    A physical offset of BROKEN (log/index_file.py) reports a damaged chain, which ends there.
     """
 
     file_name: str
@@ -99,10 +99,10 @@ class HashIndex:
         return 0
 
     def load(self, *, read_only: bool = False, knows_size: bool = False) -> None:
-        """Finds all files; ignores names that are no index file's and removes empty files.
+        """Finds all files; ignores other names, and removes empty files.
 
         knows_size   treats a file of another length as damaged and removes it
-        Errors   WrongFileSize unless `knows_size`
+        Errors   WrongFileSize if `read_only` or not `knows_size`
         """
         for name in self._disk.names(self.directory):
             path = self.directory / name

@@ -46,7 +46,7 @@ KEY_NAMES: Final = "maxHashSlotNum and maxIndexNum"
 """Settings that determine the length of index files, for error messages."""
 ITEM_ALLOCATION_STEP: Final = 1024 * 1024
 BROKEN: Final = -1
-"""Stands for a physical offset where a chain is damaged."""
+"""Value in place of a physical offset where a chain is damaged."""
 FEW_ENTRIES: Final = 4_096 if isinstance(chained, BuiltinFunctionType) else 40
 """Below this number of entries a loop is faster than numpy; it depends on compilation."""
 
@@ -81,9 +81,11 @@ class IndexFile:
 
     # -- opening -------------------------------------------------------------------------------
     def make(self, disk: Disk, previous: IndexHeaderValues | None) -> None:
-        """Creates the file; a file after a full one inherits that file's end.
+        """Creates the file.
 
-        Errors   DiskFull, AllocationFailed; no file remains
+        previous   header of the full file before; its end time and end offset become this file's
+                   begin and end
+        Errors     DiskFull, AllocationFailed; no file remains
         Source   IndexService.getAndCreateLastIndexFile
         """
         self._file.adopt(disk.make_sparse_file(self.path, self.geometry.file_size))
@@ -239,8 +241,8 @@ class IndexFile:
     def repair(self, physical_offset: int, time_of: Callable[[int], int]) -> None:
         """Keeps the entries of records below an offset, and adapts slots and header.
 
-        For a file of which a power cut kept some pages and lost others: the kept entries were
-        durable, the rest may be old or new.
+        Repairs a file of which a power cut kept some pages and lost others. The entries of records
+        below the offset were durable; the rest of the file may be old or new.
         """
         end_time = self.header.end_timestamp
         self._keep_below(
@@ -276,7 +278,7 @@ class IndexFile:
         self.is_dirty = True
 
     def _durable_end(self, physical_offset: int) -> int:
-        """Returns the number after the last of the leading entries of records below an offset."""
+        """Returns how far the first entries are of records below an offset, as an entry number."""
         assert self._entries is not None
         data_size = self._file.data_end() - self.geometry.entries_position
         entries = self._entries[1 : max(-(-data_size // ENTRY_SIZE), 1)]

@@ -5,8 +5,8 @@ to some record. This reads the first style of every file, and the last style of 
 it does not find two changes within one file.
 
 The entries of a record are adjacent: unique key, keys, then the tag. The first record with a tag
-decides, if its entries fit one of the styles. If the tag's entry is missing, the next entries must
-be valid, else it may have been damaged. Entries of expired records are skipped.
+determines the style, if its entries fit one of the styles. If the tag's entry is missing, the next
+entries must be valid; otherwise damage may have removed it. Entries of expired records are skipped.
 
 A record with a tag but no key has no entry in the 5.3 style. Such a record without an entry, stored
 between two records with valid entries, therefore shows the 5.3 style.
@@ -46,23 +46,24 @@ from pocketmq.log.placed_records import PlacedRecords
 from pocketmq.model.batch import Written
 
 FILES_MAX: Final = 8
-"""Index files that are sampled at most; if these show no tag, hardly any record has one."""
+"""Upper limit of files at each end of the index that are sampled for the first and last style; if
+they show no tag, hardly any record has one."""
 ALL_FILES_MAX: Final = 100
-"""Most files that are all sampled even if the first and the last show the same style."""
+"""Up to this many files, all are sampled, even if the first and the last show the same style."""
 FIRST_ENTRIES: Final = 4096
 SAMPLE_COUNT: Final = 15
 SAMPLE_ENTRIES: Final = 256
 """Number of samples after the first entries of a file, and entries of each."""
 BETWEEN_MAX: Final = 64
-"""Most records without entries that are read between two with entries."""
+"""Upper limit of records without entries that are read between two records with entries."""
 
 
 def written_styles(
     disk: Disk, store: Path, *, log_file_bytes: int, geometry: IndexGeometry
 ) -> tuple[StyleSpans, str | None]:
-    """Returns the older styles of a store's index and the present one; None if nothing shows it.
+    """Returns the older styles of a store's index, and the present style; None if it is unknown.
 
-    Errors   none for damaged files: they show no style
+    Errors   none for damaged files, which are treated as files without tags
     Cost     some milliseconds if messages have tags, at most two seconds if they have none
     """
     directory = store / INDEX_DIRECTORY

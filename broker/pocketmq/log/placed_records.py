@@ -17,7 +17,7 @@ from pocketmq.model.batch import Written
 from pocketmq.model.store_shape import DEFAULT_DELAY_LEVELS, DelayLevels
 
 _LEVELS: Final = DelayLevels(DEFAULT_DELAY_LEVELS)
-"""Any levels would do, as they do not affect the entries."""
+"""Delay levels for decoding; they affect only tags codes, which callers do not use."""
 
 
 class PlacedRecords:

@@ -40,8 +40,9 @@ class Quarantine:
         self.directory = directory
 
     def keep(self, path: Path, begin: int, end: int, *, base: int, note: dict[str, Any]) -> str:
-        """Copies bytes [begin, end) of a file, counted from its `base`; returns the copy's name.
+        """Copies bytes [begin, end) of a file whose first byte is `base`; returns the copy's name.
 
+        begin, end   physical offsets for a log file, else positions in the file (base 0)
         Blocks   reads the bytes once or twice, and syncs
         Errors   DiskFull, AllocationFailed, FsyncFailed
         """
@@ -111,7 +112,7 @@ def new_quarantine(disk: Disk, store: Path, now_ms: int) -> Quarantine:
 
 
 def unfinished_repair(disk: Disk, store: Path) -> tuple[Quarantine, dict[str, Any]] | None:
-    """Returns the newest repair and its report if it is unfinished."""
+    """Returns the newest repair and its report if that repair is unfinished, else None."""
     for name in reversed(disk.names(_root(store))):
         path = _root(store) / name / REPORT_FILE
         if disk.exists(path):

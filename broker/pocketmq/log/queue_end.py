@@ -5,7 +5,8 @@
 
 A power cut may keep a page and lose an earlier one, so doubtful units are checked one by one.
 Believed units were durable before the checkpoint was written, and physical offsets ascend. So one
-unit with an offset below the believed one proves that all units before it are durable, in any file.
+unit with a physical offset below the checkpoint's proves that all units before it are durable, in
+any file.
 Source: ConsumeQueue; its `recover` reads all units of the last three files.
 """
 
@@ -19,19 +20,19 @@ from pocketmq.format.consume_unit import PRE_BLANK_SIZE, UNIT, UNIT_SIZE, valid_
 from pocketmq.format.names import files_from
 
 FILES_READ: Final = 3
-"""Files that are read unit by unit if no unit is believed."""
+"""Number of last files that are read unit by unit if it is unknown which units are durable."""
 READ_SIZE: Final = 3_200 * UNIT_SIZE
-"""First read before the end of the data: nearly 64 KiB, which covers most queues."""
+"""Size of the first read before the end of the data: nearly 64 KiB, enough for most queues."""
 _GROWTH: Final = 4
 
 
 class QueueEnd(NamedTuple):
     """The end of one queue, and related facts.
 
-    begin, end            first byte of its first file, byte after its last unit
+    begin, end            first byte of the first file, byte after the last unit
     max_physical_offset   end of the last unit's record
-    min_offset            queue offset of its first message
-    min_place             physical offset of that message, 0: unknown
+    min_offset            queue offset of the first message
+    min_place             physical offset of the first message, 0: unknown
     """
 
     begin: int
@@ -44,8 +45,8 @@ class QueueEnd(NamedTuple):
 class WrittenUnits(NamedTuple):
     """The part of a file that contains units.
 
-    end        byte after the last unit before the first lost one
-    has_more   whether non-zero bytes follow: units that must not reappear when the lost one is
+    end        byte after the last unit before the first lost unit
+    has_more   whether non-zero bytes follow: units that must not reappear when the lost unit is
                written again
     units      the units read last, up to `end`
     """

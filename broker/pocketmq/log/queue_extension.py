@@ -3,7 +3,7 @@
     consumequeue_ext/TOPIC/QUEUE/FILE
 
 It is optional: a message whose extension unit is missing may match every filter. Units are stored
-contiguously; one that does not fit its file goes to the next.
+contiguously; a unit that does not fit the last file is stored in a new one.
 Source: ConsumeQueueExt.
 """
 
@@ -41,8 +41,8 @@ def no_bitmap(topic: str, physical_offset: int, size: int) -> bytes:
 class ExtensionFiles(NamedTuple):
     """Directory of all queues' extensions, their file length, and whether they are written.
 
-    Existing extensions are read even if they are not written. `bitmap_of` makes a record's bitmap
-    from its topic and position (filter/subscriptions.py).
+    Existing extensions are read even if none are written. `bitmap_of` returns a record's bitmap,
+    given its topic, physical offset and size (filter/subscriptions.py).
     """
 
     directory: Path | None
@@ -121,7 +121,7 @@ class QueueExtension:
     def cut(self, last_address: int | None) -> None:
         """Drops all units after the one at an address (None: all units), and zeroes their bytes.
 
-        Effects  the next unit is stored after that one
+        Effects  the next unit is stored after the unit at the address
         """
         end = 0
         if last_address is not None:

@@ -1,6 +1,6 @@
 """Lists queues on disk and reads single units without opening a queue.
 
-For code that needs facts about queues before they are loaded, or without loading thousands.
+For code that needs facts about queues before they are loaded, or without loading thousands of them.
 """
 
 from bisect import bisect_left
@@ -65,7 +65,7 @@ def _last_unit(disk: Disk, queue: Path) -> tuple[Path, int] | None:
 
 
 def first_unit(disk: Disk, queue: Path, log_begin: int) -> tuple[int, bytes]:
-    """Returns number and bytes of the first unit at or after a log offset; b"": none."""
+    """Returns number and bytes of the first unit at or after a physical offset; b"" if none."""
 
     def is_old(position: int) -> bool:
         place, size, _ = UNIT.unpack(disk.read_at(file, position, UNIT_SIZE))
@@ -97,7 +97,7 @@ def unit_at(disk: Disk, queue: Path, number: int) -> bytes:
 def offset_of(
     disk: Disk, directory: Path, key: QueueKey, unit: bytes, log_file_bytes: int
 ) -> int | None:
-    """Returns the queue offset of the record that a unit leads to; None if it has none."""
+    """Returns the queue offset in the record that a unit refers to; None if no record is there."""
     place, size, _ = UNIT.unpack(unit)
     if place <= 0 or not 0 < size <= log_file_bytes:
         return None

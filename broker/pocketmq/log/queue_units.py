@@ -35,11 +35,11 @@ from pocketmq.log.unit_buffer import UnitBuffer
 Units = NDArray[Any]
 """Elements as on disk (UNIT_TYPE)."""
 HOT_SIZE: Final = 64 * 1024
-"""Bytes at the end of a queue that are read directly: as written last, they are in memory."""
+"""Number of last bytes of a queue that are read directly: as written last, they are in memory."""
 TAILS: Final = (64, 3_200)
-"""Units at the end that a search reads first: most searches are for new units."""
+"""Numbers of last units that a search reads first: most searches are for new units."""
 FILL_UNITS: Final = 4096
-"""Pre-blank units written or read in one piece."""
+"""Number of pre-blank units written or read at once."""
 _KEY_NAMES: Final = "mappedFileSizeConsumeQueue"
 _NOTHING: Final = (-1, 0, 0, 0)
 
@@ -64,9 +64,9 @@ class QueueUnits:
         self.cold_below = 0
         """Byte below which nothing was read or written since the start."""
         self.front = 0
-        """Queue offset where searches begin: all known units before it are pre-blank."""
+        """Queue offset where searches begin: all units before it are known to be pre-blank."""
         self._found = _NOTHING
-        """Last search: its physical offset, the queue's first and last byte then, its result."""
+        """Last search: its physical offset, the queue's begin and end at that time, its result."""
 
     @property
     def max_offset(self) -> int:
@@ -128,9 +128,10 @@ class QueueUnits:
     def first_at_or_behind(self, physical_offset: int) -> int:
         """Returns the queue offset of the first unit whose record starts at or after an offset.
 
-        Pre-blank units count as before everything. Returns max_offset if there is no such unit.
-        Cost     one or two reads if it is among the last units, else some 20; none if the search
-                 is repeated; the first one after a start reads all pre-blank units at the front
+        Pre-blank units count as units before the offset. Returns max_offset if there is no such
+        unit.
+        Cost     one or two reads if it is among the last units, else about 20; none if the search
+                 is repeated; the first search after a start reads all leading pre-blank units
         """
         asked = (physical_offset, self.files.min_offset, self.end)
         if self._found[:3] != asked:

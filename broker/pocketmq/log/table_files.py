@@ -2,15 +2,15 @@
 
 Consumer offsets have two files, as RocketMQ uses another one with `enableLmq`:
 
-    config/consumerOffset.json       of brokers without it
-    config/lmqConsumerOffset.json    of brokers with it, for all groups; others never read it
+    config/consumerOffset.json       of brokers without enableLmq
+    config/lmqConsumerOffset.json    of brokers with enableLmq, for all groups
 
 If the second file exists, some broker served the store with `enableLmq`. Then both files are read,
-and both are written, so that RocketMQ can continue with either setting. Each has a mark of
-PocketMQ, which RocketMQ drops when it writes the file:
+and both are written, so that RocketMQ can continue with either setting. PocketMQ writes a mark into
+each file, which RocketMQ drops when it writes the file:
 
     one of the two files has the mark    the newer file has all rows
-    neither has the mark                 the newer file's rows win, others are added
+    neither file has the mark            the newer file's rows win, other rows are added
 
 Source: LmqConsumerOffsetManager, ConsumerOffsetManager.
 """
@@ -35,7 +35,7 @@ from pocketmq.model.errors import ReadFailed, TableUnreadable
 
 
 class OffsetFiles(TableFile):
-    """Both files of one store as one table."""
+    """Both files of consumer offsets of one store, as one table."""
 
     __slots__ = ("_lmq", "is_pair")
 
@@ -66,7 +66,7 @@ class OffsetFiles(TableFile):
 
 
 def read_table(disk: Disk, directory: Path, name: str) -> dict[str, Any]:
-    """Returns a table under config/, or its .bak, merged as at a start; empty without files.
+    """Returns a table under config/, or its .bak, as the broker reads it; empty without files.
 
     Errors   TableUnreadable: neither can be parsed
     """
@@ -77,7 +77,7 @@ def read_table(disk: Disk, directory: Path, name: str) -> dict[str, Any]:
 
 
 def read_topics(disk: Disk, directory: Path) -> dict[str, dict[str, Any]] | None:
-    """Returns the rows of the topic table; None if it has none or cannot be parsed."""
+    """Returns the rows of the topic table; None if there is none or it cannot be parsed."""
     with suppress(TableUnreadable, ReadFailed):
         return read_table(disk, directory, TOPICS_FILE).get(TOPICS_MEMBER)
     return None

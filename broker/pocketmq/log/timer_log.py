@@ -7,7 +7,7 @@ Units of one slot form a chain, from the newest back to the oldest. Written unit
 orderly stop (store/timer/timer_files.py). Files whose messages were all delivered are removed.
 
 Invariants
-    1. Every file but the last is full, so the position of unit n is computed.
+    1. Every file but the last is full, so the position of unit n can be computed.
     2. `end` only grows, except in `truncate`.
 Source: TimerLog.
 """
@@ -36,7 +36,7 @@ from pocketmq.format.timer_layout import (
 
 KEY_NAMES: Final = "mappedFileSizeTimerLog"
 PIECE_COUNT: Final = 65_536
-"""Most units in one piece of a scan: some MiB."""
+"""Upper limit of units in one piece of a scan: some MiB."""
 _PREVIOUS: Final = slice(4, 12)
 
 

@@ -2,8 +2,8 @@
 
     time ──► slot (time / precision) mod slot count ──► first, last: positions in the timer log
 
-A slot serves one second at a time. A slot that holds another time counts as empty and is reused;
-until then, delivered messages remain in it. The wheel is only an index of the timer log.
+A slot serves one second at a time. A slot that contains another time counts as empty and is reused;
+until then it keeps its link to delivered messages. The wheel is only an index of the timer log.
 Source: TimerWheel.
 """
 
@@ -103,7 +103,7 @@ class TimerWheel:
         return self._file
 
     def close(self) -> None:
-        """Unmaps it."""
+        """Unmaps the file."""
         self._slots = np.empty(0, SLOT_TYPE)
         file, self._file = self._file, None
         if file is not None:
@@ -182,7 +182,8 @@ class TimerWheel:
     def revise(self, times_ms: Numbers, places: Numbers, counts: Numbers, begin: int) -> None:
         """Links slots to units that a start found in the log, from position `begin` on.
 
-        A slot may have some of the units: it links to the newest, and counts only the others.
+        A slot may already link some of these units: it then links the newest, and only units that
+        it did not count are added to its count.
         """
         link_slots(self._slots, times_ms // self._precision_ms, places, counts, begin)
 

@@ -18,7 +18,7 @@ UNIT_BYTES: Final = 20
 ENTRY_BYTES: Final = 20
 """Size of one entry in `Written.entries`."""
 NO_TEXTS: Final[list[str]] = []
-"""Empty text column for a `Written` with `entries`, whose texts nothing reads; never modified."""
+"""Empty text column for a `Written` with `entries`, whose texts are not read; never modified."""
 
 
 class Destination(NamedTuple):
@@ -248,9 +248,10 @@ class PutStatus(Enum):
 
 
 class PutResult(NamedTuple):
-    """Positions of the rows of one put.
+    """Positions of the messages of one run.
 
-    physical_offsets[i] and queue_offset + i belong to row i; end: offset after the last row.
+    physical_offsets[i] and queue_offset + i belong to message i
+    end                 physical offset after the last message
     """
 
     status: PutStatus

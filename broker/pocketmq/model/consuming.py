@@ -14,7 +14,7 @@ from pocketmq.model.filter import Filter
 from pocketmq.model.message import first_unread
 
 RECEIVE_MAX: Final = 32
-"""Most messages of one receive (popShareQueueNum, MAX_POP_NUM)."""
+"""Upper limit of messages of one receive (popShareQueueNum, MAX_POP_NUM)."""
 INVISIBLE_MIN_MS: Final = 1_000
 """Shortest invisible duration of a receive."""
 INVISIBLE_MAX_MS: Final = 12 * 3_600_000
@@ -54,8 +54,8 @@ class Unconsumed(NamedTuple):
 
     left          unconsumed messages, leased ones included
     ready         messages available at once
-    begin         approximate queue offset of the first one left; the queue's end if none is
-    ready_begin   queue offset of the first one ready; the queue's end if none is
+    begin         approximate queue offset of the first unconsumed message, else the queue's end
+    ready_begin   queue offset of the first available message, else the queue's end
     """
 
     left: int
@@ -82,7 +82,7 @@ def unconsumed(
 
 
 Attempt = tuple[str, str, str, str]
-"""(client, group, topic, attempt id) of a receive: the same when it is repeated."""
+"""(client, group, topic, attempt id) of a receive; a repeated receive has the same values."""
 
 
 class ReceiveRequest(NamedTuple):
@@ -96,8 +96,8 @@ class ReceiveRequest(NamedTuple):
     auto_renew     whether leases last as long as the client is alive
     broadcast      broadcasting consumption: every client gets all messages, without leases
     joined         whether contiguous records of the log may be one element of the result
-    room           gets the wanted number of bytes and returns how many may be read; later gets the
-                   number that was read; `int` grants all
+    room           called with the wanted number of bytes, returns how many may be read; called
+                   again with the number that was read; `int` grants all
     user           the user whose share of filter work is charged for expensive filters
     begin_ms       where the group begins in queues without its offset (model/begin.py)
     """
@@ -146,7 +146,7 @@ class Received(NamedTuple):
     handles              receipt handles of the leases
     attempts             delivery attempt of each message, 1 for the first
     invisible_until_ms   wall time when the leases expire
-    popped_at_ms         wall time when they began
+    popped_at_ms         wall time when the leases began
     """
 
     records: list[bytes]

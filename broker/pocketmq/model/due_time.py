@@ -24,7 +24,7 @@ JUMP_MS: Final = 50
 LEAD_MAX_MS: Final = 3_600_000
 """Largest lead of store times over the wall clock; beyond it they follow the clock back."""
 EPOCHS_MAX: Final = 64
-"""Most epochs that are kept; beyond it two adjacent ones are merged."""
+"""Upper limit of epochs that are kept; beyond it two adjacent epochs are merged."""
 
 
 class DueTime:

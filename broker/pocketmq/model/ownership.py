@@ -4,8 +4,8 @@
     %RETRY%a_b_c     of group a_b_c for sent-back messages; of a_b for topic c; of a for topic b_c
     %RETRY%a_b+c     of group a_b for topic c
 
-Every permission, read and removal by such a name follows these rules. A topic has several owners if
-the groups and topics of several readings exist; a record in it has one (`record_owners`).
+Permissions, reads and removals by such a name follow these rules. A topic has several owners if the
+groups and topics of several readings exist; a record in it usually has one (`record_owners`).
 Source: KeyBuilder, MixAll.
 """
 
@@ -71,7 +71,7 @@ def record_owners(
 ) -> list[str]:
     """Returns the groups that may own a record in a group's topic; usually one.
 
-    Several: the broker that put it there set no ORIGIN_GROUP (`is_of_group`).
+    There are several if the broker that stored the record set no ORIGIN_GROUP (`is_of_group`).
     """
     assert is_group_topic(name), "not a group's topic"
     origin = properties.get(ORIGIN_GROUP)

@@ -29,7 +29,7 @@ from pocketmq.model.topic import is_system_group, is_system_topic
 
 LOOPBACK: Final = "127.0.0.1"
 KNOWN_MAX: Final = 10_000
-"""Most cached answers for one user: names come from clients, so their number is unlimited."""
+"""Upper limit of cached results for one user: clients choose names, so any number may occur."""
 
 
 class Verdict(NamedTuple):
@@ -57,7 +57,7 @@ class Rights:
         self._is_local = any(grant.sources for grant in self._grants)
         self._known: dict[Need, bool] = {}
         self.published: set[tuple[ResourceKind, str]] = set()
-        """Topics and producer groups that the user may publish to, from any address; a cache."""
+        """Cache of topics and producer groups that the user may publish with, from any address."""
 
     def may(self, need: Need, address: bytes) -> bool:
         """Returns whether a permission is granted; 0.2 µs if it was requested before.

@@ -15,7 +15,7 @@ TLS: Final = "TLS (no certificate is shown here)"
 PROXY: Final = "the PROXY protocol (rpc.proxy_protocol is off)"
 UNKNOWN: Final = "an unknown protocol"
 TOLD_S: Final = 10.0
-"""Shortest interval of logged events, seconds; the others are counted."""
+"""Shortest interval between two logged events, seconds; events in between are only counted."""
 FRAME_SIZE_MAX: Final = 16 * 1024 * 1024
 """Longest frame of RocketMQ's remoting (NettyDecoder)."""
 START_SIZE: Final = 16

@@ -45,10 +45,10 @@ from pocketmq.model.topic import (
 )
 
 TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
-"""Its queue 0 holds messages that are due at a time of their own."""
+"""Topic whose queue 0 contains messages with a delivery time."""
 REVIVE_TOPIC_PREFIX: Final = "rmq_sys_REVIVE_LOG_"
 REVIVE_GROUP: Final = "CID_RMQ_SYS_REVIVE_GROUP"
-"""RocketMQ's group that reads the revive topic; its offset is that of the last record read."""
+"""RocketMQ's group that reads the revive topic; its committed offset is the last one read."""
 RETRY_SEPARATOR: Final = "_"
 RETRY_SEPARATOR_V2: Final = "+"
 REVIVE_QUEUE_COUNT: Final = 8
@@ -100,8 +100,8 @@ def revive_topic(cluster: str) -> str:
 def lease_retry_topic(group: str, topic: str) -> str:
     """Returns the retry topic for expired leases (KeyBuilder.buildPopRetryTopicV1).
 
-    Names are ambiguous: group a with topic b_c and group a_b with topic c share one, and that of
-    group a with topic b is also the %RETRY% topic of group a_b (`is_of_group` tells them apart).
+    Names are ambiguous. Group a with topic b_c and group a_b with topic c share a retry topic. The
+    retry topic of group a with topic b is also the %RETRY% topic of group a_b (see `is_of_group`).
     """
     return f"{retry_topic(group)}{RETRY_SEPARATOR}{topic}"
 
@@ -112,7 +112,7 @@ def lease_retry_topic_v2(group: str, topic: str) -> str:
 
 
 def leased_topic(topic: str, group: str) -> str:
-    """Returns the topic whose expired leases a group's retry topic holds, or `topic` itself.
+    """Returns the topic from whose leases a group's retry topic got messages, or `topic` itself.
 
     Source   KeyBuilder.parseNormalTopic
     """

@@ -21,7 +21,7 @@ PERMISSION_WRITE: Final = 2
 PERMISSION_INHERIT: Final = 1
 PERMISSION_MAX: Final = PERMISSION_READ | PERMISSION_WRITE | PERMISSION_INHERIT
 QUEUE_COUNT_MAX: Final = 1_024
-"""Most queues of a topic: more are of no use, and each costs a file."""
+"""Upper limit of queues of a topic: more are of no use, and each costs a file."""
 TYPE_ATTRIBUTE: Final = "message.type"
 DEFAULT_TYPE: Final = "NORMAL"
 """The type of a topic without the attribute."""
@@ -39,7 +39,7 @@ QUARANTINE_TOPIC: Final = "RMQ_SYS_QUARANTINE"
 HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_HALF_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 TRANSACTION_GROUP: Final = "CID_RMQ_SYS_TRANS"
-"""The group whose consumer offsets show how far halves and op messages were read."""
+"""The group whose consumer offsets show how far half messages and op messages were read."""
 GIVEN_UP_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
 """Topic of half messages that expired undecided."""
 

@@ -6,9 +6,9 @@
 
 This step runs queue by queue, after all consume queues are complete. Each queue can be a separate
 task. All extension units of a file are written before the file changes. An address already in the
-file comes from an earlier run, and its extension unit holds the tags code. So a task that is killed
-or runs twice writes the same bytes. Addresses begin at 0, as in a queue none of whose extension
-files has expired.
+file comes from an earlier run, and its extension unit contains the tags code. So a task that is
+killed or runs twice writes the same bytes. Addresses begin at 0, as in a queue of which no
+extension file has expired.
 Source: ConsumeQueue.putMessagePositionInfoWrapper, ConsumeQueueExt.put.
 """
 

@@ -25,7 +25,7 @@ from pocketmq.walk.search import first_times
 from pocketmq.walk.source import LogSource
 
 CLOCK_STEP_MS: Final = 3_600_000
-"""Largest backward step of a broker's clock at which no message is missed."""
+"""Largest backward step of a broker's clock up to which a search by time misses no message."""
 _KEY_NAMES = "mappedFileSizeCommitLog"
 
 
@@ -74,8 +74,8 @@ class KnownShape(StoreShape):
     left_over           bounds of records that no longer belong to a queue (`LeftOver.text`), ""
                         without any
     property_crc_from   physical offset from which on each record ends with a CRC over the whole
-                        record; OFFSET_MAX: no record does; None: the first records show it, as the
-                        store does not state it
+                        record; OFFSET_MAX: no record does; None: the store does not say it, so it
+                        is derived from the first records
     check_crc           whether to check the CRC of every body, and property CRCs where they exist
     crc_share           share of the chunks whose CRCs are checked: 1 is all, 0.1 about a tenth,
                         chosen by position

@@ -78,7 +78,7 @@ from pocketmq.walk.reader import NO_FILE, Stop
 #             tables 0+1 ───┘         a piece starts from all tables before it, overlaid in order
 
 PIECES_MAX: Final = 8
-"""Most pieces of one file: each piece reads the tables of all pieces before it."""
+"""Upper limit of pieces of one file: each piece reads the tables of all pieces before it."""
 PIECES_PER_WORKER: Final = 2
 """Least number of pieces for each worker, unless they would be smaller than `piece_entries`."""
 
@@ -295,9 +295,9 @@ class RebuildJob:
 
     upto           physical offset; only records that start below it are read
     workers        concurrent tasks
-    piece_size     about the bytes of log in a range, 0: chosen by the number of files
+    piece_size     approximate bytes of log in a range, 0: chosen by the number of files
     piece_entries  least entries of a piece of an index file
-    accept_holes   whether damage with valid records behind it is skipped, not an error
+    accept_holes   whether damage with valid records after it is skipped, and not an error
     keep_spool     whether to keep the files with which a later run reads only new ranges
     expired        consume queue files whose messages have all expired: copied unchanged, as only
                    they hold the queue's next offset
@@ -346,7 +346,8 @@ def plan(job: RebuildJob, mapper: Mapper) -> list[Range]:
 def rebuild_parallel(job: RebuildJob, mapper: Mapper) -> Rebuilt:
     """Builds all views below `job.out` and their manifest.
 
-    Errors   Corruption: valid records behind damage, unless the job accepts holes; IllegalTopic
+    Errors   Corruption: valid records after damage, unless the job accepts holes; or a range cannot
+             be read, as a topic's name is illegal
     """
     ranges = plan(job, mapper)
     staging = Staging(job.out)
@@ -411,7 +412,10 @@ def _result(staging: Staging, part: Range) -> RangeResult:
 def _look_behind_holes(
     staging: Staging, tasks: list[RangeTask], results: list[RangeResult], mapper: Mapper
 ) -> None:
-    """Rereads ranges behind damage, now that the store times before each are known."""
+    """Rereads ranges after damage whose result depends on store times before the damage.
+
+    These times are known only now that all ranges have been read.
+    """
     last_times: Times = ()
     for number, task in enumerate(tasks[1:], 1):
         before, result = results[number - 1], results[number]

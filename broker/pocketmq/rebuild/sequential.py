@@ -2,7 +2,8 @@
 
     file 0 ─► file 1 ─► …      units to their files, entries directly into the open index file
 
-Memory holds the open index file's slot table and the queues' ends, so nothing is written twice.
+The slot table of the open index file and the queues' ends are kept in memory, so nothing is written
+twice.
 Queues that prove irregular are rebuilt unit by unit at the end.
 """
 
@@ -159,12 +160,13 @@ class IrregularQueue:
         self._last_place = -1
         self.first = -1
         self.odd_count = 0
-        """Gaps and repeats that lost records do not explain."""
+        """Number of gaps and repeats in the queue offsets that lost records do not explain."""
         self.odd_place = -1
         """Physical offset of the first such record."""
         self.is_disordered = False
-        """Whether RocketMQ 5.0.0 cannot have written some of them. It counts refused sends, so its
-        queue offsets stay above the unit numbers until its next start."""
+        """Whether RocketMQ 5.0.0 cannot have written some of these records. It increases a queue's
+        next offset even for a refused send, so that the queue offsets in its records stay above the
+        unit numbers until its next start."""
         self._odd_run = (-1, 0, 0)
         """(Unit number after the last odd unit, count of consecutive odd units, lead of the last
         odd record's queue offset over its unit number)."""
@@ -245,7 +247,7 @@ class Rebuilt:
     """Result of a rebuild.
 
     end       physical offset after the last valid record
-    holes     damage with valid records behind it
+    holes     damage with valid records after it
     tail      bytes after the last valid record, unless it is an orderly end
     queues    first and end offset by queue
     irregular queues that were rebuilt unit by unit, as their offsets are not continuous or they
@@ -279,7 +281,7 @@ def rebuild(
 
     state    directory for periodically saved state, from which a later call with the same arguments
              resumes
-    Errors   Corruption: valid records behind damage, unless holes are accepted; IllegalTopic
+    Errors   Corruption: valid records after damage, unless holes are accepted; IllegalTopic
     Cost     about 2 µs of processor time a record of 1 KiB with three entries, 100 MiB of memory
     """
     queue_files = QueueFiles(out / CONSUME_QUEUE_DIRECTORY, settings.consume_queue_file_size_bytes)
@@ -332,7 +334,7 @@ def damage_of(results: Sequence[RangeResult]) -> tuple[list[Hole], Hole | None]:
 def summary(results: Sequence[RangeResult], *, accept_holes: bool) -> Rebuilt:
     """Adds up the results of ranges.
 
-    Errors   Corruption: valid records behind damage, unless holes are accepted
+    Errors   Corruption: valid records after damage, unless holes are accepted
     """
     if not accept_holes:
         refuse_holes(results)

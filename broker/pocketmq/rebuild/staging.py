@@ -7,8 +7,8 @@
     OUT/rebuild/pieces/NAME-NUMBER.json       a finished piece of an index file
     OUT/rebuild/manifest.json                 every file with size, sha256 and origin
 
-A killed run resumes from its finished parts. A machine restart loses the page cache, so a resumed
-run trusts nothing that was written before the restart.
+A killed run resumes from its finished parts. A machine restart loses the page cache, so nothing
+that was written before a restart is used.
 """
 
 import json
@@ -111,8 +111,8 @@ class Staging:
 def can_go_on(known: dict[str, Any], wanted: dict[str, Any]) -> bool:
     """Returns whether the plan `wanted` can use the results of the plan `known`.
 
-    A lower `upto` cannot: finished files would keep the units of records beyond it. New queues and
-    topics can, as they do not change the files of others.
+    A plan with a lower `upto` cannot: finished files would keep the units of records beyond it. A
+    plan with new queues and topics can, as these do not change the files of other queues.
     """
     settings = known.get("settings", {})
     same_but = settings | {"left_over": wanted["settings"]["left_over"]}

@@ -1,4 +1,4 @@
-"""Errors of the moment and of storage: a retry or an operator helps."""
+"""Errors that pass by themselves, and errors of storage: a retry or an operator helps."""
 
 from pocketmq.model.errors.code import BrokerError, Code
 
