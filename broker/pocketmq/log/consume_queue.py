@@ -301,7 +301,7 @@ class ConsumeQueue:
                 path=str(last.path),
                 file_position=last.wrote - UNIT_SIZE,
                 physical_offset=self.max_physical_offset,
-                why="its last unit leads elsewhere than when the checkpoint was written",
+                why="its last unit refers to another record than when the checkpoint was written",
             )
         self.is_doubtful = False
         has_files = self.files.unlink_from(last.base + 1)

@@ -41,9 +41,9 @@ class DueTime:
 
     @property
     def written(self) -> list[tuple[int, int]]:
-        """Epochs as they are saved: (place at the beginning, lead of its clock over now's, ms).
+        """Epochs to save: (place at the beginning, lead of the present clock over its clock, ms).
 
-        The lead is negative if the clock was set back since.
+        The lead is negative if the clock was set back since that epoch.
         """
         newest_ms = self._epochs[-1][1] if self._epochs else 0
         return [(begin, newest_ms - skew_ms) for begin, skew_ms in self._epochs]

@@ -28,12 +28,14 @@ from pocketmq.store.read.cold_read import value_of
 MESSAGE_COUNT_DEFAULT: Final = 64
 MESSAGE_COUNT_MAX: Final = 1_024
 PAGE_SIZE_MAX: Final = 14 * 1024 * 1024
-"""Most bytes of a page, as `size_in_reply` counts them, so that it fits a reply of 16 MiB."""
+"""Upper limit of bytes of a page, as `size_in_reply` counts them, so that it fits a reply of 16
+MiB."""
 FIXED_SIZE_MAX: Final = 512
-"""Most bytes of a message in a reply except body and properties: numbers, hosts, ids, topic."""
+"""Upper limit of bytes of a message in a reply except body and properties: numbers, hosts, ids,
+topic."""
 PROPERTY_FACTOR: Final = 8
-"""Most bytes in a reply for each character of properties: four in UTF-8, twice, as a tag, key or id
-also has its own field."""
+"""Upper limit of bytes in a reply for each character of properties: four in UTF-8, twice, as a tag,
+key or id also has its own field."""
 
 
 class Query:

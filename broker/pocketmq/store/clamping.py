@@ -17,7 +17,7 @@ from pocketmq.store.tables.offsets import Clamped
 from pocketmq.store.tables.tables import Tables
 
 SHOWN_MAX: Final = 100
-"""Most offsets that a start reports one by one; it counts all."""
+"""Upper limit of offsets that a start logs one by one; their count covers all."""
 EndOf = Callable[[str, int], int]
 """(topic, queue id) -> queue offset of the queue's next message."""
 
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 async def clamp_tables(tables: Tables, end_of: EndOf, log_end: int) -> None:
     """Clamps every offset in the tables to its queue's end; durable when it returns.
 
-    log_end   physical offset behind the last record
+    log_end   physical offset after the last record
     Effects   logs the group and queue of the first SHOWN_MAX offsets, and the count of all
     Errors    DiskFull, FsyncFailed
     Cost      some 2 µs an offset

@@ -1,7 +1,7 @@
 """The store of a broker: its parts, which are opened and closed together.
 
     put ──lock──► log ──flush──► visible ──dispatch──► queues, index ──► pull, query
-                                   sync: flushed records    async: appended ones
+                                   sync: flushed records    async: committed records
     async with opened(settings, clock, disk) as store:
         store.writing   puts, and their durability
         store.marks     how far the log is appended, flushed, dispatched
@@ -295,7 +295,7 @@ class MessageStore:
 
     @property
     def appended(self) -> int:
-        """Physical offset behind the last record."""
+        """Physical offset after the last record."""
         return self.marks.appended.value
 
     @property

@@ -33,7 +33,7 @@ class StoreSettings(StoreShape):
     view_flush_interval_ms: int = 1_000
     view_flush_least_pages: int = 2
     view_flush_thorough_interval_ms: int = 10_000
-    """RocketMQ's is 60 s; a shorter one limits the records to dispatch again after a crash."""
+    """RocketMQ's default is 60 s; with 10 s, fewer records are dispatched again after a crash."""
     busy_timeout_ms: int = 1_000
     transient_pool: bool = False
     """Append to locked memory, which is written to files in larger pieces; async flush only."""
@@ -44,11 +44,11 @@ class StoreSettings(StoreShape):
     warm_files: bool = False
     """Touch and lock the pages of the next commit-log file before it is used."""
     open_queue_files_max: int = 16_384
-    """Most open consume-queue files, at most half of the process's limit; the least recently used
-    file is closed for the next one."""
+    """Upper limit of open consume-queue files, at most half of the process's limit. The least
+    recently used file is closed before a further file is opened."""
     reserve_size_bytes: int = 16 * 1024 * 1024
-    """Disk space reserved for a full disk (store/write/allocation.py); at most one commit-log
-    file."""
+    """Disk space that is released when the disk is full (store/write/allocation.py); at most the
+    size of one commit-log file."""
     timer_log_file_size_bytes: int = 100 * 1024 * 1024
     timer_slot_count: int = 1_209_600
     """Slots of the timer wheel, as in RocketMQ; other numbers are for tests."""

@@ -28,7 +28,7 @@ from pocketmq.model.topic import RETRY_PREFIX
 from pocketmq.store.tables.users import UserTable
 
 VERIFIED_MAX: Final = 4_096
-"""Most cached signatures; the cache is cleared when it is full."""
+"""Upper limit of cached signatures; the cache is cleared when it is full."""
 ADDRESS_PORT_SIZE: Final = 4
 """Bytes of the port after the address in a packed host."""
 LOGGED_PAUSE_MS: Final = 60_000

@@ -27,7 +27,7 @@ from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
 
 LOOKED_AT_MAX: Final = 1_024
-"""Most records read for one page, listed or not: some 15 ms of the event loop."""
+"""Upper limit of records read for one page, listed or not: some 15 ms of the event loop."""
 READ_COUNT: Final = 256
 READ_BYTES: Final = 1024 * 1024
 RECORDS_OF_KEY: Final = 64

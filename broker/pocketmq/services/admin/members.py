@@ -17,7 +17,7 @@ SEEN_MS: Final = 120_000
 """Time for which a client is a member after its last call (channelExpiredTimeout)."""
 KEPT_MAX: Final = 10_000
 TOPICS_MAX: Final = 64
-"""Most topics kept for one client; the oldest is dropped first."""
+"""Upper limit of topics kept for one client; the oldest is dropped first."""
 RECEIVE: Final = "receive"
 PULL: Final = "pull"
 _MODES: Final = {RECEIVE: "pop", PULL: "pull"}

@@ -19,9 +19,9 @@ from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
 
 MESSAGES_MAX: Final = 1_024
-"""Most messages that one redrive sends; callers repeat the call for more."""
+"""Upper limit of messages that one redrive sends; callers repeat the call for more."""
 PIECE_BYTES_MAX: Final = 1024 * 1024
-"""Most bytes of one put; a larger message is put alone."""
+"""Upper limit of bytes of one put; a larger message is put alone."""
 
 
 class Redrive:

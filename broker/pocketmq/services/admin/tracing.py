@@ -29,10 +29,10 @@ from pocketmq.store.read.cold_read import value_of
 
 PAGE_COUNT: Final = 64
 RECORDS_MAX: Final = 4_096
-"""Most records shown for one key, which a producer may use for all its messages."""
+"""Upper limit of records shown for one key, which a producer may use for all its messages."""
 STANDINGS_MAX: Final = 65_536
-"""Most examined pairs of a record and a group with an offset in its topic. With many groups, only
-the newest records of each topic are shown."""
+"""Upper limit of examined pairs of a record and a group with an offset in its topic. With many
+groups, only the newest records of each topic are shown."""
 STEP_COUNT: Final = 4_096
 """Offsets of groups examined before yielding to the event loop: 2 ms."""
 Positions = Mapping[str, Sequence[tuple[str, Mapping[int, int]]]]

@@ -14,7 +14,7 @@ from pocketmq.model.errors import TooManyRequests
 ALIVE_MS: Final = 120_000
 """Time for which a client counts as alive after its last call (channelExpiredTimeout)."""
 KEPT_MAX: Final = 20_000
-"""Most stored clients: twice the number of receives that may be parked."""
+"""Upper limit of stored clients: twice the number of receives that may be parked."""
 
 
 class Clients:

@@ -28,7 +28,7 @@ from pocketmq.store.message_store import MessageStore
 DEADLINES_KEPT_MIN: Final = 1_024
 """Stale deadlines kept, beyond twice the number of parked receives, before the heap is rebuilt."""
 ENDED_MAX: Final = 256
-"""Most expired receives answered in one step."""
+"""Upper limit of expired receives answered in one step."""
 SWEEP_ABOVE: Final = 64
 """Number of watches above which a queue's arrival mark drops its cancelled watches."""
 

@@ -22,9 +22,9 @@ from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
 
 RECEIVE_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Most bytes of records in one receive; a larger first record is delivered alone."""
+"""Upper limit of bytes of records in one receive; a larger first record is delivered alone."""
 SCANS_MAX: Final = 8
-"""Most reads of one queue without a match in one receive."""
+"""Upper limit of reads of one queue without a match in one receive."""
 logger = logging.getLogger(__name__)
 
 Read = Callable[[GroupQueue, int, int], Awaitable[tuple[int, int]]]

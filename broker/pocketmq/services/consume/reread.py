@@ -13,7 +13,8 @@ from pocketmq.store.read.reading import Reading
 
 _BYTES_MAX: Final = 4 * 1024 * 1024
 _COUNT: Final = 64
-"""Most consecutive messages of one read; wanted messages further apart are read separately."""
+"""Upper limit of consecutive messages of one read; wanted messages further apart are read
+separately."""
 
 
 async def reread(reading: Reading, queue: GroupQueue, queue_offsets: list[int]) -> dict[int, bytes]:

@@ -88,7 +88,7 @@ class TimerDelivery:
         self._is_lease_open = is_lease_open
         self._due = DueRecords()
         self.bytes_max = min(PUT_BYTES_MAX, store.log.record_size_max // 2)
-        """Most bytes of one put."""
+        """Upper limit of bytes of one put."""
         self.journal_hash = java_hash(revive_topic(store.settings.cluster))
         """Topic hash in the timer log's units of the lease journal."""
         self.count = 0

@@ -43,12 +43,12 @@ from pocketmq.store.timer.wheel_clock import WheelClock
 WINDOW_MS: Final = 172_800 * PRECISION_MS
 """Messages due later than this window are rolled (timerRollWindowSlot)."""
 READ_MAX: Final = 512
-"""Most messages read at once: two milliseconds of work."""
+"""Upper limit of messages read at once: two milliseconds of work."""
 READ_BYTES_MAX: Final = 1024 * 1024
 OPEN_PAUSE_MS: Final = 2 * PRECISION_MS
 """Interval at which the entry of an open lease is examined again."""
 AT_ONCE_MAX: Final = 128
-"""Most messages of one put that are due on arrival."""
+"""Upper limit of messages of one put that are due on arrival."""
 
 logger = logging.getLogger(__name__)
 

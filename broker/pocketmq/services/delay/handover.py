@@ -29,7 +29,7 @@ from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
 
 LOOK_MAX: Final = 256
-"""Most checkpoints read at once."""
+"""Upper limit of checkpoints read at once."""
 TIME_MAX: Final = (1 << 63) - 1
 
 logger = logging.getLogger(__name__)

@@ -44,7 +44,7 @@ BOUNDS_S: Final = (5, 60, 300, 900, 3_600, 14_400, 28_800, 86_400)
 RETRY_PAUSE_MS: Final = 1_000
 """Pause after a refused put, for example on a full disk."""
 CLOSING_READS_MAX: Final = 1_000
-"""Most reads of new messages during a stop."""
+"""Upper limit of reads of new messages during a stop."""
 
 logger = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from pocketmq.format.timer_layout import Units, counts_of
 from pocketmq.model.stats import Counter, LabelValues
 
 NAMES_MAX: Final = 65_536
-"""Most topics whose names are kept."""
+"""Upper limit of topics whose names are kept."""
 
 
 class WaitingCounts:

@@ -18,7 +18,7 @@ from pocketmq.model.step import Clock
 from pocketmq.store.job import Job
 
 MESSAGES_KEPT_MAX: Final = 100_000
-"""Most messages whose requests are kept: some 40 MB."""
+"""Upper limit of messages whose requests are kept: some 40 MB."""
 
 Answer = TypeVar("Answer")
 RequestKey = tuple[str, tuple[str, ...], tuple[Hashable, ...]]

@@ -25,7 +25,7 @@ from pocketmq.services.produce.rules import SendCounts, SendRules, SendStats
 from pocketmq.store.message_store import MessageStore
 
 FRAMES_MAX: Final = 4_096
-"""Most frames kept in each table, which is cleared when it is full."""
+"""Upper limit of frames kept in each table, which is cleared when it is full."""
 
 
 @final

@@ -136,7 +136,7 @@ class Recall:
 
 # -- checks of messages ------------------------------------------------------------------------
 PLAIN_ID_LENGTH: Final = 64
-"""Most characters of an id of letters and digits that is valid without further checks."""
+"""Upper limit of characters of an id of letters and digits that is valid without further checks."""
 
 
 def are_plain(topic: str, drafts: Drafts, keys: list[str]) -> bool:

@@ -16,7 +16,7 @@ from pocketmq.model.administration import ClientAnswer
 from pocketmq.model.errors import ClientSilent
 
 ASKED_MAX: Final = 256
-"""Most questions without an answer so far."""
+"""Upper limit of questions without an answer so far."""
 
 
 class Reconnect(NamedTuple):

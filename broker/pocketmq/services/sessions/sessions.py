@@ -17,7 +17,8 @@ from pocketmq.model.stats import Gauge, LabelValues
 from pocketmq.services.sessions.questions import Command, Questions, Reconnect, Say
 
 QUIET_MAX: Final = 20_000
-"""Most clients without a stream that are kept; the least recently active one is evicted first."""
+"""Upper limit of clients without a stream that are kept; the least recently active one is evicted
+first."""
 GRPC: Final = "grpc"
 OTHER: Final = "other"
 

@@ -103,14 +103,14 @@ class CheckSchedule:
 LOOK_AFTER_MS: Final = 1_000
 """Age at which a half message is first read; no check is due earlier."""
 LOOK_MAX: Final = 128
-"""Most half messages read at once."""
+"""Upper limit of half messages read at once."""
 RETRY_PAUSE_MS: Final = 1_000
 """Pause after a refused put, for example on a full disk."""
 TURN_MS: Final = 100
 TURN_MAX: Final = 16
-"""Most checks of a group within TURN_MS while its producers are busy."""
+"""Upper limit of checks of a group within TURN_MS while its producers are busy."""
 GROUPS_MAX: Final = 10_000
-"""Most groups whose turns are kept."""
+"""Upper limit of groups whose turns are kept."""
 
 logger = logging.getLogger(__name__)
 

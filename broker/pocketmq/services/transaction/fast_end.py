@@ -25,7 +25,7 @@ from pocketmq.services.transaction.halves import HalfState
 from pocketmq.store.message_store import MessageStore
 
 FRAMES_MAX: Final = 1_024
-"""Most topics whose frames are kept; the table is cleared when it is full."""
+"""Upper limit of topics whose frames are kept; the table is cleared when it is full."""
 _COMMITTED: Final = int(HalfState.COMMITTED)
 _ROLLED_BACK: Final = int(HalfState.ROLLED_BACK)
 

@@ -18,7 +18,7 @@ FINISH_BUCKETS: Final = (5.0, 60.0, 600.0, 3600.0, 43200.0, 86400.0)
 """Buckets in seconds, as in RocketMQ despite the metric's name."""
 UNKNOWN_TOPIC: Final = "unknown"
 TOPICS_MAX: Final = 10_000
-"""Most topics with their own series; others count as unknown."""
+"""Upper limit of topics with their own series; others count as unknown."""
 
 
 class HalfCounts:

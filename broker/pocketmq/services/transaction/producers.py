@@ -15,7 +15,7 @@ from pocketmq.model.message import INT32_MAX
 from pocketmq.model.transaction import Check
 
 ANSWER_BYTES_MAX: Final = 1024 * 1024
-"""Most bytes of stored messages in one answer; the first message may be larger."""
+"""Upper limit of bytes of stored messages in one answer; the first message may be larger."""
 Offer = Callable[[Check], bool]
 """Offers a check to a producer; returns whether it is accepted."""
 Room = Callable[[], int]

@@ -6,7 +6,7 @@ from typing import Final, final
 from pocketmq.model.batch import Written
 
 REMEMBERED_MAX: Final = 65_536
-"""Most records kept for dispatch; beyond that, dispatch reads the log."""
+"""Upper limit of records kept for dispatch; beyond it, dispatch reads the log."""
 _SPENT_MAX: Final = 1_024
 
 
@@ -62,9 +62,10 @@ class DispatchBuffer:
         return -1
 
     def take(self, visible: int, count_max: int) -> list[Written]:
-        """Removes and returns the first runs below a physical offset, until `count_max` records.
+        """Removes and returns the first runs below a physical offset.
 
-        A put becomes visible as a whole, so no run is split.
+        It stops once the runs have `count_max` records. A put becomes visible as a whole, so no run
+        is split.
         """
         runs = self._runs
         number = self._first

@@ -53,7 +53,7 @@ def written_between(
 
 # -- the dispatcher ----------------------------------------------------------------------------
 BATCH_MAX: Final = 1_024
-"""Most records of one dispatch step: about 2 ms of the event loop."""
+"""Upper limit of records in one dispatch step: about 2 ms of the event loop."""
 BATCH_MIN: Final = 8
 SLOW_STEP_SECONDS: Final = 0.01
 """Duration of a step above which the next step dispatches half as many records. Steps with many new
@@ -66,7 +66,7 @@ logger = logging.getLogger(__name__)
 
 
 class Dispatcher:
-    """Advances `dispatched` to `visible`; calls `arrived` with the dispatched records."""
+    """Dispatches records up to the visible end; calls `arrived` with the dispatched records."""
 
     __slots__ = (
         "_arrived", "_batch_max", "_blocked", "_levels", "_log", "_marks", "_retry_at_ms", "_tries",

@@ -43,7 +43,7 @@ TURN_SECONDS: Final = 0.003
 """Time spent on queues before the event loop runs other work."""
 WALK_BYTES: Final = 1024 * 1024
 UNKNOWN_TIME: Final = 2**63 - 1
-"""Store time of unreadable records: never old enough."""
+"""Store time of a file with unreadable records: it is never old enough to expire."""
 
 Result = TypeVar("Result")
 
@@ -101,8 +101,9 @@ class Expiry:
     def last_time(self, oldest: OldestLogFile, upto_ms: int = UNKNOWN_TIME) -> Job[int]:
         """Returns the store time of the last record in the oldest file, ms; 0 without a record.
 
-        upto_ms  latest believable time: later ones show that the clock was ahead. The time of the
-                 next file with a believable one is then returned, as the oldest file is not younger
+        upto_ms  latest plausible time; a later store time shows that the clock was ahead. The time
+                 of the next file with a plausible time is then returned, as the oldest file is not
+                 younger than that file
         Cost     one walk over each file in a thread, once
         """
         return self._begin(self._last_time(oldest, upto_ms))

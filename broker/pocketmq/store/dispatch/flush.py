@@ -2,8 +2,8 @@
 
 Every second (a small pass), queues with at least two dirty pages are synced. Every ten seconds (a
 thorough pass), all views are synced. Once the log is durable up to the views' last record, the
-table of queue ends, the run mark and the checkpoint are written, so that they describe only durable
-data. After a failure of any part of the store none of them is written.
+table of queue ends, the flushed mark and the checkpoint are written, so that they describe only
+durable data. After a failure of any part of the store none of these files is written.
 
 The first thorough pass after a crash checks the bytes after the queue ends that recovery read from
 the table. Leftover bytes are zeroed before a checkpoint covers them.
@@ -96,7 +96,7 @@ class ViewFlush:
             )
             for file in (QUEUES, VIEWS)
         }
-        """Histograms by pass: QUEUES for small passes, VIEWS for thorough ones."""
+        """Histograms by pass: QUEUES for small passes, VIEWS for thorough passes."""
 
     def step(self, now: Now) -> Next:
         """Begins a pass in a thread, unless one is running."""

@@ -29,7 +29,8 @@ from pocketmq.store.watermark import Watermark
 SERVED_A_TURN: Final = 32
 """Waiters served in one loop iteration: each costs a read and a reply, about 20 µs."""
 LOOK_AGAIN_S: Final = 0.01
-"""Delay of the next check of a queue whose mark is ahead of it: such a mark does not rise."""
+"""Delay of the next check of a queue whose mark is already ahead of its readable units: a wait for
+such a mark would end at once."""
 GIVEN_UP_MAX: Final = 8
 """Cancelled watches that a mark keeps before it is swept."""
 
@@ -42,7 +43,7 @@ Look = Callable[[QueueKey, GroupKey, int], PullResult | Awaitable[PullResult]]
 class Waiter(asyncio.Future[Any]):
     """A waiting pull: a future that leaves its queue when it is cancelled.
 
-    place    queue offset before which no record is for it
+    place    queue offset; no record before it is for this waiter
     user     user whose heavy turn the filter uses
     """
 

@@ -3,8 +3,8 @@
     read ──in memory──────────────────────────────────► value
       └──ColdRead──► Later ──fetched in a thread, read again──► value
 
-A read changes nothing, so that it can be repeated. A `Later` begins when it is awaited: one that is
-dropped costs nothing.
+A read changes nothing, so that it can be repeated. A `Later` begins when it is awaited, so that a
+dropped `Later` costs nothing.
 """
 
 import asyncio
@@ -17,7 +17,8 @@ from pocketmq.files.mapped_file import ColdRead
 from pocketmq.model.errors import DiskSlow
 
 TRIES_MAX: Final = 1_000
-"""Most fetches of one read, which fails if memory evicts pages as fast as they are fetched."""
+"""Upper limit of fetches for one read, which then fails: the system evicts pages as fast as they
+are fetched."""
 
 Found = TypeVar("Found")
 NowOrLater: TypeAlias = Found | Awaitable[Found]
@@ -52,7 +53,7 @@ class ColdReads:
     def now_or_later(self, read: Callable[[], Found]) -> NowOrLater[Found]:
         """Returns the result of a read, or an awaitable of it.
 
-        Errors   those of the read; of the awaitable also DiskSlow
+        Errors   those of the read; the awaitable also raises DiskSlow
         """
         try:
             return read()

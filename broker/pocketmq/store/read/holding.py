@@ -2,7 +2,6 @@
 
     physical offset ─► delayed message | lease | open transaction | unknown record
 
-
 Source: none; RocketMQ removes pending messages.
 """
 
@@ -40,7 +39,7 @@ class RetentionHolder(NamedTuple):
     until_ms: int = 0
 
     def text(self, *, with_names: bool = True) -> str:
-        """Returns a description for operators; without names, one for every reader."""
+        """Returns a description; without names, it may be shown to users without permissions."""
         of = f" of group {self.group}" if self.group and with_names else ""
         where = f" in topic {self.topic}" if self.topic and with_names else ""
         until = f" until {_time_text(self.until_ms)}" if self.until_ms else ""
@@ -74,7 +73,7 @@ async def holder_at(reading: Reading, physical_offset: int) -> RetentionHolder:
             return nothing
         if topic.startswith(REVIVE_TOPIC_PREFIX):
             return await _lease(reading, message)
-    except (BrokerError, BadRecord):  # A record that cannot be read keeps its file, too.
+    except (BrokerError, BadRecord):  # An unreadable record also keeps its file from expiring.
         return nothing
     return RetentionHolder(DELAY, topic, "", physical_offset, _until_ms(message))
 

@@ -22,7 +22,8 @@ from pocketmq.model.reading import KeyRange, QueryResult
 from pocketmq.model.stats import COUNT_BUCKETS, Counter, Histogram
 
 STEPS_MAX: Final = 10_000
-"""Most chain steps of one page: colliding keys must not block the event loop (0.3 µs a step)."""
+"""Upper limit of chain steps for one page: keys with equal hashes must not block the event loop
+(0.3 µs a step)."""
 STEPS_OF_A_MISS: Final = 40
 """Steps charged for a record with another key: reading it takes 10 to 20 µs."""
 
@@ -51,8 +52,8 @@ class KeySearch:
 
         message_at   reads the record at a physical offset; may raise ColdRead and Corruption
         is_purged    returns whether a message in the log may not be read
-        is_ours      only PocketMQ wrote the index: invalid links and entries count as damage, while
-                     RocketMQ leaves some after a crash
+        is_ours      whether only PocketMQ wrote the index; invalid links and entries then count as
+                     damage (RocketMQ leaves some after a crash)
         """
         self._log = log
         self._message_at = message_at

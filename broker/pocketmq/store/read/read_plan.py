@@ -29,8 +29,9 @@ from pocketmq.model.reading import PullResult, PullStatus, ReadRange
 SCAN_COUNT_MIN: Final = 800
 """Least units that a filtered pull scans (maxFilterMessageSize, 16000 bytes)."""
 BYTES_MAX: Final = 256 * 1024
-"""Most bytes of one pull of old messages, whatever the request: the event loop copies a reply
-several times, which would delay senders. RocketMQ's maxTransferBytesOnMessageInDisk is 64 KiB."""
+"""Upper limit of bytes in one pull of old messages, whatever the request: the event loop copies a
+reply several times, which would delay senders. RocketMQ's maxTransferBytesOnMessageInDisk is 64
+KiB."""
 
 Accept = Callable[[int], bool]
 """Returns whether a filter accepts a tags code."""

@@ -98,7 +98,7 @@ def _read(log: CommitLog, queue: ConsumeQueue, run: list[Place]) -> list[bytes]:
 
 # -- reading -----------------------------------------------------------------------------------
 COLD_THREADS: Final = 4
-"""Most concurrent reads of the disk: more are not faster."""
+"""Upper limit of concurrent reads of the disk: more are not faster."""
 UNIQUE_KEY_PAGE: Final = 16
 """Page size of a search by unique key; more than one candidate is rare."""
 
@@ -147,7 +147,8 @@ class Reading:
 
         accept   filter of tags codes
         joined   records adjacent in the log may be one element
-        Errors   of the awaitable: MessageDamaged: the first record; the error has the next offset
+        Errors   MessageDamaged, raised by the awaitable: the first record is damaged; the error
+                 contains the offset to continue at
         """
         queue = self._queues.find(wanted.topic, wanted.queue_id)
         return self._pulling.pull(queue, wanted, accept, joined=joined)
@@ -226,7 +227,6 @@ class Reading:
 
     async def span(self, topic: str, queue_id: int) -> QueueState:
         """Returns the offsets of a queue and the store times of its first and last message.
-
 
         Errors   StorageError, DiskSlow
         """

@@ -2,9 +2,9 @@
 
 A damaged unit may refer to another valid record. A record is therefore accepted only if its fields
 match the unit: size, physical offset, queue id, queue offset, topic, lengths, CRC. A multi-dispatch
-record may contain the queue in its properties (format/multi_dispatch.py). As RocketMQ 5.0.0 counts
-refused sends, a record may have another queue offset, if it is between the records of the adjacent
-units.
+record may contain the queue in its properties (format/multi_dispatch.py). RocketMQ 5.0.0 increases
+a queue's next offset even for a refused send. A record may therefore have another queue offset, if
+it is between the records of the adjacent units.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ _CRC_NAME: Final = f"{PROPERTY_CRC}\x01".encode()
 _DIGITS: Final = slice(len(_CRC_NAME), PROPERTY_CRC_SIZE - 1)
 _QUICK_HEAD: Final = Struct(">iIii4xqqi44xi").unpack_from
 """Size, magic, body CRC, queue id, queue offset, physical offset, system flag and body length of a
-record with IPv4 hosts. Only the body length is elsewhere in other forms."""
+record with IPv4 hosts. In a record with IPv6 hosts, only the body length has another position."""
 QUEUES_MAX: Final = 1_024
 RANGES_MAX: Final = 8
 NO_CRC: Final = 2**63
@@ -89,7 +89,7 @@ class Beside(NamedTuple):
     places: list[int]
 
     def holds(self, queue_offset: int, place: int) -> bool:
-        """Returns whether a physical offset is between its neighbours'; one must be known."""
+        """Returns whether `place` is between the neighbours' offsets, one of which is known."""
         number = queue_offset - self.first
         before = self.places[number - 1] if number > 0 else -1
         behind = self.places[number + 1] if number + 1 < len(self.places) else -1

@@ -42,9 +42,11 @@ from pocketmq.store.read.record_check import (
 )
 
 WINDOW: Final = 1_024
-"""Units searched on each side for a valid neighbour; without one, the log's bounds are used."""
+"""Units searched on each side for a valid neighbour; if none is found, the log's bounds are
+used."""
 NEIGHBOUR_TRIES_MAX: Final = 64
-"""Most records read on each side: a sector holds 25 units, and damage may cover a whole page."""
+"""Upper limit of records read on each side: a sector holds 25 units, and damage may cover a whole
+page."""
 AGREEING: Final = 4
 """Valid records read on each side to find one that contains its unit's queue offset."""
 UNFOUND_MAX: Final = 10_000

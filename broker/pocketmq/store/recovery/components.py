@@ -50,7 +50,7 @@ from pocketmq.store.recovery.geometry import fit_to_disk
 from pocketmq.store.settings import FLUSH_SYNC, StoreSettings
 
 LOG_FILES_OPEN_MAX: Final = 64
-"""Most commit-log files mapped at once; readers of old files need no map, or one file at a time."""
+"""Upper limit of commit-log files mapped at once; old files are read unmapped, or one by one."""
 logger = logging.getLogger(__name__)
 
 
@@ -231,7 +231,7 @@ class StoreComponents:
 
     @property
     def listed_at_stop(self) -> ClosedState:
-        """The list of the last orderly stop; only if the manifest has one."""
+        """The list of the last orderly stop, which the manifest must have."""
         assert self.manifest is not None
         assert self.manifest.closed is not None
         return self.manifest.closed

@@ -114,7 +114,7 @@ class ViewPlan:
     takes_ends      queue ends are read from their table
     believed_upto   units and index entries of records below are trusted, None: all
     sealed_time     index files that end later are not trusted, ms; None: no limit by time
-    may_wait        many findings may be saved later, by the running store
+    may_wait        if there are many findings, the running store may save them later
     """
 
     label: str

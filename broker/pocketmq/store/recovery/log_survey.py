@@ -39,7 +39,10 @@ class Known(NamedTuple):
 
     @property
     def upto(self) -> int | None:
-        """Physical offset from which on damage ends the log, None: if no valid record follows."""
+        """Physical offset from which on damage ends the log.
+
+        None: damage ends the log only if no valid record follows it.
+        """
         return self.mark if self.mark is not None else self.view_end
 
 

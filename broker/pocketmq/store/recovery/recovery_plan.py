@@ -132,8 +132,8 @@ class TrustedOffsets(NamedTuple):
 class StoreRecovery:
     """Recovers one store; `steps` yields the progress between bounded pieces.
 
-    distrust   called with a physical offset before views are cut there, below the offset that the
-               next start would trust after a crash
+    distrust   called with a physical offset before views are cut there, if the next start would
+               otherwise trust units beyond it after a crash
     """
 
     __slots__ = (
@@ -256,7 +256,7 @@ class StoreRecovery:
             why += f", but bytes up to {mark} were durable"
         else:
             count = self._count_behind(survey.end)
-            why += f", but queues lead to {count} messages behind it, up to {durable}"
+            why += f", but queues refer to {count} messages after it, up to {durable}"
         path = first.path if first is not None else survey.path
         self.damage = StoreDamaged(
             path=path or self._path_behind(begin, end),

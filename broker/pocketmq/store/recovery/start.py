@@ -29,7 +29,7 @@ from pocketmq.store.recovery.decisions import Compared, ViewObservation, ViewPla
 from pocketmq.store.recovery.progress import Starting
 from pocketmq.store.recovery.recovery_plan import StoreRecovery, TrustedOffsets
 
-# -- junk behind the log -----------------------------------------------------------------------
+# -- junk files --------------------------------------------------------------------------------
 SEARCHED: Final = (
     COMMIT_LOG_DIRECTORY, CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY, TIMER_LOG_DIRECTORY,
     CONFIG_DIRECTORY,
@@ -39,7 +39,6 @@ SEARCHED: Final = (
 
 def report_junk(disk: Disk, store: Path) -> None:
     """Logs each file that no broker wrote and that is safe to ignore.
-
 
     Cost     one listing of each directory
     """
@@ -77,7 +76,7 @@ class StoreStart:
     def look(self) -> None:
         """Reads the small files and lists the log; changes nothing.
 
-        Errors   NotAStore, WrongFileSize, StoreGap, ReadFailed
+        Errors   NotAStore, WrongFileSize, StoreGap, ReadFailed, UnsupportedStore, LogMissing
         """
         parts = self._parts
         self._progress.enter("load")

@@ -32,7 +32,7 @@ _BEFORE: Final = "deliveredBefore"
 _CLOCKS: Final = "clocks"
 
 Epochs = Mapping[int, Sequence[tuple[int, int]]]
-"""By level: (queue offset of the first message, ms by which the clock has advanced since then)."""
+"""By level: (queue offset of the first message, lead of the present clock over its clock in ms)."""
 
 
 class DelayOffsets:
@@ -71,7 +71,7 @@ class DelayOffsets:
         """Clamps offsets to the end of their level; durable when it returns.
 
         end_of    level -> queue offset of its next message
-        log_end   physical offset behind the last record
+        log_end   physical offset after the last record
         Returns   the number of clamped offsets
         Effects   new messages at these offsets are delivered, also after a crash
         Errors    DiskFull

@@ -30,7 +30,7 @@ Rows = dict[str, dict[Any, Any]]
 Encode = Callable[[], bytes]
 """Encodes a snapshot, in a thread."""
 COUNT_MAX: Final = 2**31 - 1
-"""Most rows of a table without a limit."""
+"""Limit of rows of a table for which no limit is set."""
 Work = Callable[[], None]
 """Blocking function, called in a thread."""
 
@@ -261,7 +261,7 @@ class NamedTable(Generic[Config]):
 
     def __init__(self, table: RowTable, kind: TableKind[Config]) -> None:
         self.count_max = COUNT_MAX
-        """Most rows; a table at this limit refuses new ones."""
+        """Upper limit of rows; a full table refuses new rows."""
         self._table = table
         self._kind = kind
         self._configs: dict[str, Config] = {}
@@ -294,7 +294,6 @@ class NamedTable(Generic[Config]):
     def _check_count(self) -> None:
         """Raises if the table is full.
 
-
         Errors   LimitReached
         """
         count, limit, field = len(self._configs), self.count_max, self._kind.field
@@ -308,7 +307,6 @@ class NamedTable(Generic[Config]):
 
     def existing(self, name: str) -> Config:
         """Returns the entry of a name, which must exist.
-
 
         Errors   IllegalTopic, IllegalGroup; TopicNotFound, GroupNotFound
         """

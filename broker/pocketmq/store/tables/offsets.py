@@ -99,7 +99,7 @@ class ConsumerOffsets:
     def set_back(self) -> list[tuple[str, str]]:
         """Returns (group, topic) of offsets that were set back or removed since the last call.
 
-        A consumer that waits there must look again.
+        Consumers that wait for messages of such a queue must read it again.
         """
         found = list(self._set_back)
         self._set_back.clear()
@@ -107,7 +107,6 @@ class ConsumerOffsets:
 
     def advance(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
         """Advances a group's offset in a queue, never back; `step` persists it periodically.
-
 
         Shape    the group has a row
         Cost     a copy of its offsets in the topic
@@ -203,7 +202,7 @@ class ConsumerOffsets:
         """Clamps offsets to the ends of their queues; returns them, durable when it returns.
 
         end_of   (group, topic, queue id) -> highest offset of a group in a queue
-        Effects  a group that had read messages lost in a crash does not skip new ones
+        Effects  a group that had read messages lost in a crash does not skip new messages
         Errors   DiskFull
         """
         clamped: list[Clamped] = []
@@ -229,7 +228,7 @@ class ConsumerOffsets:
         if found is None or found <= end:
             return None
         self._set(f"{topic}{_SEPARATOR}{group}", {queue_id: end})
-        self._table.when_saved(lambda _: None)  # One that fails is made up for by `step`.
+        self._table.when_saved(lambda _: None)  # `step` repeats a failed write.
         return Clamped(group, topic, queue_id, found, end)
 
     async def clone(self, source: str, target: str, topic: str) -> None:

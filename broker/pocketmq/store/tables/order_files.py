@@ -4,8 +4,8 @@
     append(changes)      writes one row; False if there is no room and the table must be written
     sync                 makes rows durable
 
-When `append` returns, the row is in the page cache, so it survives kill -9. At a start, rows of the
-table's version count (format/order_changes.py), so the file is never truncated.
+When `append` returns, the row is in the page cache, so it survives kill -9. At a start, only rows
+of the table's version are used (format/order_changes.py), so the file need not be truncated.
 
 Source: none; RocketMQ writes the table every ten seconds, and loses later changes.
 """
@@ -53,7 +53,7 @@ class OrderFiles:
         self._follow(0)
 
     def table(self) -> dict[str, Any]:
-        """Returns the members of the table; none where there is no file.
+        """Returns the members of the table; {} if there is no file.
 
         Errors   TableUnreadable: neither the file nor its `.bak` can be read
         """

@@ -24,7 +24,7 @@ class TimerCheck:
         self.progress = TimerProgress()
 
     def load(self) -> None:
-        """Reads the file; a missing or short one counts as zeros.
+        """Reads the file; a missing or short file counts as zeros.
 
         Errors   TableUnreadable
         """
@@ -46,7 +46,7 @@ class TimerCheck:
         """Clamps the offset in the timer's topic to the topic's end; returns 1 if it was beyond.
 
         queue_end   queue offset of the topic's next message
-        log_end     physical offset behind the last record
+        log_end     physical offset after the last record
         Effects     new messages at these offsets are read, also after a crash
         Errors      DiskFull, FsyncFailed
         """

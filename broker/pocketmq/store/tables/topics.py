@@ -44,7 +44,7 @@ class TopicTable(NamedTable[TopicConfig]):
         super().__init__(RowTable(disk, directory, TOPICS_FILE, TOPICS_MEMBER, clock, pool), _KIND)
         self._leaving: dict[str, asyncio.Future[None]] = {}
         self.queue_count_max = COUNT_MAX
-        """Most queues of all topics together; at this limit, new queues are refused."""
+        """Upper limit of queues of all topics together; beyond it, new queues are refused."""
 
     @asynccontextmanager
     async def leaving(self, topic: str) -> AsyncIterator[None]:
@@ -74,7 +74,6 @@ class TopicTable(NamedTable[TopicConfig]):
     ) -> TopicConfig:
         """Creates a topic, unless it exists with these settings; durable when it returns.
 
-
         Errors   IllegalTopic, IllegalNumber, TopicExists (with other settings), LimitReached,
                  DiskFull
         """
@@ -88,7 +87,7 @@ class TopicTable(NamedTable[TopicConfig]):
             if stands != _with_type(wanted) or queues != queue_count:
                 type_name = stands[TYPE_ATTRIBUTE]
                 raise TopicExists(topic=topic, queue_count=queues, type_name=type_name)
-            await self._table.saved()  # Another call may still be writing it, or have failed to.
+            await self._table.saved()  # Another call may still write it, or may have failed.
             return existing
         self._check_count()
         self._check_queues(queue_count)
@@ -96,7 +95,6 @@ class TopicTable(NamedTable[TopicConfig]):
 
     def _check_queues(self, more: int) -> None:
         """Raises if `more` queues would exceed the limit.
-
 
         Errors   LimitReached
         """

@@ -110,7 +110,7 @@ def recover_files(
     units = _scan(log, begin, progress, log_end)
     log.truncate(units.end)
     if not why_new and wheel.highest_last(progress.read_ms) >= log.end:
-        why_new = "it leads behind the end of the timer log"
+        why_new = "it refers beyond the end of the timer log"
         remake()
         begin = log.begin
         units = _scan(log, begin, progress, log_end)

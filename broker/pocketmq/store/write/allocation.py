@@ -148,7 +148,7 @@ class Allocation:
         return Next(now.monotonic_ms + RETRY_INTERVAL_MS)
 
     def request(self) -> None:
-        """Starts to create the next file, unless that is running or a retry is not due."""
+        """Starts to create the next file, unless one is being created or a retry is not due yet."""
         base = self._log.spare_base
         if self._job is not None or (base is None and self.full is None):
             return

@@ -1,7 +1,8 @@
 """Copies the transient pool's bytes to the commit-log files periodically.
 
-It runs every 200 ms if 4 pages wait, and always at the thorough interval. Only committed bytes are
-visible, can be flushed, and survive the process. Without a pool there is nothing to commit.
+Bytes are copied every 200 ms if 4 pages wait, and always at the thorough interval. Only committed
+bytes are visible, can be flushed, and survive the process. Without a pool there is nothing to
+commit.
 Source: CommitRealTimeService.
 """
 

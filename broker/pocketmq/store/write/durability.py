@@ -95,7 +95,8 @@ class Durability:
         """Requests a flush of all appended records; returns the group of puts that share it.
 
         Returns  a group whose future is False if `sync_flush_timeout_ms` passes first, a little
-                 earlier for the last puts; while the group is open, a put may join by `count`
+                 earlier for the last puts; while the group is open, a put may join it by adding 1
+                 to `count`
         Errors   FsyncFailed
         """
         marks = self._marks

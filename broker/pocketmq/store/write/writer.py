@@ -1,6 +1,6 @@
 """Stores a put in one synchronous block under the put-lock.
 
-    takes? ─► lock ─► store time · queue offsets · encode · append · mark · buffer ─► unlock
+    room? ─► lock ─► store time · queue offsets · encode · append · mark · buffer ─► unlock
 
 The block contains no await, so that a cancelled caller cannot split it. All puts use it, whatever
 the kind of their records.

@@ -24,7 +24,7 @@ from pocketmq.model.consuming import INVISIBLE_MAX_MS, RENEWED_MS
 from pocketmq.services.consume.fifo.message_groups import IdleGroups, MessageGroup
 
 WINDOW_MAX: Final = 4_096
-"""Most offsets scanned ahead of `next`; messages beyond wait until `next` advances."""
+"""Upper limit of offsets scanned ahead of `next`; messages beyond wait until `next` advances."""
 ENDS_KEPT_MAX: Final = 64
 """Stale lease ends kept, beyond twice the number of message groups, before the heap is rebuilt."""
 LATE_CLAIMS_MAX: Final = 16

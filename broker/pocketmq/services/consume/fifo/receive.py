@@ -42,7 +42,7 @@ from pocketmq.store.job import Job
 from pocketmq.store.message_store import MessageStore
 
 SCAN_COUNT: Final = 32
-"""Most messages scanned by one read."""
+"""Upper limit of messages scanned by one read."""
 _GROUP_KEY: Final = property_key(SHARDING_KEY)
 
 

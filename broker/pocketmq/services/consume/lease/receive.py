@@ -32,7 +32,8 @@ from pocketmq.store.message_store import MessageStore
 
 # -- retries of a receive whose answer was lost ------------------------------------------------
 ATTEMPTS_KEPT_MAX: Final = 10_000
-"""Most attempts kept; messages of evicted ones are redelivered when their leases expire."""
+"""Upper limit of attempts kept; messages of evicted ones are redelivered when their leases
+expire."""
 
 
 class Attempts:

@@ -31,15 +31,16 @@ from pocketmq.store.message_store import MessageStore
 REVIVED_MAX: Final = 32
 """Number of messages at which a job takes no more expired leases."""
 TURN_MAX: Final = 16
-"""Most messages read and put again in one turn of the loop: about a millisecond of work."""
+"""Upper limit of messages read and put again in one turn of the loop: about a millisecond of
+work."""
 TURN_MS: Final = 2
 """Time after which a turn ends with a put, however small, and other tasks run."""
 PUT_BYTES: Final = 256 * 1024
 """Bytes of bodies at which a turn ends with a put; the last body may exceed it."""
 CARRIED_MAX: Final = 256
-"""Most leases that one put rewrites."""
+"""Upper limit of leases that one put rewrites."""
 CARRIED_BYTES_MAX: Final = 4 * 1024
-"""Most bytes of a rewritten lease's record."""
+"""Upper limit of bytes of a rewritten lease's record."""
 RETRY_PAUSE_MS: Final = 1_000
 """Pause before the next attempt to end a lease."""
 
