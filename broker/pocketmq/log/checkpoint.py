@@ -4,10 +4,9 @@
     pocketmq/watermark          the flushed mark: below it, the log is durable for certain
     pocketmq/queue_ends.json    the end of every queue when the checkpoint was written
 
-The mark separates a torn tail (above it) from damage (below it). Each of its two slots contains a
-copy of the checkpoint. If neither copy equals the checkpoint, another broker wrote to the store
-since, and the mark is void. A slot is overwritten only once the other slot is synced, so a power
-cut always leaves a mark.
+The mark separates a torn tail (above it) from damage (below it). Both its slots contain a copy of
+the checkpoint. If neither copy equals the checkpoint, another broker wrote here since, and the mark
+is void. A slot is overwritten only once the other is synced, so a power cut always leaves a mark.
 
 After a crash a start reads the queue ends from the table and opens no queue. The table is written
 before its checkpoint, and the previous table is kept as `.bak`. If neither table belongs to the

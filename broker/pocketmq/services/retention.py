@@ -135,11 +135,11 @@ def percent_used(used_bytes: int, usable_bytes: int) -> int:
 
 
 def room_of(settings: RetentionSettings, space: DiskSpace) -> DiskRoom:
-    """Returns the room on a disk: the worse of those by used percent and by free bytes; pure.
+    """Returns the room on a disk, judged by used percent and by free bytes: the worse one; pure.
 
-    Sends need one commit-log file, the reserve and disk_margin_bytes. Files are deleted one
-    commit-log file before that, and expire at any hour two files before. A margin of 0 turns the
-    judgement by free bytes off.
+    By free bytes, sends need room for one commit-log file, the reserve and disk_margin_bytes. Files
+    are deleted if there is room for less than one further commit-log file, and expire at any hour
+    if there is room for less than two. With a margin of 0, free bytes are not judged.
     """
     used_percent = space.used_percent
     above = (

@@ -266,7 +266,7 @@ class MessageStore:
 
         Callers use it before they record in another file that a message was moved.
 
-        Errors   FsyncFailed
+        Errors   StoreFailed, such as FsyncFailed
         Cost     a flush, unless one has covered the last append
         """
         end = self.marks.appended.value

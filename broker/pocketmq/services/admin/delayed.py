@@ -1,11 +1,11 @@
 """Lists delayed messages, in pages or by unique key.
 
-    levels   SCHEDULE_TOPIC_XXXX, queue by queue     due messages are not listed
-    times    rmq_sys_wheel_timer, queue 0            nor are messages that a newer record of
-                                                     their key recalls or postpones
+    levels   SCHEDULE_TOPIC_XXXX, queue by queue
+    times    rmq_sys_wheel_timer, queue 0
 
-Pages cover the queues in this order. A page reads a bounded number of records, so further pages may
-follow an empty one.
+Due messages are not listed. Nor are timed messages that a newer record with their key recalls or
+postpones. Pages cover the queues in this order. A page reads a bounded number of records, so
+further pages may follow an empty page.
 """
 
 from collections.abc import Iterator

@@ -22,7 +22,8 @@ from pocketmq.store.message_store import MessageStore
 async def create_group(store: MessageStore, name: str, settings: GroupSettings) -> GroupConfig:
     """Creates a group, or returns an existing one with the same settings.
 
-    Errors   IllegalGroup, SystemGroup, IllegalNumber, IllegalBegin, GroupExists, DiskFull
+    Errors   IllegalGroup, SystemGroup, IllegalNumber, IllegalBegin, GroupExists, LimitReached,
+             DiskFull
     """
     check_changeable(name, why="create")
     _check_settings(settings)

@@ -85,7 +85,7 @@ async def clone_offsets(
     """Copies the offsets of a source group to a target group, in one topic or in all topics.
 
     Errors   IllegalGroup, SystemGroup, GroupNotFound (the source), IllegalTopic, TopicNotFound,
-             DiskFull
+             LimitReached (the target is created), DiskFull
     """
     store.tables.groups.existing(source)
     check_changeable(target, why="move")

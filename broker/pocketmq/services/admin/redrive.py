@@ -51,13 +51,13 @@ class Redrive:
     ) -> list[Redriven]:
         """Sends the oldest pending dead letters again; durable when this returns.
 
-        count_max   most messages to send, at most MESSAGES_MAX; 0: MESSAGES_MAX
+        count_max   upper limit of messages to send, at most MESSAGES_MAX; 0: MESSAGES_MAX
         topic       target topic; "" for each message's original topic
         dry_run     only returns the targets
         check       raises for a topic to which the caller may not send
-        Errors      IllegalGroup, GroupNotFound, TopicNotFound, TopicNotWritable, SystemTopic,
-                    OriginUnknown: the dead letters before the one without an origin were sent;
-                    errors of puts
+        Errors      IllegalGroup, GroupNotFound; IllegalTopic, TopicNotFound, TopicNotWritable,
+                    UnsupportedTopic, SystemTopic, OriginUnknown: the dead letters before the one
+                    with this error may have been sent; errors of puts
         """
         self._store.tables.groups.existing(group)
         if topic:

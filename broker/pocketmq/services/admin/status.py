@@ -15,7 +15,7 @@ QUEUE_FILES: Final = "pocketmq_consume_queue_files"
 
 
 class Process(NamedTuple):
-    """Callbacks into the process around the store; the defaults are for a store without one.
+    """Callbacks into the process around a store; the defaults are for a store without process.
 
     read_settings      returns (key, value, origin) of every setting
     drain              starts an orderly shutdown and returns at once; None: not supported

@@ -35,7 +35,7 @@ async def create_topic(
 
     queue_count   0: QUEUE_COUNT_DEFAULT
     type_name     "": no type; the topic accepts all kinds of messages
-    Errors   IllegalTopic, SystemTopic, IllegalNumber, TopicExists, DiskFull
+    Errors   IllegalTopic, SystemTopic, IllegalNumber, TopicExists, LimitReached, DiskFull
     """
     check_topic(name)
     if is_system_topic(name) or is_group_topic(name):
@@ -51,7 +51,8 @@ async def create_topic(
 async def update_topic(store: MessageStore, name: str, change: TopicChange) -> TopicConfig:
     """Changes the given settings of a topic.
 
-    Errors   IllegalTopic, SystemTopic, TopicNotFound, IllegalNumber, IllegalAttribute, DiskFull
+    Errors   IllegalTopic, SystemTopic, TopicNotFound, UnsupportedTopic, IllegalNumber,
+             IllegalAttribute, LimitReached, DiskFull
     """
     config = changeable_topic(store, name, why="change")
     for field, lower, upper in (
@@ -75,20 +76,20 @@ async def update_topic(store: MessageStore, name: str, change: TopicChange) -> T
 
 
 async def delete_topic(store: MessageStore, name: str, *, dry_run: bool = False) -> list[str]:
-    """Deletes a topic with its queues, with groups' offsets in it and their retry topics for it.
+    """Deletes a topic, its queues, the groups' offsets in it, and the groups' retry topics for it.
 
     A retry topic is kept if its name also belongs to another group and topic.
 
     dry_run  only returns the topics that would be removed
     Returns  the removed topics
-    Errors   IllegalTopic, SystemTopic, TopicNotFound, DiskFull
+    Errors   IllegalTopic, SystemTopic, TopicNotFound, UnsupportedTopic, DiskFull
     Source   AdminBrokerProcessor.deleteTopic
     """
     changeable_topic(store, name, why="remove")
     retried = [*own_retry_topics(store, name)]
     if dry_run:
         return [name, *retried]
-    # A cancellation could otherwise leave queues from which the next start would make a topic.
+    # A cancellation could otherwise leave queues, for which the next start would add a topic.
     await asyncio.shield(remove_topics(store, [name, *retried]))
     return [name, *retried]
 

@@ -99,7 +99,8 @@ class Consume:
     def receive(self, request: ReceiveRequest) -> Received | Awaitable[Received]:
         """Returns messages under leases, or an awaitable that waits for some and may be cancelled.
 
-        Errors   GroupNotFound, GroupDisabled, TopicNotFound, TooManyRequests; those of a put
+        Errors   GroupNotFound, GroupDisabled, TopicNotFound, TopicNotReadable, UnsupportedTopic,
+                 TooManyRequests; those of a put
         """
         group, topic = self._readable(request.group, request.topic)
         request = request.begun_by(group)
@@ -178,7 +179,7 @@ class Consume:
             found = self._wait(target, left, self._clock.monotonic_ms())
             release = partial(self.release, request.group, request.topic)
             return found if isinstance(found, Received) else await handed_over(found, release)
-        # `popped_at_ms` does not serve here: after the clock was set back, it lies in the future.
+        # Not from `popped_at_ms`: after the clock was set back, it may be in the future.
         left_ms = taken.received.invisible_until_ms - self._clock.wall_ms()
         self._wakeup.by(self._clock.monotonic_ms() + max(left_ms, 0))
         try:

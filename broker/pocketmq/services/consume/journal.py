@@ -172,7 +172,7 @@ class Journal:
     async def durable(self) -> None:
         """Waits until all puts are as durable as the flush mode promises.
 
-        Errors   FsyncFailed
+        Errors   StoreFailed, such as FsyncFailed
         """
         is_sync = self._store.settings.is_sync
         while is_sync and not await self._store.writing.durable():

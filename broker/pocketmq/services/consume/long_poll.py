@@ -4,9 +4,9 @@
                       ├──deadline or drain──► empty answer
                       └──caller cancelled──► dropped
 
-A parked receive is one future and one entry on the heap of deadlines. Each queue is watched once a
-group, whatever the number of receives. No message is leased for a receive that has ended. Messages
-whose caller cancels while they are being leased are released soon.
+A parked receive is one future and one entry on the heap of deadlines. Each queue is watched once
+per group, whatever the number of receives. No message is leased for a receive that has ended. If
+the caller cancels while messages are being leased for it, these messages are released soon.
 Source: PopLongPollingService.
 """
 

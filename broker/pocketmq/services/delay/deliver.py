@@ -4,8 +4,9 @@
            ├─► the timer's topic         a roll: due later than the wheel's window
            └─► dropped                   recalled, lease settled, or target topic deleted
 
-An entry of the lease journal stays in the wheel while its lease is open, moved by short steps. So a
-RocketMQ broker that takes over the store finds it there, and ours needs no revive topic.
+While its lease is open, an entry of the lease journal stays in the wheel: it is moved to a slot
+soon after, again and again. So a RocketMQ broker that takes over the store finds the entry there,
+and PocketMQ needs no revive topic.
 
 Source: TimerMessageStore.convert, doPut; TimerDequeueGetMessageService.
 """
@@ -60,7 +61,7 @@ class TimedMessage(NamedTuple):
 
     enqueued_ms   time at which it entered the wheel, as in TIMER_ENQUEUE_MS
     is_roll       whether it is not due yet, and goes back to the timer's topic
-    moved_ms      difference of a roll's due time, by the present clock, from the record's
+    moved_ms      for a roll: its due time by the present clock, less the due time in its record
     """
 
     record: bytes
@@ -193,7 +194,7 @@ class TimerDelivery:
         queue_id = number_of_bytes(queue, INT32_MAX)
         why = ""
         if not name or queue_id < 0 or name in (HALF_TOPIC, TIMER_TOPIC):
-            why = "it names no valid target queue"
+            why = "it has no valid target queue"
         elif self._store.tables.is_removed(name):
             why = f"topic {name} was removed"
         if why:

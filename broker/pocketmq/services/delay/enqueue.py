@@ -6,8 +6,8 @@
                                 recall marker: into each slot where its message may be
 
 Times are converted once, from the wall clock to the wheel's clock (store/timer/wheel_clock.py). A
-message that is due while later ones are unread enters the slot that is read next, as its recall may
-be unread. Before a slot is read, everything stored until its time is.
+message that is due while later messages are unread enters the slot that is read next, as its recall
+may be among the unread messages. Before a slot is read, all messages stored until its time are.
 After a crash, reading resumes after the last message whose unit is certainly durable. Of the
 messages after it, those already in the wheel are skipped; the others were due on arrival.
 Source: TimerMessageStore.enqueue, TimerEnqueuePutService, doEnqueue.
@@ -143,11 +143,11 @@ class TimerEnqueue:
         """Handles the next messages; returns whether there may be more.
 
         write_ms       the present second, by the wheel's clock
-        read_ms        the slot that is read next: new messages enter no earlier one, and those due
-                       before it are put at once
+        read_ms        the slot that is read next: new messages enter it or a later slot; messages
+                       due before it are put at once
         is_delivered   returns whether the target queue already has a copy of a due message
-        Errors         StorageError, DiskSlow; those of a put: the next call repeats those not
-                       handled
+        Errors         StorageError, DiskSlow; those of a put: the next call handles the remaining
+                       messages again
         """
         lower, upper = topic_range(self._store)
         begin = max(lower, self.queue_offset)

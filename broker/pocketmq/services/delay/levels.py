@@ -190,7 +190,7 @@ class Schedule:
             self._levels = yield from until_done(Job(resumption.levels(self._now.wall_ms)))
         while True:
             if self._look_at_clocks():
-                # The next delivery depends on the change: it is persisted first.
+                # The change is persisted first, as the next delivery depends on it.
                 yield from self._saved_clocks()
             self._save_if_due()
             if self._store.marks.appended.time_ms > self._now.wall_ms + SEEN_LEAD_MS:

@@ -5,8 +5,8 @@
                                               else: stores it
 
 A client that lost an answer repeats the request with the same ids and options. The same ids with
-other delivery options are a different request. Results are kept in memory: a restart drops them,
-and so do 100,000 later messages.
+other delivery options are a different request. Results are kept in memory only. A restart drops
+them, and each result is dropped after 100,000 later messages.
 """
 
 from collections.abc import Callable, Coroutine, Hashable

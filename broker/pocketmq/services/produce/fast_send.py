@@ -3,9 +3,10 @@
     scanned request ─► rules, topic, queue ─► records ─► the log
                              └ anything unusual: declined, nothing has changed
 
-For the plain requests that nearly all clients send, it has the effects of `Send.send`, in the same
-order; tests compare records, views and replies. It refuses no request: `send` stores or refuses
-those that it declines.
+A request is plain if `SendRequest` can scan it (format/send_request.py), as nearly all requests.
+For such a request the path has the effects of `Send.send`, in the same order; tests compare
+records, views and replies. It refuses no request: `Send.send` stores or refuses the requests that
+it declines.
 """
 
 from random import Random

@@ -266,7 +266,7 @@ class Send:
     def flush_group(self) -> FlushGroup:
         """Returns the flush group of all messages sent so far; its result is False on a timeout.
 
-        Errors   FsyncFailed
+        Errors   StoreFailed, such as FsyncFailed
         """
         return self._store.writing.flush_group()
 
@@ -405,7 +405,7 @@ class Send:
     async def topic(self, name: str) -> TopicConfig:
         """Returns a topic by its name; creates a missing one if automatic creation is on.
 
-        Errors   IllegalTopic, SystemTopic, TopicNotFound, DiskFull
+        Errors   IllegalTopic, SystemTopic, TopicNotFound, LimitReached, DiskFull
         """
         config = self.planned_topic(name)
         found = self._store.tables.topics.find(name)

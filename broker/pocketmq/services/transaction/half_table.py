@@ -143,8 +143,8 @@ NAMES_NOTHING: Final = -1
 class Ops:
     """Op messages from the first one needed by recovery on.
 
-    Each is kept as the highest half message that it names; it is needed until all half messages up
-    to that one are done.
+    For each op message, the highest queue offset of a half message in it is kept. The op message is
+    needed until all half messages up to that offset are done.
     """
 
     __slots__ = ("_highest", "_passed", "base")
@@ -198,7 +198,8 @@ class HalfTable:
     """The half messages of an open store.
 
     store_host   packed address of this broker
-    put_bytes    most bytes of half messages ended by one put, which has to fit a file of the log
+    put_bytes    upper limit of bytes of the half messages that one put ends; a put has to fit a
+                 file of the log
     """
 
     __slots__ = (
@@ -284,7 +285,7 @@ class HalfTable:
     def finish(self, queue_offset: int, state: HalfState, moved_to: int = 0) -> None:
         """Records the outcome of a half message, and wakes its waiters."""
         self.halves.finish(queue_offset, state, moved_to)
-        # Of a half message that a start finds moved, the new copy may be done.
+        # If a start finds that a half message was moved, its new copy may already be done.
         self._counts.drop(queue_offset, moved_to if self.halves.may_be_open(moved_to) else 0)
         self._wake(queue_offset)
 
@@ -337,7 +338,7 @@ class HalfTable:
     async def durable(self) -> None:
         """Waits until all puts are as durable as the flush mode promises.
 
-        Errors   FsyncFailed
+        Errors   StoreFailed, such as FsyncFailed
         """
         while not self.is_durable and not await self._store.writing.durable():
             pass  # A slow flush is awaited again until the caller is cancelled.

@@ -132,14 +132,14 @@ class Transactions:
     async def durable(self) -> None:
         """Waits until all decisions so far are as durable as the flush mode promises.
 
-        Errors   FsyncFailed
+        Errors   StoreFailed, such as FsyncFailed
         """
         await self._ledger.durable()
 
     def flush_group(self) -> FlushGroup:
         """Returns the flush group of all decisions so far; its result is False on a timeout.
 
-        Errors   FsyncFailed
+        Errors   StoreFailed, such as FsyncFailed
         """
         return self._store.writing.flush_group()
 

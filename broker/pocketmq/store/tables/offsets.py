@@ -182,7 +182,7 @@ class ConsumerOffsets:
         """Sets a group's offset in a queue; durable when it returns.
 
         Effects  creates the group at its first commit
-        Errors   IllegalGroup, DiskFull
+        Errors   IllegalGroup, LimitReached, DiskFull
         Source   ConsumerOffsetManager.commitOffset, SubscriptionGroupManager.findSubscriptionGroup
         """
         await self.set_many(group, topic, {queue_id: queue_offset})
@@ -191,7 +191,7 @@ class ConsumerOffsets:
         """Sets a group's offsets in queues of a topic, all in one write; durable when it returns.
 
         Effects  creates the group unless it exists
-        Errors   IllegalGroup, DiskFull
+        Errors   IllegalGroup, LimitReached, DiskFull
         """
         await self._groups.ensure(group)
         if queue_offsets:
@@ -235,7 +235,7 @@ class ConsumerOffsets:
         """Copies a group's offsets in a topic to another group; durable when it returns.
 
         Effects  replaces all offsets of the target in the topic; none if the source has no offset
-        Errors   IllegalGroup, DiskFull
+        Errors   IllegalGroup, LimitReached, DiskFull
         Source   ConsumerOffsetManager.cloneOffset
         """
         await self._groups.ensure(target)

@@ -103,7 +103,7 @@ class Tables:
         """Sets a group's offset in a queue; durable when it returns.
 
         Effects  setting an offset back drops the FIFO order of the queue
-        Errors   IllegalGroup, DiskFull
+        Errors   IllegalGroup, LimitReached, DiskFull
         """
         before = self.offsets.find(group, topic, queue_id)
         await self.offsets.commit(group, topic, queue_id, queue_offset)

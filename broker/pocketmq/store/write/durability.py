@@ -73,7 +73,7 @@ class Durability:
         """Requests a flush; returns a future that is done when everything before `end` is durable.
 
         Returns  True, or False if `sync_flush_timeout_ms` passes first
-        Errors   FsyncFailed
+        Errors   StoreFailed, such as FsyncFailed
         """
         if self._marks.failure is not None:
             raise self._marks.failure
@@ -97,7 +97,7 @@ class Durability:
         Returns  a group whose future is False if `sync_flush_timeout_ms` passes first, a little
                  earlier for the last puts; while the group is open, a put may join it by adding 1
                  to `count`
-        Errors   FsyncFailed
+        Errors   StoreFailed, such as FsyncFailed
         """
         marks = self._marks
         if marks.failure is not None:

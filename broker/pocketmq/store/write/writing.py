@@ -153,14 +153,14 @@ class Writing:
         """Requests a flush; returns a future for the durability of all appended records.
 
         Returns  True, or False if `sync_flush_timeout_ms` passes first
-        Errors   FsyncFailed
+        Errors   StoreFailed, such as FsyncFailed
         """
         return self.durability.reached(self._marks.appended.value)
 
     def flush_group(self) -> FlushGroup:
         """Requests a flush; returns the group of puts that share it.
 
-        Errors   FsyncFailed
+        Errors   StoreFailed, such as FsyncFailed
         """
         return self.durability.group()
 

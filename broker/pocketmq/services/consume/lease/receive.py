@@ -85,7 +85,8 @@ class LeaseReceive(ReceiveMode):
     """Leases messages to groups.
 
     release       ends leases soon whose receiver is gone
-    leave_order   converts a queue's FIFO state to leases before its first read without order
+    leave_order   if a group that consumed in order no longer does, converts a queue's FIFO state to
+                  leases, before the queue is first read under leases
     """
 
     __slots__ = (
