@@ -1,4 +1,4 @@
-"""Plans and runs a rebuild of a store's views by many workers.
+"""Plans and runs a parallel rebuild of a store's views: its consume queues and index files.
 
     new_job ─► outlook      reads samples, changes nothing
             └► run          one run at a time in a directory; reuses an earlier run's results
@@ -45,8 +45,8 @@ from pocketmq.rebuild.staging import (
 #         only the last file it read has changed since        its finished ranges of other files
 #     otherwise                                               nothing; its results are removed
 #
-# Units are never removed one by one. Units of expired or no longer requested records would
-# otherwise stay in the queues.
+# If the settings changed, all results are removed. Single units cannot be removed from a queue, so
+# units of records that expired or are no longer requested would remain.
 
 Document = dict[str, Any]
 
@@ -118,8 +118,8 @@ def _is_complete(
 ) -> bool:
     """Returns whether the files and the manifest match the request.
 
-    A machine restart is allowed, as files are durable before the manifest exists. The log may have
-    been cut into other ranges.
+    The result stays usable after a machine restart, because the manifest is written only once all
+    files are durable. It also stays usable if the log would now be cut into other ranges.
     """
     built = staging.read(staging.work / MANIFEST_FILE)
     if not built or (built["holes"] and not job.accept_holes):
@@ -215,7 +215,8 @@ def objection(store: Path, out: Path) -> str:
 def outlook(job: RebuildJob, mapper: Mapper) -> Outlook:
     """Returns the plan of `run`; changes nothing.
 
-    Cost     reads samples of some megabytes; to cut files, also walks over them, 0.3 µs a record
+    Cost     reads samples of some megabytes; if files have to be cut into ranges, also walks over
+             all of their records, 0.3 µs each
     """
     ranges = _ranges(job, mapper)
     reuse = find_reuse(job, ranges)

@@ -65,8 +65,8 @@ def config() -> None:
 def init(file: Path | None, preset: str | None, *, yes: bool) -> None:
     """Write a settings file to start from.
 
-    It lists every setting with its reason and default, commented out. Without FILE it is printed
-    to standard output.
+    The file contains every setting, commented out, with its default and its explanation. Without
+    FILE, it is printed to standard output.
     """
     from pocketmq.config.document import sample_file
     from pocketmq.config.load import load
@@ -121,7 +121,7 @@ def check(file: Path, out: Output, *, force: bool) -> None:
         "problems": problems,
         "warnings": [*loaded.config.warnings],
     }
-    if not out.is_table:  # a table has a row of them
+    if not out.is_table:  # the table already has a row with the warnings
         talk_notes(loaded.config.warnings)
     out.show(document)
     if problems:

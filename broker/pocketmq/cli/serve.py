@@ -208,7 +208,8 @@ def _exit_by(number: int, frame: FrameType | None) -> None:
 def _run_and_remove(
     listen: str, http: str, topics: Topics, keep: bool, assignments: tuple[str, ...]
 ) -> int:
-    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # until `finally` below removes it
+    # Blocked until the `try` is entered, whose `finally` removes the directory.
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     directory = Path(tempfile.mkdtemp(prefix=PREFIX))
     given = (
         "broker.auto_create_topics=true",
@@ -240,7 +241,9 @@ def _run(
     announce  receives the broker's addresses; None: prints them
     """
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # the command reports errors itself, once
-    gc.disable()  # Objects of the start are never freed; gc is enabled once the store is open.
+    # Objects that are created at the start live as long as the process, so a collection would find
+    # nothing to free. The broker enables the collector once its store is open.
+    gc.disable()
     try:
         from pocketmq.app.serve import run_broker
         from pocketmq.app.stage import Stage, with_topics

@@ -1,6 +1,7 @@
 """Bloom-filter bitmaps of the groups whose filters match a message, for extension units.
 
-    config/consumerFilter.json     for each topic and group: an expression, and three bits of 112
+    config/consumerFilter.json     for each topic and group: an expression, and the positions of
+                                   its bits, by default 3 of 112
     bitmap of a message            the bits of all groups whose expression matches it
 
 Groups may share bits, so a bitmap may accept a message that a filter refuses, but never the

@@ -3,8 +3,8 @@
     x-mq-date-time  20261120T220952Z
     authorization   MQv2-HMAC-SHA1 Credential=KEY, SignedHeaders=x-mq-date-time, Signature=HEX
 
-Only the date is signed, and the key is the secret. So anyone who reads a call in transit can send
-other calls while the date is accepted: use TLS.
+Only the date is signed, with the user's secret as the HMAC key. So anyone who reads a call in
+transit can send other calls while the date is accepted: use TLS.
 Source: AuthenticationHeader, Signature of rocketmq-clients; DefaultAuthenticationContextBuilder.
 """
 
@@ -68,9 +68,9 @@ def is_signature(signed: Signed, secret: str, date: str) -> bool:
 
 
 def page_token_of(access_key: str, secret: str) -> str:
-    """Returns the bearer token with which a user reads pages; it grants nothing else.
+    """Returns the bearer token with which a user reads HTTP pages; it grants nothing else.
 
-    The secret cannot be computed from it. It is valid until the user's secret changes.
+    The secret cannot be computed from the token. The token is valid until the secret changes.
     """
     proof = hmac.new(secret.encode(), _PAGES, sha256).hexdigest()
     return b64encode(f"{access_key}:{proof}".encode()).decode()
@@ -98,7 +98,7 @@ def pair_from_text(authorization: str) -> tuple[str, str, str]:
 
 
 def date_from_ms(now_ms: int) -> str:
-    """Returns a time in ms since 1970 as clients write dates: UTC, whole seconds."""
+    """Formats ms since 1970 as the date header of a call: UTC, whole seconds."""
     return datetime.fromtimestamp(now_ms / 1000, UTC).strftime(DATE_FORMAT)
 
 

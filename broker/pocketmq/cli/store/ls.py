@@ -41,7 +41,10 @@ def ls(given: Given, kind: str | None, out: Output) -> None:
 
 
 def _sizes_as_far_as_known(disk: "Disk", given: Given) -> "KnownShape":
-    """Returns a store's sizes; index geometry is 0 if damaged index files do not show it."""
+    """Returns a store's sizes.
+
+    The index's slot and entry counts are 0 if damaged index files do not show them.
+    """
     from pocketmq.model.errors import UnknownGeometry
 
     try:

@@ -41,7 +41,8 @@ Bounds = NDArray[np.int32]
 UNFOLDED_MAX: Final = 64 * 1024 * 1024
 """Most bytes of decompressed bodies at once: joined, they must stay far below 2 GiB."""
 _FRONT: Final = 8
-"""Bytes before joined texts, so that whole words that end in any text can be loaded."""
+"""Padding before the joined texts: an 8-byte load that ends in the first text stays in the buffer.
+"""
 _PAIR_SEPARATOR: Final = b"\x02"
 _HEX: Final = np.array([f"{octet:02X}".encode() for octet in range(256)], "S2").view("<u2")
 _FLAG_AT: Final = RECORD_HEAD.positions["flag"]
@@ -259,7 +260,7 @@ class MessageColumns:
         return Integers(values, is_missing)
 
     def _named(self, name: str) -> tuple[Numbers, Numbers]:
-        """Returns (record, index of the pair) for each pair with a name."""
+        """Returns (record, index of the pair) for each property that has the given name."""
         wanted = np.frombuffer(name.encode(), dtype=np.uint8)
         bounds, names = self._maps.bounds, self._maps.names
         hits = np.flatnonzero(np.diff(names.bounds) == len(wanted))
@@ -363,7 +364,10 @@ def _bounds(sizes: Numbers) -> Bounds:
 
 
 def _bounds_of(record: Numbers, count: int) -> Bounds:
-    """Returns the bounds of each record's elements, given the ascending record of each element."""
+    """Returns where each record's elements begin and end.
+
+    record   number of the record of each element, in ascending order
+    """
     return _bounds(np.bincount(record, minlength=count))
 
 
@@ -377,7 +381,10 @@ def _encoded(texts: list[str]) -> Texts:
 
 
 def _spread(texts: Texts, record: Numbers, count: int) -> Texts:
-    """Returns the texts, with a missing text for each record without one."""
+    """Returns one text for each of `count` records.
+
+    Records that are not in `record` have no text, and are marked as missing.
+    """
     sizes = np.zeros(count, dtype=np.int64)
     is_missing = np.ones(count, dtype=np.bool_)
     sizes[record] = np.diff(texts.bounds)
@@ -394,7 +401,10 @@ def _sound(texts: Texts) -> Texts:
 
 
 def _is_sound(texts: Texts) -> bool:
-    """Returns whether all texts are valid UTF-8: joined they are, and none begins mid-character."""
+    """Returns whether every text is valid UTF-8.
+
+    That holds if their concatenation is valid and no text begins in the middle of a character.
+    """
     if texts.content.isascii():
         return True
     try:

@@ -1,10 +1,13 @@
 """Parses a plain SendMessageRequest of pocketmq.v1 in place.
 
+A plain request contains only these fields, each with a valid value:
+
     0A size │ message: 0A topic │ 12 body │ 1A tag │ 22 key … │ 2A id │ 30 queue id │ 5A property …
             │          50 transactional │ 60 born time │ 6A born host │ 70 flag │ 8A 01 group
     10 wait
 
-For every plain request the generated classes give the same result.
+Where this parser accepts a request, the generated protobuf classes give the same result. They
+parse all other requests.
 """
 
 from typing import Final, final

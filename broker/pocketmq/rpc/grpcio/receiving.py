@@ -3,12 +3,12 @@
     headers ─► few are incoming? ─► quick lane: grpcio reads the message, then calls the handler
                      └ many      ─► careful lane: a slot, then the handler reads the message
 
-grpcio keeps a partial message while the connection lasts. Only a handler that reads the message
-itself can give up on it, which costs 100 µs a call. The quick lane has QUICK_MAX slots for calls
-with incomplete messages. Once all are taken, perhaps by peers that never finish, calls use the
-careful lane: until a call has a slot, its peer may send no more than a stream's window (server.py
-OPTIONS). While calls wait, a message incomplete after SLOW_S ends its call, and its peer's other
-waiting calls.
+grpcio keeps a partial message while the connection lasts. The server can abandon a partial message
+only if the handler reads the message itself, which costs 100 µs more a call. The quick lane has
+QUICK_MAX slots for calls with incomplete messages. Once all are taken, perhaps by peers that never
+finish, calls use the careful lane: until a call has a slot, its peer may send no more than a
+stream's window (server.py OPTIONS). While calls wait, a message incomplete after SLOW_S ends its
+call and the waiting calls of the same peer.
 
 Measured: 10,000 unfinished messages of 4 MiB, on 100 connections, cost 4.4 GB without this.
 """
@@ -26,18 +26,22 @@ SLOTS: Final = 16
 """Slots of the careful lane: 64 MiB more. A complete request occupies a slot for 100 µs."""
 SLOTS_OF_A_PEER: Final = 4
 WAITING_MAX: Final = 512
-"""Most calls that wait for a slot, each with at most 64 KiB of its message."""
+"""Upper limit of calls that wait for a slot; each has sent at most 64 KiB of its message."""
 SLOW_S: Final = 0.25
 LATE_S: Final = 30.0
-"""Timeout of a message while no call waits."""
+"""Timeout of an incomplete message while no call waits for a slot."""
 SLOW_PEERS_MAX: Final = 10_000
 LOOKED_AT_MAX: Final = 64
-"""Most waiting calls skipped, as their peers have all their slots, to find one for a free slot."""
+"""Upper limit of waiting calls examined for a free slot, if their peers already have all theirs."""
 _FIELD: Final = "unfinished"
 
 
 class Arrival:
-    """A request in the quick lane; grpcio calls it with the bytes, or drops it with the call."""
+    """A request in the quick lane.
+
+    grpcio calls this object with the request's bytes once they are complete. If the call ends
+    before that, grpcio deletes the object.
+    """
 
     __slots__ = ("_is_here", "_receiving")
 
@@ -59,7 +63,7 @@ class Arrival:
 
 
 class Receiving:
-    """Incoming requests of a server; used on its event loop."""
+    """Incoming requests of a server; must be used on the server's event loop."""
 
     __slots__ = ("_by_peer", "_reading", "_slow", "_taken", "_waiting", "quick_count")
 
@@ -79,7 +83,7 @@ class Receiving:
 
     @property
     def is_busy(self) -> bool:
-        """Whether the next call uses the careful lane."""
+        """Whether the next call must use the careful lane."""
         return self.quick_count >= QUICK_MAX
 
     @property
@@ -127,7 +131,7 @@ class Receiving:
         self._by_peer[peer] -= 1
         if not self._by_peer[peer]:
             del self._by_peer[peer]
-        assert self._taken == sum(self._by_peer.values()), "slots of no peer"
+        assert self._taken == sum(self._by_peer.values()), "taken slots miscounted"
         self._let_in()
 
     async def _wait(self, peer: str) -> None:

@@ -1,8 +1,9 @@
 """Encodes the reply to a send, without protobuf objects.
 
-The results of a request differ only in message id, offset message id, queue offset and physical
-offset; all other fields are encoded once. Offsets are encoded as varints of a fixed width, which is
-valid protobuf. All results with ids of equal length therefore have the same length.
+The results of a request differ only in message id, offset message id, queue offset, physical offset
+and recall handle or transaction id; all other fields are encoded once. Offsets are encoded as
+varints of a fixed width, which is valid protobuf. So two results have the same length if their
+message ids, and their handles or transaction ids, have the same lengths.
 """
 
 from functools import lru_cache

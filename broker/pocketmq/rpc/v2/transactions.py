@@ -54,7 +54,7 @@ class EndTransactionV2:
 def question_of(check: Check, topic: pb.Resource) -> pb.TelemetryCommand:
     """Returns the transaction check for a producer.
 
-    topic   the producer's name of the topic
+    topic   the topic as the producer names it, with its namespace
     """
     return pb.TelemetryCommand(
         recover_orphaned_transaction_command=pb.RecoverOrphanedTransactionCommand(

@@ -120,7 +120,7 @@ def _read_log(disk: Disk, directory: Path) -> TimerSnapshot:
     names = [name for name in disk.names(directory) if not is_junk(name)]
     sizes = {name: disk.file_size(directory / name) for name in names}
     if names and not sizes[names[-1]]:
-        names = names[:-1]  # Allocated, but never written.
+        names = names[:-1]  # Created, but still empty.
     files = TimerSnapshot(np.zeros(0, LOG_UNIT_TYPE), np.zeros(0, np.int64))
     units, places = [files.units], [files.places]
     for number, name in enumerate(names):
