@@ -76,7 +76,7 @@ class Disk:
         return os.getpid()
 
     def space(self, path: Path) -> tuple[int, int]:
-        """Returns (used, available) bytes of a path's file system; available: to ordinary users."""
+        """Returns (used bytes, bytes available to ordinary users) of a path's file system."""
         with ReadErrors(path):
             stats = os.statvfs(path)
         used = (stats.f_blocks - stats.f_bfree) * stats.f_frsize
@@ -120,9 +120,9 @@ class Disk:
             self.close(descriptor)
 
     def replace_file(self, path: Path, content: bytes, mode: int = FILE_MODE) -> None:
-        """Replaces a small file as a whole, durably; until then the old version remains.
+        """Replaces a small file as a whole, durably; if that fails, the old version remains.
 
-        Errors   DiskFull, AllocationFailed, WriteFailed, FsyncFailed; the draft is removed
+        Errors   DiskFull: the draft was removed; AllocationFailed, WriteFailed, FsyncFailed
         """
         draft = path.with_name(path.name + DRAFT_SUFFIX)
         try:
@@ -242,7 +242,7 @@ class Disk:
     def exchange(self, one: Path, other: Path) -> None:
         """Exchanges the names of two files or directories; durable after `sync_directory`.
 
-        Where the system has no such call, `other` has no name for a moment.
+        Where the system has no such call, the name `other` does not exist for a moment.
         Errors   DiskFull, AllocationFailed
         """
         self.trouble.check()
@@ -426,8 +426,9 @@ class Disk:
     def read_resident(self, descriptor: int, position: int, size_bytes: int) -> bytes | None:
         """Returns bytes of a file if all are in memory, else None.
 
-        Where the system cannot detect that (tmpfs, which is all in memory; systems other than
-        Linux), the bytes are read even if that blocks: a caller would wait for them for ever.
+        Where the system cannot detect that, the bytes are read even if the read blocks, because a
+        caller would else never get them. This applies to tmpfs, whose pages are all in memory, and
+        to systems other than Linux.
         Errors   ReadFailed
         Cost     about 1 µs and the copy
         """

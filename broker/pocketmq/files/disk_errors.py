@@ -1,8 +1,8 @@
 """Maps errors of the operating system to errors of the store: full, lost or unreadable.
 
     with FullDisk(path): …     no space → DiskFull, other errors → AllocationFailed; NotAPlainFile
-                               passes unchanged
-    with ReadErrors(path): …   → ReadFailed; FileNotFoundError passes unchanged
+                               and FileExistsError pass unchanged
+    with ReadErrors(path): …   → ReadFailed; FileNotFoundError and NotADirectoryError pass unchanged
 
 ARCHITECTURE.md ("Errors of the disk") lists which call raises which error. The kernel reports a
 failed sync once and then counts the lost pages as written. `Trouble` keeps the first loss, and
@@ -66,7 +66,7 @@ class ReadErrors(_AtPath):
 
 
 class FullDisk(_AtPath):
-    """Turns "no space" into DiskFull and any other failure into AllocationFailed."""
+    """Turns "no space" into DiskFull and most other failures into AllocationFailed."""
 
     __slots__ = ()
 
@@ -108,7 +108,8 @@ class Trouble:
     def check(self) -> None:
         """Raises the first loss, if there was one.
 
-        Errors   always a copy: an error raised in several places would become its own context
+        Errors   a copy of the first loss: an error raised in several places would become its own
+                 context
         """
         if self.failure is not None:
             raise type(self.failure)(why=self.failure.why)

@@ -85,7 +85,7 @@ class Enclosure:
         self._roots = tuple(dict.fromkeys((*self._roots, *new)))
 
     def place(self, path: Path | str) -> "EnclosedPath":
-        """Returns a path as a context, in which it has a name that links cannot redirect."""
+        """Returns a context that yields another name of the path, which links cannot redirect."""
         text = os.fspath(path)
         for root in self._roots:
             if text.startswith(root):
@@ -108,7 +108,7 @@ class EnclosedPath:
         return bool(self._root)
 
     def is_followed(self, found: os.stat_result) -> bool:
-        """Returns whether this is a link that is followed."""
+        """Returns whether the path is a link `commitlog` that is followed."""
         is_log = self._path[len(self._root) :] == COMMIT_LOG_DIRECTORY
         return is_log and stat.S_ISLNK(found.st_mode) and is_operators(found.st_uid)
 
@@ -166,7 +166,7 @@ def is_operators(user_id: int) -> bool:
 def check_tree(directory: Path, names: Iterable[str]) -> None:
     """Raises if one of the names, or a name below it, is neither file nor directory.
 
-    Errors   NotAPlainFile; the caller's read reports ReadFailed
+    Errors   NotAPlainFile. Directories that cannot be listed are skipped: reading them fails later
     Cost     some 15 µs for each directory
     """
     for name in names:

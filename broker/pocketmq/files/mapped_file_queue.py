@@ -125,7 +125,8 @@ class MappedFileQueue:
     def adopt(self, begin: int, end: int) -> bool:
         """Adopts the files of [begin, end), the last one partly written, without reading them.
 
-        Returns  False if other files exist, or if the last one has another length
+        Returns  False if the last file has another length; of several files, also if the
+                 directory's first files are others
         """
         bases = range(begin, end, self.file_size)
         names = [offset_file_name(base) for base in bases]

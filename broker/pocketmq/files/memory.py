@@ -18,7 +18,7 @@ MADV_POPULATE_WRITE: Final = 23
 """Since Linux 5.14; older systems fault in pages one by one."""
 PIECE_BYTES: Final = 64 * 1024
 PIECES_MAX: Final = 1_024
-"""Most buffers that one read fills."""
+"""How often one call of `preadv` may fill the small buffer."""
 
 
 class PageMemory:

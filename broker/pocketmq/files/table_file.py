@@ -65,7 +65,8 @@ class TableFile:
         """Replaces the table durably.
 
         Blocks   two or three syncs: run it off the event loop
-        Errors   DiskFull, FsyncFailed; the table is unchanged
+        Errors   DiskFull, AllocationFailed, WriteFailed, FsyncFailed; `read` still returns the old
+                 version, or the new one if only a later sync failed
         """
         self._disk.make_directory(self.path.parent)
         try:

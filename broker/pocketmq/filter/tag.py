@@ -73,8 +73,8 @@ def parse(expression: str, code_of: Callable[[str], int]) -> TagFilter:
     if not tags:
         raise IllegalFilter(expression=expression, why="it names no tag")
     if ALL in tags:
-        raise IllegalFilter(expression=expression, why="* stands for everything and stands alone")
+        raise IllegalFilter(expression=expression, why="* cannot be combined with tags")
     if any(_UNUSABLE.search(tag) for tag in tags):
-        why = "tags are separated by ||, and hold neither | nor control characters"
+        why = "tags are separated by ||, and contain neither | nor control characters"
         raise IllegalFilter(expression=expression, why=why)
     return TagFilter(tags, frozenset(code_of(tag) & _LOW_32_BITS for tag in tags))

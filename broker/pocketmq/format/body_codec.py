@@ -14,7 +14,7 @@ from pocketmq.model.message import FLAG_COMPRESSED
 PLAIN_SIZE_MAX: Final = 64 * 1024 * 1024
 """Largest decompressed body; a larger one stays compressed, as no producer may send it."""
 SHOWN_SIZE_MAX: Final = 15 * 1024 * 1024
-"""Most decompressed bytes of one reply and of each body in it: a reply has at most 16 MiB."""
+"""Upper limit of decompressed bytes in one reply and in each body; a reply has at most 16 MiB."""
 COMPRESSION_SHIFT: Final = 8
 COMPRESSION_MASK: Final = 0x7
 LZ4: Final = 1
@@ -58,7 +58,7 @@ def is_gzip(body: bytes, system_flag: int) -> bool:
 class PlainBody(NamedTuple):
     """A body as a caller gets it.
 
-    codec   "" if decompressed; else the name of its compression, as it is too large
+    codec   name of the compression if the body is too large to be decompressed, else ""
     """
 
     content: bytes
@@ -81,7 +81,7 @@ class BodyBudget:
         self._body_max = body_max
 
     def plain(self, body: bytes, system_flag: int) -> PlainBody | None:
-        """Returns a body for a caller; None if the budget is spent.
+        """Returns a body for a caller; None if it exceeds the rest of the budget.
 
         Cost     about 2 ns a decompressed byte
         """
@@ -104,7 +104,7 @@ class BodyBudget:
         return PlainBody(found)
 
     def plain_or_stored(self, body: bytes, system_flag: int) -> PlainBody:
-        """Returns a body for a caller; as stored if the budget is spent."""
+        """Returns a body for a caller; as stored if it exceeds the rest of the budget."""
         found = self.plain(body, system_flag)
         return found or PlainBody(body, CODECS.get(codec_of(system_flag), "zlib"))
 

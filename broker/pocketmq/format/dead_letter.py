@@ -32,7 +32,7 @@ def reveal(
 
     topic            target; "": the original topic
     queue_count_of   returns the number of a topic's writable queues
-    Queue            that of its message group if it has one, else round-robin
+    Queue            chosen by the hash of its message group, or without one by its queue offset
     Errors           OriginUnknown, those of `queue_count_of`, BadRecord
     """
     message = decode_record(record, decompress=False)

@@ -29,7 +29,7 @@ WAITING_TOPICS: Final = (SCHEDULE_TOPIC, TIMER_TOPIC)
 def delayed_message(
     message: StoredMessage, levels: DelayLevels, broker: str
 ) -> DelayedMessage | None:
-    """Returns a pending message; None for records that are not client messages: leases, markers.
+    """Returns a pending message; None for leases, delete markers, and records without a due time.
 
     broker   this broker's name, which recall handles contain
     """
@@ -75,7 +75,7 @@ def _asked_ms(message: StoredMessage) -> int:
     length_ms = length_ms or _number(properties.get(TIMER_DELAY_MS))
     slot_ms = _number(properties.get(TIMER_OUT))
     if length_ms:
-        # Counted from when the broker stored it, which is at most a second off the slot.
+        # The delay counts from the store time, but the result stays within the slot's second.
         return max(min(message.store_timestamp_ms + length_ms, slot_ms + 1_000), slot_ms + 1)
     return _number(properties.get(DELIVER_AT)) or slot_ms
 

@@ -5,12 +5,12 @@ messages from 0. Left-over records are therefore:
 
     of a topic with neither a row nor a queue   all its records
     of a queue that begins with offset 0        its records before that message
-    of a missing queue of a topic like that     its records before the first of these messages
+    of a missing queue of such a topic          its records before the earliest such message
 
-RocketMQ 5.0.0 counts refused sends, so its records carry offsets above their unit numbers. Once the
-log's head has expired, only the queue shows the difference, at its first remaining message.
-Offset 0 does not name a unit: brokers append it at the queue's end, wherever that is. The dead
-letter of a lite topic's first message, for example, is one more unit of that topic.
+RocketMQ 5.0.0 counts refused sends, so its records contain offsets above their unit numbers. Once
+the log's head has expired, only the queue shows the difference, at its first remaining message.
+Queue offset 0 does not name a unit: brokers append that record's unit at the end of the queue. The
+dead letter of a lite topic's first message, for example, is one more unit of that topic.
 log/deleted_topics.py finds these facts; code that builds queues from the log applies them.
 """
 
@@ -33,7 +33,7 @@ class LeftOver(NamedTuple):
              left over
     places   for each existing queue the physical offset of its first message, below which its
              records are left over; 0: offset 0 does not occur in the queue
-    starts   by queue: physical offset of its first remaining message, and that unit's number
+    starts   by queue: physical offset and unit number of its first remaining message
     """
 
     topics: tuple[tuple[int, frozenset[str]], ...] = ()
@@ -85,7 +85,7 @@ class LeftOver(NamedTuple):
 
 
 def is_numbered_otherwise(unit: int, queue_offset: int) -> bool:
-    """Returns whether brokers may give a record of this offset a unit of this number."""
+    """Returns whether brokers may store a record with this queue offset as unit number `unit`."""
     return unit < queue_offset <= unit + DRIFT_MAX or queue_offset == 0 < unit
 
 

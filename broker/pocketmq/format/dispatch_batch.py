@@ -24,8 +24,9 @@ _MASK: Final = FLAG_TRANSACTION_MASK
 
 
 def by_queue(written: Sequence[Written]) -> tuple[dict[QueueKey, list[Written]], list[Written]]:
-    """Groups runs by queue, in the order of their first runs; returns the rest apart.
+    """Groups runs by queue, in the order of their first runs.
 
+    Returns  (runs by queue, runs of prepared and rolled back messages)
     Cost     about 0.1 µs a run compiled, 0.4 µs not
     """
     groups: dict[QueueKey, list[Written]] = {}

@@ -1,7 +1,7 @@
 """Decisions of a plain EndTransactionRequest: which half messages it decides, and how.
 
-Ids are plain as `transaction_id.py` writes them, of printable ASCII without a space. Other requests
-are left to the generated classes.
+A transaction id is plain if `transaction_id.py` could have written it and its unique key consists
+of printable ASCII without spaces. The generated classes parse all other requests.
 """
 
 from typing import Final, final
@@ -10,20 +10,21 @@ from pocketmq.format.plain_text import text_hash
 from pocketmq.native.machine import i64
 
 DECISIONS_MAX: Final = 256
-"""Most decisions of a plain request: those that one put takes."""
+"""Upper limit of decisions in a plain request, which become one put."""
 _DOT: Final = 0x2E
 _DIGITS_MAX: Final = 15
-"""Of a hexadecimal number that is no larger than an offset can be."""
+"""Most digits of a hexadecimal number, so that its value fits a signed 64-bit integer."""
 
 
 @final
 class EndRequest:
-    """The decisions of one request after another: `begin` forgets the one before.
+    """The decisions of a request; `begin` starts the next request.
 
-    group      their producer's
-    at         queue offset of each among the half messages; places: its physical offset
-    keys       its unique key
-    commits    whether it is committed
+    group      producer group of the request
+    at         queue offset of each half message
+    places     physical offset of each half message
+    keys       unique key of each half message
+    commits    whether each half message is committed
     """
 
     __slots__ = ("at", "commits", "group", "keys", "places")
@@ -32,7 +33,7 @@ class EndRequest:
         self.begin(b"")
 
     def begin(self, group: bytes) -> None:
-        """Clears all decisions, and takes the producer group."""
+        """Removes all decisions, and sets the producer group."""
         self.group = group
         self.at: list[int] = []
         self.places: list[int] = []
@@ -40,7 +41,10 @@ class EndRequest:
         self.commits: list[bool] = []
 
     def take(self, text: bytes, *, is_commit: bool) -> bool:
-        """Takes a decision over the transaction of an id; returns whether it is plain."""
+        """Adds a decision about a transaction id.
+
+        Returns  whether the request is still plain: the id is, and there are few decisions
+        """
         if len(self.at) == DECISIONS_MAX:
             return False
         end: i64 = len(text)
@@ -57,7 +61,7 @@ class EndRequest:
 
 
 def _hexadecimal(text: bytes, position: i64, end: i64) -> tuple[i64, i64]:
-    """Returns a number that ends with a dot, and where the rest begins; -1 when it is none."""
+    """Parses a number that ends with a dot to (number, position after the dot); -1 if invalid."""
     value: i64 = 0
     begin = position
     while position < end and position - begin <= _DIGITS_MAX:

@@ -5,7 +5,7 @@
     valid record │ fillers …      │BLANK │               up to a file's end
 
 A filler is a record of the quarantine topic with transaction type rollback: brokers make neither
-unit nor index entry for it. It tells dispatch that messages are missing (log/consume_queue.py).
+unit nor index entry for it. It shows dispatch that messages are missing (log/consume_queue.py).
 """
 
 from collections.abc import Iterator

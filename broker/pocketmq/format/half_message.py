@@ -60,7 +60,7 @@ class Half(NamedTuple):
     real          its target queue, None if it names none
     group         its producer's group
     checks        how often its producer was asked
-    immunity_ms   delay before the first check that its producer asked for, None: the default
+    immunity_ms   delay before the first check, as the producer requested it; None: the default
     first_offset  queue offset at which it was first stored, before checks put it again
     """
 
@@ -132,8 +132,8 @@ def shown_half(record: bytes) -> StoredMessage:
 def committed(half: Half, queue_count: int = 0) -> Run:
     """Returns the record of a committed half message, for its real topic.
 
-    queue_count   of its topic, which may have had more queues when it was sent: a message for a
-                  missing queue goes to an existing one, the same for all of that queue; 0: unknown
+    queue_count   current number of queues of its topic; 0: unknown. A message for a queue that no
+                  longer exists goes to queue number queue_id % queue_count
     """
     assert half.real is not None
     record = half.record
@@ -162,7 +162,9 @@ def committed(half: Half, queue_count: int = 0) -> Run:
 
 
 def checked(half: Half, *, store_host: bytes) -> Run:
-    """Returns the new half message of one that is checked; it names its first queue offset.
+    """Returns the record that replaces a half message when it is checked.
+
+    The record contains the queue offset at which the half message was first stored.
 
     Errors   PropertiesTooLarge: no room for the number of checks
     """

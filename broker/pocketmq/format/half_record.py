@@ -2,8 +2,8 @@
 
     head │ body │ RMQ_SYS_TRANS_HALF_TOPIC │ name 01 value 02 name 01 value 02 …
 
-Unusual ones are left to `half_message.py`: duplicate names, texts that are not printable ASCII,
-records in the format for long topic names.
+A half message is not plain if a name occurs twice, if a text is not printable ASCII, or if the
+record has the format for long topic names. `half_message.py` parses these.
 """
 
 from typing import Final, final
@@ -19,7 +19,7 @@ from pocketmq.native.machine import BytesWriter, append, i64, read_i32_be, read_
 TEXT_SIZE_MAX: Final = 255
 """Longest key, tag or id that is hashed here, bytes."""
 SIZE_MIN: Final = 48 + 8 + 8 + 8 + 16
-"""Bytes of a head without a body."""
+"""Bytes of a head with IPv4 hosts."""
 _MAGIC: Final = MAGIC_V1 - (1 << 32)
 _TOPIC: Final = topic_field(HALF_TOPIC)
 _WIDER: Final = 12
@@ -43,7 +43,7 @@ class HalfRecord:
     real_topic     target topic, empty if it names none
     real_queue_id  target queue
     key_hashes     unsigned String.hashCode and size, of the unique key and then of each key
-    tag_hash, tag_size   the same of the tag
+    tag_hash, tag_size   unsigned String.hashCode and size of the tag; 0 without a tag
     """
 
     __slots__ = (
@@ -68,7 +68,8 @@ class HalfRecord:
     def read(self, raw: bytes, at: i64, place: i64) -> bool:
         """Parses a record; returns whether it is a plain half message at this position.
 
-        at      queue offset that the record must have; place: physical offset
+        at      queue offset that the record must have
+        place   physical offset that the record must have
         Cost    about 1.5 µs when compiled
         """
         self._clear()

@@ -195,8 +195,8 @@ def link_entries(
 ) -> tuple[NDArray[np.int64], int]:
     """Hot: links entries into a table of slots, which then name the newest of each chain.
 
-    Shape    hashes: at most LINKED_MAX, not negative; number: of the first entry; slots: entry
-             numbers, any other value counts as empty
+    Shape    hashes: at most LINKED_MAX, not negative; number: entry number of the first hash;
+             slots: entry numbers, any other value counts as empty
     Returns  (number of the previous entry in each chain or 0, count of formerly empty slots)
     Cost     0.1 µs an entry in blocks of some ten thousand
     Source   IndexFile.putKey

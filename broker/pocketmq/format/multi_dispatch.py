@@ -4,8 +4,8 @@
                            INNER_MULTI_QUEUE_OFFSET  = 7,3
     so it also has         unit 7 of %LMQ%one queue 0, and unit 3 of %LMQ%two queue 0
 
-A broker with enableMultiDispatch adds the offsets as it appends. So a record that has them has the
-units. Names that would lead out of their directory are ignored.
+A broker with enableMultiDispatch adds the offsets when it appends the record. So the units of a
+record with both properties exist. Names that would lead out of their directory are ignored.
 Source: MultiDispatchUtils, ConsumeQueue.multiDispatchLmqQueue.
 """
 

@@ -2,8 +2,8 @@
 
     RMQ_SYS_TRANS_OP_HALF_TOPIC, queue as the half messages', TAGS d      b"12,13,"
 
-Op messages of brokers before 5.0 hold one offset without a comma. They do not tell whether a half
-message was committed or rolled back.
+Op messages of brokers before 5.0 hold one offset without a comma. No op message shows whether a
+half message was committed or rolled back.
 Source: TransactionalMessageBridge.putOpMessage, TransactionalOpBatchService.
 """
 

@@ -26,7 +26,7 @@ BIT_COUNT: Final = 64
 SPAN_MAX: Final = 1 << 20
 """Most settled offsets that are read from a row; no window holds more."""
 DELIVERIES_MAX: Final = 1 << 30
-"""Most deliveries that are read from a row: counting on stays within clients' 32-bit integers."""
+"""Highest delivery attempt read from a row, so that later attempts fit clients' 32-bit integers."""
 
 
 class OrderedDelivery(NamedTuple):

@@ -8,9 +8,9 @@ _WORD: Final = 0xFFFF_FFFF
 
 
 def text_hash(raw: bytes, position: i64, end: i64, barred: i64) -> i64:
-    """Returns String.hashCode of a text, unsigned; -1 for other bytes than printable ASCII.
+    """Returns String.hashCode of the text at [position, end), unsigned.
 
-    A space is none of them, nor is the barred byte.
+    Returns  -1 if a byte is a space, is not printable ASCII, or equals `barred`
     """
     value: i64 = 0
     while position < end:

@@ -52,12 +52,13 @@ class PutRecords(ABC):
 
         Effects        sets `written` and `taken`
         next_offsets   by queue: the offset of its next message
-        now_ms         born time; time_ms: store time
+        now_ms         born time
+        time_ms        store time
         """
 
 
 class PlainRecords(PutRecords):
-    """Encodes records without property CRCs; reuses its buffers, so a result is valid once."""
+    """Encodes records without property CRCs; `encode` must be called once for each put."""
 
     __slots__ = ("_codes", "_entries", "_places", "_records", "_sizes", "_units")
 

@@ -2,14 +2,15 @@
 
     0 1700000000000 60000 3 0 broker-a 1 17
     │ │             │     │ │ │        │ └ queue offset of the message
-    │ │             │     │ │ │        │ └ queue offset of the message
-    │ │             │     │ │ │        └ queue id       └ all before it: the prefix that all handles
-    │ │             │     │ │ └ broker                    of a checkpoint share; parsed once
-    │ │             │     │ └ 0 the topic itself, 1 its retry topic, 2 its retry topic V2, 3 group's
+    │ │             │     │ │ │        └ queue id
+    │ │             │     │ │ └ broker
+    │ │             │     │ └ 0 the topic itself, 1 its retry topic, 2 retry topic V2, 3 the group's
     │ │             │     └ queue of the revive topic; 999: in FIFO order, without a checkpoint
     │ │             └ invisible duration, ms
     │ └ begin of the lease, wall time in ms
+    └ start offset of the checkpoint
 
+All handles of a checkpoint share the text before the queue offset; it is parsed once.
 Source: ExtraInfoUtil.
 """
 

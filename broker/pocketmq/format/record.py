@@ -255,9 +255,10 @@ def split_record(buffer: Buffer, position: int) -> tuple[tuple, int, int, int, i
 
 
 def decode_record(buffer: Buffer, position: int = 0, *, decompress: bool = True) -> StoredMessage:
-    """Returns the record at a position; `decompress`: with its body decompressed.
+    """Parses the record at a position, without checking its CRC and offset (see `check_record`).
 
-    Errors   BadRecord; CRC and own offset are not checked (see `check_record`)
+    decompress   whether to decompress the body
+    Errors       BadRecord
     """
     head, body_begin, topic_begin, topic_end, block_begin, block_end = split_record(
         buffer, position
@@ -284,9 +285,9 @@ def decode_record(buffer: Buffer, position: int = 0, *, decompress: bool = True)
 
 
 def is_shown(message: StoredMessage, budget: BodyBudget, *, always: bool = False) -> bool:
-    """Decompresses a decoded message's body within a budget; returns False if that is spent.
+    """Decompresses a message's body; returns False if the body exceeds the rest of the budget.
 
-    always   returns the body as stored, with its codec, if the budget is spent
+    always   whether to leave such a body as stored, with its codec, and return True
     """
     found = (budget.plain_or_stored if always else budget.plain)(message.body, message.system_flag)
     if found is None:

@@ -1,8 +1,9 @@
 """Reads the fields of stored records that a receive needs, without decoding the records.
 
     queue offset         offset of the record in its queue
-    reconsume times      number of retries; the attempt is one more. Dead letters begin again with
-                         1, as theirs counts deliveries to the group that could not consume them
+    reconsume times      number of retries; the delivery attempt is one more. The attempts of a dead
+                         letter begin with 1 again: its reconsume times count the failed deliveries
+                         to the group that could not consume it
 
 Records must be valid (store/read/record_check.py); several may be contiguous.
 """

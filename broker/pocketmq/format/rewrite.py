@@ -70,7 +70,8 @@ def put_again(
     is_copied        whether to order properties as RocketMQ does after copying them
     Effects          if the block has no room, changed properties that only name the origin are
                      left out
-    Errors           BadRecord; PropertiesTooLarge: no room even for those that restoring needs
+    Errors           BadRecord; PropertiesTooLarge: no room even for the properties that are needed
+                     to restore the message
     Cost             about 10 µs
     """
     head, body_begin, _, _, block_begin, block_end = split_record(record, 0)

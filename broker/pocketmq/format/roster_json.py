@@ -1,4 +1,4 @@
-"""The file of users and rules: PocketMQ's own JSON, as RocketMQ keeps them in RocksDB.
+"""The file of users and rules: PocketMQ's own JSON, because RocketMQ keeps them in RocksDB.
 
 {"format_version": 1,
  "users":  [{"access_key", "secret", "admin", "enabled"}],

@@ -1,11 +1,12 @@
-"""Positions of the parts of a plain SendMessageRequest in its bytes, and which parts are plain.
+"""Positions of the parts of a plain SendMessageRequest in its bytes.
 
     bytes ──► rpc/codec/v1_send_request, v2_send_request ──► SendRequest ──► send_records.py
 
-Nearly all requests are plain. Their texts are printable ASCII that `model/names.py` accepts. All
-their messages are of one topic, for one queue or any, all or none of transactions, of one message
-group or none, and all compressed or none. The codecs of both protocols take such requests. They
-leave all others, and all that have to be refused, to the generated classes.
+Nearly all requests are plain. The texts of a plain request are printable ASCII that
+`model/names.py` accepts. All its messages have the same topic, the same queue or none, and the same
+message group or none. Either all or none are half messages, and either all or none are compressed.
+The codecs of both protocols parse plain requests. The generated classes parse all others, including
+those that are refused.
 """
 
 from typing import Final, final
@@ -16,20 +17,20 @@ from pocketmq.model.message import RESERVED_PROPERTIES, SHARDING_KEY
 from pocketmq.native.machine import append, i64, vec
 
 MESSAGES_MAX: Final = 1_024
-"""Messages of one request: about 10 ms of the event loop where they are not plain."""
+"""Most messages of one request: if they are not plain, they need about 10 ms of the event loop."""
 FIELDS_MAX: Final = 32_768
-"""Keys and properties of all messages of a plain request, fields of any other: 15 ms of walking."""
+"""Upper limit of keys plus properties in a plain request, of fields in any other: 15 ms of work."""
 TEXT_SIZE_MAX: Final = 255
-"""Bytes of a plain key, tag or id: those RocketMQ allows in an id."""
+"""Longest plain key, tag or id, in bytes: RocketMQ's limit of an id."""
 PROPERTIES_MAX: Final = 32
-"""Properties of a plain message: each name is compared with all before it."""
+"""Most properties of a plain message: each name is compared with all earlier names."""
 WAIT: Final = b"\x02WAIT\x01true\x02"
 NO_WAIT: Final = b"\x02WAIT\x01false\x02"
 ABSENT: Final = -1
 KEY_WIDTH: Final = 3
-"""Numbers kept of a key: where it begins, its size, its hash."""
+"""Numbers stored for a key: its position, size and hash."""
 PROPERTY_WIDTH: Final = 4
-"""Numbers kept of a property: where name and value begin, and their sizes."""
+"""Numbers stored for a property: position and size of its name, position and size of its value."""
 _RESERVED: Final = frozenset(name.encode() for name in RESERVED_PROPERTIES)
 _TIMER: Final = b"TIMER_"
 
@@ -42,12 +43,13 @@ _BAR: Final = 0x7C
 class MessageSpan:
     """Positions of the parts of one message in its request; absent parts have size 0.
 
-    first_key, first_property   where its own begin in the request's `keys` and `properties`
-    tag_hash, id_hash           String.hashCode, unsigned
-    texts_size                  bytes of all keys, of all property names and values
-    host                        packed; empty for the sender's
-    identity                    the id, given or made
-    note                        bytes that the property block gets behind the user's own properties
+    first_key        index of the message's first number in the request's `keys`
+    first_property   index of the message's first number in the request's `properties`
+    tag_hash, id_hash   String.hashCode, unsigned
+    texts_size       bytes of all keys, property names and property values
+    host             packed born host; empty: the sender's address
+    identity         the message id, given by the producer or made by the broker
+    note             bytes of the property block that follow the user's properties
     """
 
     __slots__ = (
@@ -63,7 +65,7 @@ class MessageSpan:
         self.clear(0, 0)
 
     def clear(self, first_key: i64, first_property: i64) -> None:
-        """Clears all fields."""
+        """Clears all fields, and sets where the message's keys and properties begin."""
         assert first_key >= 0
         assert first_property >= 0
         self.host = b""
@@ -86,21 +88,23 @@ class MessageSpan:
 
 @final
 class SendRequest:
-    """The messages of one request after another: `begin` forgets the one before.
+    """The messages of a request; `begin` starts the next request.
 
-    messages_max    a request of more is not plain
-    count           messages
-    waits           whether the answer waits until the flush mode's promise holds
-    id_end          bytes that each property block has behind the id
-    queue_id        of all of them, ABSENT for none
+    messages_max    a request with more messages is not plain
+    count           number of messages
+    waits           whether the reply waits until the flush mode's guarantee holds
+    id_end          bytes that follow the id in each property block
+    queue_id        queue of all messages; ABSENT: the request names none
     bodies_size     bytes of all bodies
-    unnamed_count   messages without an id
-    is_half         all of them are of transactions; `group` is their producer's, empty: the topic's
-    message_group   of all of them, empty for none; order: the same as in the blocks
-    order_hash      String.hashCode of that group, unsigned
-    is_compressed   whether all bodies are, as producers do it, or none is
-    keys            KEY_WIDTH numbers each, of all messages
-    properties      PROPERTY_WIDTH numbers each
+    unnamed_count   number of messages without an id
+    is_half         whether all messages are half messages; False: none is
+    group           producer group of half messages; empty: the topic serves as the group
+    message_group   message group of all messages, empty for none
+    order           the message group as a property of each block
+    order_hash      String.hashCode of the message group, unsigned
+    is_compressed   whether the producer compressed all bodies; False: none is compressed
+    keys            KEY_WIDTH numbers for each key of all messages
+    properties      PROPERTY_WIDTH numbers for each property of all messages
     """
 
     __slots__ = (
@@ -131,7 +135,7 @@ class SendRequest:
         self.properties: vec[i64] = vec[i64]()
 
     def begin(self, raw: bytes) -> None:
-        """Forgets the request before; this one has no message yet."""
+        """Starts a request, which has no message yet."""
         self.raw = raw
         self.waits = True
         self.count = 0
@@ -145,7 +149,7 @@ class SendRequest:
             self.properties = vec[i64]()
 
     def next_span(self) -> MessageSpan:
-        """Returns the span of the message behind those that were counted, without any part."""
+        """Returns the cleared span of the next message."""
         number = self.count
         assert number < self.messages_max
         if number == len(self.spans):
@@ -158,8 +162,12 @@ class SendRequest:
         self, span: MessageSpan, queue_id: i64, is_half: bool, group: bytes, message_group: bytes,
         is_compressed: bool,
     ) -> bool:  # fmt: skip
-        """Counts a message whose parts were taken; returns whether it is like those before it."""
-        assert span.body_size > 0, "a message has a body"
+        """Counts a message whose parts were set; returns whether the request is still plain.
+
+        It is not if the message differs from earlier ones, or if there are too many keys and
+        properties.
+        """
+        assert span.body_size > 0, "message without a body"
         if not self.count:
             self.queue_id, self.is_half, self.group = queue_id, is_half, group
             self.message_group, self.is_compressed = message_group, is_compressed
@@ -183,19 +191,19 @@ class SendRequest:
         return counts <= KEY_WIDTH * PROPERTY_WIDTH * FIELDS_MAX
 
     def take_topic(self, topic: bytes) -> bool:
-        """Takes the topic, which is that of all messages."""
+        """Sets the topic; returns whether it equals the topic of the earlier messages."""
         if not self.count:
             self.topic = topic
             return True
         return topic == self.topic
 
     def take_body(self, span: MessageSpan, begin: i64, size: i64) -> None:
-        """Takes the body."""
+        """Sets the position and size of the body."""
         span.body_begin, span.body_size = begin, size
         self.bodies_size += size
 
     def take_id(self, span: MessageSpan, begin: i64, size: i64) -> bool:
-        """Takes an id; returns whether it is plain, as all that follow."""
+        """Sets the id; returns whether it is plain."""
         if size > TEXT_SIZE_MAX:
             return False
         span.id_hash = text_hash(self.raw, begin, begin + size, 0)
@@ -203,7 +211,7 @@ class SendRequest:
         return span.id_hash >= 0
 
     def take_key(self, span: MessageSpan, begin: i64, size: i64) -> bool:
-        """Takes one key more."""
+        """Adds a key; returns whether it is plain."""
         if size > TEXT_SIZE_MAX:
             return False
         hashed = text_hash(self.raw, begin, begin + size, 0)
@@ -213,7 +221,7 @@ class SendRequest:
         return hashed >= 0
 
     def take_tag(self, span: MessageSpan, begin: i64, size: i64) -> bool:
-        """Takes the tag."""
+        """Sets the tag; returns whether it is plain."""
         if size > TEXT_SIZE_MAX:
             return False
         span.tag_begin, span.tag_size = begin, size
@@ -223,7 +231,10 @@ class SendRequest:
     def take_property(
         self, span: MessageSpan, name: i64, name_size: i64, value: i64, value_size: i64
     ) -> bool:
-        """Takes a property by where its name and its value begin."""
+        """Adds a property, given the positions of its name and value; returns whether it is plain.
+
+        A property is not plain if it repeats a name, has a reserved name, or is one too many.
+        """
         raw, name_end = self.raw, name + name_size
         if text_hash(raw, name, name_end, 0) < 0:
             return False
@@ -251,7 +262,7 @@ class SendRequest:
 
 
 def take_host(span: MessageSpan, text: bytes) -> bool:
-    """Takes the address that a message was born at; returns whether it is one."""
+    """Sets a message's born host; returns whether the text is a valid address."""
     try:
         span.host = host_from_text(text.decode())
     except ValueError:

@@ -215,8 +215,10 @@ def merged_offsets(
 ) -> dict[str, Any] | None:
     """Returns the table of consumer offsets of a store's two files, None without any.
 
-    found    table of config/consumerOffset.json; lmq: of config/lmqConsumerOffset.json
-    Effects  rows that only the older table has are added to the newer table
+    found    table of config/consumerOffset.json
+    lmq      table of config/lmqConsumerOffset.json
+    Effects  rows that only the older table has are added to the newer one, unless one of the tables
+             is marked as written together with the other (BOTH_MEMBER)
     """
     if found is None or lmq is None:
         return lmq if found is None else found

@@ -66,7 +66,7 @@ def _time_of(text: bytes | None) -> int:
 
 
 def rolls_after(text: str) -> int:
-    """Returns a message's next roll count (TIMER_ROLL_TIMES): its returns to the timer topic."""
+    """Returns the next roll count (TIMER_ROLL_TIMES): how often a message was put back so far."""
     return max(number_of(text, INT32_MAX - 1) + 1, 1)
 
 
@@ -91,7 +91,8 @@ class TimedFacts:
     """Columns of records read from the timer topic, in their order.
 
     out_ms        TIMER_OUT_MS of each message; 0 if absent: the message is due at once
-    due_ms        due times as PMQ_TIMER_OUT_MS corrects them for clock changes, else as out_ms
+    due_ms        due times: PMQ_TIMER_OUT_MS, corrected for clock changes, if the broker set it;
+                  else out_ms
     topic_hashes  as units of the timer log contain them
     markers       whether each is a delete marker, which recalls another message
     """
@@ -163,8 +164,8 @@ class TimedFacts:
 def taken_back(record: bytes) -> bytes:
     """Returns the id of the message that a delete marker recalls, empty without one.
 
-    A recall's marker applies only in the topic that its caller may send to. So its id is topic and
-    key, whatever a RocketMQ broker compares.
+    The marker of a recall applies only to the topic that its caller may send to. So its id consists
+    of topic and key, even if RocketMQ's setting compares only the key.
     """
     _, _, _, _, begin, end = split_record(record, 0)
     said = property_value(record, _MARKER, begin, end) or b""
@@ -187,7 +188,7 @@ def is_taken_back(topic: bytes, key: bytes, gone: frozenset[bytes]) -> bool:
 class _Plan(NamedTuple):
     """How property blocks with the same names are rewritten for delivery.
 
-    order      of the values: those of the block, enqueue time, dequeue time
+    order      selects the template's values from: the block's values, enqueue time, dequeue time
     numbers    indices of the values of real topic, real queue, unique key, keys, tags; -1: absent
     """
 

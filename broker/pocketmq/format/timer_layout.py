@@ -8,7 +8,8 @@ PocketMQ's: a unit's time is TIMER_OUT_MS plus shift_ms, as clocks may be set; R
 A unit leaves 16 bytes of its file free; else a blank ends the file: bytes left (i32), 0 (i64), and
 BLANK_MAGIC at the position of a unit's magic. The first i32 of a blank may be 52.
 
-`config/timercheck` has 4,096 bytes: `CHECK`, and ours from byte 2,048 on, which others keep.
+`config/timercheck` has 4,096 bytes: `CHECK`, and from byte 2,048 on PocketMQ's fields, which
+RocketMQ does not change.
 Source: TimerWheel, Slot, TimerLog, TimerMessageStore, TimerCheckpoint.
 """
 
@@ -160,7 +161,8 @@ def link_slots(
 
     A slot with another time is replaced. A slot with the same time may have some of the units: it
     links to the newest, and counts only the others.
-    numbers, places   as in `previous_units`; counts: 1 or -1 each
+    numbers, places   as in `previous_units`
+    counts            effect of each unit on its slot's count, 1 or -1
     begin             slots whose first unit is at or after this position are rebuilt; NO_UNIT: none
     """
     if not len(places):
@@ -216,7 +218,7 @@ SHIFTS_MAX: Final = (_RESUME_PLACE - _OWN_PLACE - _OWN.size) // _SHIFT.size
 
 
 class ClockShift(NamedTuple):
-    """The lead of the wheel's clock over the wall clock, from a queue offset of its topic on.
+    """The lead of the wheel's clock over the wall clock, valid from one message on.
 
     first_place  queue offset of the first message after the wall clock changed
     ahead_ms     lead over the wall clock from then on

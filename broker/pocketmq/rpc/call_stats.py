@@ -189,7 +189,7 @@ class CallStats:
     def count_damage(self, error: Corruption) -> bool:
         """Counts a damaged record, by the kind of its file.
 
-        Returns  whether the damage is new, among the last DAMAGES_KEPT_MAX
+        Returns  whether this damage is not among the remembered ones
         """
         place = (error.path, error.file_position)
         if place in self._damages:

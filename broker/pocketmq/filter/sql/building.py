@@ -126,7 +126,7 @@ class Builder(Transformer[Token, Node]):
         """BETWEEN."""
         if low.kind is high.kind is NodeKind.LITERAL and low.is_number and high.is_number:
             if order(high.value, low.value) < 0:
-                raise NotAllowed(low.place, f"BETWEEN {low.value} AND {high.value} holds nothing")
+                raise NotAllowed(low.place, f"BETWEEN {low.value} AND {high.value} is empty")
         return self.all_of(_ordered(side, ">=", low), _ordered(side, "<=", high))
 
     def not_between(self, side: Node, low: Node, high: Node) -> Node:
@@ -193,7 +193,7 @@ class Builder(Transformer[Token, Node]):
         """A Double."""
         value = float(token)
         if value == float("inf"):
-            raise NotAllowed(_place(token), f"{token} is beyond what a double holds")
+            raise NotAllowed(_place(token), f"{token} is out of a double's range")
         return _literal(token, value)
 
     def true(self, token: Token) -> Node:
@@ -229,7 +229,7 @@ def _literal(token: Token, value: Value) -> Node:
 def _deeper(place: int, *parts: Node) -> int:
     depth = max(part.depth for part in parts) + 1
     if depth > DEPTH_MAX:
-        raise NotAllowed(place, f"conditions lie in each other, more than {DEPTH_MAX} deep")
+        raise NotAllowed(place, f"conditions are nested more than {DEPTH_MAX} deep")
     return depth
 
 
@@ -271,7 +271,7 @@ def _ordered(left: Node, symbol: str, right: Node) -> Node:
     for side in (left, right):
         is_number = side.kind is not NodeKind.LITERAL or side.is_number
         if side.kind is NodeKind.CONDITION or not is_number:
-            raise NotAllowed(side.place, f"only numbers and properties stand beside {symbol}")
+            raise NotAllowed(side.place, f"{symbol} compares only numbers and properties")
     if left.kind is NodeKind.PROPERTY and right.is_number:
         truth = _bounded(left, symbol, right)
     elif right.kind is NodeKind.PROPERTY and left.is_number:

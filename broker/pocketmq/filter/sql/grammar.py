@@ -101,7 +101,7 @@ def tree_of(expression: str) -> Node:
         why = f"it has {len(expression)} characters, of at most {LENGTH_MAX}"
         raise IllegalFilter(expression=f"{expression[:64]}…", why=why)
     if _nesting(expression) > NESTING_MAX:
-        why = f"parentheses lie in each other, more than {NESTING_MAX} deep"
+        why = f"parentheses are nested more than {NESTING_MAX} deep"
         raise IllegalFilter(expression=expression, why=why)
     try:
         return cast("Node", _PARSER.parse(expression))

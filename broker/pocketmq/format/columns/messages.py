@@ -39,7 +39,7 @@ Flags = NDArray[np.bool_]
 Bounds = NDArray[np.int32]
 
 UNFOLDED_MAX: Final = 64 * 1024 * 1024
-"""Most bytes of decompressed bodies at once: joined, they must stay far below 2 GiB."""
+"""Upper limit of decompressed bytes in one slice: joined bodies must stay far below 2 GiB."""
 _FRONT: Final = 8
 """Padding before the joined texts: an 8-byte load that ends in the first text stays in the buffer.
 """
@@ -273,7 +273,7 @@ class MessageColumns:
 def decompressed_bodies(
     buffer: bytearray, heads: Heads, *, bytes_max: int | None = None
 ) -> Iterator[tuple[slice, list[bytes] | None]]:
-    """Yields slices of the records with decompressed bodies; None if no body is compressed.
+    """Yields (slice of the records, their decompressed bodies); None: no body is compressed.
 
     A slice ends with the body that brings it to `bytes_max` bytes, by default `UNFOLDED_MAX`.
     """

@@ -33,7 +33,7 @@ class QueueTable:
 
     removed   JSON: for deleted topics, by queue id or EVERY_QUEUE, the queue offset below which
               messages have no unit
-    left_over records that no longer belong to a queue
+    left_over bounds of the records that no longer belong to a queue
     """
 
     __slots__ = (
