@@ -38,7 +38,7 @@ def test_tags_are_split_and_trimmed(expression: str, tags: set[str]) -> None:
     [
         ("||", "no tag"),
         (" || || ", "no tag"),
-        ("* || TagA", "stands alone"),
+        ("* || TagA", "cannot be combined"),
         ("a | b", "separated by"),
         ("a ||| b", "separated by"),
         ("a\nb", "control"),

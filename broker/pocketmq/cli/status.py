@@ -204,7 +204,7 @@ def _rank(row: Document) -> tuple[float, int, str]:
 
 
 def _draw(broker: BrokerConnection, interval_s: float, count_max: int | None) -> None:
-    """Draws each moment over the one before, until Ctrl-C."""
+    """Draws each state over the previous one, until Ctrl-C."""
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text

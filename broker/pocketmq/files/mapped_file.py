@@ -53,7 +53,7 @@ class Keeper(Protocol):
         """Counts a file that was opened."""
 
     def discard(self, file: "MappedFile", /) -> None:
-        """Forgets a file that was closed."""
+        """Removes a file that was closed."""
 
 
 class MappedFile:

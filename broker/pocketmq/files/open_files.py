@@ -39,7 +39,7 @@ class OpenFiles:
             self._close_one(file)
 
     def discard(self, file: MappedFile) -> None:
-        """Forgets a file that was closed."""
+        """Removes a file that was closed."""
         self._files.pop(file, None)
 
     def _close_one(self, newest: MappedFile) -> None:

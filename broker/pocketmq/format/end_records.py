@@ -66,7 +66,7 @@ class EndRecords(SystemRecords):
         self.begin()
 
     def begin(self) -> None:
-        """Forgets all half messages."""
+        """Removes all half messages, so that the next put can be prepared."""
         self._committed: list[_Committed] = []
         self._hashes: vec[i64] = vec[i64]()
         self._body = b""

@@ -126,7 +126,7 @@ class V2SendRequest:
     def read(self, raw: bytes, namespace: str) -> bool:
         """Parses a request; returns whether it is plain.
 
-        namespace   of topics that name none themselves, "" without one
+        namespace   namespace of topics that do not contain one themselves; "" for none
         Cost        about 0.6 µs a message with tag, key and id when compiled
         """
         request, messages = self.request, self._messages

@@ -20,7 +20,8 @@ from typing import Final
 from pocketmq.store.deadlines import Deadlines
 
 HELD_MAX: Final = 24 * 1024 * 1024
-"""Most bytes of unfinished requests of all connections: one of the largest, and many small ones."""
+"""Upper limit of `held` over all connections: fits one request of the largest size and small ones.
+"""
 IDLE_FREE_S: Final = 1.0
 """Time without progress before a connection's memory counts as wasted."""
 PROGRESS_SIZE: Final = 65_536
@@ -35,7 +36,8 @@ STALLED_S: Final = 10.0
 """Time within which a client with more than UNREAD_TIGHT_MAX has to read an eighth of its unread
 bytes while UNREAD_MAX is exceeded; otherwise it is cut off."""
 UNREAD_FACTOR: Final = 2
-"""Multiple of UNREAD_MAX that unread bytes never exceed: fits the largest answer and small ones."""
+"""Multiple of UNREAD_MAX that `unread` never exceeds: fits one answer of the largest size and small
+ones."""
 REPLY_MAX: Final = 1024 * 1024
 """Most bytes of an answer to a steadily reading client while UNREAD_MAX is exceeded."""
 TIGHT_REPLY_MAX: Final = 131_072
@@ -84,7 +86,7 @@ class Keeping(ABC):
 class BufferBudget:
     """Memory used for all connections.
 
-    connections   the open ones; a connection that closes calls `count` to free its memory
+    connections   open connections; a connection that closes calls `count` to free its memory
     clock         monotonic seconds, by the same clock as the deadlines
     """
 
