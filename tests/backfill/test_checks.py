@@ -128,7 +128,7 @@ def test_views_of_a_part_of_the_log_do_not_fit(
     run(replace(small_job(log, out), upto=place), map_here)
     end = manifest(out)["end"]
     assert compare_log(out, log.store, FILE_SIZE).objection == (
-        f"the log goes on behind {end}, where the views end"
+        f"the log has records after {end}, where the views end"
     )
 
 

@@ -471,7 +471,7 @@ async def test_a_copy_is_of_one_store(tmp_path: Path) -> None:
 async def test_a_copy_in_the_store_around_it_or_among_other_things(tmp_path: Path) -> None:
     store = await stocked(tmp_path / "s", 0, 2)
     for copy in (store, store / "backups", tmp_path):
-        with pytest.raises(NotAStore, match="it lies in the store, or around it"):
+        with pytest.raises(NotAStore, match="it contains the store, or is inside of it"):
             backed_up(store, copy)
     assert not (store / "backups").exists()
     (tmp_path / "b").mkdir()
@@ -505,7 +505,7 @@ async def test_what_says_of_other_things_that_they_are_a_copy_proves_nothing(
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / name).write_text(content)
     (tmp_path / "b/letters").touch()
-    with pytest.raises(NotAStore, match="is not one of ours"):
+    with pytest.raises(NotAStore, match="no backup wrote its"):
         backed_up(store, tmp_path / "b")
     assert sorted(path.name for path in (tmp_path / "b").iterdir()) == [name, "letters"]
     assert (tmp_path / "b" / name).read_text() == content

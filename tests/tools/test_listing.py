@@ -113,13 +113,13 @@ def test_what_is_odd_stands_in_the_note(golden: GoldenStores, store: Path) -> No
     notes = {path: row.note for path, row in listed(golden, store).items()}
     assert "wrong size" in notes[f"commitlog/{files[0].name}"]
     assert "wrong size" in notes[f"commitlog/{files[1].name}"]
-    assert notes["commitlog/note"] == "stray name"
-    assert notes[f"commitlog/deep/{files[0].name}"] == "stray place"
+    assert notes["commitlog/note"] == "unexpected name"
+    assert notes[f"commitlog/deep/{files[0].name}"] == "unexpected directory"
     assert "wrong size" in notes["index/20200101000000000"]
-    assert notes["index/readme"] == "stray name"
-    assert notes[f"{QUEUE}/odd"] == "stray name"
-    assert notes[f"{QUEUE}/{'7'.zfill(20)}"] == "stray name"
-    assert notes[f"consumequeue/{files[0].name}"] == "stray place"
+    assert notes["index/readme"] == "unexpected name"
+    assert notes[f"{QUEUE}/odd"] == "unexpected name"
+    assert notes[f"{QUEUE}/{'7'.zfill(20)}"] == "unexpected name"
+    assert notes[f"consumequeue/{files[0].name}"] == "unexpected directory"
     assert notes["config/topics.json"] == "empty"
 
 
@@ -129,9 +129,9 @@ def test_what_is_odd_stands_in_the_note(golden: GoldenStores, store: Path) -> No
     [
         (0, bytes(200), "empty"),
         (0, encode_blank(4096), "empty"),
-        (0, b"\x7f\xff\xff\xff", "begins with no sound record"),
-        (4, b"\0\0\0\0", "begins with no sound record"),
-        (28, b"\0\0\0\0\0\0\0\1", "begins with no sound record"),
+        (0, b"\x7f\xff\xff\xff", "begins with no valid record"),
+        (4, b"\0\0\0\0", "begins with no valid record"),
+        (28, b"\0\0\0\0\0\0\0\1", "begins with no valid record"),
     ],
     ids=["zeros", "blank", "size", "magic", "own offset"],
 )
@@ -196,7 +196,7 @@ def test_a_header_that_cannot_be_right_tells_nothing(golden: GoldenStores, store
             file.write(header)
     rows = listed(golden, store, "index")
     notes = [rows[f"index/{path.name}"].note for path in (first, second, third)]
-    assert notes == ["its header cannot be right"] * 2 + ["empty"]
+    assert notes == ["its header is invalid"] * 2 + ["empty"]
     assert rows[f"index/{first.name}"].begin is None
 
 
@@ -216,7 +216,7 @@ def test_lengths_are_not_judged_when_the_geometry_is_unknown(
     sizes = replace(golden_tool_sizes(golden, STORE), index_slot_count=0, index_entry_count_max=0)
     rows = listed(golden, store, "index", sizes)
     assert not [row for row in rows.values() if "wrong size" in row.note]
-    assert rows[f"index/{path.name}"].note == "its header cannot be right"
+    assert rows[f"index/{path.name}"].note == "its header is invalid"
 
 
 # -- what is no plain file -------------------------------------------------------------------------
@@ -229,8 +229,8 @@ def test_links_are_followed_where_files_of_a_store_may_lie(
     (store / "config" / "loop").symlink_to(store)
     (store / "away").symlink_to(tmp_path)
     after = listed(golden, store)
-    assert after.pop("away").note == "not looked into"
-    assert after.pop("config/loop").note == "not looked into"
+    assert after.pop("away").note == "not scanned"
+    assert after.pop("config/loop").note == "not scanned"
     assert after == before
 
 
@@ -261,7 +261,7 @@ def test_a_directory_that_cannot_be_read_is_listed(
 
     monkeypatch.setattr(Path, "iterdir", refuse)
     rows = listed(golden, store, "index")
-    assert {path: row.note for path, row in rows.items()} == {"index": "not looked into"}
+    assert {path: row.note for path, row in rows.items()} == {"index": "not scanned"}
 
 
 # -- any damage ------------------------------------------------------------------------------------

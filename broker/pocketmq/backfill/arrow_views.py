@@ -168,7 +168,7 @@ def entry_batches(
 ) -> Iterator[Any]:  # fmt: skip
     """Yields the entries of an index file as `pyarrow.RecordBatch`es, in order, and damage.
 
-    geometry   None: known from the file's length
+    geometry   None: determined by the file's length
     schema     ENTRY_SCHEMA, or ENTRY_SCHEMA followed by further columns, which are null
     skipped    decides by the header of a valid file whether its entries are skipped
     """

@@ -213,7 +213,7 @@ def compare_log(out: Path, store: Path, log_file_bytes: int) -> LogFit:
         return LogFit(f"the log ends before {built['end']}, where the views end", False)
     found = _records_behind(files, built["end"])
     if found:
-        return LogFit(f"the log goes on behind {built['end']}, where the views end", False)
+        return LogFit(f"the log has records after {built['end']}, where the views end", False)
     return LogFit("", _marks(out) == [_mark(file) for file in files if file.base < built["end"]])
 
 

@@ -234,7 +234,7 @@ def outlook(job: RebuildJob, mapper: Mapper) -> Outlook:
 def run(job: RebuildJob, mapper: Mapper) -> Document:
     """Builds all views that are not yet built; returns the manifest.
 
-    Errors   Corruption: valid records behind damage, unless the job accepts holes; IllegalTopic;
+    Errors   Corruption: valid records follow damage, unless the job accepts holes; IllegalTopic;
              StoreLocked: another run uses this directory; ViewFailed: a task failed
     """
     staging = Staging(job.out)

@@ -7,7 +7,7 @@
 
 A partition is a range of the log, or some queue or index files. Workers build rows column by column
 and pass them to Spark as Arrow batches. Name the required columns in an option, as Spark does not
-tell a data source which columns a query selects. Options for topic, queue, offsets and store time
+report to a data source which columns a query selects. Options for topic, queue, offsets and store time
 skip files and rows. Damage raises the error that `store verify` reports. With on_damage="skip" it
 becomes a row: column `damage` describes it, all other columns are null.
 """
@@ -99,7 +99,7 @@ def read_index(
     """Returns the entries of a store's index files.
 
     geometry   slots and entries of the store's index files, as `pocketmq store info` reports them;
-               None: known from the files' lengths, if they are those of RocketMQ's defaults
+               None: determined by the files' lengths, if these are RocketMQ's or our defaults
     Errors     ValueError, NotAStore at once; Corruption, inside Spark's error, when rows are read
     """
     options = {"on_damage": on_damage}

@@ -53,7 +53,7 @@ def _plan_messages(request: Request, wanted: RowFilter) -> list[list[Any]]:
 
 
 def _by_size(stretches: Sequence[Stretch], request: Request) -> list[list[Any]]:
-    """Groups ranges into partitions, small neighbours together; all workers get some."""
+    """Groups adjacent small ranges into partitions, so that each worker gets some of them."""
     total = sum(stretch.part.end - stretch.part.begin for stretch in stretches)
     enough = min(PIECE_SIZE_MIN, total // (PARTITIONS_PER_WORKER * request.workers))
     if request.piece_size:

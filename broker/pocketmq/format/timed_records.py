@@ -5,7 +5,7 @@
                    and properties, with TIMER_ENQUEUE_MS and TIMER_DEQUEUE_MS added
 
 Property blocks are not parsed pair by pair: blocks with the same names in the same order share a
-plan that states where each value is written. Irregular blocks are encoded by format/rewrite.py; both ways
+plan that states where each value is written. format/rewrite.py encodes irregular blocks; both ways
 yield the same bytes.
 Source: TimerMessageStore.enqueue, convert.
 """

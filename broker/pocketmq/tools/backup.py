@@ -102,7 +102,7 @@ def backup(
     disk.enclosure.add(copy)
     store, place = directory.resolve(), copy.resolve()
     if place.is_relative_to(store) or store.is_relative_to(place):
-        raise NotAStore(path=str(copy), why="it lies in the store, or around it")
+        raise NotAStore(path=str(copy), why="it contains the store, or is inside of it")
     running, was_aborted = is_running(disk, directory), disk.exists(directory / ABORT_FILE)
     if running and with_views:
         raise StoreLocked(path=str(directory))
@@ -148,7 +148,7 @@ def _begun(disk: Disk, copy: Path, store: str) -> Iterator[Backup]:
         if COMMIT_LOG_DIRECTORY in names and not disk.names(copy / COMMIT_LOG_DIRECTORY):
             names.remove(COMMIT_LOG_DIRECTORY)  # A first backup that was killed left only this.
         if names:
-            raise NotAStore(path=str(copy), why=f"other things lie there ({min(names)} …)")
+            raise NotAStore(path=str(copy), why=f"it contains other files ({min(names)} …)")
         before = Backup(store)
     if before.store != store:
         raise NotAStore(path=str(copy), why=f"it is a copy of {before.store}")

@@ -122,7 +122,7 @@ def read_backup(disk: Disk, copy: Path, name: str = BACKUP_FILE) -> Backup | Non
     except FileNotFoundError:
         return None
     if _FORMAT.encode() not in content:
-        raise NotAStore(path=str(copy), why=f"its {name} is not one of ours")
+        raise NotAStore(path=str(copy), why=f"no backup wrote its {name}")
     try:
         document = read_object(content)
         if document.pop("format") != _FORMAT:

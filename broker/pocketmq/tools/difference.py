@@ -142,9 +142,9 @@ class _Queue:
 
     @property
     def difference(self) -> list[_Waiting | None] | None:
-        """First pair of messages that differ, with None for a missing message.
+        """First pair of messages that differ, with None in the pair for a missing message.
 
-        The whole property is None if the sides agree, or if one side lacks the queue.
+        None instead of a pair: the sides agree, or one side lacks the queue.
         """
         if self.first is None and any(self.waiting) and None not in self.tallies:
             return [waiting[0] if waiting else None for waiting in self.waiting]

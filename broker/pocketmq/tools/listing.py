@@ -147,10 +147,10 @@ def _described(disk: Disk, path: Path, row: FileRow, sizes: KnownShape) -> FileR
         row = row._replace(size=stat.st_size, allocated=stat.st_blocks * BLOCK_SIZE)
         if not S_ISREG(stat.st_mode):
             is_directory = S_ISDIR(stat.st_mode)
-            return row._replace(note="not looked into" if is_directory else "no regular file")
+            return row._replace(note="not scanned" if is_directory else "no regular file")
         depth = row.path.count("/") + 1
         if depth != _DEPTHS.get(row.kind, depth):
-            return row._replace(note="stray place")
+            return row._replace(note="unexpected directory")
         return _looked_into(disk, path, row, sizes)
     except OSError as error:
         return row._replace(note=f"cannot be read: {error.strerror}")
@@ -171,7 +171,7 @@ def _looked_into(disk: Disk, path: Path, row: FileRow, sizes: KnownShape) -> Fil
 
 def _name_or_size(path: Path, row: FileRow, size: int) -> str:
     if offset_from_file_name(path.name) is None:
-        return "stray name"
+        return "unexpected name"
     return _wrong_size(row, size)
 
 
@@ -190,14 +190,14 @@ def _log_file(disk: Disk, path: Path, row: FileRow, size: int) -> FileRow:
     with LogFile(str(path), base, row.size).opened() as source:
         time_ms = store_time_at(source, base)
     if time_ms is None:
-        return row._replace(note=note or "begins with no sound record")
+        return row._replace(note=note or "begins with no valid record")
     return row._replace(first_stored_ms=_as_time(time_ms))
 
 
 def _queue_file(disk: Disk, path: Path, row: FileRow, size: int) -> FileRow:
     note, base = _name_or_size(path, row, size), offset_from_file_name(path.name)
     if base is None or base % UNIT_SIZE:
-        return row._replace(note="stray name")
+        return row._replace(note="unexpected name")
     with disk.opened(path) as descriptor:
 
         def size_in_unit(number: int) -> int:
@@ -214,7 +214,7 @@ def _queue_file(disk: Disk, path: Path, row: FileRow, size: int) -> FileRow:
 
 def _index_file(disk: Disk, path: Path, row: FileRow, geometry: IndexGeometry) -> FileRow:
     if not is_index_file_name(path.name):
-        return row._replace(note="stray name")
+        return row._replace(note="unexpected name")
     is_known = geometry != UNKNOWN_GEOMETRY
     note = _wrong_size(row, geometry.file_size) if is_known else ""
     content = disk.read_file(path, 0, HEADER_SIZE)
@@ -226,7 +226,7 @@ def _index_file(disk: Disk, path: Path, row: FileRow, geometry: IndexGeometry) -
     count_max = geometry.entry_count_max if is_known else (row.size - HEADER_SIZE) // ENTRY_SIZE
     is_sound = 0 <= header.begin_physical_offset <= header.end_physical_offset
     if header.index_count > count_max or not is_sound:
-        return row._replace(note=note or "its header cannot be right")
+        return row._replace(note=note or "its header is invalid")
     return row._replace(
         begin=header.begin_physical_offset,
         end=header.end_physical_offset,

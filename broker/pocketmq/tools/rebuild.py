@@ -113,7 +113,7 @@ def plan_rebuild(
     found = set(disk.names(staging))
     ours = {*VIEW_DIRECTORIES, STATE_DIRECTORY, TIMER_WHEEL_FILE}
     if out is not None and found - ours:
-        raise NotAStore(path=str(out), why="it holds other things than a rebuild")
+        raise NotAStore(path=str(out), why="it contains files that no rebuild wrote")
     settings = replace(sizes, check_crc=check_crc)
     plan = RebuildPlan(
         directory=directory,

@@ -84,7 +84,7 @@ def _copy(disk: Disk, copy: Path, file: CopiedFile, draft: Path, advance: Advanc
     """Copies one file and compares it with the backup's digest."""
     source, target, why = copy / file.path, draft / file.path, ""
     if not target.resolve().is_relative_to(draft):
-        why = "it lies outside of the copy"
+        why = "it is outside of the copy"
     elif not source.is_file():
         why = "it is missing"
     else:

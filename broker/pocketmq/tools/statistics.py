@@ -30,7 +30,7 @@ DAY_MS: Final = 24 * HOUR_MS
 IN_ORDER: Final = frozenset({"hour", "day", "size"})
 """Dimensions whose groups are all shown, in their natural order; others show the largest first."""
 PENDING_MAX: Final = 1 << 20
-"""Most rows of chunks before they are merged."""
+"""Upper limit of rows that are kept before they are merged into one row per group."""
 GROUPS_MAX: Final = 1 << 21
 """Most groups: 200 MiB of sums."""
 TIMES_MS: Final = (-62_135_596_800_000, 253_402_300_799_999)

@@ -79,7 +79,7 @@ def test_views_that_end_before_the_log_are_refused(
     build(golden, store, built, upto=records[-3]["phy"])
     code, told = install(built, store, "--yes")
     assert code == 4
-    assert f"the log goes on behind {records[-3]['phy']}" in told
+    assert f"the log has records after {records[-3]['phy']}" in told
     assert f"pocketmq backfill run {store} --out {built}" in told
 
 

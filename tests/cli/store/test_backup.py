@@ -92,7 +92,7 @@ def test_a_changed_backup_json_is_exit_10(store: Path, tmp_path: Path) -> None:
     path.write_text("{}")
     for done in (restore(tmp_path / "b", tmp_path / "again"), backup(store, tmp_path / "b")):
         assert done.code == 4
-        assert "its backup.json is not one of ours" in done.err
+        assert "no backup wrote its backup.json" in done.err
 
 
 def test_a_damaged_store_is_copied_and_exit_10(golden: GoldenStores, tmp_path: Path) -> None:

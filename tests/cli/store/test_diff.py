@@ -32,7 +32,7 @@ def test_files_are_listed_where_the_index_tells_no_geometry(
         path.write_bytes(b"x" * 1234)
     done = run("store", "ls", str(store), "--kind", "index", "-o", "jsonl")
     assert done.code == 0
-    assert {row["note"] for row in done.rows} == {"its header cannot be right"}
+    assert {row["note"] for row in done.rows} == {"its header is invalid"}
     assert "Note: " in done.err
     assert "set maxHashSlotNum and maxIndexNum" in done.err
 
@@ -46,7 +46,7 @@ def test_damaged_times_and_names_can_be_printed(golden: GoldenStores, tmp_path: 
     for output in ("table", "json", "jsonl"):
         done = run("store", "ls", str(store), "-o", output)
         assert done.code == 0
-        assert "stray name" in done.out
+        assert "unexpected name" in done.out
 
 
 def differences(*arguments: object) -> Ran:
