@@ -7,9 +7,9 @@
 
 A partition is a range of the log, or some queue or index files. Workers build rows column by column
 and pass them to Spark as Arrow batches. Name the required columns in an option, as Spark does not
-report to a data source which columns a query selects. Options for topic, queue, offsets and store time
-skip files and rows. Damage raises the error that `store verify` reports. With on_damage="skip" it
-becomes a row: column `damage` describes it, all other columns are null.
+report to a data source which columns a query selects. Options for topic, queue, offsets and store
+time skip files and rows. Damage raises the error that `store verify` reports. With on_damage="skip"
+it becomes a row: column `damage` describes it, all other columns are null.
 """
 
 import json
