@@ -16,7 +16,7 @@ from pocketmq.model.administration import TopicChange
 
 PAGE_COUNT: Final = 1_000
 WAITING_COUNT_MAX: Final = 10_000
-"""Most delayed messages, and most transactions, that the plan counts."""
+"""Upper limit of delayed messages, and of transactions, that the plan counts."""
 TYPES: Final = ("normal", "fifo", "delay", "transaction", "priority", "mixed")
 TYPE_ATTRIBUTE: Final = "message.type"
 PERMISSIONS: Final = {"none": 0, "w": 2, "r": 4, "rw": 6}

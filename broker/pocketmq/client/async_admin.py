@@ -132,7 +132,7 @@ class AsyncAdmin:
     async def all_topic_counts(
         self, *, page_token: str = "", include_system: bool = False, totals_only: bool = True
     ) -> Page[TopicCounts]:
-        """Returns a page of up to PAGE_SIZE topics with their message counts."""
+        """Returns a page of topics and message counts; with `totals_only`, PAGE_SIZE topics."""
         answer = await self._read(
             "TopicStats",
             page_size=PAGE_SIZE if totals_only else 0,
@@ -152,7 +152,7 @@ class AsyncAdmin:
         return _group_state(answer.group)
 
     async def update_group(self, name: str, settings: GroupSettings) -> GroupState:
-        """Replaces the settings of a group."""
+        """Changes the given settings of a group; fields that are None stay unchanged."""
         answer = await self._ask("UpdateGroup", name=name, settings=settings._asdict())
         return _group_state(answer.group)
 
