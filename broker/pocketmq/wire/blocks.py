@@ -1,4 +1,4 @@
-"""Assembles header blocks from their frames, and caches decoded ones where that is safe.
+"""Assembles header blocks from their frames, decodes them, and caches decoded blocks.
 
 The fields of a block depend on the dynamic table. A block that does not change the table is cached
 until the table changes.
@@ -14,7 +14,7 @@ from pocketmq.wire.headers import Headers, check_trailers, request_headers
 from pocketmq.wire.hpack import Decoder
 
 CACHE_SIZE_MAX: Final[i64] = 65_536
-"""Most bytes of blocks and fields cached for one connection."""
+"""Upper limit of bytes of blocks and fields cached for one connection."""
 
 
 @final
@@ -46,12 +46,12 @@ class HeaderBlocks:
     def extend(self, part: bytes) -> None:
         """Adds the part of a CONTINUATION frame.
 
-        Errors   ConnectionFault ENHANCE_YOUR_CALM: too large, or in too many frames
+        Errors   ConnectionFault ENHANCE_YOUR_CALM: the block is too large, or has too many frames
         """
         self._count += 1
         size: i64 = len(self._unfinished) + len(part)
         if size > self.limits.block_max or self._count > CONTINUATIONS_MAX:
-            raise ConnectionFault(ENHANCE_YOUR_CALM, "a header block without end")
+            raise ConnectionFault(ENHANCE_YOUR_CALM, "a header block that is too large")
         self._unfinished.write(part)
 
     def whole(self) -> bytes:

@@ -50,7 +50,7 @@ _OWN_PING: Final = b"are you?"
 WHOLE: Final[i64] = 1 << 62
 """Longer than any data."""
 CONTROL_SIZE_MAX: Final[i64] = 1_048_576
-"""Most unsent bytes above `output_max`; a peer with more does not read its answers."""
+"""Upper limit of unsent bytes above `output_max`; the connection breaks beyond it."""
 
 
 @final
@@ -58,7 +58,7 @@ class Connection:
     """One HTTP/2 connection for gRPC. Memory stays within `Limits`, whatever the peer does.
 
     closing    the connection is broken: send what `take` returns, then close
-    taken      position in its data at which the last `receive` stopped
+    taken      position at which the last `receive` stopped in its data
     """
 
     def __init__(
@@ -103,8 +103,8 @@ class Connection:
 
         Processes frames that begin before `upto`. `taken` is the begin of the next frame, or the
         end of `data`. News are a new stream, messages, the end of a request, or a reset stream. A
-        request that cannot be served is answered here and is no news: no gRPC, an unknown method or
-        compression, metadata or a message above its limit.
+        request that cannot be served is answered here and is no news: it is no gRPC call, its
+        method or compression is unknown, or its metadata or a message exceeds the limit.
         """
         requests = self._requests
         requests.begin_turn()
@@ -121,7 +121,7 @@ class Connection:
                 elif p < end:
                     self._rest = data[p:]
             if len(self._outbound.out) > self.limits.output_max + CONTROL_SIZE_MAX:
-                raise ConnectionFault(ENHANCE_YOUR_CALM, "the peer reads nothing")
+                raise ConnectionFault(ENHANCE_YOUR_CALM, "the peer does not read")
         except ConnectionFault as fault:
             self._break(fault.code, fault.why)
         return requests.news
@@ -204,10 +204,10 @@ class Connection:
     # -- sending
 
     def take(self) -> bytes:
-        """Returns the next bytes to send, b"" without any.
+        """Returns the next bytes to send, b"" if there are none.
 
-        Each call encodes about 64 KiB of pending answers. Call it until it returns b"", or until
-        the transport's buffer is full.
+        Each call encodes up to about 64 KiB of pending answers. Call it until it returns b"", or
+        until the transport's buffer is full.
         """
         if not self.closing:
             self._requests.open_connection()
@@ -282,7 +282,7 @@ class Connection:
     def weight(self, calls: i64) -> int:
         """Returns the approximate memory of the open streams with their requests and metadata.
 
-        calls   streams whose overhead is counted elsewhere
+        calls   number of streams whose overhead is counted elsewhere
         """
         streams = self._streams
         others: i64 = len(streams.open) - calls
@@ -292,7 +292,7 @@ class Connection:
         return kept + streams.listed + STREAM_OVERHEAD * others
 
     def give_up_stalled(self) -> None:
-        """Refuses calls whose unfinished requests made no progress since the previous call."""
+        """Refuses calls whose unfinished requests have stalled since the previous check."""
         if not self.closing:
             self._requests.give_up_stalled()
 
@@ -318,8 +318,8 @@ class Connection:
     def drain(self) -> None:
         """Refuses new calls, except those the peer sent before it received the GOAWAY.
 
-        The first GOAWAY contains the highest stream id. The last one follows after the answer to a
-        ping, or at a second `drain`.
+        The first GOAWAY contains the largest possible stream id. The last GOAWAY is sent after the
+        answer to a ping, or at a second `drain`.
         """
         if self.closing or self._requests.last_served >= 0:
             return
@@ -335,5 +335,5 @@ def payload_size(head: i64) -> i64:
     """Returns the payload size from the first eight bytes of a frame header."""
     size = head >> 40 & 0xFFFFFF
     if size > FRAME_SIZE_MIN:
-        raise ConnectionFault(FRAME_SIZE_ERROR, "a frame larger than was agreed")
+        raise ConnectionFault(FRAME_SIZE_ERROR, "a frame above the maximum size")
     return size

@@ -16,11 +16,11 @@ LOW_WINDOW: Final[i64] = 65_536
 """Connection window below which the peer may be stuck, and unfinished messages are checked."""
 PERIOD_S: Final = 1.0
 RESETS_MAX: Final[i64] = 1_000
-"""Most streams reset in a second, by the peer or for its faults: each started a call."""
+"""Upper limit of streams reset in a second, by the peer or for its faults."""
 PINGS_MAX: Final[i64] = 1_000
 SETTINGS_MAX: Final[i64] = 100
 EMPTY_MAX: Final[i64] = 10_000
-"""Most frames without effect in a second: empty DATA, PRIORITY, unknown types."""
+"""Upper limit of frames without effect in a second: empty DATA, PRIORITY, unknown types."""
 CONTINUATIONS_MAX: Final[i64] = 32
 """Most CONTINUATION frames of one header block; ordinary peers fill each frame."""
 

@@ -75,14 +75,14 @@ class Headers:
         return self._metadata
 
     def value(self, name: bytes) -> bytes | None:
-        """Returns the first raw value of a field, None without one. Cost: a scan."""
+        """Returns the first raw value of a field, None if it is absent. Cost: a scan."""
         for field in self.fields:
             if field.name == name:
                 return field.value
         return None
 
     def text(self, name: str) -> str | None:
-        """Returns the first custom-metadata value of a name as text, None without one."""
+        """Returns the first custom-metadata value of a name as text, None if it is absent."""
         wanted = name.encode()
         if wanted.endswith(BINARY_SUFFIX):
             for key, value in self.metadata:
@@ -120,7 +120,7 @@ def request_headers(fields: list[HeaderField], is_over: bool) -> Headers:
     """Decodes the fields of a request.
 
     is_over   the fields exceeded the limit, and the rest is missing
-    Errors    StreamFault PROTOCOL_ERROR: malformed
+    Errors    StreamFault PROTOCOL_ERROR: the request is malformed
     """
     headers = Headers(fields)
     seen: i64 = 0
@@ -131,7 +131,7 @@ def request_headers(fields: list[HeaderField], is_over: bool) -> Headers:
             is_regular = True
             continue
         if kind >= ILLEGAL:
-            raise StreamFault(PROTOCOL_ERROR, "a field that no request may have")
+            raise StreamFault(PROTOCOL_ERROR, "a field that is illegal in requests")
         if kind <= PSEUDO_MAX:
             bit: i64 = 1 << kind
             if is_regular or seen & bit:
@@ -161,7 +161,7 @@ def check_trailers(fields: list[HeaderField]) -> None:
     for field in fields:
         kind = field.kind
         if kind >= ILLEGAL or METADATA < kind <= PSEUDO_MAX:
-            raise StreamFault(PROTOCOL_ERROR, "a field that no trailers may have")
+            raise StreamFault(PROTOCOL_ERROR, "a field that is illegal in trailers")
 
 
 def _take_pseudo(headers: Headers, kind: i64, value: bytes) -> None:

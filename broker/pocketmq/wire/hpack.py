@@ -136,7 +136,7 @@ class Decoder:
             return STATIC_TABLE[index]
         place = len(self._entries) - (index - STATIC_COUNT)
         if index == 0 or place < self._oldest:
-            raise ConnectionFault(COMPRESSION_ERROR, "an index that no table has")
+            raise ConnectionFault(COMPRESSION_ERROR, "an invalid table index")
         return self._entries[place]
 
     def _literal(self, block: bytes, p: i64, first: i64) -> tuple[HeaderField, i64]:
@@ -188,7 +188,7 @@ class Decoder:
     def _resize(self, limit: i64) -> None:
         """Applies a size update of the table."""
         if limit > self.table_max:
-            raise ConnectionFault(COMPRESSION_ERROR, "a table larger than was agreed")
+            raise ConnectionFault(COMPRESSION_ERROR, "a dynamic table above the maximum size")
         self.generation += 1
         self.limit = limit
         self._evict()

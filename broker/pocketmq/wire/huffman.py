@@ -102,7 +102,7 @@ def decode(block: bytes, p: i64, end: i64, out: BytesWriter) -> bytes:
         p += 1
         entry: i64 = i64(read_i32_be(row, byte << 2))
         if entry >= MET_EOS:
-            raise ConnectionFault(COMPRESSION_ERROR, "a string holds the end-of-string symbol")
+            raise ConnectionFault(COMPRESSION_ERROR, "a string contains the end-of-string symbol")
         state = entry & 255
         count = entry >> 8 & 3
         if count:

@@ -43,28 +43,31 @@ class MessageFault(Exception):
 def check_prefix(flag: i64, length: i64, encoding: bytes, size_max: i64) -> None:
     """Checks the prefix of a message, before the message is stored.
 
-    Errors   MessageFault: above the limit, or compressed in a call without gzip encoding
+    Errors   MessageFault: above the limit, compressed in a call without gzip encoding, or an
+             unknown flag
     """
     if length > size_max:
         why = f"a message of {length} bytes, the limit is {size_max}"
         raise MessageFault(RESOURCE_EXHAUSTED, why)
     if flag > 1 or (flag == 1 and encoding != GZIP):
-        raise MessageFault(INTERNAL, "a message is compressed, its call says by nothing known here")
+        raise MessageFault(
+            INTERNAL, "a message is compressed, but its call has no known grpc-encoding"
+        )
 
 
 def opened(packed: bytes, size_max: i64) -> bytes:
     """Decompresses a gzip-compressed message.
 
-    Errors   MessageFault: invalid gzip, or more than `size_max` bytes, which are not inflated
+    Errors   MessageFault: invalid gzip, or more than `size_max` bytes; one byte beyond is inflated
     """
     stream = _inflate.decompressobj(_GZIP_BITS)
     try:
         message: bytes = stream.decompress(packed, size_max + 1)
     except _NO_GZIP:
-        raise MessageFault(INTERNAL, "a compressed message is no gzip") from None
+        raise MessageFault(INTERNAL, "a compressed message is not valid gzip") from None
     if len(message) > size_max:
         why = f"a message of more than {size_max} bytes when decompressed"
         raise MessageFault(RESOURCE_EXHAUSTED, why)
     if not stream.eof or stream.unused_data:
-        raise MessageFault(INTERNAL, "a compressed message is no whole gzip")
+        raise MessageFault(INTERNAL, "a compressed message is not exactly one complete gzip")
     return message

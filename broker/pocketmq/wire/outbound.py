@@ -84,7 +84,7 @@ class Outbound:
         self._end(stream)
 
     def send_headers(self, stream: Stream, metadata: list[tuple[bytes, bytes]]) -> None:
-        """Begins an answer with metadata; the first message would begin it without."""
+        """Begins an answer with metadata; without this call, the first message begins it."""
         if stream.closed or stream.is_head_sent:
             return
         stream.is_head_sent = True
@@ -113,7 +113,7 @@ class Outbound:
     def finish(
         self, stream: Stream, status: i64, text: str, metadata: list[tuple[bytes, bytes]]
     ) -> None:
-        """Ends an answer after its pending messages, or at once without any."""
+        """Ends an answer after its pending messages, or at once if there are none."""
         if stream.closed or stream.trailers:
             return
         block = BytesWriter()

@@ -89,16 +89,16 @@ class Peer:
                 raise StreamFault(PROTOCOL_ERROR, "a stream that depends on itself")
         elif kind == GOAWAY:
             if len(payload) < 8:
-                raise ConnectionFault(FRAME_SIZE_ERROR, "a GOAWAY without its code")
+                raise ConnectionFault(FRAME_SIZE_ERROR, "a GOAWAY without an error code")
         else:
-            raise ConnectionFault(PROTOCOL_ERROR, "a frame that no client may send here")
+            raise ConnectionFault(PROTOCOL_ERROR, "a frame that is not expected here")
 
     def _check(self, kind: i64, stream_id: i64, size: i64) -> None:
         """Checks a frame's size and stream id by its type."""
         assert kind <= CONTINUATION, "unknown frame type"
         place: i64 = _PLACES[kind]
         if (place == 0 and stream_id) or (place == 1 and not stream_id):
-            raise ConnectionFault(PROTOCOL_ERROR, "a frame of a stream that its kind cannot have")
+            raise ConnectionFault(PROTOCOL_ERROR, "a frame type that is invalid for its stream")
         wanted: i64 = _SIZES[kind]
         if wanted >= 0 and size != wanted:
             if kind == PRIORITY:
@@ -112,9 +112,9 @@ class Peer:
         if not stream_id:
             outbound.window += size
             if not size:
-                raise ConnectionFault(PROTOCOL_ERROR, "a window opened by nothing")
+                raise ConnectionFault(PROTOCOL_ERROR, "a WINDOW_UPDATE of 0 bytes")
             if outbound.window > WINDOW_MAX:
-                raise ConnectionFault(FLOW_CONTROL_ERROR, "a window larger than can be")
+                raise ConnectionFault(FLOW_CONTROL_ERROR, "a window above the maximum size")
             return
         stream = self._streams.open.get(stream_id)
         if stream is None:
@@ -122,13 +122,16 @@ class Peer:
             return
         stream.credit += size
         if not size:
-            raise StreamFault(PROTOCOL_ERROR, "a window opened by nothing")
+            raise StreamFault(PROTOCOL_ERROR, "a WINDOW_UPDATE of 0 bytes")
         if outbound.initial + stream.credit > WINDOW_MAX:
-            raise StreamFault(FLOW_CONTROL_ERROR, "a window larger than can be")
+            raise StreamFault(FLOW_CONTROL_ERROR, "a window above the maximum size")
         outbound.wake(stream)
 
     def _ping(self, flags: i64, payload: bytes) -> None:
-        """Answers a ping; one after each DATA frame is free, as gRPC clients measure bandwidth."""
+        """Answers a ping; counts it only if no DATA was sent since the previous ping.
+
+        Clients measure bandwidth with a ping after DATA.
+        """
         if self._outbound.answered == self._answered:
             self._pings.spend()
         self._answered = self._outbound.answered
@@ -154,7 +157,7 @@ class Peer:
                 raise ConnectionFault(FRAME_SIZE_ERROR, "an ACK of SETTINGS with settings")
             return
         if size % _SETTING_SIZE:
-            raise ConnectionFault(FRAME_SIZE_ERROR, "SETTINGS that end within one")
+            raise ConnectionFault(FRAME_SIZE_ERROR, "SETTINGS with an incomplete setting")
         p: i64 = 0
         while p < size:
             name: i64 = i64(payload[p]) << 8 | i64(payload[p + 1])
@@ -169,11 +172,11 @@ class Peer:
         outbound = self._outbound
         if name == INITIAL_WINDOW_SIZE:
             if value > WINDOW_MAX:
-                raise ConnectionFault(FLOW_CONTROL_ERROR, "a window larger than can be")
+                raise ConnectionFault(FLOW_CONTROL_ERROR, "a window above the maximum size")
             outbound.initial = value
         elif name == MAX_FRAME_SIZE:
             if value < FRAME_SIZE_MIN or value > FRAME_SIZE_MAX:
-                raise ConnectionFault(PROTOCOL_ERROR, "a frame size that cannot be")
+                raise ConnectionFault(PROTOCOL_ERROR, "an invalid maximum frame size")
         elif name == ENABLE_PUSH:
             if value > 1:
                 raise ConnectionFault(PROTOCOL_ERROR, "ENABLE_PUSH is neither 0 nor 1")

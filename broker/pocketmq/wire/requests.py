@@ -55,7 +55,7 @@ from pocketmq.wire.streams import (
 DISCARDED_SIZE_MAX: Final[i64] = 65_536
 """Most bytes of a non-gRPC request that are received before it is answered."""
 PROGRESS_SIZE: Final[i64] = 4_096
-"""Least progress of an unfinished request between two calls of `give_up_stalled`."""
+"""An unfinished request with fewer new bytes between two checks has stalled."""
 
 
 @final
@@ -101,7 +101,7 @@ class Requests:
     def headers(self, flags: i64, stream_id: i64, data: bytes, p: i64, end: i64) -> None:
         """Handles a HEADERS frame with its payload at [p, end)."""
         if not stream_id & 1:
-            raise ConnectionFault(PROTOCOL_ERROR, "HEADERS of a stream that no client can open")
+            raise ConnectionFault(PROTOCOL_ERROR, "HEADERS with an even stream id")
         parent: i64 = -1
         if flags & PADDED:
             p, end = unpadded(data, p, end)
@@ -139,7 +139,7 @@ class Requests:
             raise StreamFault(STREAM_CLOSED, "HEADERS after the request's end")
         self.blocks.trailers(block)
         if not flags & END_STREAM:
-            raise StreamFault(PROTOCOL_ERROR, "HEADERS amid a request")
+            raise StreamFault(PROTOCOL_ERROR, "HEADERS within a request")
         self._end(stream)
 
     def _open(self, flags: i64, stream_id: i64, block: bytes) -> None:
@@ -153,9 +153,9 @@ class Requests:
         headers = self.blocks.request(block)
         limits = self.limits
         if len(streams.open) >= limits.streams_max:
-            raise StreamFault(REFUSED_STREAM, "more streams than were agreed")
+            raise StreamFault(REFUSED_STREAM, "more streams than the maximum")
         if streams.listed + headers.own_size > limits.lists_max:
-            raise StreamFault(REFUSED_STREAM, "more metadata of open calls than is kept")
+            raise StreamFault(REFUSED_STREAM, "the metadata of open calls exceeds its limit")
         message_max = self._message_max(headers.path)
         stream = Stream(stream_id, headers, limits.stream_window, message_max)
         streams.add(stream)
@@ -232,7 +232,9 @@ class Requests:
             return False
         self.streams.held += stream.held - held
         if self.streams.held > self.limits.budget + self.limits.message_max:
-            self._refuse(stream, RESOURCE_EXHAUSTED, "too much of the connection's requests waits")
+            self._refuse(
+                stream, RESOURCE_EXHAUSTED, "the connection's requests exceed their memory"
+            )
             return False
         return True
 
@@ -304,7 +306,7 @@ class Requests:
             write_window_update(self.outbound.out, 0, size)
 
     def give_up_stalled(self) -> None:
-        """Refuses calls whose unfinished requests made no progress since the previous call.
+        """Refuses calls whose unfinished requests have stalled since the previous check.
 
         A streaming request may pause between two messages.
         """
@@ -320,7 +322,7 @@ class Requests:
             if stream.headers.http_status:
                 self.outbound.refuse_request(stream)
             else:
-                self._refuse(stream, DEADLINE_EXCEEDED, "the request did not go on")
+                self._refuse(stream, DEADLINE_EXCEEDED, "the request has stalled")
 
     # -- ends
 
@@ -364,8 +366,8 @@ class Requests:
         if verdict == PROTOCOL_BREACH:
             raise ConnectionFault(PROTOCOL_ERROR, "a frame of a stream that was never opened")
         if verdict == CLOSED_ERROR:
-            raise ConnectionFault(STREAM_CLOSED, "a frame of a stream that is over")
-        raise StreamFault(STREAM_CLOSED, "a frame of a stream that is over")
+            raise ConnectionFault(STREAM_CLOSED, "a frame of a closed stream")
+        raise StreamFault(STREAM_CLOSED, "a frame of a closed stream")
 
     def _refuse(self, stream: Stream, status: i64, why: str) -> None:
         """Ends a call with an error status; a running handler is notified."""

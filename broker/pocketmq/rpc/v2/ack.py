@@ -24,7 +24,7 @@ from pocketmq.services.sessions.sessions import Sessions
 from pocketmq.store.message_store import MessageStore
 
 HANDLES_MAX: Final = 1_024
-"""Most handles of one ack."""
+"""Upper limit of receipt handles in one ack."""
 AGAIN_MIN_MS: Final = 1_000
 """Shortest delay before a push consumer gets a failed message again: some consumers request no
 delay, and would receive the message in a loop."""
@@ -33,7 +33,7 @@ MIXED: Final = pb.Status(code=pb.MULTIPLE_RESULTS, message="see the entries")
 
 
 class Acks(NamedTuple):
-    """Parsed AckMessageRequest `raw`; `plain` if it has the plain form."""
+    """Parsed AckMessageRequest; `plain` is None unless `raw` has the plain form (`PlainAck`)."""
 
     raw: bytes
     group: pb.Resource
@@ -113,7 +113,7 @@ class AckMethods:
         return pb.ForwardMessageToDeadLetterQueueResponse(status=OK)
 
     def _place(self, group: pb.Resource, topic: pb.Resource, call: Call) -> tuple[Caller, str, str]:
-        """Returns the caller, and the names of its group and topic."""
+        """Returns the caller and the names of its group and topic, and notes that it is alive."""
         caller = caller_of(call)
         group_name, topic_name = group_of(group, call), topic_of(topic, call)
         find_readable(self._topics, topic_name, group_name, check_client_reads)

@@ -13,11 +13,11 @@ NODE: Final = "HTTP"
 GO: Final = "GO"
 PYTHON: Final = "PYTHON"
 SIZE_MAX: Final = 255
-"""Most characters of a header, or of an attempt id, that are kept."""
+"""Longer headers and attempt ids are cut to this many characters."""
 
 
 class Caller(NamedTuple):
-    """The client of a call; all fields but the ids may be ""."""
+    """The client of a call; `language`, `version` and `namespace` may be ""."""
 
     client_id: str
     session_id: str

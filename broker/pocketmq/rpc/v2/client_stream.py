@@ -25,17 +25,17 @@ from pocketmq.services.sessions.questions import Command, PrintStack, Reconnect,
 from pocketmq.services.transaction.transactions import Transactions
 
 UNREAD_MAX: Final = 16
-"""Most unread commands and answers of a client."""
+"""Upper limit of a client's unread commands and answers."""
 UNREAD_BYTES_MAX: Final = 32 * 1024 * 1024
 """Bytes of unread commands of all clients at which no further large command is sent."""
 LARGE: Final = ("recover_orphaned_transaction_command", "verify_message_command")
 """Commands that contain a message."""
 TOPICS_MAX: Final = 1_024
-"""Most topics that one client publishes to."""
+"""Upper limit of topics that one client publishes to."""
 Make = Callable[[], pb.TelemetryCommand]
 """Creates a command when it is sent, with the values of that time."""
 ALL_TOPICS_MAX: Final = 100_000
-"""Most topics that clients publish to, summed over all clients: 1 KiB of memory each."""
+"""Upper limit of topics that clients publish to, summed over all clients: 1 KiB each."""
 
 
 class Together:
@@ -114,9 +114,9 @@ class ClientStream:
             self._owed = None
 
     async def answer(self, command: pb.TelemetryCommand | Make | None) -> None:
-        """Queues an answer, None for the end of the stream; returns when the answer is sent.
+        """Queues an answer and returns when it is sent, or queues None to end the stream.
 
-        No further command of the client is read before.
+        The caller reads the client's next command only afterwards.
         """
         self._answer = command
         self._taken.clear()
@@ -125,7 +125,7 @@ class ClientStream:
             await self._taken.wait()
 
     def say(self, command: Command) -> bool:
-        """Queues a command, unless the outbox is full or a permission is missing.
+        """Queues a command if there is space for it and the client's user has its permissions.
 
         Returns  whether it was queued
         """

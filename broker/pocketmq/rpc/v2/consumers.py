@@ -20,7 +20,7 @@ from pocketmq.rpc.v2.status import OK
 from pocketmq.store.tables.tables import Tables
 
 KEPT_BYTES_MAX: Final = 32 * 1024 * 1024
-"""Most bytes of the settings of all consumers, with TOPIC_SIZE for each topic."""
+"""Upper limit of bytes of all consumers' settings, with TOPIC_SIZE for each topic."""
 TOPIC_SIZE: Final = 256
 """Memory of one topic of a consumer in the index by topic."""
 ATTEMPTS_MIN: Final = 1
@@ -67,7 +67,7 @@ class Consumers:
         return config is not None and config.is_fifo
 
     def keep(self, consumer: "Consumer", subscribed: Subscribed) -> bool:
-        """Registers a consumer for changes; returns whether there is room."""
+        """Registers a consumer for changes; returns False if KEPT_BYTES_MAX does not allow it."""
         size = _kept_size(subscribed)
         if self._kept_bytes + size > KEPT_BYTES_MAX:
             return False

@@ -38,7 +38,7 @@ TIME_MAX_MS: Final = 10**15 - 1
 PRIORITY_MAX: Final = 10**9 - 1
 """Largest priority that is read from a property."""
 ALONE_SIZE_MAX: Final = 4 * 1024 * 1024
-"""Most decompressed bytes of a message that is sent in a command to a client."""
+"""Upper limit of decompressed bytes of a message in a command to a client."""
 
 
 def message_of(

@@ -25,7 +25,7 @@ from pocketmq.rpc.v2.send_shortcut import NAMESPACE_KEY
 
 
 def of_topic(actions: tuple[Action, ...]) -> Asked:
-    """Returns the permissions of calls on one topic."""
+    """Returns a function that lists the permissions for a call on one topic."""
     return lambda request, call: [topic_need(topic_of(request.topic, call), actions)]
 
 

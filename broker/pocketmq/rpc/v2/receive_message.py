@@ -52,7 +52,7 @@ of every call."""
 TOGETHER_SIZE: Final = 65_536
 """Approximate bytes of records that are encoded and sent together."""
 DECOMPRESSED_MAX: Final = 128 * 1024 * 1024
-"""Most decompressed bytes of one receive: 32 bodies of 4 MiB, a producer's default limit."""
+"""Upper limit of decompressed bytes of one receive: 32 bodies of 4 MiB, a producer's limit."""
 NOTHING: Final = pb.ReceiveMessageResponse(
     status=pb.Status(code=pb.MESSAGE_NOT_FOUND, message="no new message")
 ).SerializeToString()
@@ -93,7 +93,7 @@ class ReceiveMessage:
         """Yields the encoded answers, the status first.
 
         Errors   ClientIdRequired, those of `group_of`, `topic_of` and `find_readable`,
-                 IllegalInvisibleTime, IllegalFilter; errors of puts
+                 TopicNotFound, GroupNotFound, IllegalInvisibleTime, IllegalFilter; errors of puts
         """
         caller = caller_of(call)
         if message.filter_expression.type == pb.SQL:
@@ -206,7 +206,7 @@ class ReceiveMessage:
 def _answer(
     budget: BodyBudget, record: bytes, topic: pb.Resource, attempt: int, handle: str
 ) -> bytes:
-    """Encodes the answer for a record without plain form; b"" if the budget is used up."""
+    """Encodes the answer for a record; b"" if the budget is used up."""
     message = message_within(budget, record, topic, attempt=attempt, handle=handle)
     if message is None:
         return b""

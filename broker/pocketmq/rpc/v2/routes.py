@@ -20,7 +20,8 @@ from pocketmq.rpc.v2.status import OK
 from pocketmq.services.sessions.sessions import Sessions
 
 FindTopic = Callable[[str], TopicConfig]
-"""Returns a topic; a missing one as it would be created on demand, else raises TopicNotFound."""
+"""Returns a topic, or the settings with which a missing topic would be created on demand; raises
+TopicNotFound if topics are not created on demand."""
 MakeTopic = Callable[[str], Awaitable[TopicConfig]]
 """Returns a topic; creates a missing one if topics are created on demand, else raises
 TopicNotFound."""
@@ -50,9 +51,9 @@ messages of other types.
 """
 ANY_QUEUE: Final = -1
 PYTHON_PAUSE_S: Final = 0.05
-"""Delay of the first route to a client for Python. If the answer arrives before that client has set
-its callback, the callback runs in a thread without an event loop. There the client cannot open its
-stream, and reports a missing route."""
+"""Delay of a route for a client for Python that has no telemetry stream yet. If the answer arrives
+before the client has set its callback, the callback runs in a thread without an event loop. There
+the client cannot open its stream, and reports a missing route."""
 Pause = Callable[[float], Awaitable[None]]
 """Waits for a number of seconds."""
 
@@ -88,7 +89,7 @@ class Routes:
         self._pause = pause
 
     async def query_route(self, request: pb.QueryRouteRequest, call: Call) -> pb.QueryRouteResponse:
-        """Returns the route of a topic, which the first send or receive creates if it is missing.
+        """Returns the route of a topic; the first send or receive creates a missing topic.
 
         Errors   ClientIdRequired, IllegalTopic, SystemTopic, TopicNotFound, UnsupportedTopic
         """
@@ -104,7 +105,7 @@ class Routes:
     async def query_assignment(
         self, request: pb.QueryAssignmentRequest, call: Call
     ) -> pb.QueryAssignmentResponse:
-        """Returns the queue that a push consumer receives from; its whole group gets this queue.
+        """Returns the queue for a push consumer's receives, one for all consumers of its group.
 
         Errors   as for `query_route`, and TopicNotReadable, IllegalGroup, GroupNotFound
         """

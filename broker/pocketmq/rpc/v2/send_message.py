@@ -63,7 +63,7 @@ from pocketmq.services.produce.drafts import (
 from pocketmq.services.produce.send import Send, Sent
 
 RECOVERY_MAX_MS: Final = 3_600_000
-"""Longest time before the first transaction check that a producer may request."""
+"""Upper limit of the time that a producer may request before the first transaction check."""
 BORN: Final = "born_timestamp"
 STATUSES: Final = {
     PutStatus.FLUSH_DISK_TIMEOUT: pb.Status(
@@ -267,7 +267,7 @@ def _note(topic: str, system: pb.SystemProperties) -> str:
     """
     host, trace = system.born_host, system.trace_context
     if _SEPARATORS & {*host, *trace}:
-        why = "it holds U+0000, U+0001 or U+0002"
+        why = "it contains U+0000, U+0001 or U+0002"
         raise IllegalProperty(name="born_host or trace_context", why=why)
     recovery_ms = ms_of(system.orphaned_transaction_recovery_duration)
     pairs = {

@@ -1,4 +1,4 @@
-"""SendMessage of a plain v2 request: served from its encoded bytes, without protobuf objects.
+"""SendMessage of a plain v2 request (`V2SendRequest`), served from its encoded bytes.
 
 request bytes ─► positions of its fields ─► checks, queue, log        ─► reply bytes
                  rpc/codec/v2_send_request  services/produce/fast_send   rpc/codec/v2_send_reply
@@ -20,7 +20,7 @@ NAMESPACE_KEY: Final = "x-mq-namespace"
 
 
 class SendShortcutV2:
-    """Serves plain requests.
+    """Serves plain requests without protobuf objects.
 
     topic_name   as for `V2SendRequest`
     is_durable   whether no reply waits for a flush

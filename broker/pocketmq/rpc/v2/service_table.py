@@ -31,12 +31,12 @@ from pocketmq.rpc.v2.status import refuse
 NAME: Final = "apache.rocketmq.v2.MessagingService"
 MESSAGING: Final = pb.DESCRIPTOR.services_by_name["MessagingService"]
 ACK_SIZE_MAX: Final = 512 * 1024
-"""Most bytes of an ack: fits the largest number of entries of the usual length."""
+"""Upper limit of bytes of an ack: fits the largest number of entries of the usual length."""
 COMMAND_SIZE_MAX: Final = 4 * 1024 * 1024
-"""Most bytes of a client's command; the largest contain threads' stacks or subscriptions."""
+"""Upper limit of bytes of a client's command; the largest contain stacks or subscriptions."""
 COMMAND_ELEMENTS_MAX: Final = 2_048
-"""Most elements of a field of a command. More than 1,024 topics are answered with an error; more
-elements than this end the stream."""
+"""Upper limit of elements in a field of a command. More than 1,024 topics are answered with an
+error; more elements than this end the stream."""
 
 
 def _bytes_of(answer: bytes | Message) -> bytes:

@@ -35,7 +35,7 @@ LITE_TOPIC_SIZE_MAX: Final = 64
 class Terms(NamedTuple):
     """Settings that the broker decides for a consumer.
 
-    max_attempts  most deliveries of a message
+    max_attempts  number of deliveries after which a message is moved to the dead letters
     is_ordered    whether it consumes some topic in FIFO order
     """
 
@@ -63,7 +63,8 @@ def settings_of_consumer(given: pb.Settings, terms: Terms, caller: Caller) -> pb
     answer.backoff_policy.CopyFrom(policy)
     subscription = answer.subscription
     subscription.fifo = terms.is_ordered
-    # With more, the Go client would consume a group's next message while it retries the first.
+    # With more than one, the Go client would consume the next message of a message group while
+    # it retries the first one.
     subscription.receive_batch_size = 1 if terms.is_ordered and caller.is_go else RECEIVE_MAX
     is_pushed = given.client_type != pb.SIMPLE_CONSUMER
     if is_pushed or not subscription.HasField("long_polling_timeout"):

@@ -1,6 +1,6 @@
 """Encodes errors of v2 as a status in the answer, with the gRPC status OK.
 
-The answer to a failed receive also contains the delivery time, as does an empty one. It does not if
+The answer to a failed receive also contains the delivery time, as an empty receive does, unless
 the client id is missing or the user is not authenticated.
 """
 

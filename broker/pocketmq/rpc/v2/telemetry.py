@@ -33,9 +33,9 @@ from pocketmq.store.message_store import MessageStore
 
 # -- terminations ------------------------------------------------------------------------------
 REMEMBERED_MAX: Final = 1_000
-"""Most terminations kept; the oldest is dropped first."""
+"""Number of the last terminations that are kept."""
 WITH_A_PORT: Final = ("ipv4:", "ipv6:")
-"""Prefixes of peers with a port, which differ from connection to connection."""
+"""Prefixes of peer addresses with a port, which differ for each connection."""
 
 
 class Terminations:
