@@ -1,5 +1,6 @@
 """A run writes only where it may, one at a time, and builds only what is missing."""
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -87,7 +88,7 @@ def test_two_runs_do_not_share_a_directory(tmp_path: Path) -> None:
 
     def nosy(function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterable[Any]:
         seen.append(is_running(job.out))
-        with pytest.raises(StoreLocked):
+        with pytest.raises(StoreLocked, match=f"in use by process {os.getpid()};"):
             run(job, map_here)
         return map_here(function, tasks)
 

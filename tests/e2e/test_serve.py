@@ -138,7 +138,7 @@ def test_a_store_serves_one_broker_at_a_time(tmp_path: Path) -> None:
         second = pocketmq("serve", "--store", str(store), "--listen", "127.0.0.1:0")
         assert second.code == 4
         assert second.out == ""
-        assert f"{store} is in use by another process" in second.err
+        assert f"{store} is in use by process {broker.pid} (" in second.err
         refused = pocketmq("store", "dump", str(store))
         assert refused.code == 4
         assert "--read-only" in refused.err

@@ -4,6 +4,7 @@ import ctypes
 import errno
 import mmap
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pocketmq.files.directory_lock import DirectoryLock, is_locked
+from pocketmq.files.directory_lock import DirectoryLock, held_by, holder_text
 from pocketmq.files.memory import call_on_memory
 from pocketmq.files.system_calls import exchange_names, sync_file_system
 from pocketmq.model.errors import StoreLocked
@@ -132,10 +133,15 @@ def test_what_another_process_has_is_refused_with_the_directory(path: Path) -> N
     lock = DirectoryLock(path)
     with other_process(path) as answer:
         assert answer == "has it"
-        assert is_locked(path)
-        with pytest.raises(StoreLocked, match=f"{path.parent} is in use"):
+        assert (holder := re.fullmatch(r"process (\d+) \((.+)\)", held_by(path)))
+        assert int(holder[1]) != os.getpid()
+        assert Path(f"/proc/{holder[1]}").name == holder[1]
+        with pytest.raises(StoreLocked) as caught:
             lock.acquire()
-    assert not is_locked(path)
+    assert str(caught.value) == (
+        f"{path.parent} is in use by {holder[0]}; stop it or use another directory"
+    )
+    assert held_by(path) == ""
     lock.acquire()
     lock.release()
 
@@ -154,5 +160,13 @@ def test_the_file_holds_the_word_a_real_broker_writes_or_what_it_held(
 
 
 def test_a_lock_file_that_is_missing_is_not_locked(path: Path) -> None:
-    assert not is_locked(path)
+    assert held_by(path) == ""
     assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("process_id", "text"),
+    [(0, "another process"), (-1, "another process"), (2**22 + 1, f"process {2**22 + 1}")],
+)
+def test_a_holder_that_this_machine_does_not_show_has_no_name(process_id: int, text: str) -> None:
+    assert holder_text(process_id) == text

@@ -5,6 +5,7 @@ store.flip(store.places[7] + 90); report = store.repair()
 assert store.kinds() == {}; assert store.lost() == [store.places[7]]
 """
 
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,20 @@ class DamagedStore:
         """Changes one bit of the byte at a physical offset."""
         self.write(place, bytes([self.read(place, 1)[0] ^ (1 << place % 8)]))
 
+    def file(self, number: int) -> Path:
+        """A file of the log, by its number."""
+        return sorted((self.directory / COMMIT_LOG_DIRECTORY).iterdir())[number]
+
+    def remove(self, path: Path) -> None:
+        """Removes a file of the log."""
+        self.touched.append((int(path.name), int(path.name) + self.file_size))
+        path.unlink()
+
+    def cut(self, path: Path, size: int) -> None:
+        """Cuts a file of the log to its first bytes."""
+        self.touched.append((int(path.name) + size, int(path.name) + self.file_size))
+        os.truncate(path, size)
+
     def damage(self, chance: random.Random) -> None:
         """Damage the log in one of the ways disks do."""
         place = chance.choice(self.places)
@@ -116,8 +131,12 @@ class DamagedStore:
         return dispatched(self.directory, self.sizes, self.file_size, scratch)
 
     # -- mending -------------------------------------------------------------------------------
-    def repair(self, disk: Disk | None = None, now_ms: int = NOW_MS) -> dict[str, Any]:
-        return repair_store(disk or QuickDisk(), self.directory, self.sizes, now_ms=now_ms)
+    def repair(
+        self, disk: Disk | None = None, now_ms: int = NOW_MS, *, accept_loss: bool = False
+    ) -> dict[str, Any]:
+        return repair_store(
+            disk or QuickDisk(), self.directory, self.sizes, now_ms=now_ms, accept_loss=accept_loss
+        )
 
     def quarantined(self) -> dict[str, bytes]:
         """Copies by their names, the newest repair's."""

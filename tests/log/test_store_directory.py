@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pocketmq.files.directory_lock import is_locked
+from pocketmq.files.directory_lock import held_by
 from pocketmq.log.store_directory import (
     FORMAT_VERSION,
     MANIFEST_FILE,
@@ -109,7 +109,7 @@ def test_releasing_leaves_the_files_and_may_come_twice(
     directory.acquire()
     directory.release()
     directory.release()
-    assert not is_locked(path / "lock")
+    assert held_by(path / "lock") == ""
     directory.acquire()
     assert (path / "lock").exists()
 

@@ -303,9 +303,13 @@ def _alone(out: Path) -> Iterator[None]:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
+        number = os.pread(descriptor, 20, 0).decode(errors="replace").strip()
         os.close(descriptor)
-        raise StoreLocked(path=str(out)) from error
+        holder = f"process {number}" if number.isdecimal() else "another process"
+        raise StoreLocked(path=str(out), holder=holder) from error
     try:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         yield
     finally:
         os.close(descriptor)

@@ -10,6 +10,7 @@ import os
 import struct
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from pocketmq.files.disk_errors import FullDisk
 from pocketmq.files.enclosure import FILE_MODE, PLAIN_ONLY, check_kind, check_plain
@@ -18,6 +19,7 @@ from pocketmq.model.errors import StoreLocked
 LOCK_CONTENT = b"lock"
 _FLOCK = struct.Struct("@hhqqi")
 """Linux' struct flock: type, whence, start, length, process."""
+UNKNOWN: Final = "another process"
 
 
 class DirectoryLock:
@@ -60,7 +62,8 @@ class DirectoryLock:
         try:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
         except (BlockingIOError, PermissionError) as error:  # EAGAIN or EACCES
-            raise StoreLocked(path=str(self.path.parent)) from error
+            holder = _holder(descriptor) or UNKNOWN
+            raise StoreLocked(path=str(self.path.parent), holder=holder) from error
 
     def release(self) -> None:
         """Releases the lock; repeated calls have no effect."""
@@ -70,15 +73,36 @@ class DirectoryLock:
                 os.close(descriptor)
 
 
-def is_locked(path: Path) -> bool:
-    """Returns whether another process holds the lock file; must not be called while holding it."""
+def held_by(path: Path) -> str:
+    """Returns the process that holds a lock file, as in StoreLocked; "": no process does.
+
+    Must not be called while this process holds it.
+    """
     try:
         descriptor = check_plain(os.open(path, os.O_RDWR | PLAIN_ONLY), path)
     except OSError:
-        return False
-    asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
+        return ""
     try:
-        answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, asked)
+        return _holder(descriptor)
     finally:
         os.close(descriptor)
-    return bool(_FLOCK.unpack(answer)[0] != fcntl.F_UNLCK)
+
+
+def _holder(descriptor: int) -> str:
+    asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
+    kind, _, _, _, process_id = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
+    return "" if kind == fcntl.F_UNLCK else holder_text(process_id)
+
+
+def holder_text(process_id: int) -> str:
+    """Returns a process as errors name it: its number and program.
+
+    process_id   0 or less: it runs on another machine or in another container
+    """
+    if process_id <= 0:
+        return UNKNOWN
+    try:
+        name = Path(f"/proc/{process_id}/comm").read_text(errors="replace").strip()
+    except OSError:
+        name = ""  # It has ended, or there is no /proc.
+    return f"process {process_id} ({name})" if name else f"process {process_id}"

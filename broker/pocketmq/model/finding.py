@@ -3,8 +3,9 @@
 `verify`, `repair` and the backfill use the same names.
 """
 
+from dataclasses import asdict, dataclass
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 
 class ScanEnd(Enum):
@@ -17,8 +18,25 @@ class ScanEnd(Enum):
     BAD = "bad"
 
 
-class Finding(NamedTuple):
-    """One damaged or unexpected item.
+ABSENT: Final = "absent"
+"""Kind of the finding that a view or a part of it is missing: the next start builds it."""
+
+
+class Loss(NamedTuple):
+    """Messages of one queue that are lost.
+
+    first   queue offset of the first one
+    """
+
+    topic: str
+    queue_id: int
+    first: int
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One damaged or unexpected item, or several alike in one file.
 
     kind         a fixed word: record, torn_tail, unit, missing_key, …
     file         path below the store directory
@@ -26,6 +44,8 @@ class Finding(NamedTuple):
     expected     expected content
     found        actual content
     repairable   whether `store repair` can repair it
+    count        number of items; the other fields are those of the first one
+    lost         messages lost by it, by queue
     """
 
     kind: str
@@ -34,3 +54,15 @@ class Finding(NamedTuple):
     expected: str
     found: str
     repairable: bool = True
+    count: int = 1
+    lost: tuple[Loss, ...] = ()
+
+    @property
+    def lost_count(self) -> int:
+        """Number of messages lost by it."""
+        return sum(loss.messages for loss in self.lost)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The finding as commands print it."""
+        return {**asdict(self), "lost": [loss._asdict() for loss in self.lost]}

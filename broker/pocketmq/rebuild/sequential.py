@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,12 +140,25 @@ Gaps = Sequence[tuple[int, int]]
 """Physical offsets [begin, end) where the log lost records, ascending."""
 
 
+class Missing(NamedTuple):
+    """Messages of a queue without a record, replaced by pre-blank units.
+
+    first       queue offset of the first one
+    begin, end  physical offsets of the records of the messages before and after them
+    """
+
+    first: int
+    messages: int
+    begin: int
+    end: int
+
+
 class IrregularQueue:
     """Builds one queue from its units in log order."""
 
     __slots__ = (
         "_end", "_files", "_gaps", "_key", "_last_place", "_odd_run", "_start", "first",
-        "is_disordered", "odd_count", "odd_place",
+        "is_disordered", "missing", "odd_count", "odd_place",
     )  # fmt: skip
 
     def __init__(
@@ -163,6 +176,7 @@ class IrregularQueue:
         """Number of gaps and repeats in the queue offsets that lost records do not explain."""
         self.odd_place = -1
         """Physical offset of the first such record."""
+        self.missing: list[Missing] = []
         self.is_disordered = False
         """Whether RocketMQ 5.0.0 cannot have written some of these records. It increases a queue's
         next offset even for a refused send, so that the queue offsets in its records stay above the
@@ -226,6 +240,7 @@ class IrregularQueue:
             return wanted == self._end
         missing = wanted - self._end
         if 0 < missing <= self._room_for(place) // RECORD_SIZE_MIN:
+            self.missing.append(Missing(self._end, missing, self._last_place, place))
             self._end = wanted
             self._write(PRE_BLANK * missing)
         return wanted == self._end

@@ -39,7 +39,7 @@ from pocketmq.log.deleted_topics import left_over_now
 from pocketmq.log.foreign import check_understood
 from pocketmq.log.queue_places import expired_queues
 from pocketmq.log.store_directory import MANIFEST_FILE, ManifestFile, StoreDirectory, StoreManifest
-from pocketmq.model.errors import NotAStore, StoreLocked, StoreTooNew
+from pocketmq.model.errors import NotAStore, StoreTooNew
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.rebuild.log_files import KnownShape, LogFile, find_log_files, records_end
 from pocketmq.rebuild.range_pass import Advance, no_advance
@@ -63,7 +63,7 @@ from pocketmq.tools.copies import (
 )
 from pocketmq.tools.durable import flushed_upto
 from pocketmq.tools.install import sync_tree
-from pocketmq.tools.store_access import check_access, is_live
+from pocketmq.tools.store_access import check_access, in_use, is_live
 from pocketmq.walk.reader import LogReader
 
 _TABLES: Final = (".json", BACKUP_SUFFIX)
@@ -105,7 +105,7 @@ def backup(
         raise NotAStore(path=str(copy), why="it contains the store, or is inside of it")
     running, was_aborted = is_running(disk, directory), disk.exists(directory / ABORT_FILE)
     if running and with_views:
-        raise StoreLocked(path=str(directory))
+        raise in_use(directory)
     made = Backup(str(store), now_ms, is_live=running, is_whole=with_views and not was_aborted)
     column = RUNNING if running else WITH_VIEWS if with_views else STOPPED
     with _begun(disk, copy, str(store)) as before:
@@ -119,7 +119,7 @@ def backup(
         copying.files(Turn.LATE)
         was_marked = not was_aborted and disk.exists(directory / ABORT_FILE)
         if not running and (is_live(directory) or was_marked):
-            raise StoreLocked(path=str(directory))
+            raise in_use(directory)
         copying.finish(sizes)
     return made
 

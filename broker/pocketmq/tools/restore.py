@@ -13,11 +13,11 @@ from typing import Final
 from pocketmq.files.disk import Disk
 from pocketmq.format.names import COMMIT_LOG_DIRECTORY, LOCK_FILE
 from pocketmq.log.store_directory import StoreDirectory
-from pocketmq.model.errors import Corruption, NotAStore, StoreLocked
+from pocketmq.model.errors import Corruption, NotAStore
 from pocketmq.rebuild.range_pass import Advance, no_advance
 from pocketmq.tools.copies import BACKUP_FILE, Backup, CopiedFile, copy_file, read_backup
 from pocketmq.tools.install import sync_tree
-from pocketmq.tools.store_access import is_live
+from pocketmq.tools.store_access import in_use, is_live
 
 RESTORING_SUFFIX: Final = ".restoring"
 
@@ -39,7 +39,7 @@ def restore(disk: Disk, copy: Path, directory: Path, *, advance: Advance = no_ad
     if found is None:
         raise NotAStore(path=str(copy), why=f"it has no {BACKUP_FILE}: no backup was finished")
     if is_live(copy):
-        raise StoreLocked(path=str(copy))
+        raise in_use(copy)
     if found.log_gap:
         raise _changed(copy / BACKUP_FILE, found.log_gap)
     directory = directory.resolve()

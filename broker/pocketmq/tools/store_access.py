@@ -6,7 +6,7 @@ The check does not acquire the store's lock, but tests whether a process holds i
 
 from pathlib import Path
 
-from pocketmq.files.directory_lock import is_locked
+from pocketmq.files.directory_lock import UNKNOWN, held_by
 from pocketmq.files.disk import Disk
 from pocketmq.files.enclosure import check_tree
 from pocketmq.format.names import LOCK_FILE, STORE_NAMES
@@ -16,7 +16,12 @@ from pocketmq.model.errors import NotAStore, StoreLocked
 
 def is_live(directory: Path) -> bool:
     """Returns whether a process has the store open."""
-    return is_locked(directory / LOCK_FILE)
+    return bool(held_by(directory / LOCK_FILE))
+
+
+def in_use(directory: Path) -> StoreLocked:
+    """Returns the error of a store that is in use, with the process that has it."""
+    return StoreLocked(path=str(directory), holder=held_by(directory / LOCK_FILE) or UNKNOWN)
 
 
 def check_access(disk: Disk, directory: Path, *, read_only: bool, plain_only: bool = True) -> None:
@@ -32,4 +37,4 @@ def check_access(disk: Disk, directory: Path, *, read_only: bool, plain_only: bo
     if plain_only:
         check_tree(directory, STORE_NAMES)
     if not read_only and is_live(directory):
-        raise StoreLocked(path=str(directory))
+        raise in_use(directory)

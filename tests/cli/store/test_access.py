@@ -38,8 +38,8 @@ def test_a_store_in_use_is_looked_at_only_when_asked(
 ) -> None:
     (tmp_path / "commitlog").mkdir()
     assert isinstance(accessible(tmp_path, read_only=False), Disk)
-    monkeypatch.setattr("pocketmq.tools.store_access.is_locked", lambda path: True)
-    with pytest.raises(StoreLocked):
+    monkeypatch.setattr("pocketmq.tools.store_access.held_by", lambda path: "process 7")
+    with pytest.raises(StoreLocked, match="in use by process 7"):
         accessible(tmp_path, read_only=False)
     assert isinstance(accessible(tmp_path, read_only=True), Disk)
 

@@ -51,9 +51,23 @@ def test_what_comes_back_from_a_copy_only(golden: GoldenStores, tmp_path: Path) 
     assert done.code == 10
     assert done.document["not_repairable"][0]["file"] == f"commitlog/{missing.name}"
     assert "from a backup" in done.err
+    assert f"pocketmq store repair {store} --accept-loss" in done.err
+    lost = done.document["messages_lost"]
+    assert lost > 0
     done = run("store", "repair", str(store), "--yes")
     assert done.code == 10
     assert "a file is missing before it" in done.err
+    before = files_below(store)
+    done = run("store", "repair", str(store), "--accept-loss", "-o", "table")
+    assert done.code == 10
+    assert done.out.splitlines()[0] == f"messages lost: {lost}"
+    assert "add --yes" in done.err
+    assert files_below(store) == before
+    done = run("store", "repair", str(store), "--accept-loss", "--yes")
+    assert (done.code, done.document["messages_lost"]) == (0, lost)
+    done = run("store", "verify", str(store))
+    assert done.code == 0
+    assert "an earlier repair replaced" in done.document["verdict"]
 
 
 def test_what_no_repair_mends_is_told(golden: GoldenStores, tmp_path: Path) -> None:

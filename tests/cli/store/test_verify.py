@@ -13,6 +13,8 @@ def test_a_sound_store(golden: GoldenStores) -> None:
     done = run("store", "verify", str(golden.store("v533")))
     assert done.code == 0
     assert done.document["findings"] == []
+    assert done.document["verdict"] == "The store is sound"
+    assert done.document["is_sound"]
     assert done.document["summary"]["records"] == 1441
     assert "Checked 1441 records" in done.err
 
@@ -25,11 +27,17 @@ def test_findings_and_the_exit_code(golden: GoldenStores) -> None:
     assert finding == {
         "kind": "record", "file": "commitlog/00000000000000393216", "offset": 30807,
         "expected": "a sound record", "found": "the CRC of its body is wrong, 304 bytes",
-        "repairable": True,
+        "repairable": True, "count": 1,
+        "lost": [{"topic": "CrashTopic", "queue_id": 1, "first": 96, "messages": 1}],
     }  # fmt: skip
     assert "pocketmq store repair" in done.err
     assert run("store", "verify", store, "--no-crc").code == 0
-    assert run("store", "verify", store, "-o", "table").out.startswith("KIND")
+    lines = run("store", "verify", store, "-o", "table").out.splitlines()
+    assert lines[0] == "The store is damaged, and has lost 1 message (CrashTopic:1 from 96)"
+    assert lines[1].split()[:4] == ["KIND", "COUNT", "LOST", "FILE"]
+    document = run("store", "verify", store).document
+    assert [*document][:4] == ["verdict", "is_sound", "messages_lost", "lost"]
+    assert (document["messages_lost"], document["lost"]) == (1, finding["lost"])
 
 
 def test_views_of_another_directory(golden: GoldenStores) -> None:
@@ -42,10 +50,40 @@ def test_views_of_another_directory(golden: GoldenStores) -> None:
         "--set", f"mappedFileSizeConsumeQueue={params['mappedFileSizeConsumeQueue']}",
     )  # fmt: skip
     assert run("store", "verify", store, "--views", base, *sizes).code == 0
-    done = run("store", "verify", store, "--max-findings", "3", *sizes)
+    lacking = str(golden.store("rebuild-all.after"))
+    done = run("store", "verify", store, "--views", lacking, "--max-findings", "3", *sizes)
     assert done.code == 10
     assert len(done.document["findings"]) == 3
-    assert "Only the first 3 findings" in done.err
+    assert "Only the first 3 rows" in done.err
+    assert "No message is lost" in done.document["verdict"]
+
+
+def test_absent_views_are_told_with_exit_0(golden: GoldenStores) -> None:
+    done = run("store", "verify", str(golden.store("rebuild-one-queue.before")), "-o", "table")
+    assert done.code == 0
+    verdict, _, row = done.out.splitlines()
+    assert verdict == "The store is sound; the next start builds the absent views"
+    assert "no file: built at the next start" in row
+
+
+def test_without_a_file_of_the_log_the_loss_and_the_way_on_come_first(
+    golden: GoldenStores, tmp_path: Path
+) -> None:
+    store = golden.copy("v533", tmp_path / "s")
+    sorted((store / "commitlog").iterdir())[3].unlink()
+    done = run("store", "verify", str(store))
+    assert done.code == 10
+    assert done.document["findings"][0]["kind"] == "missing_file"
+    assert done.document["messages_lost"] > 0
+    assert f"pocketmq store repair {store} --accept-loss" in done.err
+
+
+def test_each_finding_has_a_row_where_that_is_asked_for(golden: GoldenStores) -> None:
+    store = str(golden.store("crash-behind.before"))
+    folded, each = run("store", "verify", store), run("store", "verify", store, "--each")
+    assert len(folded.document["findings"]) < 20
+    assert len(each.document["findings"]) > 400
+    assert folded.document["summary"]["counts"] == each.document["summary"]["counts"]
 
 
 async def test_of_a_store_in_use_units_that_wait_are_none_that_lack(tmp_path: Path) -> None:

@@ -5,13 +5,12 @@ import json
 import pytest
 
 from pocketmq.format.filler_record import Style
-from pocketmq.model.finding import Finding
+from pocketmq.model.finding import Finding, Loss
 from pocketmq.tools.repair.actions import (
     FileAct,
     FileAction,
     LogAct,
     LogAction,
-    Loss,
     RepairPlan,
     summary,
 )
@@ -51,12 +50,13 @@ def test_a_plan() -> None:
     )  # fmt: skip
     assert plan.lost_count == 7
     assert summary(plan.document) == [
+        "messages lost: 7",
+        "  T:0: 2 from offset 7 on",
+        "  U:1: 1 from offset 0 on",
+        "  T:0: 4 from offset 9 on",
         "commitlog/0 at 10, 20 bytes: torn: stand-in records",
-        "  lost: 2 messages of T:0 from 7 on",
-        "  lost: 1 messages of U:1 from 0 on",
         "config/topics.json: torn: its .bak takes its place",
         "the log ends at 5, but was durable up to 9: what lay between is gone",
-        "  lost: 4 messages of T:0 from 9 on",
         "checkpoint: brought down to what the log holds",
         "queues and index: 2 × unit",
         "queues and index: built anew",
@@ -72,7 +72,7 @@ def test_an_empty_plan() -> None:
     plan = RepairPlan(left=[FINDING], blocked=[FINDING])
     assert plan.is_empty
     assert not plan.builds_views
-    assert plan.document["left_as_it_is"] == [FINDING._asdict()]
+    assert plan.document["left_as_it_is"] == [FINDING.document]
     assert summary(RepairPlan().document) == []
 
 

@@ -10,7 +10,8 @@ from pocketmq.format.record import encode_blank, property_crc_field
 from pocketmq.model.finding import Finding
 from pocketmq.rebuild.log_files import find_log_files
 from pocketmq.tools.repair.actions import LogAct, LogAction
-from pocketmq.tools.repair.planning import LogPlanner, QueueWitness, Suspect
+from pocketmq.tools.repair.planning import LogPlanner, Suspect
+from pocketmq.tools.verify.losses import QueueWitness
 from pocketmq.walk.log_walk import ORDERLY_END, Hole
 from tests.golden_stores import GoldenStores
 from tests.kit.damaged_store import DamagedStore

@@ -7,9 +7,9 @@ import pytest
 
 from pocketmq.files.disk import Disk
 from pocketmq.format.consume_unit import PRE_BLANK, UNIT
-from pocketmq.tools.repair.actions import Loss
+from pocketmq.model.finding import Loss
 from pocketmq.tools.repair.neighbours import Neighbour, Neighbours, store_time_position
-from pocketmq.tools.repair.planning import QueueWitness
+from pocketmq.tools.verify.losses import QueueWitness
 from pocketmq.walk.log_walk import TOO_OLD, Hole, LogWalk
 from pocketmq.walk.reader import Chunk
 from pocketmq.walk.source import LogSource

@@ -11,7 +11,8 @@ from pocketmq.model.batch import Destination, Run
 from pocketmq.model.message import TRANSACTION_COMMIT
 from pocketmq.model.topic import HALF_TOPIC, OP_HALF_TOPIC
 from pocketmq.tools.pending.halves import open_halves
-from pocketmq.tools.verify.verification import Verification, verify
+from pocketmq.tools.verify.collector import Fold
+from pocketmq.tools.verify.verification import Verification, VerifyOptions, verify
 from tests.golden_stores import GoldenStores
 from tests.kit.checked_store import CheckedStore
 from tests.kit.rows import batch
@@ -38,7 +39,9 @@ async def made(directory: Path, *runs: Run) -> list[int]:
 
 
 def verified(directory: Path) -> Verification:
-    return verify(Disk(), directory, shape_of(small_settings(directory)))
+    return verify(
+        Disk(), directory, shape_of(small_settings(directory)), VerifyOptions(fold=Fold.NONE)
+    )
 
 
 def test_decisions_of_halves_that_there_are(tmp_path: Path) -> None:

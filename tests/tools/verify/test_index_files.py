@@ -64,7 +64,23 @@ def test_a_file_of_the_middle_that_is_gone(store: CheckedStore) -> None:
     index_file(store, 3).unlink()
     found = store.verify()
     full = store.sizes.geometry.entry_count_max - 1
-    assert found.counts["missing_key"] == full
+    assert found.counts == {"absent": full}
+    (row,) = found.findings
+    assert (row.file, row.count, row.found) == ("index", full, "no file: built at the next start")
+    assert found.is_sound
+
+
+@pytest.mark.parametrize("number", [0, -1])
+def test_the_first_or_the_newest_file_that_is_gone(store: CheckedStore, number: int) -> None:
+    index_file(store, number).unlink()
+    assert store.kinds() == {"absent"}
+
+
+def test_entries_that_a_damaged_file_lacks_are_not_absent(store: CheckedStore) -> None:
+    path = index_file(store, 3)
+    with store.changed(path, 0, bytes(40)):
+        assert "missing_key" in store.kinds()
+        assert not store.verify().is_sound
 
 
 def test_a_file_of_another_length(store: CheckedStore) -> None:

@@ -40,7 +40,7 @@ def test_missing_and_additional_files(store: CheckedStore) -> None:
     path = queue_file(store, 1)
     content = path.read_bytes()
     path.unlink()
-    assert store.kinds() == {"missing_file"}
+    assert store.kinds() == {"absent"}
     path.write_bytes(content)
     stray = path.with_name("00000000000000900000")
     stray.write_bytes(bytes(len(content)))

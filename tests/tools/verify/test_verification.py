@@ -1,5 +1,6 @@
 """Sound stores of a real broker have no finding, its gaps are told exactly, damage is found."""
 
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -10,19 +11,22 @@ from pocketmq.files.disk import Disk
 from pocketmq.log.commit_log import CommitLog
 from pocketmq.log.index_file import IndexFile
 from pocketmq.model.finding import Finding
-from pocketmq.tools.verify.collector import Collector
+from pocketmq.tools.verify.collector import Collector, Fold
 from pocketmq.tools.verify.verification import VerifyOptions, verify
 from tests.golden_stores import NAMES, GoldenStores
 from tests.kit.checked_store import CheckedStore
+from tests.kit.golden_log import record_positions
 from tests.kit.tool_sizes import golden_tool_sizes
 
 SOUND = (
     "basic", "semantics", "propcrc", "cqext", "rebuild-base", "v533", "rebuild-all-full.after",
     "rebuild-all-abort-full.after", "crash-kill.before", "crash-kill.after",
 )  # fmt: skip
-REMOVED = {"missing_file": 30}
-"""All queue files of a store whose consumequeue/ was removed."""
-NEWEST_TEN = {"pre_blank_unit": 107, "missing_file": 5}
+REMOVED = {"absent": 981}
+"""All units of a store whose consumequeue/ was removed."""
+UNINDEXED = {"absent": 3064}
+"""All entries of a store whose index/ was removed."""
+NEWEST_TEN = {"pre_blank_unit": 107, "absent": 90}
 """The real broker looked at the newest ten files of the log only."""
 OF_REAL_BROKERS: dict[str, dict[str, int]] = {
     # The last record was torn; queues and index already tell of it, the checkpoint too.
@@ -38,28 +42,28 @@ OF_REAL_BROKERS: dict[str, dict[str, int]] = {
     "crash-torn.after": {"torn_tail": 1, "dangling_unit": 1},
     "crash-flip.before": {"record": 1},
     # Sound records behind the damaged one were lost to queues and index.
-    "crash-flip.after": {"record": 1, "missing_key": 77, "missing_file": 2},
+    "crash-flip.after": {"record": 1, "missing_key": 77, "absent": 6},
     # The newest index file's header is zeros, queues lack files.
     "crash-behind.before": {
         "index_count": 1, "index_slot": 83, "index_unused": 1, "missing_key": 234,
-        "missing_file": 11, "missing_unit": 107,
+        "absent": 249, "missing_unit": 107,
     },
     # The guard against repeats was off; chains of a file with old slots.
     "crash-behind.after": {"index_chain": 27, "index_slot": 8},
-    "rebuild-all.before": {**REMOVED, "missing_key": 3064},
-    "rebuild-all.after": {**NEWEST_TEN, "missing_key": 592},
+    "rebuild-all.before": {"absent": 981 + 3064},
+    "rebuild-all.after": {**NEWEST_TEN, "absent": 90 + 592},
     # No index file was ever full, says its checkpoint: the index may have been switched off.
     "rebuild-all-abort.before": REMOVED,
-    "rebuild-all-abort.after": {**NEWEST_TEN, "missing_key": 592},
-    "rebuild-all-full.before": {**REMOVED, "missing_key": 3064},
+    "rebuild-all-abort.after": {**NEWEST_TEN, "absent": 90 + 592},
+    "rebuild-all-full.before": {"absent": 981 + 3064},
     "rebuild-all-abort-full.before": REMOVED,
     "rebuild-cq.before": REMOVED,
     "rebuild-cq.after": NEWEST_TEN,
-    "rebuild-index.before": {"missing_key": 3064},
+    "rebuild-index.before": UNINDEXED,
     # A clean start of the real broker never builds a removed index again, nor one queue.
-    "rebuild-index.after": {"missing_key": 3064},
-    "rebuild-one-queue.before": {"missing_file": 2},
-    "rebuild-one-queue.after": {"missing_file": 2},
+    "rebuild-index.after": UNINDEXED,
+    "rebuild-one-queue.before": {"absent": 78},
+    "rebuild-one-queue.after": {"absent": 78},
 }  # fmt: skip
 
 
@@ -138,19 +142,26 @@ def test_the_newest_index_file_ends_where_indexing_was_switched_off(
     assert found.findings == []
     assert ["have no index entries" in note for note in found.notes] == [True]
     path.unlink()
-    assert store.kinds() == {"missing_key"}
+    assert store.kinds() == {"absent"}
 
 
 def test_what_is_not_shown_of_the_findings_is_said(golden: GoldenStores) -> None:
-    store, sizes = golden.store("rebuild-index.before"), golden_tool_sizes(golden, "rebuild-base")
-    for shown, is_cut in ((3063, True), (3064, False)):
-        found = verify(Disk(), store, sizes, VerifyOptions(findings_max=shown))
+    store, sizes = (
+        golden.store("crash-behind.before"),
+        golden_tool_sizes(golden, "crash-kill.before"),
+    )
+    total = 6 + sum(OF_REAL_BROKERS["crash-behind.before"].values()) - 249  # Six absent queues.
+    for shown, is_cut in ((total - 1, True), (total, False)):
+        options = VerifyOptions(findings_max=shown, fold=Fold.NONE)
+        found = verify(Disk(), store, sizes, options)
         assert (len(found.findings), found.is_cut) == (shown, is_cut)
     collector = Collector(Path("s"), 4096, 1)
     collector.add_record("queue_offset", 0, expected="a", found="b", count=9)
-    assert not collector.is_cut
-    collector.add_record("queue_offset", 0, expected="a", found="b")
-    assert collector.is_cut
+    rows = [(row.kind, row.count) for row in collector.findings]
+    assert (rows, collector.is_cut) == ([("queue_offset", 9)], False)
+    collector.add("unit", "consumequeue/0", 0, expected="a", found="b")
+    rows = [(row.kind, row.count) for row in collector.findings]
+    assert (rows, collector.is_cut) == ([("queue_offset", 9)], True)
 
 
 def test_every_golden_store_has_its_line() -> None:
@@ -233,8 +244,8 @@ def test_a_missing_and_a_short_file_of_the_log(golden: GoldenStores, tmp_path: P
     files[5].write_bytes(b"short")
     found = store.verify()
     kinds = {(finding.kind, finding.file, finding.repairable) for finding in found.findings}
-    assert ("missing_file", f"commitlog/{files[2].name}", False) in kinds
-    assert ("file_size", f"commitlog/{files[5].name}", False) in kinds
+    assert ("missing_file", f"commitlog/{files[2].name}", True) in kinds
+    assert ("file_size", f"commitlog/{files[5].name}", True) in kinds
 
 
 def test_strays_and_tables(golden: GoldenStores, tmp_path: Path) -> None:
@@ -254,10 +265,57 @@ def test_views_elsewhere_and_a_limit(golden: GoldenStores, tmp_path: Path) -> No
 
 
 def test_findings_are_counted_beyond_what_is_kept(golden: GoldenStores, tmp_path: Path) -> None:
-    store = CheckedStore(golden, "rebuild-all.before", tmp_path / "s")
-    found = store.verify(findings_max=5)
+    store = CheckedStore(golden, "crash-behind.before", tmp_path / "s")
+    found = store.verify(findings_max=5, fold=Fold.NONE)
     assert (len(found.findings), found.is_cut) == (5, True)
-    assert found.counts["missing_key"] == 3064
+    assert found.counts["missing_key"] == 234
+
+
+def test_findings_alike_are_one_row_with_a_count(golden: GoldenStores, tmp_path: Path) -> None:
+    store = CheckedStore(golden, "crash-behind.before", tmp_path / "s")
+    found = store.verify()
+    (slots,) = [row for row in found.findings if row.kind == "index_slot"]
+    assert (slots.count, slots.expected, slots.found) == (83, "0", "216")
+    assert sum(row.count for row in found.findings) == sum(found.counts.values())
+    assert len({(row.kind, row.file) for row in found.findings}) == len(found.findings)
+
+
+def test_damage_that_lost_messages_comes_before_a_thousand_other_findings(
+    golden: GoldenStores, tmp_path: Path
+) -> None:
+    store = CheckedStore(golden, "crash-behind.before", tmp_path / "s")
+    path = sorted((store.directory / "commitlog").iterdir())[1]
+    begin = [position for position, _ in record_positions(path)][10]
+    with store.changed(path, begin, bytes(200)):
+        for fold in Fold:
+            found = store.verify(fold=fold, findings_max=3)
+            (loss,) = found.findings[0].lost
+            assert (found.findings[0].kind, loss.messages) == ("record", 1)
+            assert found.lost_count == 1
+            assert not found.is_sound
+
+
+def test_absent_views_are_one_row_each_and_no_damage(golden: GoldenStores, tmp_path: Path) -> None:
+    store = CheckedStore(golden, "rebuild-one-queue.before", tmp_path / "s")
+    (row,) = store.verify().findings
+    assert (row.kind, row.file, row.count) == ("absent", "consumequeue/RebuildTopic/1", 78)
+    assert store.verify().is_sound
+    shutil.rmtree(store.directory / "consumequeue")
+    shutil.rmtree(store.directory / "index")
+    found = store.verify(fold=Fold.NONE)
+    rows = [(row.kind, row.file, row.found) for row in found.findings]
+    built = "no file: built at the next start"
+    assert rows == [("absent", "index", built), ("absent", "consumequeue", built)]
+    assert found.is_sound
+
+
+def test_views_elsewhere_that_lack_files_are_built_by_no_start(
+    golden: GoldenStores, tmp_path: Path
+) -> None:
+    store = CheckedStore(golden, "rebuild-base", tmp_path / "s")
+    found = store.verify(views=golden.store("rebuild-one-queue.before"))
+    assert found.counts == {"missing_file": 78}
+    assert not found.is_sound
 
 
 def test_counts_go_on_when_no_more_are_kept() -> None:
@@ -265,7 +323,7 @@ def test_counts_go_on_when_no_more_are_kept() -> None:
     for number in range(4):
         collector.add("unit", Path(f"/s/a/{number}"), number, expected="x", found="y", count=2)
     assert collector.findings == [
-        Finding("unit", "a/0", 0, "x", "y"), Finding("unit", "a/1", 1, "x", "y"),
+        Finding("unit", "a/0", 0, "x", "y", count=2), Finding("unit", "a/1", 1, "x", "y", count=2),
     ]  # fmt: skip
     assert (collector.counts["unit"], collector.is_cut) == (8, True)
 

@@ -70,7 +70,7 @@ def verify(
         opened = Given(store, read_only, assignments).opened(with_index=False)
         found = check_against_log(views, store, opened)
         findings += found.findings
-    out.table((finding._asdict() for finding in findings), COLUMNS)
+    out.table((finding.document for finding in findings), COLUMNS)
     count = len(findings)
     if found is not None:
         talk(f"Checked {found.units} units and {found.entries} entries of {found.records} records")

@@ -16,6 +16,7 @@ from pocketmq.cli.store.access import Given, OpenedStore, given_options, log_byt
     epilog=examples(
         "pocketmq store repair ./store                               what would be done",
         "pocketmq store repair ./store --yes --report repair.json    do it",
+        "pocketmq store repair ./store --accept-loss                 go on without missing files",
     )
 )
 @click.option(
@@ -24,41 +25,51 @@ from pocketmq.cli.store.access import Given, OpenedStore, given_options, log_byt
     type=click.Path(path_type=Path, dir_okay=False, writable=True),
     help="Also write the plan or the report to this file, as JSON.",
 )
+@click.option(
+    "--accept-loss",
+    is_flag=True,
+    help="Replace missing and shortened files of the log by fillers: their messages are lost.",
+)
 @yes_option
 @given_options
 @form_option
-def repair(given: Given, report: Path | None, yes: bool, out: Output) -> None:
+def repair(given: Given, report: Path | None, accept_loss: bool, yes: bool, out: Output) -> None:
     """Quarantine damaged bytes, replace them in the log, and rebuild queues and index.
 
-    Without --yes only the plan is shown. Every damaged byte is copied to pocketmq/quarantine/
-    before it is replaced; valid messages keep their physical offsets. The next call continues an
-    interrupted repair. The exit code is 10 if something needs repair, or could not be repaired.
+    Without --yes only the plan is shown, lost messages first. Every damaged byte is copied to
+    pocketmq/quarantine/ before it is replaced; valid messages keep their physical offsets. The next
+    call continues an interrupted repair. Missing files of the log are best restored from a backup;
+    without one, --accept-loss makes all other messages readable. The exit code is 10 if something
+    needs repair, or could not be repaired.
     """
     if yes and given.read_only:
         raise click.UsageError("--yes and --read-only exclude each other")
     show = _repair if yes else _plan
-    show(given.opened(with_index=True), report, out)
+    show(given.opened(with_index=True), report, out, accept_loss=accept_loss)
 
 
-def _plan(store: OpenedStore, report: Path | None, out: Output) -> None:
-    from pocketmq.tools.repair.planning import plan_repair
+def _plan(store: OpenedStore, report: Path | None, out: Output, *, accept_loss: bool) -> None:
+    from pocketmq.tools.repair.planning import BLOCKING, plan_repair
 
     with progress("Checking", log_bytes(store.directory)) as advance:
-        plan = plan_repair(*store, now_ms=wall_ms(), advance=advance)
+        plan = plan_repair(*store, now_ms=wall_ms(), accept_loss=accept_loss, advance=advance)
     _show(plan.document, report, out)
+    lost = f"messages known to be lost: {plan.lost_count}"
     if plan.blocked:
-        text = "nothing can be done: log files are missing, short or after damage"
-        raise Failure(text, Exit.DAMAGED, "restore them from a backup")
+        text = "nothing can be done yet: files of the log are missing, short or after damage"
+        step = "restore them from a backup"
+        if all(finding.kind in BLOCKING and finding.repairable for finding in plan.blocked):
+            step += f"; without one: pocketmq store repair {store.directory} --accept-loss"
+        raise Failure(f"{text}; {lost}", Exit.DAMAGED, step)
     if not plan.is_empty:
-        text = "nothing was done; messages known to be lost"
-        raise Failure(f"{text}: {plan.lost_count}", Exit.DAMAGED, "add --yes to repair it")
+        raise Failure(f"nothing was done; {lost}", Exit.DAMAGED, "add --yes to repair it")
     _say_left(store.directory, len(plan.left), is_sound=not plan.left)
 
 
-def _repair(store: OpenedStore, report: Path | None, out: Output) -> None:
+def _repair(store: OpenedStore, report: Path | None, out: Output, *, accept_loss: bool) -> None:
     from pocketmq.tools.repair.repair import NOTHING_TO_DO, repair_store
 
-    done = repair_store(*store, now_ms=wall_ms(), stage=progress)
+    done = repair_store(*store, now_ms=wall_ms(), accept_loss=accept_loss, stage=progress)
     _show(done, report, out)
     if done["state"] != NOTHING_TO_DO:
         talk(f"The damaged bytes are in {done['quarantine']}")

@@ -1,19 +1,44 @@
 """`pocketmq store verify`: checks everything in a store."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from pocketmq.cli.options import examples, form_option, wall_ms
-from pocketmq.cli.output import Exit, Failure, Output, columns, progress, talk
-from pocketmq.cli.store.access import Given, given_options, known_end, log_bytes
+from pocketmq.cli.output import (
+    Column,
+    Document,
+    Exit,
+    Failure,
+    Output,
+    columns,
+    progress,
+    talk,
+    write,
+)
+from pocketmq.cli.store.access import Given, OpenedStore, given_options, known_end, log_bytes
 
 if TYPE_CHECKING:
+    from pocketmq.model.finding import Loss
     from pocketmq.tools.verify.verification import Verification
 
+ABSENT: Final = "absent"
+LOG_NAMES: Final = ("commitlog/", "pocketmq/watermark")
+QUEUES_SHOWN: Final = 3
+"""Queues named in a verdict."""
+
+
+def _lost_cell(row: Document) -> str:
+    return ", ".join(
+        f"{loss['topic']}:{loss['queue_id']} {loss['messages']} from {loss['first']}"
+        for loss in row["lost"]
+    )
+
+
 COLUMNS: Final = columns(
-    "kind", "file", "offset", "expected", "found",
+    "kind", "count", Column("lost", _lost_cell), "file", "offset", "expected", "found",
     "repairable",
 )  # fmt: skip
 
@@ -45,8 +70,11 @@ LIVE_TRIES: Final = 3
 )
 @click.option(
     "--max-findings", type=click.IntRange(min=1), default=1000, show_default=True,
-    help="Most findings shown; all are counted.",
+    help="Most rows shown; all findings are counted.",
 )  # fmt: skip
+@click.option(
+    "--each", is_flag=True, help="Print each finding as a row, instead of one row for those alike."
+)
 @given_options
 @form_option
 def verify(
@@ -58,31 +86,28 @@ def verify(
     deep: bool,
     upto: int | None,
     max_findings: int,
+    each: bool,
     out: Output,
 ) -> None:
     """Check every record, unit, index entry and table of a store; change nothing.
 
     Records are checked for consistency and by their CRCs, queues and index against the log in both
-    directions. The exit code is 10 if there are findings; traces of normal operation are notes.
+    directions. The verdict is printed first, then damage that lost messages, then the rest;
+    findings alike in one file are one row with a count. The exit code is 10 if there is damage.
+    Absent queues and index are rows, but no damage; traces of normal operation are notes.
     With --read-only, a store in use is checked up to a flushed offset that is some ten seconds old,
     including queues and index; findings are checked again.
     """
     from pocketmq.model.message import OFFSET_MAX
-    from pocketmq.rebuild.log_files import find_log_files, records_end
-    from pocketmq.tools.durable import views_upto
     from pocketmq.tools.store_access import is_live
+    from pocketmq.tools.verify.collector import Fold
     from pocketmq.tools.verify.verification import VerifyOptions
     from pocketmq.tools.verify.verification import verify as verify_store
 
     store = given.opened(with_index=True)
     live = is_live(store.directory)
     if upto is None:
-        log_file_bytes = store.sizes.commit_log_file_size_bytes
-        upto = known_end(
-            store.disk, store.directory, "checked",
-            otherwise=lambda: records_end(find_log_files(store.directory, log_file_bytes)),
-            narrowed=views_upto,
-        )  # fmt: skip
+        upto = _end_of(store)
     options = VerifyOptions(
         check_crc=not no_crc,
         crc_share=sample / 100,
@@ -92,6 +117,7 @@ def verify(
         upto=OFFSET_MAX if upto is None else upto,
         is_live=live,
         findings_max=max_findings,
+        fold=Fold.NONE if each else Fold.ALL,
         now_ms=wall_ms(),
     )
     for _ in range(LIVE_TRIES if live else 1):
@@ -99,21 +125,81 @@ def verify(
             found = verify_store(*store, options, advance)
         if not found.counts:
             break
-    _print(found, out)
-    if found.counts:
+    _print(found, store.directory, out)
+    if not found.is_sound:
+        step = f"pocketmq store repair {store.directory}, which shows what it would do"
+        if found.gaps:
+            step = (
+                "restore the files from a backup; without one: pocketmq store repair "
+                f"{store.directory} --accept-loss, which shows what it would do"
+            )
         amounts = ", ".join(f"{count} × {kind}" for kind, count in sorted(found.counts.items()))
-        next_step = f"pocketmq store repair {store.directory}, which shows what it would do"
-        raise Failure(f"found: {amounts}", Exit.DAMAGED, next_step)
+        raise Failure(f"found: {amounts}", Exit.DAMAGED, step)
 
 
-def _print(found: "Verification", out: Output) -> None:
-    rows = [finding._asdict() for finding in found.findings]
-    if out.form == "json":
+def _end_of(store: OpenedStore) -> int | None:
+    """Returns the offset below which a store in use is checked; None: it is not in use."""
+    from pocketmq.rebuild.log_files import find_log_files, records_end
+    from pocketmq.tools.durable import views_upto
+
+    log_file_bytes = store.sizes.commit_log_file_size_bytes
+    return known_end(
+        store.disk, store.directory, "checked",
+        otherwise=lambda: records_end(find_log_files(store.directory, log_file_bytes)),
+        narrowed=views_upto,
+    )  # fmt: skip
+
+
+def verdict(found: "Verification") -> str:
+    """Returns the verdict of a check in one sentence."""
+    if found.lost_count:
+        lost = [loss for finding in found.findings for loss in finding.lost]
+        text = f"The store is damaged, and has lost {_lost(lost)}"
+    elif any(finding.file.startswith(LOG_NAMES) for finding in found.findings):
+        text = "The log is damaged; no message is known to be lost"
+    elif not found.is_sound:
+        text = "No message is lost; queues, index or small files are damaged"
+    else:
+        text = "The store is sound"
+    if found.is_copy and found.is_sound:
+        text += "; its first start builds queues and index"
+    elif ABSENT in found.counts:
+        text += "; the next start builds the absent views"
+    if found.lost_earlier:
+        text += f"; an earlier repair replaced {_lost(found.lost_earlier)}"
+    return text
+
+
+def _lost(losses: "Sequence[Loss]") -> str:
+    """Returns lost messages in words."""
+    count = sum(loss.messages for loss in losses)
+    shown = [f"{loss.topic}:{loss.queue_id} from {loss.first}" for loss in losses[:QUEUES_SHOWN]]
+    more = ["…"] if len(losses) > QUEUES_SHOWN else []
+    noun = "message" if count == 1 else "messages"
+    return f"{count} {noun} ({', '.join([*shown, *more])})"
+
+
+def _print(found: "Verification", directory: Path, out: Output) -> None:
+    rows = [finding.document for finding in found.findings]
+    sentence = verdict(found)
+    if out.form in ("json", "yaml"):
         names = ("records", "units", "entries", "log_begin", "log_end", "counts", "is_cut")
         summary = {name: getattr(found, name) for name in names}
-        out.show({"summary": summary, "findings": rows, "notes": found.notes})
+        lost = [loss for row in rows for loss in row["lost"]]
+        earlier = [loss._asdict() for loss in found.lost_earlier]
+        document = {
+            "verdict": sentence, "is_sound": found.is_sound, "messages_lost": found.lost_count,
+            "lost": lost, "lost_earlier": earlier, "summary": summary, "findings": rows,
+            "notes": found.notes,
+        }  # fmt: skip
+        out.show(document)
     else:
-        out.table(rows, COLUMNS)
+        if out.is_table:
+            write(f"{sentence}\n")
+        else:
+            talk(sentence)
+        if rows:
+            out.table(rows, COLUMNS)
     talk(
         f"Checked {found.records} records, {found.units} units and {found.entries} index entries, "
         f"log {found.log_begin} to {found.log_end}"
@@ -121,4 +207,4 @@ def _print(found: "Verification", out: Output) -> None:
     for note in found.notes:
         talk(f"Note: {note}")
     if found.is_cut:
-        talk(f"Only the first {len(rows)} findings are shown; --max-findings shows more")
+        talk(f"Only the first {len(rows)} rows are shown; --max-findings shows more")

@@ -218,10 +218,15 @@ class StoreDamaged(BrokerReadOnly):
 
 
 class StoreLocked(StorageError):
-    """Another process has the store open."""
+    """Another process has the store open.
 
-    message = "{path} is in use by another process; stop it or use another directory"
+    holder   "process 4711 (java)"; "another process" if this machine does not show its number
+    """
+
+    plain = StorageError.plain | {"holder"}
+    message = "{path} is in use by {holder}; stop it or use another directory"
     path: str
+    holder: str = "another process"
 
 
 class NotAStore(StorageError):

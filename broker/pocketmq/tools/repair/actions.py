@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final
 
 from pocketmq.files.disk import Disk
 from pocketmq.files.mapped_file import MappedFile
@@ -18,7 +18,8 @@ from pocketmq.format.filler_record import Style, stand_in, stand_in_to_file_end
 from pocketmq.format.names import BACKUP_SUFFIX, CHECKPOINT_FILE, OWN_DIRECTORY
 from pocketmq.log.quarantine import Quarantine
 from pocketmq.log.store_directory import ManifestFile
-from pocketmq.model.finding import Finding
+from pocketmq.model.finding import Finding, Loss
+from pocketmq.model.message import OFFSET_MAX
 from pocketmq.rebuild.log_files import LogFile
 from pocketmq.tools.install import write_mark
 
@@ -75,6 +76,10 @@ def _follow(disk: Disk, directory: Path, before: bytes, after: bytes) -> None:
 Document = dict[str, Any]
 
 
+_PIECE: Final = 4096
+"""Zeros of this size are left out of a file that is completed."""
+
+
 class LogAct(Enum):
     """Replacements of damaged bytes of the log."""
 
@@ -93,25 +98,14 @@ class FileAct(Enum):
     REMOVE = "it is removed"
 
 
-class Loss(NamedTuple):
-    """Lost messages of one queue: their units point to damage.
-
-    first   queue offset of the first lost message
-    """
-
-    topic: str
-    queue_id: int
-    first: int
-    messages: int
-
-
 @dataclass(frozen=True, slots=True)
 class LogAction:
     """Bytes [begin, end) of the log and their replacement.
 
-    file      path below the store
-    losses    messages lost according to the consume queues; damaged queues show too few
-    content   bytes to write for CRC_FIELD and TIME
+    file         path below the store
+    losses       messages lost according to the consume queues; damaged queues show too few
+    content      bytes to write for CRC_FIELD and TIME
+    lacks_from   physical offset at which the file's bytes end; OFFSET_MAX: the file is complete
     """
 
     file: str
@@ -122,6 +116,7 @@ class LogAction:
     style: Style
     losses: tuple[Loss, ...] = ()
     content: bytes = b""
+    lacks_from: int = OFFSET_MAX
 
     @property
     def document(self) -> Document:
@@ -136,10 +131,17 @@ class LogAction:
             "messages_lost": [loss._asdict() for loss in self.losses],
         }
 
+    @property
+    def copied_end(self) -> int:
+        """Physical offset up to which there are bytes to be copied aside."""
+        return min(self.end, max(self.lacks_from, self.begin))
+
     def set_aside(self, disk: Disk, directory: Path, quarantine: Quarantine) -> None:
         """Copies the damaged bytes to the quarantine."""
         path = directory / self.file
-        quarantine.keep(path, self.begin, self.end, base=int(path.name), note=self.document)
+        if self.begin < self.copied_end:
+            base = int(path.name)
+            quarantine.keep(path, self.begin, self.copied_end, base=base, note=self.document)
 
     def perform(self, disk: Disk, directory: Path, file_size: int) -> None:
         """Replaces the damaged bytes durably.
@@ -148,6 +150,8 @@ class LogAction:
         """
         path = directory / self.file
         position = self.begin - int(path.name)
+        if self.lacks_from < self.end:
+            self._complete(disk, path, file_size)
         if self.act is LogAct.ZERO:
             file = MappedFile(disk, path, int(path.name), file_size).open()
             try:
@@ -158,13 +162,40 @@ class LogAction:
             return
         descriptor = disk.open(path)
         try:
-            disk.allocate(descriptor, position, self.end - self.begin, path)
+            if self.copied_end == self.end:
+                disk.allocate(descriptor, position, self.end - self.begin, path)
             for content in self._replacement():
-                disk.write_at(descriptor, position, content)
+                if self.copied_end == self.end:
+                    disk.write_at(descriptor, position, content)
+                else:
+                    self._write_sparse(disk, descriptor, path, position, content)
                 position += len(content)
             disk.sync(descriptor)
         finally:
             disk.close(descriptor)
+
+    def _complete(self, disk: Disk, path: Path, file_size: int) -> None:
+        """Creates a missing file, or extends a cut one; zeros stay sparse."""
+        is_cut = disk.exists(path)
+        descriptor = disk.open(path) if is_cut else disk.make_sparse_file(path, file_size)
+        try:
+            if is_cut:
+                disk.allocate(descriptor, file_size - 1, 1, path)
+            disk.sync(descriptor)
+        finally:
+            disk.close(descriptor)
+        disk.sync_directory(path.parent)
+
+    def _write_sparse(
+        self, disk: Disk, descriptor: int, path: Path, position: int, content: bytes
+    ) -> None:
+        """Writes a record, without pieces of zeros where the file had no bytes."""
+        old_end = self.copied_end - int(path.name)
+        for begin in range(0, len(content), _PIECE):
+            place, piece = position + begin, content[begin : begin + _PIECE]
+            if place < old_end or piece.strip(b"\0"):
+                disk.allocate(descriptor, place, len(piece), path)
+                disk.write_at(descriptor, place, piece)
 
     def _replacement(self) -> Iterable[bytes]:
         if self.act in (LogAct.CRC_FIELD, LogAct.TIME):
@@ -222,6 +253,7 @@ class RepairPlan:
     blocked          findings that prevent the whole repair
     left             findings that are reported, but not repaired
     view_findings    counts of findings in the views by kind; any of them rebuilds all views
+    lost_earlier     messages that an earlier repair replaced by fillers
     timer_findings   counts of findings in the timer's files by kind; any of them rebuilds the files
     checkpoint       the checkpoint has impossible values
     missing          [end of the log, its durable offset): missing acknowledged records
@@ -241,6 +273,7 @@ class RepairPlan:
     checkpoint: bool = False
     missing: tuple[int, int] | None = None
     lost_behind: tuple[Loss, ...] = ()
+    lost_earlier: tuple[Loss, ...] = ()
     log_files: list[LogFile] = field(default_factory=list)
     log_end: int = 0
     is_continued: bool = False
@@ -254,6 +287,11 @@ class RepairPlan:
     def lowers_numbers(self) -> bool:
         """Whether the repair lowers checkpoint and flushed mark to the end of the log."""
         return self.checkpoint or self.missing is not None
+
+    @property
+    def completes_files(self) -> bool:
+        """Whether missing files of the log, or missing ends of files, are written."""
+        return any(action.lacks_from < action.end for action in self.log)
 
     @property
     def log_bytes(self) -> int:
@@ -271,27 +309,35 @@ class RepairPlan:
         return not (self.files or self.lowers_numbers or self.builds_views or self.timer_findings)
 
     @property
+    def losses(self) -> list[Loss]:
+        """Messages known to be lost, by queue and place."""
+        of_actions = [loss for action in self.log for loss in action.losses]
+        of_blocked = [loss for finding in self.blocked for loss in finding.lost]
+        return [*of_actions, *of_blocked, *self.lost_behind]
+
+    @property
     def lost_count(self) -> int:
-        """Messages known to be lost."""
-        losses = [loss for action in self.log for loss in action.losses]
-        return sum(loss.messages for loss in (*losses, *self.lost_behind))
+        """Number of messages known to be lost."""
+        return sum(loss.messages for loss in self.losses)
 
     @property
     def document(self) -> Document:
         """The plan as a JSON document."""
         return {
+            "messages_lost": self.lost_count,
+            "lost": [loss._asdict() for loss in self.losses],
             "log": [action.document for action in self.log],
             "files": [action.document for action in self.files],
             "checkpoint_rewritten": self.checkpoint,
             "acknowledged_bytes_missing": list(self.missing) if self.missing else None,
             "messages_lost_behind_the_end": [loss._asdict() for loss in self.lost_behind],
-            "messages_lost": self.lost_count,
             "views_rebuilt": self.builds_views,
             "view_findings": self.view_findings,
             "timer_findings": self.timer_findings,
+            "lost_earlier": [loss._asdict() for loss in self.lost_earlier],
             "goes_on_with_an_earlier_repair": self.is_continued,
-            "left_as_it_is": [finding._asdict() for finding in self.left],
-            "not_repairable": [finding._asdict() for finding in self.blocked],
+            "left_as_it_is": [finding.document for finding in self.left],
+            "not_repairable": [finding.document for finding in self.blocked],
             "notes": self.notes,
         }
 
@@ -300,6 +346,7 @@ class RepairPlan:
 def summary(document: Document) -> list[str]:
     """Returns the lines of text that describe the document of a plan or report."""
     return [
+        *_lost_lines(document),
         *_log_lines(document["log"]),
         *(f"{row['file']}: {row['reason']}: {row['done']}" for row in document["files"]),
         *_number_lines(document),
@@ -310,16 +357,22 @@ def summary(document: Document) -> list[str]:
     ]
 
 
+def _lost_lines(document: Document) -> Iterator[str]:
+    if document["messages_lost"]:
+        yield f"messages lost: {document['messages_lost']}"
+        yield from map(_loss_line, document["lost"])
+
+
+def _loss_line(loss: Document) -> str:
+    return (
+        f"  {loss['topic']}:{loss['queue_id']}: {loss['messages']} from offset {loss['first']} on"
+    )
+
+
 def _log_lines(rows: list[Document]) -> Iterator[str]:
     for row in rows:
         where = f"{row['file']} at {row['begin']}, {row['bytes']} bytes"
         yield f"{where}: {row['reason']}: {row['replaced_by']}"
-        yield from map(_loss_line, row["messages_lost"])
-
-
-def _loss_line(loss: Document) -> str:
-    queue = f"{loss['topic']}:{loss['queue_id']}"
-    return f"  lost: {loss['messages']} messages of {queue} from {loss['first']} on"
 
 
 def _number_lines(document: Document) -> Iterator[str]:
@@ -329,7 +382,6 @@ def _number_lines(document: Document) -> Iterator[str]:
         yield f"the log ends at {begin}, but was durable up to {end}: what lay between is gone"
     elif document.get("messages_lost_behind_the_end"):
         yield "the log ends before messages that queues lead to: they are gone"
-    yield from map(_loss_line, document.get("messages_lost_behind_the_end", ()))
     numbers = document.get("numbers")
     if numbers or document.get("checkpoint_rewritten"):
         yield "checkpoint: brought down to what the log holds"

@@ -12,16 +12,15 @@ an unreadable table                        its .bak replaces it; without one it 
 timer files that differ from the log       the wheel is rebuilt from units, units from the log
 a checkpoint beyond the log's end          its values are lowered to the log's end
 a flushed mark beyond the log's end        lowered also; the missing records are reported
-a missing or short log file                none: the operator must restore it from a backup
+a missing or short log file                none; fillers if the operator accepts the loss
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from pocketmq.files.disk import Disk
-from pocketmq.format.consume_unit import PRE_BLANK_SIZE, UNIT, round_file_size
 from pocketmq.format.filler_record import Style, size_min
 from pocketmq.format.names import (
     CHECKPOINT_FILE,
@@ -31,17 +30,19 @@ from pocketmq.format.names import (
     CONSUME_QUEUE_EXTENSION_DIRECTORY,
     INDEX_DIRECTORY,
     offset_from_file_name,
-    queue_directory,
-    queue_id_from_name,
 )
 from pocketmq.format.properties import NAME_SEPARATOR, PAIR_SEPARATOR
-from pocketmq.format.record import BLANK_SIZE, PROPERTY_CRC_SIZE, property_crc_field, split_record
-from pocketmq.log.consume_queue import ConsumeQueue
+from pocketmq.format.record import (
+    BLANK_SIZE,
+    PROPERTY_CRC_SIZE,
+    encode_blank,
+    property_crc_field,
+    split_record,
+)
 from pocketmq.log.foreign import check_understood
 from pocketmq.log.quarantine import unfinished_repair
-from pocketmq.model.errors import IllegalTopic, StorageError
-from pocketmq.model.finding import Finding
-from pocketmq.model.message import OFFSET_MAX, QueueKey
+from pocketmq.model.finding import Finding, Loss
+from pocketmq.model.message import OFFSET_MAX
 from pocketmq.rebuild.log_files import KnownShape, LogFile, bytes_at
 from pocketmq.rebuild.range_pass import Advance, no_advance
 from pocketmq.tools.durable import flushed_upto
@@ -50,14 +51,15 @@ from pocketmq.tools.repair.actions import (
     FileAction,
     LogAct,
     LogAction,
-    Loss,
     RepairPlan,
     backup_of,
 )
 from pocketmq.tools.repair.neighbours import TIME_SIZE, Neighbour, Neighbours, store_time_position
+from pocketmq.tools.verify.collector import LOST_RECORDS, Fold
+from pocketmq.tools.verify.losses import QueueWitness
 from pocketmq.tools.verify.tables import parses
 from pocketmq.tools.verify.timers import is_about_timers
-from pocketmq.tools.verify.verification import VerifyOptions, verify
+from pocketmq.tools.verify.verification import Verification, VerifyOptions, verify
 from pocketmq.walk.log_walk import ORDERLY_END, Hole
 
 # -- plans the replacement of each damaged range of the log ------------------------------------
@@ -117,6 +119,27 @@ class LogPlanner:
             assert following is not None
             end += following.size
         return self._action(hole.begin, end, hole.reason, LogAct.STAND_IN, style)
+
+    def of_gap(self, gap: Hole) -> LogAction:
+        """Returns the replacement of a missing file, or of a file's missing end."""
+        begin, end, base = gap.begin, gap.end, int(Path(gap.path).name)
+        ends = [file.end for file in self._files if file.base == base]
+        lacks_from = ends[0] if ends else base
+        style = self._style(begin, end)
+        if all(file.base < end for file in self._files):
+            act = LogAct.ZERO
+        elif end - begin - BLANK_SIZE < size_min(style) or self._is_blank(begin, end, lacks_from):
+            act = LogAct.BLANK
+        else:
+            act = LogAct.FILE_END
+        action = self._action(begin, end, gap.reason, act, style, path=Path(gap.path))
+        return replace(action, lacks_from=lacks_from)
+
+    def _is_blank(self, begin: int, end: int, lacks_from: int) -> bool:
+        """Returns whether a file was cut behind the head of its BLANK: it lost no record."""
+        if lacks_from < begin + BLANK_SIZE:
+            return False
+        return bytes_at(self._files, begin, BLANK_SIZE) == encode_blank(end - begin)
 
     def _is_damaged_blank(self, hole: Hole) -> bool:
         """Returns whether the damage can only be a damaged BLANK.
@@ -255,10 +278,11 @@ class LogPlanner:
         return self._of_record(record, "its properties are damaged")
 
     def _action(
-        self, begin: int, end: int, reason: str, act: LogAct, style: Style, content: bytes = b""
-    ) -> LogAction:
+        self, begin: int, end: int, reason: str, act: LogAct, style: Style, content: bytes = b"",
+        path: Path | None = None,
+    ) -> LogAction:  # fmt: skip
         """Returns an action; with `content`, the action rewrites fields and loses no message."""
-        path = Path(self._file_at(begin).path)
+        path = path or Path(self._file_at(begin).path)
         why = "no record where one must be" if reason == ORDERLY_END else reason
         losses = () if content else self._losses(begin, end)
         return LogAction(
@@ -287,116 +311,91 @@ def _is_property_block(block: bytes) -> bool:
 
 
 # ----------------------------------------------------------------------------------------------
-# -- lost messages -----------------------------------------------------------------------------
-class QueueWitness:
-    """The existing consume queues of a store, without unreadable ones."""
-
-    __slots__ = ("_queues",)
-
-    def __init__(self, disk: Disk, directory: Path, sizes: KnownShape) -> None:
-        root = directory / CONSUME_QUEUE_DIRECTORY
-        file_size = round_file_size(sizes.consume_queue_file_size_bytes)
-        self._queues: list[ConsumeQueue] = []
-        for topic, queue_id in _queue_keys(disk, root):
-            place = queue_directory(root, topic, queue_id)
-            queue = ConsumeQueue(disk, place, file_size, topic=topic, queue_id=queue_id)
-            try:
-                queue.load(read_only=True)
-            except StorageError:
-                queue.files.close()
-            else:
-                self._queues.append(queue)
-
-    def losses(self, begin: int, end: int) -> tuple[Loss, ...]:
-        """Returns the messages whose records begin in [begin, end).
-
-        Cost     some 40 reads for each queue
-        """
-        found = []
-        for queue in self._queues:
-            lower, upper = map(queue.units.first_at_or_behind, (begin, end))
-            if lower < upper:
-                units = queue.units.read(lower, upper - lower)
-                count = sum(unit[1] != PRE_BLANK_SIZE for unit in UNIT.iter_unpack(units))
-                found.append(Loss(queue.topic, queue.queue_id, lower, count))
-        return tuple(found)
-
-    def close(self) -> None:
-        """Unmaps all files."""
-        for queue in self._queues:
-            queue.files.close()
-
-
-def _queue_keys(disk: Disk, root: Path) -> Iterator[QueueKey]:
-    for topic in disk.names(root):
-        ids = map(queue_id_from_name, disk.names(root / topic))
-        with suppress(IllegalTopic):
-            queue_directory(root, topic, 0)
-            yield from [(topic, queue_id) for queue_id in ids if queue_id is not None]
-
-
 # -- the plan ----------------------------------------------------------------------------------
 FINDINGS_MAX: Final = 100_000
 VIEW_NAMES: Final = (CONSUME_QUEUE_DIRECTORY, CONSUME_QUEUE_EXTENSION_DIRECTORY, INDEX_DIRECTORY)
-_BLOCKING: Final = frozenset({"missing_file", "file_size"})
+BLOCKING: Final = frozenset({"missing_file", "file_size"})
 _DAMAGE: Final = frozenset({"record", "torn_tail"})
+_SHOWING: Final = frozenset({"record", *BLOCKING})
+"""Kinds of findings whose lost messages are those of one action."""
 _SUSPECT: Final = frozenset({"topic", "queue_id", "queue_offset", NO_PROPERTY_CRC, STORE_TIME})
 """Kinds of findings in record heads that brokers never write, or rarely."""
 
 
 def plan_repair(
-    disk: Disk, directory: Path, sizes: KnownShape, *, now_ms: int, advance: Advance = no_advance
-) -> RepairPlan:
+    disk: Disk, directory: Path, sizes: KnownShape, *, now_ms: int, accept_loss: bool = False,
+    advance: Advance = no_advance,
+) -> RepairPlan:  # fmt: skip
     """Verifies a store and returns the plan of its repair.
 
+    accept_loss   replace missing files of the log and missing ends of files, too
     Errors   NotAStore; those of `check_understood`
     Cost     the cost of a verification
     """
     check_understood(disk, directory)
-    options = VerifyOptions(findings_max=FINDINGS_MAX, now_ms=now_ms)
+    options = VerifyOptions(findings_max=FINDINGS_MAX, fold=Fold.VIEWS, now_ms=now_ms)
     found = verify(disk, directory, sizes, options, advance)
     plan = RepairPlan(
         notes=found.notes,
         log_files=found.files,
         log_end=found.log_end,
+        lost_earlier=found.lost_earlier,
         is_continued=unfinished_repair(disk, directory) is not None,
     )
     suspects: list[Suspect] = []
     for finding in found.findings:
         if is_about_timers(finding):
             counts = plan.timer_findings
-            counts[finding.kind] = counts.get(finding.kind, 0) + 1
+            counts[finding.kind] = counts.get(finding.kind, 0) + finding.count
+        elif finding.kind == LOST_RECORDS:
+            continue  # `missing` and `lost_behind` have it.
         elif finding.file.startswith(f"{COMMIT_LOG_DIRECTORY}/"):
-            _take_of_log(disk, directory / finding.file, finding, plan, suspects)
+            path = directory / finding.file
+            _take_of_log(disk, path, finding, plan, suspects, accept_loss=accept_loss)
         else:
             _take(disk, directory / finding.file, finding, plan)
     upto = flushed_upto(disk, directory)
     if upto is not None and upto > found.log_end:
         plan.missing = (found.log_end, upto)
-    tails = [found.tail] if found.tail is not None else []
     may_end_early = upto is None or plan.missing is not None
-    if not plan.blocked and (suspects or found.holes or tails or may_end_early):
+    is_damaged = suspects or found.holes or found.gaps or found.tail is not None
+    if not plan.blocked and (is_damaged or may_end_early):
         witness = QueueWitness(disk, directory, sizes)
         try:
-            ends = [found.log_end, *(found.files[-1].end for _ in tails)]
-            if may_end_early:
-                plan.lost_behind = witness.losses(max(ends), OFFSET_MAX)
-            planner = LogPlanner(
-                found.files, [*found.holes, *tails], witness.losses,
+            _plan_log(
+                plan, found, suspects, witness, may_end_early=may_end_early,
                 property_crc=sizes.property_crc, now_ms=now_ms,
             )  # fmt: skip
-            of_damage = [*map(planner.of_hole, found.holes), *map(planner.of_tail, tails)]
-            actions, left = planner.of_suspects(suspects)
         finally:
             witness.close()
-        plan.log = _without_overlaps([*of_damage, *actions])
-        plan.left += left
-        if plan.log:  # The verification after the repair reports gaps that remain.
-            plan.left = [finding for finding in plan.left if finding.kind != "queue_offset"]
     has_extension = disk.exists(directory / CONSUME_QUEUE_EXTENSION_DIRECTORY)
     if plan.builds_views and has_extension and not sizes.consume_queue_extension:
         plan.notes.append("units will keep the plain tags code instead of an extension's address")
     return plan
+
+
+def _plan_log(
+    plan: RepairPlan, found: Verification, suspects: list[Suspect], witness: QueueWitness, *,
+    may_end_early: bool, property_crc: bool, now_ms: int,
+) -> None:  # fmt: skip
+    """Plans the actions on the log, whose missing files and ends are accepted as lost."""
+    tails = [found.tail] if found.tail is not None else []
+    shown = {_place(each): each.lost for each in found.findings if each.kind in _SHOWING}
+    ends = [found.log_end, *(found.files[-1].end for _ in tails), *(g.end for g in found.gaps)]
+    if may_end_early:
+        plan.lost_behind = witness.losses(max(ends), OFFSET_MAX)
+    planner = LogPlanner(
+        found.files, [*found.holes, *tails],
+        lambda begin, end: shown.get(begin) or witness.losses(begin, end),
+        property_crc=property_crc, now_ms=now_ms,
+    )  # fmt: skip
+    of_damage = [*map(planner.of_hole, found.holes), *map(planner.of_tail, tails)]
+    of_damage += map(planner.of_gap, found.gaps)
+    actions, left = planner.of_suspects(suspects)
+    plan.log = _without_overlaps([*of_damage, *actions])
+    plan.left += left
+    if plan.log:  # The verification after the repair reports gaps that remain.
+        plan.left = [finding for finding in plan.left if finding.kind != "queue_offset"]
 
 
 def _without_overlaps(actions: list[LogAction]) -> list[LogAction]:
@@ -408,27 +407,39 @@ def _without_overlaps(actions: list[LogAction]) -> list[LogAction]:
     return kept
 
 
+def _place(finding: Finding) -> int:
+    """Returns the physical offset of a finding in the log, -1 of others."""
+    path = Path(finding.file)
+    base = offset_from_file_name(path.name)
+    is_of_log = path.parts[0] == COMMIT_LOG_DIRECTORY
+    return base + finding.offset if is_of_log and base is not None else -1
+
+
 def _take(disk: Disk, path: Path, finding: Finding, plan: RepairPlan) -> None:
     """Plans the action on a finding outside of the log."""
     if Path(finding.file).parts[0] in VIEW_NAMES:
-        plan.view_findings[finding.kind] = plan.view_findings.get(finding.kind, 0) + 1
+        counts = plan.view_findings
+        counts[finding.kind] = counts.get(finding.kind, 0) + finding.count
     elif finding.file == CHECKPOINT_FILE:
         plan.checkpoint = True
     elif finding.kind == "table" and finding.repairable:
         is_restored = path.parent.name == CONFIG_DIRECTORY and parses(disk, backup_of(path))
         act = FileAct.RESTORE if is_restored else FileAct.REMOVE
         plan.files.append(FileAction(finding.file, finding.found, act))
-    elif finding.kind != "lost_records":  # `plan.missing` reports it.
+    else:
         plan.left.append(finding)
 
 
 def _take_of_log(
-    disk: Disk, path: Path, finding: Finding, plan: RepairPlan, suspects: list[Suspect]
-) -> None:
+    disk: Disk, path: Path, finding: Finding, plan: RepairPlan, suspects: list[Suspect], *,
+    accept_loss: bool,
+) -> None:  # fmt: skip
     kind, base = finding.kind, offset_from_file_name(path.name)
     if kind == "file_size" and _is_unused(disk, path):
         plan.files.append(FileAction(finding.file, "an empty file", FileAct.REMOVE))
-    elif kind in _BLOCKING or (kind in _DAMAGE and not finding.repairable):
+    elif kind in BLOCKING and accept_loss and finding.repairable:
+        return  # The gap has its action.
+    elif kind in BLOCKING or (kind in _DAMAGE and not finding.repairable):
         plan.blocked.append(finding)
     elif kind == "stray_file":
         plan.files.append(FileAction(finding.file, "no file of the log", FileAct.REMOVE))

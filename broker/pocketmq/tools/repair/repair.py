@@ -28,7 +28,7 @@ from pocketmq.log.store_directory import StoreDirectory
 from pocketmq.model.errors import Corruption, DiskFull, StoreGap, WrongFileSize
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.rebuild.estimate import estimate
-from pocketmq.rebuild.log_files import KnownShape, LogFile
+from pocketmq.rebuild.log_files import KnownShape, LogFile, find_log_files
 from pocketmq.rebuild.plan import whole_files
 from pocketmq.rebuild.range_pass import Advance, no_advance
 from pocketmq.rebuild.sequential import rebuild
@@ -84,12 +84,15 @@ def silent_stage(label: str, total_bytes: int) -> Iterator[Advance]:
 
 
 def repair_store(
-    disk: Disk, directory: Path, sizes: KnownShape, *, now_ms: int, stage: Stage = silent_stage
-) -> Report:
+    disk: Disk, directory: Path, sizes: KnownShape, *, now_ms: int, accept_loss: bool = False,
+    stage: Stage = silent_stage,
+) -> Report:  # fmt: skip
     """Repairs a store under its lock; returns the report.
 
     The report's `state` is NOTHING_TO_DO if nothing was changed. Its `is_sound` is true if no
     damage is left.
+
+    accept_loss   replaces missing files of the log, and missing ends of files, by fillers
 
     Errors   StoreLocked; those of `missing_part`, before anything is changed
              DiskFull, AllocationFailed, FsyncFailed: call again to continue
@@ -98,7 +101,7 @@ def repair_store(
     store = StoreDirectory(disk, directory)
     store.acquire()
     try:
-        return _Repair(disk, directory, sizes, now_ms, stage).run()
+        return _Repair(disk, directory, sizes, now_ms, stage, accept_loss=accept_loss).run()
     finally:
         store.release()
 
@@ -107,8 +110,10 @@ class _Repair:
     """One repair in progress, under the store's lock."""
 
     def __init__(
-        self, disk: Disk, directory: Path, sizes: KnownShape, now_ms: int, stage: Stage
-    ) -> None:
+        self, disk: Disk, directory: Path, sizes: KnownShape, now_ms: int, stage: Stage, *,
+        accept_loss: bool,
+    ) -> None:  # fmt: skip
+        self._accept_loss = accept_loss
         self._disk = disk
         self._directory = directory
         self._sizes = sizes
@@ -132,7 +137,7 @@ class _Repair:
         self._report |= {
             "state": FINISHED,
             "finished": _moment(self._now_ms),
-            "left_as_it_is": [finding._asdict() for finding in [*plan.left, *plan.blocked]],
+            "left_as_it_is": [finding.document for finding in [*plan.left, *plan.blocked]],
             "is_sound": plan.is_empty and not plan.left,
             "notes": plan.notes,
         }
@@ -144,11 +149,12 @@ class _Repair:
         total = len(names) * self._sizes.commit_log_file_size_bytes
         with self._stage("Looking", total) as advance:
             return plan_repair(
-                self._disk, self._directory, self._sizes, now_ms=self._now_ms, advance=advance
-            )
+                self._disk, self._directory, self._sizes, now_ms=self._now_ms,
+                accept_loss=self._accept_loss, advance=advance,
+            )  # fmt: skip
 
     def _check_room(self, plan: RepairPlan) -> None:
-        needed = sum(action.end - action.begin for action in plan.log)
+        needed = sum(action.copied_end - action.begin for action in plan.log)
         if plan.builds_views:
             needed += estimate(whole_files(plan.log_files, OFFSET_MAX), self._sizes).view_bytes
         if self._disk.space(self._directory)[1] < needed:
@@ -167,6 +173,8 @@ class _Repair:
             "store": str(self._directory),
             "quarantine": str(self._quarantine.directory),
             "begun": _moment(self._now_ms),
+            "messages_lost": 0,
+            "lost": [],
             "log": [],
             "files": [],
             "view_findings": {},
@@ -190,6 +198,9 @@ class _Repair:
                 set_aside_whole(self._disk, self._directory / path, self._quarantine, note)
         for action in plan.actions:
             action.perform(self._disk, self._directory, self._sizes.commit_log_file_size_bytes)
+        if plan.completes_files:
+            log_file_bytes = self._sizes.commit_log_file_size_bytes
+            plan.log_files = find_log_files(self._directory, log_file_bytes)
         if plan.lowers_numbers:
             last = Neighbours(plan.log_files).before(plan.log_end)
             numbers = lower_checkpoint(
@@ -208,6 +219,9 @@ class _Repair:
         report = self._report
         for name, actions in (("log", plan.log), ("files", plan.files)):
             report[name] += [a.document for a in actions if a.document not in report[name]]
+        known = report.setdefault("lost", [])
+        known += [loss._asdict() for loss in plan.losses if loss._asdict() not in known]
+        report["messages_lost"] = sum(loss["messages"] for loss in known)
         report["view_findings"] = plan.view_findings | report["view_findings"]
         report["timer_findings"] = plan.timer_findings | report.get("timer_findings", {})
         if plan.missing is not None:

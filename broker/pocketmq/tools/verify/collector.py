@@ -1,30 +1,65 @@
-"""Collects findings: counts all of them, and keeps the first ones."""
+"""Collects findings: counts all, joins those alike in one row, and sorts the gravest first."""
 
 from collections import Counter
+from dataclasses import replace
+from enum import Enum
 from pathlib import Path
 from typing import Final
 
 from pocketmq.format.names import COMMIT_LOG_DIRECTORY, is_junk, offset_file_name
-from pocketmq.model.finding import Finding
+from pocketmq.model.finding import ABSENT, Finding, Loss
 
 STRAY: Final = "stray_file"
 FINDINGS_MAX: Final = 1_000
-"""Default number of findings kept."""
+"""Default number of rows kept."""
+RECORD: Final = "record"
+LOST_RECORDS: Final = "lost_records"
+BUILT_AT_START: Final = "no file: built at the next start"
+_LOG: Final = f"{COMMIT_LOG_DIRECTORY}/"
+
+
+class Fold(Enum):
+    """Findings of one kind in one file that become one row with a count."""
+
+    ALL = "all"
+    VIEWS = "those outside of the log"
+    NONE = "none"
 
 
 class Collector:
     """Findings and notes of one verification."""
 
-    __slots__ = ("_kept_max", "_log_file_bytes", "_notes", "_root", "_told", "counts", "findings")
+    __slots__ = (
+        "_fold", "_has_other_views", "_kept", "_kept_max", "_log_file_bytes", "_notes", "_root",
+        "_rows", "absent", "counts", "is_copy",
+    )  # fmt: skip
 
-    def __init__(self, root: Path, log_file_bytes: int, kept_max: int = FINDINGS_MAX) -> None:
+    def __init__(
+        self, root: Path, log_file_bytes: int, kept_max: int = FINDINGS_MAX,
+        fold: Fold = Fold.ALL, *, is_copy: bool = False, has_other_views: bool = False,
+    ) -> None:  # fmt: skip
+        """Begins a check.
+
+        is_copy           no views are expected: the first start builds them
+        has_other_views   they are not the store's: no start builds them
+        """
+        self._has_other_views = has_other_views
         self._root = root
         self._log_file_bytes = log_file_bytes
         self._kept_max = kept_max
-        self._told = 0
-        self.findings: list[Finding] = []
+        self._fold = fold
+        self._kept = {True: 0, False: 0}
+        self._rows: dict[tuple[str, str, int], Finding] = {}
+        self.is_copy = is_copy
+        self.absent: set[str] = set()
+        """Views that are absent, as findings give their paths."""
         self.counts: Counter[str] = Counter()
         self._notes: dict[str, None] = {}
+
+    @property
+    def findings(self) -> list[Finding]:
+        """The rows: those that lost messages, others of the log, damaged views, absent views."""
+        return sorted(self._rows.values(), key=_rank)[: self._kept_max]
 
     @property
     def notes(self) -> list[str]:
@@ -33,12 +68,12 @@ class Collector:
 
     @property
     def is_cut(self) -> bool:
-        """Whether some findings were not kept."""
-        return self._told > len(self.findings)
+        """Whether there are more rows than are kept."""
+        return sum(self._kept.values()) > self._kept_max
 
     def add(
         self, kind: str, path: Path | str, position: int, *, expected: str, found: str,
-        repairable: bool = True, count: int = 1,
+        repairable: bool = True, count: int = 1, lost: tuple[Loss, ...] = (),
     ) -> None:  # fmt: skip
         """Adds a finding.
 
@@ -50,22 +85,45 @@ class Collector:
             self.remark(f"{self.shown(path)} is passed over: no broker made it")
             return
         self.counts[kind] += count
-        self._told += 1
-        if len(self.findings) < self._kept_max:
-            self.findings.append(
-                Finding(kind, self.shown(path), position, expected, found, repairable)
-            )
+        file = self.shown(path)
+        finding = Finding(kind, file, position, expected, found, repairable, count, lost)
+        key = (kind, file, 0 if self._folds(finding) else self.counts[kind])
+        before = self._rows.get(key)
+        if before is not None:
+            self._rows[key] = replace(before, count=before.count + count)
+            return
+        is_of_log = _rank(finding) <= _OF_LOG  # Rows of the log have room of their own.
+        self._kept[is_of_log] += 1
+        if self._kept[is_of_log] <= self._kept_max:
+            self._rows[key] = finding
+
+    def add_absent(self, view: Path, expected: str, count: int) -> None:
+        """Takes a view of which `count` units or entries are absent with their files."""
+        self.absent.add(self.shown(view))
+        if self._has_other_views:
+            self.add("missing_file", view, 0, expected=expected, found="no file", count=count)
+        elif not self.is_copy:
+            self.add(ABSENT, view, 0, expected=expected, found=BUILT_AT_START, count=count)
+
+    def _folds(self, finding: Finding) -> bool:
+        """Returns whether a finding joins the row of its kind and file."""
+        if finding.kind == ABSENT:
+            return True
+        if finding.lost or finding.kind == RECORD or self._fold is Fold.NONE:
+            return False
+        return self._fold is Fold.ALL or not finding.file.startswith(_LOG)
 
     def add_record(
         self, kind: str, physical_offset: int, *, expected: str, found: str,
-        repairable: bool = True, count: int = 1,
+        repairable: bool = True, count: int = 1, lost: tuple[Loss, ...] = (),
     ) -> None:  # fmt: skip
         """Adds a finding at a physical offset of the log."""
         position = physical_offset % self._log_file_bytes
-        path = f"{COMMIT_LOG_DIRECTORY}/{offset_file_name(physical_offset - position)}"
+        path = f"{_LOG}{offset_file_name(physical_offset - position)}"
         self.add(
-            kind, path, position, expected=expected, found=found, repairable=repairable, count=count
-        )
+            kind, path, position, expected=expected, found=found, repairable=repairable,
+            count=count, lost=lost,
+        )  # fmt: skip
 
     def remark(self, text: str) -> None:
         """Adds a note: a fact that is worth reporting, but no fault."""
@@ -76,3 +134,15 @@ class Collector:
         """Returns a path relative to the store's directory, or unchanged if it is outside."""
         path = Path(path)
         return str(path.relative_to(self._root)) if path.is_relative_to(self._root) else str(path)
+
+
+_OF_LOG: Final = 1
+
+
+def _rank(finding: Finding) -> int:
+    """Returns the group of a row; the gravest group has the least number."""
+    if finding.kind == ABSENT:
+        return 3
+    if finding.lost or finding.kind == LOST_RECORDS:
+        return 0
+    return _OF_LOG if finding.file.startswith(_LOG) else 2

@@ -60,6 +60,11 @@ class OpenIndexFile:
     count: int
     is_growing: bool = False
 
+    @property
+    def is_full(self) -> bool:
+        """Whether it has all its entries, so that another file follows."""
+        return self.header.index_count >= self.geometry.entry_count_max
+
     def tell(self, kind: str, position: int, expected: str, found: str) -> None:
         """Reports a fault at a byte of the file."""
         self.collector.add(kind, self.path, position, expected=expected, found=found)
@@ -175,14 +180,15 @@ class IndexCheck:
     """
 
     __slots__ = (
-        "_block", "_collector", "_dangling", "_files", "_late", "_log_begin", "_main",
-        "_repeated_count", "_unindexed_count", "_unindexed_from", "entries",
+        "_block", "_collector", "_dangling", "_directory", "_files", "_late", "_log_begin",
+        "_main", "_repeated_count", "_unindexed_count", "_unindexed_from", "entries",
     )  # fmt: skip
 
     def __init__(
-        self, files: Sequence[OpenIndexFile], collector: Collector, *, log_begin: int, log_end: int,
-        may_end: bool = False,
+        self, directory: Path, files: Sequence[OpenIndexFile], collector: Collector, *,
+        log_begin: int, log_end: int, may_end: bool = False,
     ) -> None:  # fmt: skip
+        self._directory = directory
         self._files = files
         self._collector = collector
         self._log_begin = log_begin
@@ -319,13 +325,26 @@ class IndexCheck:
         if place > self._unindexed_from:
             self._unindexed_count += 1
             return
-        path = self._files[-1].path.parent if self._files else "index"
+        path = self._directory
         for file in self._files:
             if file.header.begin_physical_offset <= place <= file.header.end_physical_offset:
                 path = file.path
+        if self._lacks_file(place):
+            self._collector.add_absent(self._directory, "entries of the log", 1)
+            return
         self._collector.add(
             "missing_key", path, 0, expected=f"hash {key_hash} of record {place}", found="nothing"
         )
+
+    def _lacks_file(self, place: int) -> bool:
+        """Returns whether entries of a record, which are in no file, were in a missing file.
+
+        That file followed a full one, or was the first one.
+        """
+        before = [file for file in self._files if file.header.end_physical_offset <= place]
+        behind = self._files[len(before) :]
+        is_between = not behind or behind[0].header.begin_physical_offset >= place
+        return is_between and all(file.is_full for file in before)
 
     def _report_surplus(self, kind: str, row: Any) -> None:
         self._report_entry(
@@ -362,7 +381,7 @@ class IndexCheck:
         """
         count, place = self._unindexed_count, self._unindexed_from
         if count and has_holes:
-            path = self._files[-1].path if self._files else "index"
+            path = self._files[-1].path if self._files else self._directory
             expected = f"entries of records behind {place}"
             self._collector.add(
                 "missing_key", path, 0, expected=expected, found="nothing", count=count
@@ -386,5 +405,4 @@ def _open_end(files: Sequence[OpenIndexFile]) -> int:
     if not files:
         return -1
     newest = files[-1]
-    is_full = newest.header.index_count >= newest.geometry.entry_count_max
-    return OFFSET_MAX if is_full or not newest.count else newest.header.end_physical_offset
+    return OFFSET_MAX if newest.is_full or not newest.count else newest.header.end_physical_offset

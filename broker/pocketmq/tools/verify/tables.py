@@ -45,7 +45,7 @@ class TableCheck:
         """
         limits = (OFFSET_MAX, OFFSET_MAX) if is_part else (log_end, last_time_ms)
         self._checkpoint(*limits)
-        self._mark(log_end, flushed)
+        self._mark(flushed)
         self._manifest()
         for path in sorted((self._directory / CONFIG_DIRECTORY).glob(f"*{TABLE_SUFFIX}")):
             self._table(path)
@@ -66,7 +66,7 @@ class TableCheck:
         if content[8 * len(values) :].strip(b"\0"):
             self._report(path, 8 * len(values), "zeros", "other bytes")
 
-    def _mark(self, log_end: int, upto: int | None) -> None:
+    def _mark(self, upto: int | None) -> None:
         own, path = self._directory / OWN_DIRECTORY, self._directory / OWN_DIRECTORY / MARK_FILE
         if not self._disk.exists(path):
             return
@@ -74,11 +74,6 @@ class TableCheck:
             self._collector.remark(
                 f"{own.name}/{MARK_FILE} says nothing: another broker wrote since"
             )
-        elif upto > log_end:
-            self._collector.add(
-                "lost_records", path, 8, expected=f"sound records up to {upto}",
-                found=f"the last one ends at {log_end}", repairable=False,
-            )  # fmt: skip
 
     def _manifest(self) -> None:
         own = self._directory / OWN_DIRECTORY

@@ -248,10 +248,8 @@ class ComparedFiles(QueueFiles):
 
     def _compare(self, path: Path, position: int, expected: bytes, found: bytes) -> None:
         if not path.exists():
-            count = len(expected) // UNIT_SIZE
-            self._collector.add(
-                "missing_file", path, position, expected=f"{count} units", found="no file"
-            )
+            view = path.parent if self.directory.is_dir() else self.directory
+            self._collector.add_absent(view, "units of the log", len(expected) // UNIT_SIZE)
             return
         assert len(found) <= len(expected)
         wanted = np.frombuffer(expected, dtype=UNIT_TYPE)

@@ -19,6 +19,8 @@ from pocketmq.format.names import (
     CONSUME_QUEUE_DIRECTORY,
     CONSUME_QUEUE_EXTENSION_DIRECTORY,
     INDEX_DIRECTORY,
+    LEFT_OVER_FILE,
+    MARK_FILE,
     ORDER_INFO_FILE,
     ORDER_JOURNAL_FILE,
     OWN_DIRECTORY,
@@ -29,21 +31,24 @@ from pocketmq.format.order_changes import lost_rows_at, version_of
 from pocketmq.format.record import BLANK_SIZE, PROPERTY_CRC_SIZE, encode_blank
 from pocketmq.log.table_files import read_table
 from pocketmq.model.errors import IllegalTopic
-from pocketmq.model.finding import Finding
-from pocketmq.model.message import FLAG_COMPRESSED, OFFSET_MAX
+from pocketmq.model.finding import ABSENT, Finding, Loss
+from pocketmq.model.message import FLAG_COMPRESSED, OFFSET_MAX, QueueKey
 from pocketmq.model.names import check_queue_topic
+from pocketmq.model.system_topics import TIMER_TOPIC
+from pocketmq.model.topic import HALF_TOPIC, OP_HALF_TOPIC
 from pocketmq.rebuild.log_files import KnownShape, LogFile
 from pocketmq.rebuild.plan import whole_files
 from pocketmq.rebuild.range_pass import RangePass, RangeResult, no_advance
-from pocketmq.rebuild.sequential import Rebuilt, finish_queues, summary
+from pocketmq.rebuild.sequential import IrregularQueue, Rebuilt, finish_queues, summary
 from pocketmq.rebuild.unit_files import UnitWriter
 from pocketmq.tools.durable import flushed_upto, index_time_ms, left_in_order
-from pocketmq.tools.verify.collector import FINDINGS_MAX, Collector
+from pocketmq.tools.verify.collector import FINDINGS_MAX, LOST_RECORDS, RECORD, Collector, Fold
 from pocketmq.tools.verify.index_files import (
     IndexCheck,
     OpenIndexFile,
     open_index_files,
 )
+from pocketmq.tools.verify.losses import FILE_MISSING, attribute, join_gaps, losses_in
 from pocketmq.tools.verify.pending import WaitingCheck
 from pocketmq.tools.verify.tables import TableCheck
 from pocketmq.tools.verify.units import ComparedFiles, ExtensionVerification, SkippedChecks
@@ -164,6 +169,9 @@ def look_at_order_journal(disk: Disk, directory: Path, collector: Collector) -> 
 
 # -- verification ------------------------------------------------------------------------------
 TAIL_PIECE: Final = 16 * 1024 * 1024
+_PENDING_TOPICS: Final = frozenset({TIMER_TOPIC, HALF_TOPIC, OP_HALF_TOPIC})
+FILES_MISSING_MAX: Final = 10_000
+"""Most missing files in a row: a file behind more of them is not part of the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +185,8 @@ class VerifyOptions:
     views          directory of the consumequeue/ and index/ to verify; None: the store's own
     upto           physical offset from which on records are not verified
     is_live        a broker is writing to the store
-    findings_max   most findings kept
+    findings_max   most rows kept
+    fold           findings alike that become one row
     now_ms         current time, for the check of store and born times
     """
 
@@ -189,6 +198,7 @@ class VerifyOptions:
     upto: int = OFFSET_MAX
     is_live: bool = False
     findings_max: int = FINDINGS_MAX
+    fold: Fold = Fold.ALL
     now_ms: int = OFFSET_MAX // 2
 
 
@@ -196,7 +206,7 @@ class VerifyOptions:
 class Verification:
     """Result of a verification.
 
-    findings    the first findings
+    findings    the first rows, the gravest first
     counts      number of all findings by kind
     is_cut      whether there are more findings than `findings` contains
     records     number of verified records
@@ -206,7 +216,10 @@ class Verification:
     log_end     physical offset after the last valid record
     holes       damage that valid records follow
     tail        damage after the last valid record
-    files       files of the log that were walked
+    gaps        missing files of the log, and missing ends of files
+    files       files of the log that were walked, without missing ends
+    lost_earlier   messages that a repair replaced by fillers
+    is_copy     the store is a copy without views, and was not started yet
     """
 
     findings: list[Finding]
@@ -220,7 +233,20 @@ class Verification:
     log_end: int = 0
     holes: list[Hole] = field(default_factory=list)
     tail: Hole | None = None
+    gaps: list[Hole] = field(default_factory=list)
     files: list[LogFile] = field(default_factory=list)
+    lost_earlier: tuple[Loss, ...] = ()
+    is_copy: bool = False
+
+    @property
+    def lost_count(self) -> int:
+        """Messages known to be lost by the damage found."""
+        return sum(finding.lost_count for finding in self.findings)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether there is no damage; a start builds absent views."""
+        return set(self.counts) <= {ABSENT}
 
 
 def verify(
@@ -248,9 +274,12 @@ class _Walk:
         self._sizes = sizes
         self._options = options
         self._views = options.views or directory
+        self._is_copy = disk.exists(directory / OWN_DIRECTORY / LEFT_OVER_FILE)
         self._collector = Collector(
-            directory, sizes.commit_log_file_size_bytes, options.findings_max
-        )
+            directory, sizes.commit_log_file_size_bytes, options.findings_max, options.fold,
+            is_copy=self._is_copy, has_other_views=options.views is not None,
+        )  # fmt: skip
+        self._gaps: list[Hole] = []
         self._waiting = WaitingCheck(disk, directory, sizes, self._views, self._collector)
         self._unjudged = SkippedChecks(disk, directory)
         self._flushed = flushed_upto(disk, directory)
@@ -258,27 +287,23 @@ class _Walk:
 
     def run(self, advance: Callable[[int], None]) -> Verification:
         files = self._log_files()
-        log_begin = files[0].base if files else 0
-        log_end = files[-1].end if files else 0
+        log_begin = min(
+            [file.base for file in files] + [gap.begin for gap in self._gaps], default=0
+        )
+        log_end = max([file.end for file in files] + [gap.end for gap in self._gaps], default=0)
         collector, sizes = self._collector, self._sizes
+        queues = self._views / CONSUME_QUEUE_DIRECTORY
         extension = ExtensionVerification(
-            self._views / CONSUME_QUEUE_EXTENSION_DIRECTORY,
-            self._views / CONSUME_QUEUE_DIRECTORY,
-            collector,
+            self._views / CONSUME_QUEUE_EXTENSION_DIRECTORY, queues, collector
         )
         compared = ComparedFiles(
-            self._views / CONSUME_QUEUE_DIRECTORY,
-            sizes.consume_queue_file_size_bytes,
-            collector,
-            extension,
-            self._unjudged,
-            log_begin=log_begin,
-            upto=self._options.upto,
-        )
+            queues, sizes.consume_queue_file_size_bytes, collector, extension, self._unjudged,
+            log_begin=log_begin, upto=self._options.upto,
+        )  # fmt: skip
         index_files = [] if self._options.log_only else self._index_files()
         index = IndexCheck(
-            index_files, collector, log_begin=log_begin, log_end=log_end,
-            may_end=self._may_lack_entries(index_files),
+            self._views / INDEX_DIRECTORY, index_files, collector,
+            log_begin=log_begin, log_end=log_end, may_end=self._may_lack_entries(index_files),
         )  # fmt: skip
         units = UnitWriter(compared, sizes.removed, sizes.left_over)
         records = RecordCheck(
@@ -296,8 +321,9 @@ class _Walk:
         results = [reading.run(part.file, part.begin, self._options.upto) for part in parts]
         units.flush()
         rebuilt = summary(results, accept_holes=True)
-        self._report_holes(files, results, rebuilt)
-        self._finish_queues(files, units, compared, results, rebuilt)
+        self._gaps = join_gaps(rebuilt, self._gaps)
+        assert all(gap.begin < gap.end for gap in self._gaps)
+        redone = self._finish_queues(files, units, compared, results, rebuilt)
         if not self._options.log_only:
             compared.judge([*rebuilt.holes, *([rebuilt.tail] if rebuilt.tail else [])])
             extension.look()
@@ -307,10 +333,15 @@ class _Walk:
             self._unjudged.meet(topic for topic, _ in units.queues.keys)
             self._unjudged.tell(collector)
             self._look_at_tables(files, self._behind_blank(files, rebuilt.end), results)
+        lost_earlier = self._report_damage(files, rebuilt, redone)
+        if rebuilt.tail is None and results and self._options.upto == OFFSET_MAX:
+            self._look_behind(files, max([rebuilt.end, *(hole.end for hole in rebuilt.holes)]))
         return Verification(
             collector.findings, dict(collector.counts), collector.notes, collector.is_cut,
             records.count, compared.units, index.entries,
-            log_begin, rebuilt.end if results else log_begin, rebuilt.holes, rebuilt.tail, files,
+            log_begin, rebuilt.end if results else log_begin,
+            [hole for hole in rebuilt.holes if hole not in self._gaps], rebuilt.tail,
+            self._gaps, files, lost_earlier, self._is_copy,
         )  # fmt: skip
 
     def _may_lack_entries(self, index_files: Sequence[OpenIndexFile]) -> bool:
@@ -339,7 +370,12 @@ class _Walk:
         is_orderly = left_in_order(self._disk, self._directory, log_file_bytes)
         if not is_orderly:
             self._collector.remark("the last broker here did not stop in order (abort mark)")
-        if not is_part:
+        absent = [*filter(_is_of_pending, self._collector.absent)]
+        if absent and not self._is_copy:
+            self._collector.remark(
+                "timers and transactions were not looked at: queues of theirs are absent"
+            )
+        if not is_part and not absent:
             self._waiting.finish(files, last_time_ms=last_time_ms, is_orderly=is_orderly)
 
     def _log_files(self) -> list[LogFile]:
@@ -349,7 +385,12 @@ class _Walk:
             self._sizes.commit_log_file_size_bytes,
         )
         files: list[LogFile] = []
-        for name in self._disk.names(directory):
+        names = self._disk.names(directory)
+        newest = max(
+            (name for name in names if offset_from_file_name(name) is not None), default=""
+        )
+        follows = None
+        for name in names:
             path, base = directory / name, offset_from_file_name(name)
             if self._disk.is_directory(path):
                 continue
@@ -358,20 +399,39 @@ class _Walk:
                 self._collector.add(
                     "stray_file", path, 0, expected="a file of the log", found="another name"
                 )
-            elif found != size:
+                continue
+            is_unused = not found and name == newest
+            if follows is not None and base != follows and not is_unused:
+                self._miss(follows, base)
+            follows = base + size
+            if found > size or is_unused:
                 self._collector.add(
                     "file_size", path, 0, expected=f"{size} bytes", found=f"{found} bytes",
                     repairable=False,
                 )  # fmt: skip
-            else:
-                if files and base != files[-1].end:
-                    missing = directory / offset_file_name(files[-1].end)
-                    self._collector.add(
-                        "missing_file", missing, 0, expected="a file of the log", found="no file",
-                        repairable=False,
-                    )  # fmt: skip
+                continue
+            if found:
                 files.append(LogFile(str(path), base, found))
+            if found < size:
+                why = f"the file has {found} bytes, {size} expected"
+                self._gaps.append(Hole(str(path), base + found, follows, why, is_followed=False))
         return files
+
+    def _miss(self, begin: int, end: int) -> None:
+        """Notes the files that are missing in [begin, end) of the log."""
+        directory, size = (
+            self._directory / COMMIT_LOG_DIRECTORY,
+            self._sizes.commit_log_file_size_bytes,
+        )
+        if not 0 < (end - begin) // size <= FILES_MISSING_MAX or (end - begin) % size:
+            self._collector.add(
+                "missing_file", directory / offset_file_name(begin), 0,
+                expected="a file of the log", found=f"one that begins at {end}", repairable=False,
+            )  # fmt: skip
+            return
+        for base in range(begin, end, size):
+            path = str(directory / offset_file_name(base))
+            self._gaps.append(Hole(path, base, base + size, FILE_MISSING, is_followed=False))
 
     def _index_files(self) -> list[OpenIndexFile]:
         files = open_index_files(
@@ -382,22 +442,60 @@ class _Walk:
             file.check(is_newest=number == len(files))
         return files
 
-    def _report_holes(
-        self, files: Sequence[LogFile], results: Sequence[RangeResult], rebuilt: Rebuilt
-    ) -> None:
-        for hole in rebuilt.holes:
-            self._report_hole("record", hole)
-        if rebuilt.tail is not None:
-            self._report_hole("torn_tail", rebuilt.tail)
-        elif results and self._options.upto == OFFSET_MAX:
-            self._look_behind(files, max([rebuilt.end, *(hole.end for hole in rebuilt.holes)]))
+    def _report_damage(
+        self, files: Sequence[LogFile], rebuilt: Rebuilt, redone: dict[QueueKey, IrregularQueue]
+    ) -> tuple[Loss, ...]:
+        """Reports damage of the log with the messages it cost; returns those lost earlier."""
+        holes, tail = rebuilt.holes, rebuilt.tail
+        end = self._behind_blank(files, rebuilt.end)
+        spans = [(hole.begin, hole.end) for hole in holes]
+        durable = OFFSET_MAX if self._flushed is None else self._flushed
+        is_short = self._flushed is not None and min(durable, self._options.upto) > end
+        behind = max([end, *(hole.end for hole in holes)])
+        lost_begin = behind if tail is None else tail.begin
+        is_beyond = tail is not None or "dangling_unit" in self._collector.counts or is_short
+        # Records after the mark were never acknowledged as durable.
+        if is_beyond and lost_begin < durable and self._options.upto == OFFSET_MAX:
+            spans.append((lost_begin, OFFSET_MAX))
+        lost = losses_in(self._disk, self._views, self._sizes, spans)
+        lost_earlier = attribute(redone, spans, lost)
+        for hole, losses in zip(holes, lost, strict=False):
+            self._report_hole(RECORD, hole, losses)
+        lost_behind = lost[len(holes)] if len(spans) > len(holes) else ()
+        if tail is not None:
+            self._report_hole("torn_tail", tail, lost_behind)
+        elif lost_behind or is_short:
+            self._report_short(end, behind, lost_behind)
+        return tuple(loss for loss in lost_earlier if not self._unjudged.has(loss.topic))
 
-    def _report_hole(self, kind: str, hole: Hole) -> None:
+    def _report_hole(self, kind: str, hole: Hole, lost: tuple[Loss, ...]) -> None:
+        if hole in self._gaps:
+            is_missing = hole.reason == FILE_MISSING
+            size = self._sizes.commit_log_file_size_bytes
+            self._collector.add(
+                "missing_file" if is_missing else "file_size", hole.path, hole.begin % size,
+                expected="a file of the log" if is_missing else f"{size} bytes",
+                found="no file" if is_missing else hole.reason, lost=lost,
+            )  # fmt: skip
+            return
         what = "no sound record" if hole.reason == ORDERLY_END else hole.reason
-        hides_records = kind == "record" and hole.reason == TOO_OLD and not hole.is_followed
+        hides_records = kind == RECORD and hole.reason == TOO_OLD and not hole.is_followed
         self._collector.add_record(
-            kind, hole.begin, expected="a sound record",
+            kind, hole.begin, expected="a sound record", lost=lost,
             found=f"{what}, {hole.end - hole.begin} bytes", repairable=not hides_records,
+        )  # fmt: skip
+
+    def _report_short(self, end: int, behind: int, lost: tuple[Loss, ...]) -> None:
+        """Reports that the log ends before records that the mark or queues lead to."""
+        if self._flushed is not None and self._flushed > end:
+            path, position = self._directory / OWN_DIRECTORY / MARK_FILE, 8
+            expected = f"sound records up to {min(self._flushed, self._options.upto)}"
+        else:
+            path, position = self._directory / COMMIT_LOG_DIRECTORY / offset_file_name(behind), 0
+            expected = "the records that queues lead to"
+        self._collector.add(
+            LOST_RECORDS, path, position, expected=expected, found=f"the last one ends at {end}",
+            repairable=False, lost=lost,
         )  # fmt: skip
 
     def _look_behind(self, files: Sequence[LogFile], end: int) -> None:
@@ -421,7 +519,7 @@ class _Walk:
     def _finish_queues(
         self, files: Sequence[LogFile], units: UnitWriter, compared: ComparedFiles,
         results: Sequence[RangeResult], rebuilt: Rebuilt,
-    ) -> None:  # fmt: skip
+    ) -> dict[QueueKey, IrregularQueue]:  # fmt: skip
         redone = finish_queues(
             files, self._settings, compared, units.queue_runs(), results, rebuilt
         )
@@ -437,6 +535,13 @@ class _Walk:
                     "queue_offset", queue.odd_place, repairable=False, count=queue.odd_count,
                     expected=f"the next offset of {topic}:{queue_id}", found="a gap or a repeat",
                 )  # fmt: skip
+        return redone
+
+
+def _is_of_pending(view: str) -> bool:
+    """Returns whether an absent view has units of timers or transactions."""
+    *_, topic, name = ("", "", *Path(view).parts)
+    return name == CONSUME_QUEUE_DIRECTORY or topic in _PENDING_TOPICS
 
 
 def _is_zero_from(file: LogFile, physical_offset: int) -> bool:
