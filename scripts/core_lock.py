@@ -47,11 +47,16 @@ def core_of(lock: str, roots: Iterable[str]) -> str:
     return "".join(pin for pin in every if normal_name(pin) in wanted)
 
 
+def core_names() -> list[str]:
+    """Returns the dependencies that pyproject.toml names for serving."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return [*project["dependencies"]]
+
+
 def main() -> None:
     """Prints the core of this clone's lock."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     lock = (ROOT / "requirements.lock").read_text()
-    sys.stdout.write(core_of(lock, [*project["dependencies"], *sys.argv[1:]]))
+    sys.stdout.write(core_of(lock, [*core_names(), *sys.argv[1:]]))
 
 
 if __name__ == "__main__":
