@@ -180,8 +180,9 @@ class Stub:
     async def ask(
         self, method: str, *, wait_for_ms: int = 0, is_repeatable: bool = False, **fields: Any
     ) -> Any:
-        """Calls a method and returns its answer; `fields` are those of its request, None: unset.
+        """Calls a method and returns its answer.
 
+        fields        fields of the request; None leaves a field unset
         wait_for_ms   added to the time limit of the call
         Errors        ClientError and its kinds; ValueError: the request has no such field
         """
@@ -195,7 +196,9 @@ class Stub:
 
 
 def value_of(kind: type[Value], message: Message, **given: Any) -> Value:
-    """Returns a named tuple of a message's fields with the same names; unset optional ones: None.
+    """Returns a named tuple from the message's fields of the same names.
+
+    Unset optional fields become None.
 
     given   fields that differ from the message's fields, or do not exist in it
     """

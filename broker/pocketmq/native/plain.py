@@ -1,7 +1,7 @@
 """Pure-Python replacements of librt and mypy_extensions; see `machine`.
 
-They behave the same, with two differences on which callers must not rely. `append` returns the same
-vector, where librt may return a copy. Some error texts differ.
+They behave as the originals, with two differences on which callers must not rely: `append` returns
+its own vector, where librt may return a copy, and some error texts differ.
 """
 
 from array import array

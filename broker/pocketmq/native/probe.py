@@ -1,7 +1,7 @@
 """Test module of the library: if it loads and works, all other modules do.
 
-It uses the same parts of librt as the others. So an incompatible librt is detected while the
-sources can still be chosen.
+It uses the same parts of librt as the other modules. So an incompatible librt is detected while
+the Python sources can still be loaded instead.
 """
 
 from pocketmq.native.machine import BytesWriter, append, i64, read_i64_be, vec, write_i64_be

@@ -99,7 +99,7 @@ class Holder:
         self.weights: Weights = self._peer_weights
 
     def of(self, user: str, *, is_admin: bool) -> "Holder":
-        """Returns the holder of the same connection for a user."""
+        """Returns a holder for a user on this holder's connection."""
         assert user, "empty user"
         found = Holder.__new__(Holder)
         found.user = user

@@ -56,7 +56,8 @@ def may_see(
 ) -> bool:
     """Returns whether a caller has one of `actions` on a record of a topic.
 
-    In a retry or dead-letter topic only permission on the groups that own the record counts.
+    In a retry or dead-letter topic, the caller needs one of `actions` on each group that owns the
+    record instead.
     """
     if not is_group_topic(topic):
         return call.may(topic_need(topic, actions))

@@ -27,7 +27,7 @@ IDLE_FREE_S: Final = 1.0
 PROGRESS_SIZE: Final = 65_536
 """Received bytes that count as progress, or an eighth of the held bytes if that is less."""
 LOOK_S: Final = 15.0
-"""Interval of checks of unfinished requests; one without progress since the last is refused."""
+"""Interval of checks of unfinished requests; a request without progress in it is refused."""
 UNREAD_MAX: Final = 16 * 1024 * 1024
 """Unread bytes of all clients beyond which clients above UNREAD_TIGHT_MAX have to wait."""
 UNREAD_TIGHT_MAX: Final = 65_536

@@ -392,7 +392,7 @@ def file_name_of(name: str, number: int, form: str) -> str:
     Illegal topic names might clash or be no valid file names. They are percent-quoted after `=`,
     which no legal topic contains.
 
-    number   ordinal of the file among those of the same name
+    number   ordinal of the file among the files with this name
     """
     try:
         check_topic(name)
