@@ -261,9 +261,9 @@ def _rebuild(job: RebuildJob, staging: Staging, mapper: Mapper) -> None:
 
 
 def manifest(out: Path) -> Document:
-    """Returns the manifest of a finished run, an empty document without one.
+    """Returns the manifest of a finished run, or an empty document.
 
-    A run of another format version does not count.
+    The document is empty if no run has finished, or if the run has another format version.
     """
     staging = Staging(out)
     plan = staging.read(staging.work / PLAN_FILE) or {}

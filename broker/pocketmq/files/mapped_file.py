@@ -171,7 +171,7 @@ class MappedFile:
             self.close()
 
     def doubt(self) -> None:
-        """Discards the knowledge that pages are in memory: the next reads ask the system."""
+        """Makes readers validate all bytes again, as pages may be read from the disk again."""
         self.checked.clear()
         self.written_from = self.wrote
         assert 0 <= self.written_from <= self.size
@@ -250,7 +250,8 @@ class MappedFile:
     def read_resident(self, position: int, size_bytes: int) -> bytes:
         """Returns bytes if they are in memory; fewer at the file's end.
 
-        Errors   ColdRead: they are not; as other pages may be evicted too, `doubt` was called
+        Errors   ColdRead: the bytes are not in memory; `doubt` was called, as other pages may be
+                 evicted too
         """
         size_bytes = max(min(size_bytes, self.size - position), 0)
         if not size_bytes:
