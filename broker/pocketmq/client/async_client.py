@@ -1,4 +1,4 @@
-"""The asyncio client: one method for each RPC of a broker; `admin` has those of Admin.
+"""The asyncio client: one method for each RPC of a broker; `admin` has the RPCs for operators.
 
 Methods return plain values (values.py, model/administration.py) and `StoredMessage`. channel.py
 describes errors and retries.
@@ -192,7 +192,7 @@ class AsyncClient:
     ) -> int:
         """Answers the broker's transaction checks for a group; returns how many it ended.
 
-        It runs until it is cancelled, the checker raises, or `count_max` transactions ended.
+        Runs until it is cancelled, the checker raises, or `count_max` transactions have ended.
         is_lasting   wait for a broker that becomes unreachable
         """
         patience = BrokerWait() if is_lasting else None
