@@ -1,4 +1,4 @@
-"""Builds a minimal Debian of this machine's release, from its mirror; caches a tar in .cache/.
+"""Builds a minimal Debian of this machine's release, from its mirror; keeps a tar of it.
 
 The addresses of the mirror and of the Python package index are those of this machine's apt and pip
 settings; the repository contains none.
@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -19,6 +20,10 @@ from urllib.request import urlopen
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 CACHE: Final = ROOT / ".cache"
+KEPT: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pocketmq"
+"""What all checkouts of this machine share, as a new one would wait minutes for it."""
+KEPT_S: Final = 30 * 86_400
+"""Age at which a tar is made anew: its packages have had updates by then."""
 
 GIVEN: Final = "/etc/pip.given"
 """Directory in a root for the files that pip's settings name, mostly certificates."""
@@ -148,14 +153,14 @@ def debian_root(packages: Iterable[str]) -> Path:
     Errors   Unavailable: no source, or the mirror does not answer
     """
     release = own_release()
-    made = CACHE / f"{'-'.join([release.suite, *packages])}.tar"
-    if made.exists():
+    made = KEPT / f"{'-'.join([release.suite, *packages])}.tar"
+    if made.exists() and time.time() - made.stat().st_mtime < KEPT_S:
         return made
     if not is_in_reach(release):
         raise Unavailable("the network is missing: the mirror of Debian's packages does not answer")
-    CACHE.mkdir(exist_ok=True)
+    KEPT.mkdir(parents=True, exist_ok=True)
     # Not in /tmp, which may forbid device files.
-    with tempfile.TemporaryDirectory(prefix="root-", dir=CACHE) as scratch:
+    with tempfile.TemporaryDirectory(prefix="root-", dir=KEPT) as scratch:
         root = Path(scratch) / "root"
         _fill(root, release, packages)
         draft = Path(scratch) / made.name

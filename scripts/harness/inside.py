@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from pocketmq.app.access import door_of
+from pocketmq.app.container import Container
 from pocketmq.app.parts import Parts, parts_of
 from pocketmq.app.ports import Ports
 from pocketmq.config.live import LiveConfig
@@ -47,7 +48,7 @@ async def opened_broker(
     """
     live = LiveConfig(load(assignments=list(assignments)))
     store = await open_store(live.config.store_settings(), clock, Disk())
-    door = door_of(live, Disk(), clock, Ports(address, (), None))
+    door = door_of(live, Disk(), clock, Ports(address, (), None), Container())
     parts = parts_of(store, live, address, lambda: None, door)
     runner = Runner(clock)
     try:

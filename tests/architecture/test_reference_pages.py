@@ -43,7 +43,7 @@ def test_a_changed_page_is_found(page: str) -> None:
 def test_every_metric_of_the_contract_has_a_help_text() -> None:
     rows = (
         *contract.NATIVE, *contract.TIMER, *contract.SESSIONS, *contract.OWN, *contract.ACCESS,
-        *contract.FULL,
+        *contract.SETTINGS, *contract.FULL,
     )  # fmt: skip
     assert {row.name for row in rows} <= help_texts().keys()
 

@@ -14,7 +14,7 @@ import compile_modules
 from pocketmq import native
 
 ROOT = Path(__file__).resolve().parents[2]
-TREE = ("broker", "proto", "scripts", "pyproject.toml", "README.md", "LICENSE")
+TREE = ("broker", "conf", "proto", "scripts", "pyproject.toml", "README.md", "LICENSE")
 COMPILE_S = 600
 """A library that is not up to date is compiled for its wheel: a minute or two of a free machine."""
 WHO_RUNS = "import pocketmq.native.probe as p; from pocketmq import native; print(p.__file__)"
@@ -65,6 +65,7 @@ def test_the_wheel_holds_types_protos_and_data(tmp_path: Path) -> None:
         "pocketmq/py.typed",
         "pocketmq/client/__init__.py",
         "pocketmq/backfill/log4j2.properties",
+        *(f"pocketmq/{path.relative_to(ROOT / 'conf')}" for path in ROOT.glob("conf/monitoring/*")),
     }
     assert names >= protos | stubs | wanted
     tops = {name.partition("/")[0].partition("-")[0] for name in names}
@@ -117,7 +118,9 @@ def test_without_a_compiler_the_wheel_holds_the_sources_and_says_why(
 
 
 @pytest.mark.parametrize(
-    "name", ["proto/pocketmq/v1/broker.proto", "conf/broker.toml", "docs/howto/client.md",
+    "name", ["proto/pocketmq/v1/broker.proto", "conf/broker.toml", "compose.yaml",
+             "conf/systemd/pocketmq.service", "conf/kubernetes/pocketmq.yaml",
+             "docs/howto/client.md",
              "examples/producer.py", "README.md", "CHANGELOG.md", "broker/pocketmq/py.typed",
              "scripts/build_hook.py", "scripts/compile_library.py", "scripts/compile_modules.py"]
 )  # fmt: skip

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketmq.config.broker_conf import Property, import_file, properties
+from pocketmq.config.broker_conf import import_file
 from pocketmq.config.load import load
+from pocketmq.config.rocketmq_files import Property, properties
+from pocketmq.config.sections import KNOBS
 from pocketmq.model.errors import IllegalConfig
 
 USUAL = """\
@@ -289,8 +291,6 @@ someUnknownThing = {"secretKey":"hush-hush"}
 @pytest.mark.parametrize(
     ("name", "text", "command"),
     [
-        ("broker.conf", USUAL, "> pocketmq.toml"),
-        ("broker.conf", "brokerId = 0\nlistenPort = 10911\n", "> pocketmq.toml"),
         ("rmq-proxy.json", json.dumps(PROXY), "> pocketmq.toml"),
         ("plain_acl.yml", "accounts:\n  - accessKey: a\n", "--store DIR"),
     ],
@@ -304,6 +304,39 @@ def test_a_file_in_rocketmqs_format_names_the_import(
         load(file=file)
     assert f"pocketmq config import-broker-conf {file} {command}" in str(caught.value)
     assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", [USUAL, "authenticationEnabled=true\nzzz=1\n"])
+def test_a_broker_conf_is_read_as_its_import(tmp_path: Path, text: str) -> None:
+    file = conf(tmp_path, text)
+    toml = tmp_path / "broker.toml"
+    toml.write_text(import_file(file).text)
+    read, imported = load(file=file), load(file=toml)
+    assert [read.value(key) for key in KNOBS] == [imported.value(key) for key in KNOBS]
+    assert read.preset == imported.preset == "server"
+
+
+def test_names_without_effect_are_warnings_of_one_line(tmp_path: Path) -> None:
+    file = conf(tmp_path, "brokerId=0\nfileReservedTime=48\nzzzzzzzz=9\nbrokername=x\n")
+    config = load(file=file)
+    assert config.origins == {"retention.age_ms": f"{file}:2"}
+    left_out, unknown = config.warnings
+    assert left_out.startswith(f"{file}: without effect: brokerId; reasons: pocketmq config import")
+    assert unknown == f"{file}: unknown names: zzzzzzzz, brokername (did you mean brokerName?)"
+
+
+def test_a_value_that_cannot_be_read_ends_a_start_with_its_line(tmp_path: Path) -> None:
+    with pytest.raises(IllegalConfig, match=r"store\.flush \(.*broker\.conf:2\)"):
+        load(file=conf(tmp_path, "brokerId=0\nflushDiskType=SOMETIMES\n"))
+
+
+def test_a_port_alone_keeps_the_host_of_the_defaults(tmp_path: Path) -> None:
+    defaults = tmp_path / "image.toml"
+    defaults.write_text('[rpc]\nlisten = "0.0.0.0:8081"\n')
+    file = conf(tmp_path, "listenPort=10911\n")
+    assert load(file=file).rpc.listen == "127.0.0.1:10911"
+    config = load(file=file, environment={"POCKETMQ_DEFAULTS": str(defaults)})
+    assert config.rpc.listen == "0.0.0.0:10911"
 
 
 @pytest.mark.parametrize(

@@ -122,3 +122,23 @@ def test_what_is_wrong_changes_nothing_and_is_logged(
     assert levels == ["info"]
     assert told(caplog) == [("config.refused", "ERROR")]
     assert reason in vars(caplog.records[0])["reason"]
+
+
+def test_the_metric_tells_whether_the_last_reload_was_refused() -> None:
+    results: list[Config | IllegalConfig] = [
+        config(), IllegalConfig(field="f", why="w"), config("logs.level=debug")
+    ]  # fmt: skip
+
+    def read_again() -> Config:
+        found = results.pop(0)
+        if isinstance(found, IllegalConfig):
+            raise found
+        return found
+
+    live = LiveConfig(config(), read_again)
+    (gauge,) = live.stats
+    shown = [gauge.read()]
+    for _ in range(3):
+        live.reload()
+        shown.append(gauge.read())
+    assert shown == [0.0, 0.0, 1.0, 0.0]

@@ -150,7 +150,7 @@ def test_a_value_is_told_with_its_file_and_line(
         pytest.param(b"[sotre]\n", "sotre", id="an empty section"),
         pytest.param(b"[store.flush]\nmode = 1\n", "store.flush", id="a section in a section"),
         *((content, "broker.toml") for content in (b"[store\n", b"\xff\xfe", b"[a]\n[a]\n")),
-        pytest.param(b"flushDiskType = 'SYNC_FLUSH'\n", "flushDiskType", id="RocketMQ's name"),
+        pytest.param(b"accounts:\n", "accounts", id="RocketMQ's users"),
     ],
 )
 def test_what_no_file_of_ours_holds_is_refused(tmp_path: Path, content: bytes, told: str) -> None:
@@ -203,6 +203,33 @@ def test_what_is_wrong_with_variables_is_told_of_each(tmp_path: Path) -> None:
     assert "POCKETMQ__RPC__LISTEN is set as well" in found[2]
     assert "did you mean store.flush?" in found[3]
     assert "POCKETMQ__STORE__FLSH_FILE" in found[4]
+
+
+def test_a_container_has_short_variables() -> None:
+    given = {"POCKETMQ_INSECURE": "1", "POCKETMQ_ADMIN_SECRET_FILE": "/run/secrets/admin"}
+    config = load(environment=given)
+    assert (config.access.check, config.access.admin_secret_path) == ("off", "/run/secrets/admin")
+    assert config.origin("access.check") == "POCKETMQ_INSECURE"
+    for no in ("", "0", "false"):
+        assert load(environment={"POCKETMQ_INSECURE": no}).access.check == "auto"
+    assert load(environment=given, assignments=["access.check=on"]).access.check == "on"
+
+
+def test_a_short_variable_excludes_the_long_one() -> None:
+    for long in ("POCKETMQ__ACCESS__CHECK", "POCKETMQ__ACCESS__CHECK_FILE"):
+        (text, *_) = reasons(examine(environment={"POCKETMQ_INSECURE": "1", long: "on"}))
+        assert f"access.check (POCKETMQ_INSECURE): {long} is set as well" in text
+    assert "'maybe' is not true or false" in refusal(POCKETMQ_INSECURE="maybe")
+
+
+def test_every_source_goes_over_the_defaults_of_the_image(tmp_path: Path) -> None:
+    image = written(tmp_path, '[store]\ndirectory = "/v"\nflush = "async"\n', "image.toml")
+    file = written(tmp_path, '[store]\nflush = "sync"\n')
+    config = load(file=file, environment={"POCKETMQ_DEFAULTS": str(image)}, preset="server")
+    assert (config.store.directory, config.store.flush) == ("/v", "sync")
+    assert config.origin("store.directory") == f"{image}:2"
+    assert config.preset == "server"
+    assert "none.toml" in refusal(POCKETMQ_DEFAULTS="none.toml")
 
 
 # -- what is wrong ---------------------------------------------------------------------------------

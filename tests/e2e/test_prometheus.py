@@ -1,12 +1,13 @@
 """A real Prometheus scrapes the daemon, evaluates the rules that come with it, and says no word."""
 
+import asyncio
 import json
 import re
 import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, Self
 from urllib.error import URLError
@@ -15,8 +16,18 @@ from urllib.request import ProxyHandler, build_opener
 
 import pytest
 
+from pocketmq.client import (
+    AsyncClient,
+    ClientError,
+    KeyQuery,
+    Message,
+    PullQuery,
+    Receipt,
+    ReceiveQuery,
+    Resolution,
+)
 from tests.e2e.daemon import Daemon, pocketmq
-from tests.metrics.contract import ACCESS, NATIVE, OWN, SESSIONS, TIMER, compare, families
+from tests.metrics.contract import ACCESS, NATIVE, OWN, SESSIONS, SETTINGS, TIMER, compare, families
 
 MONITORING: Final = Path(__file__).resolve().parents[2] / "conf" / "monitoring"
 PATIENCE_S: Final = 60
@@ -168,7 +179,72 @@ def test_promtool_finds_nothing_wrong_with_the_page(broker: Daemon) -> None:
 
 def test_the_daemons_page_is_the_contract(broker: Daemon) -> None:
     shown = broker.page("/metrics").text
-    compare(families(shown), (*NATIVE, *TIMER, *SESSIONS, *ACCESS, *OWN))
+    compare(families(shown), (*NATIVE, *TIMER, *SESSIONS, *ACCESS, *SETTINGS, *OWN))
+
+
+def dashboard_queries() -> list[str]:
+    """Returns every query of the dashboard as Grafana sends it, of all that is there."""
+    panels = json.loads((MONITORING / "grafana-dashboard.json").read_text("utf-8"))["panels"]
+    texts = [target["expr"] for panel in panels for target in panel.get("targets", ())]
+    return [re.sub(r"\$\w+", ".*", text.replace("$__rate_interval", "5s")) for text in texts]
+
+
+async def make_names(endpoint: str, secret: str) -> None:
+    """Creates the topics and the group that `use_everything` needs."""
+    async with AsyncClient(endpoint, retry_ms=0, access_key="admin", secret_key=secret) as client:
+        for name, kind in (("later", "delay"), ("payments", "transaction")):
+            await client.admin.create_topic(name, type_name=kind)
+        await client.admin.create_group("g")
+
+
+def saying(resolution: Resolution) -> Callable[[Receipt], Resolution]:
+    """Returns local work of a transaction that ends in this resolution."""
+    return lambda receipt: resolution
+
+
+async def use_everything(endpoint: str, secret: str) -> None:
+    """Does what the dashboard shows: sends, delays, decides, receives, and fails."""
+    stranger = AsyncClient(endpoint, retry_ms=0, access_key="admin", secret_key="guess")
+    async with stranger:
+        with pytest.raises(ClientError):
+            await stranger.admin.store_status()
+    async with AsyncClient(endpoint, retry_ms=0, access_key="admin", secret_key=secret) as client:
+        await client.send_many([Message("orders", b"x", keys=["k"], queue_id=0) for _ in range(4)])
+        await client.query_by_key(KeyQuery("orders", "k"))
+        await client.pull(PullQuery("orders", 0, 0))
+        await client.send(Message("later", b"x", delay_level=5))
+        at_ms = int(time.time() * 1000) + 3_600_000
+        await client.send(Message("later", b"x", deliver_at_ms=at_ms))
+        for resolution in (*Resolution, Resolution.UNKNOWN):  # one of them stays undecided
+            message = Message("payments", b"x", producer_group="p")
+            await client.send_in_transaction(message, saying(resolution))
+        await client.answer_checks("p", lambda _: Resolution.COMMIT, count_max=1)
+        received = await client.receive(ReceiveQuery("g", "orders", max_messages=4, wait_ms=5_000))
+        handles = [message.receipt_handle for message in received]
+        await client.ack("g", "orders", handles[:1])
+        await client.forward_to_dead_letters("g", "orders", handles[1:2])
+
+
+def test_every_query_of_the_dashboard_has_data(tmp_path: Path) -> None:
+    needed("prometheus")
+    store = tmp_path / "store"
+    made = pocketmq("user", "add", "admin", "--admin", "--store", str(store))
+    secret = json.loads(made.out)["secret"]
+    token = pocketmq("user", "token", "--access-key", "admin", "--secret-key", secret).out.strip()
+    sets = ("access.check=on", "transactions.timeout_ms=1s", "transactions.check_interval_ms=1s")
+    settings = [word for one in sets for word in ("--set", one)]
+    with Daemon(store, *settings) as broker:
+        bearer = f'    authorization: {{type: Bearer, credentials: "{token}"}}\n'
+        with Prometheus(tmp_path, broker.ready["http"], bearer) as prometheus:
+            prometheus.until('up{job="pocketmq"}', [1])
+            asyncio.run(make_names(broker.endpoint, secret))
+            missing = dashboard_queries()
+            deadline = time.monotonic() + PATIENCE_S
+            while missing:
+                assert time.monotonic() < deadline, missing
+                # Rates need counters that grow between two scrapes.
+                asyncio.run(use_everything(broker.endpoint, secret))
+                missing = [query for query in missing if not prometheus.values(query)]
 
 
 @pytest.mark.parametrize(

@@ -173,6 +173,8 @@ OWN: Final = (
     Row("pocketmq_mapped_bytes", "gauge"),
     Row("pocketmq_metrics_dropped_series_total", "counter"),
 )
+SETTINGS: Final = (Row("pocketmq_config_reload_refused", "gauge"),)
+"""Of a broker whose settings can be read again."""
 
 FULL: Final = (
     Row("pocketmq_consumer_offset", "gauge", ("consumer_group", "topic", "queue_id")),

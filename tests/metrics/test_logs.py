@@ -11,6 +11,7 @@ from pocketmq.metrics.logs import (
     BURST,
     WINDOW_SECONDS,
     ConsoleFormatter,
+    JournalFormatter,
     JsonFormatter,
     RepeatLimit,
     start_logs,
@@ -45,6 +46,28 @@ def test_json_has_time_level_event_and_fields() -> None:
         "end": 4096,
         "plan": "@clean",
     }
+
+
+@pytest.mark.parametrize(
+    ("level", "lead"),
+    [("CRITICAL", "<2>"), ("ERROR", "<3>"), ("WARNING", "<4>"), ("INFO", "<6>"), ("DEBUG", "<7>")],
+)
+def test_in_the_journal_each_line_has_the_priority_of_its_level(level: str, lead: str) -> None:
+    one = record("store.opened", end=4096)
+    one.levelno = logging.getLevelNamesMapping()[level]
+    assert JournalFormatter(JsonFormatter()).format(one).startswith(f'{lead}{{"time":')
+    one.exc_info = (ValueError, ValueError("x"), None)
+    lines = JournalFormatter(ConsoleFormatter()).format(one).splitlines()
+    assert len(lines) > 1
+    assert all(line.startswith(lead) for line in lines)
+
+
+def test_only_the_journal_gets_priorities() -> None:
+    for to_journal, lead in ((True, "<6>{"), (False, "{")):
+        stream = io.StringIO()
+        start_logs(stream, to_journal=to_journal)
+        logging.getLogger("x").info("store.opened")
+        assert stream.getvalue().startswith(lead)
 
 
 def test_json_stays_one_line_whatever_a_field_holds() -> None:

@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import pytest
 
-from tests.metrics.contract import FULL, NATIVE, OWN
+from tests.metrics.contract import ACCESS, FULL, NATIVE, OWN, SETTINGS, TIMER
 
 DIRECTORY: Final = Path(__file__).resolve().parents[2] / "conf" / "monitoring"
 DASHBOARD: Final = DIRECTORY / "grafana-dashboard.json"
 FILES: Final = sorted(path.name for path in DIRECTORY.iterdir())
-ROWS: Final = {row.name: row for row in (*NATIVE, *OWN, *FULL)}
+ROWS: Final = {row.name: row for row in (*NATIVE, *TIMER, *ACCESS, *SETTINGS, *OWN, *FULL)}
 # Recorded series have colons in their names.
 METRIC: Final = re.compile(r"(?<![\w:])(?:rocketmq|pocketmq)_\w+(?![\w:])")
 SELECTOR: Final = re.compile(r"((?:rocketmq|pocketmq)_\w+)\s*\{([^}]*)\}")
@@ -40,6 +40,8 @@ def test_there_is_what_the_manual_says() -> None:
     assert FILES == [
         "alerts.yml",
         "grafana-dashboard.json",
+        "grafana-datasource.yml",
+        "grafana-provider.yml",
         "prometheus.yml",
         "recording-rules.yml",
     ]
@@ -47,6 +49,8 @@ def test_there_is_what_the_manual_says() -> None:
     assert {name: bool(texts) for name, texts in found.items()} == {
         "alerts.yml": True,
         "grafana-dashboard.json": True,
+        "grafana-datasource.yml": False,
+        "grafana-provider.yml": False,
         "prometheus.yml": False,
         "recording-rules.yml": True,
     }

@@ -5,12 +5,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from pocketmq.app.container import SECRET, Container
 from pocketmq.app.ports import Ports
 from pocketmq.config.live import LiveConfig
-from pocketmq.config.sections import AUTO, OFF, ON, Config
+from pocketmq.config.sections import AUTO, OFF, ON, USERS, Config
 from pocketmq.files.disk import Disk
 from pocketmq.model.access import Need, ResourceKind, User
-from pocketmq.model.errors import BrokerError, IllegalConfig
+from pocketmq.model.errors import BrokerError, IllegalConfig, IllegalUser
 from pocketmq.model.ownership import owner_groups
 from pocketmq.model.step import Clock
 from pocketmq.rpc.call import host_from_peer
@@ -24,7 +25,6 @@ from pocketmq.services.access.access import Access
 from pocketmq.store.tables.tables import Tables
 from pocketmq.store.tables.users import UserTable
 
-FIRST_ADMIN: Final = "admin"
 OPEN_PAGES: Final = frozenset({"/livez", "/readyz", "/startupz"})
 """Pages for probes, which contain no secrets."""
 
@@ -104,51 +104,62 @@ class AccessControl:
         return True
 
 
-def door_of(live: LiveConfig, disk: Disk, clock: Clock, ports: Ports) -> AccessControl:
+def door_of(
+    live: LiveConfig, disk: Disk, clock: Clock, ports: Ports, container: Container
+) -> AccessControl:
     """Returns the access control of a broker, before its store is open.
 
     ports    the broker's listening ports
-    Errors   TableUnreadable; IllegalConfig: no enabled user, or an unreadable secret file
+    Errors   TableUnreadable; IllegalConfig: no enabled user, an illegal secret, or an unreadable
+             secret file
     """
     config = live.config
     table = UserTable(disk, config.store_settings().directory)
     table.load()
     has_new_admin = False
-    if not table.roster.users and config.access.admin_secret_path:
-        table.roster.add(User(FIRST_ADMIN, _secret(config), is_admin=True))
+    if not table.roster.users and (container.secret or config.access.admin_secret_path):
+        _add_admin(table, config, container)
         has_new_admin = True
     access = Access(table, clock, config.access.date_window_ms)
     live.follow(lambda config: access.take(config.access.date_window_ms))
-    is_checked = must_check(config, ports)
-    if is_checked and not any(user.is_enabled for user in table.roster.users.values()):
-        raise _nobody(config, ports)
+    users = table.roster.users
+    is_checked = must_check(config, ports, has_users=bool(users))
+    if is_checked and not any(user.is_enabled for user in users.values()):
+        raise _nobody(config, ports, container)
     return AccessControl(
         access, live, clock, is_checked=is_checked, in_clear=", ".join(ports.in_clear(config)),
         has_new_admin=has_new_admin,
     )  # fmt: skip
 
 
-def must_check(config: Config, ports: Ports) -> bool:
+def must_check(config: Config, ports: Ports, *, has_users: bool) -> bool:
     """Returns whether calls must be signed."""
-    check = config.access.check
-    return check == ON or (check == AUTO and bool(ports.opened(config)))
+    if config.access.check == AUTO:
+        return bool(ports.opened(config))
+    return config.access.check == ON or (config.access.check == USERS and has_users)
 
 
-def _nobody(config: Config, ports: Ports) -> IllegalConfig:
+def _nobody(config: Config, ports: Ports, container: Container) -> IllegalConfig:
     opened = ports.opened(config)
     key, reach = opened[0] if opened else ("access.check", "calls have to be signed")
-    why = (
-        f"{reach}, and there is no user: create the first one, pocketmq user add {FIRST_ADMIN} "
-        f"--admin --store {config.store.directory}, or disable access control, --insecure "
-        f"(access.check={OFF})"
-    )
+    lead = f"{reach}, and there is no user: create the first one"
+    if container.image:
+        why = f"{lead}, or disable access control:{container.ways_in()}"
+    else:
+        why = (
+            f"{lead}, pocketmq user add {container.admin} --admin --store "
+            f"{config.store.directory}, or disable access control, --insecure (access.check={OFF})"
+        )
     return IllegalConfig(field=key, why=why)
 
 
-def _secret(config: Config) -> str:
+def _add_admin(table: UserTable, config: Config, container: Container) -> None:
     path = config.access.admin_secret_path
+    source = SECRET if container.secret else "access.admin_secret_path"
     try:
-        return Path(path).expanduser().read_text("utf-8").strip()
+        secret = container.secret or Path(path).expanduser().read_text("utf-8").strip()
+        table.roster.add(User(container.admin, secret, is_admin=True))
+    except IllegalUser as error:
+        raise IllegalConfig(field=source, why=error.why) from error
     except (OSError, ValueError) as error:
-        why = f"{path} cannot be read: {error}"
-        raise IllegalConfig(field="access.admin_secret_path", why=why) from error
+        raise IllegalConfig(field=source, why=f"{path} cannot be read: {error}") from error

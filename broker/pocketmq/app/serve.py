@@ -20,15 +20,18 @@ import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pocketmq import __version__
 from pocketmq.app.access import door_of
 from pocketmq.app.certificate import Certificate
+from pocketmq.app.container import container_of
 from pocketmq.app.inherited import inherited_socket
 from pocketmq.app.parts import Parts, parts_of
-from pocketmq.app.ports import bind
+from pocketmq.app.ports import Ports, bind
 from pocketmq.app.stage import Opened, Stage
+from pocketmq.app.supervisor import Supervisor, is_journal, supervisor_of
 from pocketmq.config.live import LiveConfig
 from pocketmq.config.sections import Config
 from pocketmq.log.store_directory import FORMAT_VERSION
@@ -58,6 +61,8 @@ if TYPE_CHECKING:
     from pocketmq.rpc.grpcio.server import GrpcioServer
 
 EXIT_OK: Final = 0
+STDERR: Final = 2
+"""Descriptor of standard error."""
 EXIT_STORE_FAILED: Final = 74
 """EX_IOERR: the store failed; a supervisor should not restart without a check."""
 SWITCH_INTERVAL_S: Final = 0.001
@@ -101,12 +106,20 @@ def run_broker(
     with suppress(ValueError):  # macOS reports "unlimited" as maximum, but refuses it
         resource.setrlimit(resource.RLIMIT_NOFILE, (files_max, files_max))
     config, logs = live.config, live.config.logs
-    start_logs(sys.stderr, logs.level, logs.format, request_id=current_request_id)
+    to_journal = is_journal(os.environ, STDERR)
+    start_logs(
+        sys.stderr, logs.level, logs.format, request_id=current_request_id, to_journal=to_journal
+    )
     for doubt in config.warnings:
         logger.warning("config.suspect", extra={"doubt": doubt})
     try:
         with asyncio.Runner(loop_factory=_new_event_loop) as runner:
-            stage = replace(stage or Stage(), listening=inherited_socket(os.environ))
+            stage = replace(
+                stage or Stage(),
+                listening=inherited_socket(os.environ),
+                container=container_of(os.environ),
+                supervisor=supervisor_of(os.environ),
+            )
             return runner.run(_serve_until_signalled(live, announce, accept_damage, stage))
     except StoreFailed as error:  # while the store opened or closed
         logger.critical("store.failed", extra={"reason": str(error)})
@@ -128,7 +141,7 @@ async def _serve_until_signalled(
     stop: asyncio.Future[str] = loop.create_future()
     for number in STOP_SIGNALS:
         loop.add_signal_handler(number, request_stop, stop, number)
-    loop.add_signal_handler(signal.SIGHUP, hang_up, live, stop)
+    loop.add_signal_handler(signal.SIGHUP, hang_up, live, stop, stage.supervisor)
     live.follow(lambda config: logging.getLogger().setLevel(config.logs.level.upper()))
     try:
         return await serve(live, announce, stop, accept_damage=accept_damage, stage=stage)
@@ -137,10 +150,12 @@ async def _serve_until_signalled(
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
-def hang_up(live: LiveConfig, stop: asyncio.Future[str]) -> None:
+def hang_up(live: LiveConfig, stop: asyncio.Future[str], supervisor: Supervisor) -> None:
     """Reloads the settings; stops the broker in order if they are not live."""
     if live.is_live:
+        supervisor.reloading()
         live.reload()
+        supervisor.ready()
     elif not stop.done():
         stop.set_result(signal.SIGHUP.name)
 
@@ -173,14 +188,16 @@ async def serve(
     outside = _Outside(Starting(clock), new_server(*_carried(config, site, tls)))
     async with AsyncExitStack() as up:
         up.push_async_callback(outside.server.stop, 0)
+        up.callback(stage.supervisor.close)
+        stage.supervisor.start(lambda: outside.line)
         ports = bind(config, outside.server, stage.listening, site)
         up.push_async_callback(ports.close)
         grpc, world = ports.grpc, SystemClock()  # certificates and signatures use the real time
-        door = door_of(live, disk, world, ports)
+        door = door_of(live, disk, world, ports, stage.container)
         site.admits = door.admits
         certificate = Certificate(tls, settings.directory, disk, world, ports.hosts)
         certificate.show_what_is_there(config)
-        await up.enter_async_context(_http_served(config, outside, site, ports.http))
+        await up.enter_async_context(_http_served(live, outside, site, ports.http))
         await outside.server.start(Recovering(), HOLD_S)
         store = await _open_unless_stopped(
             open_store(settings, clock, disk, outside.starting), stop
@@ -200,17 +217,24 @@ async def serve(
         runner.run(*parts.steps)
         await stage.prepare(Opened(store, runner, outside.server))
         outside.show(store, parts, live, stage.around(parts.services))
-        where = str(store.settings.directory.resolve())
-        secure = grpc if tls.context is not None else None
-        ready = {"grpc": grpc, "grpc_tls": secure, "http": ports.pages, "store": where}
-        announce({**ready, "pid": os.getpid(), "version": __version__})
+        announce(_addresses(ports, tls, store.settings.directory))
+        stage.supervisor.ready()
         try:
             await asyncio.wait((stop, store.failure), return_when=asyncio.FIRST_COMPLETED)
         finally:
+            stage.supervisor.stopping()
             await _drain(live.config, store, parts, outside.server)
     if not store.failure.done():
         logger.info("broker.stopped", extra={"signal": stop.result()})
     return EXIT_STORE_FAILED if store.failure.done() else EXIT_OK
+
+
+def _addresses(ports: Ports, tls: Tls, directory: Path) -> Mapping[str, object]:
+    """Returns the ready line: where the broker serves, its store, process and version."""
+    secure = ports.grpc if tls.context is not None else None
+    where = {"grpc": ports.grpc, "grpc_tls": secure, "http": ports.pages}
+    store = str(directory.resolve())
+    return {**where, "store": store, "pid": os.getpid(), "version": __version__}
 
 
 async def _open_unless_stopped(
@@ -275,6 +299,12 @@ class _Outside:
         """The state of the store, or of its start before it is open."""
         return self.starting.state if self._store is None else self._store.state
 
+    @property
+    def line(self) -> str:
+        """The state on one line, with the progress of a start."""
+        percent = int(self.starting.progress * 100)
+        return self.state if self._store is not None else f"{self.state}, {percent} %"
+
     def stats(self) -> list[Stat]:
         """Returns the present stats."""
         found = self.starting.stats if self._numbers is None else self._numbers.stats()
@@ -314,12 +344,13 @@ def _carried(config: Config, site: Site, tls: Tls) -> tuple[str, list[Service], 
 
 @asynccontextmanager
 async def _http_served(
-    config: Config, outside: _Outside, site: Site, port: HttpPort | None
+    live: LiveConfig, outside: _Outside, site: Site, port: HttpPort | None
 ) -> AsyncIterator[None]:
     """Serves metrics and health, from before recovery until the store is closed."""
+    config = live.config
     build = build_info(__version__, FORMAT_VERSION)
     exposition = Exposition(
-        lambda: [*outside.stats(), build, compiled_modules(), proxy_up()],
+        lambda: [*outside.stats(), *live.stats, build, compiled_modules(), proxy_up()],
         cluster=config.broker.cluster,
         broker=config.broker.name,
         profiles=config.metrics.profile.split(","),

@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from pocketmq.app.container import Container
+from pocketmq.app.supervisor import Supervisor
 from pocketmq.files.disk import Disk
 from pocketmq.model.step import Clock, SystemClock
 from pocketmq.rpc.service import Service
@@ -41,9 +43,11 @@ async def _nothing(opened: Opened) -> None:
 class Stage:
     """The environment of a broker.
 
-    around     wraps the services to serve
-    prepare    awaited once the store is open, before clients are served; its error ends the start
-    listening  inherited socket, which replaces rpc.listen
+    around      wraps the services to serve
+    prepare     awaited once the store is open, before clients are served; its error ends the start
+    listening   inherited socket, which replaces rpc.listen
+    supervisor  receives the broker's state
+    container   what the environment of a container adds to the settings
     """
 
     clock: Clock = field(default_factory=SystemClock)
@@ -51,6 +55,8 @@ class Stage:
     around: Callable[[Sequence[Service]], Sequence[Service]] = list
     prepare: Prepare = _nothing
     listening: socket.socket | None = None
+    container: Container = field(default_factory=Container)
+    supervisor: Supervisor = field(default_factory=Supervisor)
 
 
 def with_topics(topics: Iterable[tuple[str, str]]) -> Prepare:

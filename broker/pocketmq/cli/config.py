@@ -1,7 +1,7 @@
 """`pocketmq config`: writing, checking, showing and comparing settings, without a broker."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -147,6 +147,16 @@ def show(out: Output, assignments: tuple[str, ...], *, origin: bool, **sources: 
     """Print every setting.
 
     Values are those that `serve` would use with this environment."""
+    print_settings(out, assignments, origin=origin, **sources)
+
+
+def print_settings(
+    out: Output, assignments: Sequence[str], *, origin: bool = False, **sources: Any
+) -> None:
+    """Prints the settings of these sources and the environment.
+
+    Errors   IllegalConfig
+    """
     from pocketmq.config.load import load
 
     loaded = load(environment=os.environ, assignments=assignments, **sources)

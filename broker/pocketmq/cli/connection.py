@@ -7,7 +7,7 @@ pipe, and Ctrl-C ends it as it ends any program.
 import asyncio
 import os
 import signal
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
 from contextlib import aclosing
 from functools import wraps
 from pathlib import Path
@@ -57,6 +57,8 @@ def asks_broker(
             endpoint: str, access_key: str, secret_key: str, secret_key_file: Path | None,
             **given: Any,
         ) -> None:  # fmt: skip
+            if not (access_key or secret_key or secret_key_file):
+                access_key, secret_key, secret_key_file = admin_of_container(os.environ)
             secret_key = secret_key or secret_of(secret_key_file)
             with BrokerConnection(endpoint, access_key, secret_key) as broker:
                 function(broker, **given)
@@ -94,6 +96,18 @@ def secret_of(file: Path | None) -> str:
         return file.read_text("utf-8").strip()
     except (OSError, ValueError) as error:
         raise click.UsageError(f"{file} cannot be read: {error}") from error
+
+
+def admin_of_container(environment: Mapping[str, str]) -> tuple[str, str, Path | None]:
+    """Returns access key, secret and secret file of a container's first admin; empty: none.
+
+    So commands inside a container need no keys beyond those it was started with.
+    """
+    secret = environment.get("POCKETMQ_ADMIN_SECRET", "")
+    file = environment.get("POCKETMQ_ADMIN_SECRET_FILE", "")
+    if not secret and not file:
+        return "", "", None
+    return environment.get("POCKETMQ_ADMIN_USER", "") or "admin", secret, Path(file or ".")
 
 
 def make_client(endpoint: str, access_key: str = "", secret_key: str = "") -> "AsyncClient":

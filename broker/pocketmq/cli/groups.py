@@ -13,10 +13,11 @@ import click
 
 
 class CommandModule(NamedTuple):
-    """Module of a command, and its line in lists of commands."""
+    """Module of a command, and its line in lists of commands; a hidden one is in no list."""
 
     module: str
     about: str
+    is_hidden: bool = False
 
 
 WORDS: Final[Mapping[str, str]] = {
@@ -116,7 +117,7 @@ class LazyGroup(NamingGroup):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Returns the names in the order of the table."""
-        return list(self._places)
+        return [name for name, place in self._places.items() if not place.is_hidden]
 
     def load(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Imports and returns a command; None: unknown name."""
@@ -131,6 +132,8 @@ class LazyGroup(NamingGroup):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the list of commands without loading any."""
-        rows: Sequence[tuple[str, str]] = [(n, p.about) for n, p in self._places.items()]
+        rows: Sequence[tuple[str, str]] = [
+            (name, self._places[name].about) for name in self.list_commands(ctx)
+        ]
         with formatter.section("Commands"):
             formatter.write_dl(rows)

@@ -10,11 +10,17 @@ from pocketmq import __version__
 from pocketmq.cli.groups import CommandModule, LazyGroup
 from pocketmq.cli.options import examples
 from pocketmq.cli.output import Exit
+from pocketmq.config.command_line import program_line
 from pocketmq.config.units import is_utf8
 
 PLACES: Final = {
     "dev": CommandModule("pocketmq.cli.serve", "Run a broker on a temporary store."),
     "serve": CommandModule("pocketmq.cli.serve", "Run a broker."),
+    "mqbroker": CommandModule(
+        "pocketmq.cli.official", "Run a broker by the command line of RocketMQ's mqbroker."
+    ),
+    "mqnamesrv": CommandModule("pocketmq.cli.official", "Wait for SIGTERM.", is_hidden=True),
+    "mqproxy": CommandModule("pocketmq.cli.official", "Refuse to run.", is_hidden=True),
     "config": CommandModule("pocketmq.cli.config", "Write, check, show and compare settings."),
     "status": CommandModule("pocketmq.cli.status", "Show the state of a broker."),
     "top": CommandModule("pocketmq.cli.status", "Watch the busiest topics of a broker."),
@@ -34,6 +40,9 @@ PLACES: Final = {
     "acl": CommandModule("pocketmq.cli.acl", "Manage and explain permissions of users."),
     "store": CommandModule("pocketmq.cli.store", "Inspect, check and repair a store directory."),
     "backfill": CommandModule("pocketmq.cli.backfill", "Build queues and index with Spark."),
+    "monitoring": CommandModule(
+        "pocketmq.cli.monitoring", "Write files for Prometheus and Grafana."
+    ),
     "version": CommandModule(
         "pocketmq.cli.version", "Show the installed version, compiled or not."
     ),
@@ -52,7 +61,7 @@ class Program(LazyGroup):
             if not is_utf8(text):
                 shown = os.fsencode(text)
                 raise click.UsageError(f"argument {number} is not UTF-8: {shown!r}", ctx)
-        return super().parse_args(ctx, args)
+        return super().parse_args(ctx, program_line(args, os.environ))
 
     def invoke(self, ctx: click.Context) -> Any:
         """Runs the named command."""

@@ -127,7 +127,9 @@ def serve(
     Its log is written to standard error.
 
     A broker that other machines can reach requires users, so create one first: `pocketmq user
-    add admin --admin --store DIR`.
+    add admin --admin --store DIR`. In a container POCKETMQ_ADMIN_SECRET, or the file
+    POCKETMQ_ADMIN_SECRET_FILE, is the secret of the user admin at the first start;
+    POCKETMQ_INSECURE=1 is --insecure.
 
     A store that is damaged below its durable end is served read-only: repair it with `pocketmq
     store repair`, or start with --accept-damage, which copies the damaged bytes to
@@ -146,7 +148,7 @@ def serve(
     given = [f"{key}={value}" for key, value in flags.items() if value is not None]
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # ignored until the broker handles it
     assignments = (*assignments, *given)
-    sys.exit(_run(assignments, accept_damage=accept_damage, is_live=True, **sources))
+    sys.exit(run(assignments, accept_damage=accept_damage, is_live=True, **sources))
 
 
 @click.command(epilog=examples("pocketmq dev", "pocketmq dev --port 8081 --topics o,steps:fifo"))
@@ -220,7 +222,7 @@ def _run_and_remove(
     )
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
-        return _run(given, topics=topics, announce=introduce, preset="dev", force=True)
+        return run(given, topics=topics, announce=introduce, preset="dev", force=True)
     finally:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a closed terminal may send it twice
         if keep:
@@ -229,7 +231,7 @@ def _run_and_remove(
             rmtree(directory, ignore_errors=True)
 
 
-def _run(
+def run(
     assignments: tuple[str, ...], *, accept_damage: bool = False, is_live: bool = False,
     topics: Topics = (), announce: Callable[[Mapping[str, object]], None] | None = None,
     **sources: Any,

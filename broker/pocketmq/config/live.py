@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from pocketmq.config.relations import broken
 from pocketmq.config.sections import KNOBS, SECTIONS, Config
 from pocketmq.model.errors import IllegalConfig
+from pocketmq.model.stats import Gauge
 
 SECTION_OF_STARTS: Final = "store"
 """Section of settings that are fixed once the store is open: none of them is live."""
@@ -74,12 +75,20 @@ class LiveConfig:
     read_again   reads the sources again; None: no reload is possible
     """
 
-    __slots__ = ("_followers", "_read_again", "config")
+    __slots__ = ("_followers", "_is_refused", "_read_again", "config", "stats")
 
     def __init__(self, config: Config, read_again: Callable[[], Config] | None = None) -> None:
         self.config = config
         self._read_again = read_again
         self._followers: list[Callable[[Config], None]] = []
+        self._is_refused = False
+        self.stats = [
+            Gauge(
+                "pocketmq_config_reload_refused",
+                "1 if the last reload of the settings was refused, so that older ones apply.",
+                lambda: float(self._is_refused),
+            )
+        ]
 
     @property
     def is_live(self) -> bool:
@@ -101,7 +110,9 @@ class LiveConfig:
             found = change(self.config, self._read_again())
         except IllegalConfig as error:
             logger.error("config.refused", extra={"reason": str(error)})
+            self._is_refused = True
             return
+        self._is_refused = False
         for doubt in found.config.warnings:
             if doubt not in self.config.warnings:
                 logger.warning("config.suspect", extra={"doubt": doubt})

@@ -1,25 +1,29 @@
 """Merges defaults, files, environment and command line into one frozen `Config`.
 
-    defaults  <  preset  <  -c FILE  <  conf.d/*.toml  <  POCKETMQ__SECTION__KEY  <  --set key=value
+    defaults  <  preset  <  POCKETMQ_DEFAULTS  <  -c FILE  <  conf.d/*.toml
+              <  POCKETMQ__SECTION__KEY  <  --set key=value
 
-All sources are read completely, so that a check can show all problems at once. Unknown keys,
-invalid values and contradictory settings are errors. Each error contains the key and its origin;
-for a TOML file, the origin includes the line. POCKETMQ__SECTION__KEY_FILE is the path of a file
-that contains the value, for example a mounted secret.
+POCKETMQ_DEFAULTS names a TOML file that every other source overrides; the image has one. FILE is
+TOML, or RocketMQ's broker.conf. All sources are read completely, so that a check can show all
+problems at once. Unknown keys, invalid values and contradictory settings are errors. Each error
+contains the key and its origin; for a file, the origin includes the line.
+POCKETMQ__SECTION__KEY_FILE is the path of a file that contains the value, for example a mounted
+secret.
 """
 
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pocketmq.config import rocketmq
 from pocketmq.config.knob import Knob, Value
 from pocketmq.config.relations import broken, doubts, too_low
-from pocketmq.config.sections import EDGE, KNOBS, PRESET, PRESETS, SECTIONS, Config
+from pocketmq.config.rocketmq_files import UNKNOWN, is_broker_conf, properties, reason_left_out
+from pocketmq.config.sections import EDGE, KNOBS, OFF, PRESET, PRESETS, SECTIONS, SERVER, Config
+from pocketmq.config.texts import bool_from_text, nearest
 from pocketmq.config.units import is_utf8
 from pocketmq.model.errors import IllegalConfig
 
@@ -27,12 +31,19 @@ FROM_SET: Final = "--set"
 FROM_PRESET: Final = "--preset"
 EXPIRE: Final = "retention.disk_expire_percent"
 FORCE: Final = "retention.disk_force_percent"
+LISTEN: Final = "rpc.listen"
 ENVIRONMENT_PREFIX: Final = "POCKETMQ__"
 PRESET_VARIABLE: Final = "POCKETMQ_PRESET"
+DEFAULTS_VARIABLE: Final = "POCKETMQ_DEFAULTS"
+INSECURE_VARIABLE: Final = "POCKETMQ_INSECURE"
+SHORT_VARIABLES: Final[Mapping[str, str]] = {
+    INSECURE_VARIABLE: "access.check",
+    "POCKETMQ_ADMIN_SECRET_FILE": "access.admin_secret_path",
+}
+"""Settings with a short variable, for the command line that starts a container."""
 FILE_SUFFIX: Final = "_FILE"
 PARTS_DIRECTORY: Final = "conf.d"
 PARTS_PATTERN: Final = "*.toml"
-NEARNESS: Final = 0.5
 
 _TABLE = re.compile(r"\s*\[\s*([\w.-]+)\s*\]")
 _KEY = re.compile(r"\s*([\w.-]+)\s*=")
@@ -87,6 +98,10 @@ class Layers:
             return
         if note and note not in self.warnings:
             self.warnings.append(note)
+        if knob.key == LISTEN and isinstance(value, str) and ":" not in value:
+            # A port alone keeps the host: the image's is not that of the default.
+            host = str(self.values.get(LISTEN, knob.default)).rpartition(":")[0]
+            value = f"{host}:{value}"
         self._put(knob, value, origin, is_rocketmq=True)
         self.translated.add(knob.key)
 
@@ -124,13 +139,6 @@ def unknown(key: str, known: Iterable[str], *, origin: str) -> IllegalConfig:
     near = nearest(key, known)
     hint = f"; did you mean {near}?" if near else ""
     return IllegalConfig(field=f"{key} ({origin})", why=f"no setting has this name{hint}")
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Returns the most similar known name, "" if none is similar."""
-    by_lower_case = {other.lower(): other for other in known}
-    near = get_close_matches(name.lower(), by_lower_case, n=1, cutoff=NEARNESS)
-    return by_lower_case[near[0]] if near else ""
 
 
 def _section_values(values: dict[str, Value], section: str) -> dict[str, Value]:
@@ -178,9 +186,12 @@ def examine(
 ) -> Loaded:
     """Returns the configuration like `load`, with all problems; valid only without problems."""
     layers = Layers()
+    environment = environment or {}
+    if environment.get(DEFAULTS_VARIABLE):
+        read_file(layers, Path(environment[DEFAULTS_VARIABLE]))
     if file is not None:
         read_files(layers, file)
-    read_environment(layers, environment or {})
+    read_environment(layers, environment)
     if preset is not None:
         layers.put(PRESET, preset, FROM_PRESET)
     for assignment in assignments:
@@ -230,7 +241,10 @@ def read_files(layers: Layers, file: Path) -> None:
 
 
 def read_file(layers: Layers, path: Path) -> None:
-    """Reads one TOML file."""
+    """Reads one TOML file, or a broker.conf of RocketMQ."""
+    if is_broker_conf(text_or_nothing(path)):
+        _read_broker_conf(layers, path)
+        return
     try:
         text = path.read_text("utf-8")
         document = tomllib.loads(text)
@@ -248,6 +262,24 @@ def read_file(layers: Layers, path: Path) -> None:
     for key, given in _keys(document):
         origin = f"{path}:{lines[key]}" if key in lines else str(path)
         layers.put(key, given, origin)
+
+
+def _read_broker_conf(layers: Layers, path: Path) -> None:
+    """Reads RocketMQ's broker.conf, as its import does, over the preset `server`."""
+    layers.put(PRESET, SERVER, str(path))
+    left_out: list[str] = []
+    unknown: list[str] = []
+    for item in properties(text_or_nothing(path)):
+        why, hint = reason_left_out(item.name)
+        if not why:
+            layers.put_any(item.name, item.value, f"{path}:{item.line}")
+        else:
+            (unknown if why == UNKNOWN else left_out).append(f"{item.name}{hint}")
+    if left_out:
+        reasons = f"reasons: pocketmq config import-broker-conf {path}"
+        layers.warnings.append(f"{path}: without effect: {', '.join(left_out)}; {reasons}")
+    if unknown:
+        layers.warnings.append(f"{path}: unknown names: {', '.join(unknown)}")
 
 
 def text_or_nothing(path: Path) -> str:
@@ -286,12 +318,37 @@ def lines_of_keys(text: str) -> dict[str, int]:
 
 
 def read_environment(layers: Layers, environment: Mapping[str, str]) -> None:
-    """Reads environment variables that begin with POCKETMQ__, and POCKETMQ_PRESET."""
+    """Reads environment variables that begin with POCKETMQ__, and the short ones."""
     if environment.get(PRESET_VARIABLE):
         layers.put(PRESET, environment[PRESET_VARIABLE], PRESET_VARIABLE)
+    for variable, key in SHORT_VARIABLES.items():
+        if environment.get(variable):
+            _read_short(layers, variable, key, environment)
     for variable in sorted(environment):
         if variable.startswith(ENVIRONMENT_PREFIX):
             _read_variable(layers, variable, environment)
+
+
+def _read_short(layers: Layers, variable: str, key: str, environment: Mapping[str, str]) -> None:
+    """Reads a short variable, which excludes the long one of its setting."""
+    long = ENVIRONMENT_PREFIX + key.upper().replace(".", "__")
+    if twin := next((name for name in (long, long + FILE_SUFFIX) if name in environment), ""):
+        why = f"{twin} is set as well; leave one of them out"
+        layers.problems.append(IllegalConfig(field=f"{key} ({variable})", why=why))
+    elif variable != INSECURE_VARIABLE:
+        layers.put(key, _unquoted(environment[variable]), variable)
+    else:
+        _read_insecure(layers, key, _unquoted(environment[variable]))
+
+
+def _read_insecure(layers: Layers, key: str, text: str) -> None:
+    try:
+        is_insecure = bool_from_text(text)
+    except ValueError as error:
+        layers.problems.append(IllegalConfig(field=f"{key} ({INSECURE_VARIABLE})", why=str(error)))
+        return
+    if is_insecure:
+        layers.put(key, OFF, INSECURE_VARIABLE)
 
 
 def _read_variable(layers: Layers, variable: str, environment: Mapping[str, str]) -> None:

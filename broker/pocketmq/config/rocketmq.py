@@ -56,15 +56,18 @@ _IGNORED: Final[Mapping[str, str]] = {
         shortPollingTimeMills""",
     "offsets are durable when a commit is answered": """flushConsumerOffsetInterval
         flushConsumerOffsetHistoryInterval flushDelayOffsetInterval""",
-    "this setting has no counterpart here": """timerWheelEnable timerPrecisionMs
-        timerRollWindowSlot timerFlushIntervalMs
-        maxFilterMessageSize bitMapLengthConsumeQueueExt enableCalcFilterBitMap
+    "the broker sizes its timer wheel itself": """timerWheelEnable timerPrecisionMs
+        timerRollWindowSlot timerFlushIntervalMs""",
+    "this pop setting has no counterpart here": """popPollingSize reviveQueueNum reviveInterval
+        enablePopBufferMerge""",
+    "users and grants are in the store: pocketmq user, pocketmq acl": "aclEnable",
+    "this setting has no counterpart here": """maxFilterMessageSize
+        bitMapLengthConsumeQueueExt enableCalcFilterBitMap
         enablePropertyFilter filterSupportRetry expectConsumerNumUseFilter
         maxErrorRateOfBloomFilter filterDataCleanTimeSpan enableCompaction traceTopicEnable
-        msgTraceTopicName traceOn regionId aclEnable clusterTopicEnable brokerTopicEnable
+        msgTraceTopicName traceOn regionId clusterTopicEnable brokerTopicEnable
         rejectPullConsumerEnable disableConsumeIfConsumerReadSlowly consumerFallbehindThreshold
-        isolateLogEnable rocketmqHome brokerConfigPath messageStorePlugIn popPollingSize
-        reviveQueueNum reviveInterval enablePopBufferMerge""",
+        isolateLogEnable rocketmqHome brokerConfigPath messageStorePlugIn""",
     "metrics are shown on the HTTP port": """metricsExporterType metricsGrpcExporterTarget
         metricsGrpcExporterHeader metricsPromExporterPort metricsPromExporterHost metricsLabel
         metricsInDelta enableDetailStat""",
@@ -77,7 +80,7 @@ MEANINGLESS: Final[Mapping[str, str]] = {
 _NAME: Final = re.compile(r"""^[ \t{]*["']?([A-Za-z][A-Za-z0-9.]*)["']?[ \t]*[=:]""", re.MULTILINE)
 _SECTION: Final = re.compile(r"^\s*\[\w+\]", re.MULTILINE)
 _OF_USERS: Final = frozenset({"accounts", "globalWhiteRemoteAddresses"})
-_OF_OTHER_FILES: Final = _OF_USERS | {"grpcServerPort", "rocketMQClusterName"}
+OF_OTHER_FILES: Final = _OF_USERS | {"grpcServerPort", "rocketMQClusterName"}
 """Names by which plain_acl.yml and rmq-proxy.json are recognized."""
 
 ALIASES: Final[Mapping[str, str]] = {
@@ -106,12 +109,19 @@ def names() -> list[str]:
     return sorted({*ours, *MEANINGLESS, *ALIASES})
 
 
+def names_in(text: str) -> list[str]:
+    """Returns the names of settings in a text of any of RocketMQ's formats; none with sections."""
+    return [] if _SECTION.search(text) else [one[1] for one in _NAME.finditer(text)]
+
+
+def is_known(name: str) -> bool:
+    """Returns whether a name is RocketMQ's, with or without a meaning here."""
+    return bool(knobs_of(name) or why_meaningless(name))
+
+
 def import_hint(file: str, text: str) -> str:
-    """Returns a hint to import a file in RocketMQ's format, "" for other files."""
-    if _SECTION.search(text):
-        return ""
-    known = {*names(), *_OF_OTHER_FILES}
-    name = next((one[1] for one in _NAME.finditer(text) if one[1] in known), "")
+    """Returns a hint to import plain_acl.yml or rmq-proxy.json, "" for other files."""
+    name = next((name for name in names_in(text) if name in OF_OTHER_FILES), "")
     if not name:
         return ""
     more = "--store DIR" if name in _OF_USERS else "> pocketmq.toml"

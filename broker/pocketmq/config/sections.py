@@ -109,6 +109,7 @@ class HttpSection:
 AUTO: Final = "auto"
 ON: Final = "on"
 OFF: Final = "off"
+USERS: Final = "users"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,9 +118,9 @@ class AccessSection:
 
     check: str = knob(
         AUTO,
-        "Whether calls must be signed by a user with permission: on, off, or auto, which is on "
-        "if other machines can reach a port.",
-        choices=(AUTO, ON, OFF),
+        "Whether calls must be signed by a user with permission: on, off, auto, which is on "
+        "if other machines can reach a port, or users, which is on if the store has users.",
+        choices=(AUTO, ON, OFF, USERS),
     )  # fmt: skip
     date_window_ms: int = live_knob(
         15 * HOUR_MS, "Largest difference between a signature's date and the broker's clock; 0: no "

@@ -4,7 +4,8 @@ units.py parses sizes and durations. Every parser returns the setting's value, o
 with the reason.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from ipaddress import ip_address
 from typing import Final
 
@@ -16,6 +17,7 @@ from pocketmq.model.store_shape import DelayLevels
 
 PORT_MAX: Final = 65_535
 HOUR_MAX: Final = 23
+NEARNESS: Final = 0.5
 TRUE_WORDS: Final = frozenset({"true", "yes", "on", "1"})
 FALSE_WORDS: Final = frozenset({"false", "no", "off", "0"})
 METRIC_PROFILES: Final = frozenset({"native", "native-legacy"})
@@ -149,3 +151,10 @@ def percent_from_text(text: str) -> int:
     Errors   ValueError
     """
     return int_from_text(text.strip().removesuffix("%"))
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Returns the most similar known name, "" if none is similar."""
+    by_lower_case = {other.lower(): other for other in known}
+    near = get_close_matches(name.lower(), by_lower_case, n=1, cutoff=NEARNESS)
+    return by_lower_case[near[0]] if near else ""

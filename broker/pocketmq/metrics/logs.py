@@ -3,8 +3,9 @@
     to a terminal   12:34:56.789 INFO store.opened plan=@clean end=4096
     elsewhere       {"time":"2026-11-21T12:34:56.789Z","level":"info","event":"store.opened",…}
 
-Logs go to standard error, as standard output is for the output of commands. A repeated event is
-logged a few times and then counted. The bytes of messages are never logged.
+Logs go to standard error, as standard output is for the output of commands. In systemd's journal a
+line has the priority of its level. A repeated event is logged a few times and then counted. The
+bytes of messages are never logged.
 docs/reference/log-events.md lists all events and their fields.
 """
 
@@ -18,6 +19,11 @@ from typing import Any, Final, TextIO
 AUTO: Final = "auto"
 JSON: Final = "json"
 CONSOLE: Final = "console"
+INFORMATIONAL: Final = 6
+PRIORITIES: Final[Mapping[int, int]] = {
+    logging.CRITICAL: 2, logging.ERROR: 3, logging.WARNING: 4, logging.DEBUG: 7
+}  # fmt: skip
+"""Priorities of syslog(3) by level."""
 WINDOW_SECONDS: Final = 10.0
 BURST: Final = 20
 """Most lines of one event in a window."""
@@ -70,6 +76,22 @@ class ConsoleFormatter(logging.Formatter):
         return "\n".join([line, *(f"    {_on_one_line(piece)}" for piece in trace.splitlines())])
 
 
+class JournalFormatter(logging.Formatter):
+    """Precedes each line by its priority, which systemd's journal removes from the text.
+
+    Source   sd-daemon(3), SyslogLevelPrefix= of systemd.exec(5)
+    """
+
+    def __init__(self, lines: logging.Formatter) -> None:
+        super().__init__()
+        self._lines = lines
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Returns the lines of a record."""
+        lead = f"<{PRIORITIES.get(record.levelno, INFORMATIONAL)}>"
+        return "\n".join(f"{lead}{line}" for line in self._lines.format(record).splitlines())
+
+
 class RepeatLimit(logging.Filter):
     """Logs an event at most BURST times in WINDOW_SECONDS, and counts the others.
 
@@ -104,12 +126,14 @@ def start_logs(
     form: str = AUTO,
     *,
     request_id: Callable[[], str] = str,
+    to_journal: bool = False,
 ) -> None:
     """Writes all log records of a level or above to a stream.
 
     level        "debug", "info", "warning" or "error"
     form         "json", "console", or "auto": console on a terminal, else JSON
     request_id   returns the id of the current call, "" for none
+    to_journal   the stream is systemd's journal, which takes priorities
     """
     assert form in (AUTO, JSON, CONSOLE)
     is_console = form == CONSOLE or (form == AUTO and stream.isatty())
@@ -120,7 +144,8 @@ def start_logs(
         return True
 
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(ConsoleFormatter() if is_console else JsonFormatter())
+    lines = ConsoleFormatter() if is_console else JsonFormatter()
+    handler.setFormatter(JournalFormatter(lines) if to_journal else lines)
     handler.addFilter(RepeatLimit())
     handler.addFilter(name_request)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

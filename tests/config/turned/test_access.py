@@ -78,6 +78,14 @@ async def test_a_port_that_others_reach_asks_and_says_no_to_who_is_none(store: P
         assert await told(broker) == "OK"
 
 
+async def test_by_users_it_is_on_once_there_are_some(store: Path, tmp_path: Path) -> None:
+    for_users = (EVERYWHERE, "access.check=users")
+    async with broker_with(store, *for_users) as broker:
+        assert (await told(broker)).startswith("UNAUTHENTICATED")
+    async with broker_with(tmp_path / "other", *for_users) as broker:
+        assert await told(broker) == "OK"
+
+
 @pytest.mark.parametrize(
     ("assignment", "text"),
     [
