@@ -56,7 +56,7 @@ def held_port(listen: str) -> Iterator[str]:
 def advertised_address(broker: BrokerSection, bound: str) -> tuple[Address, int]:
     """Returns the (address, port) that clients get and that messages contain.
 
-    Returns  the configured values; without them, those of the bound address or this machine
+    Returns  the configured address and port; without them, the bound ones or this machine's address
     Errors   IllegalConfig: the host has no address
     """
     host, port = split_address(bound)

@@ -81,7 +81,7 @@ class _NumbersFile:
 
 
 def read_checkpoint(disk: Disk, directory: Path) -> CheckpointValues:
-    """Returns the values of a store's checkpoint, zeros without one."""
+    """Returns the values of a store's checkpoint, zeros if there is none."""
     path = directory / CHECKPOINT_FILE
     return decode_checkpoint(disk.read_file(path) if disk.exists(path) else b"")
 
@@ -198,7 +198,7 @@ class FlushedMark(_NumbersFile):
     def write(self, flushed_upto: int, checkpoint: bytes | None = None) -> None:
         """Sets the mark; durable with the next `sync`. A mark may be too low, but never too high.
 
-        checkpoint   the bytes stored with it; None: those of the last mark
+        checkpoint   the checkpoint's bytes to store with it; None: as in the last mark
         Effects  between `announce` and `settle` the mark is kept in memory only
         Errors   DiskFull, AllocationFailed, before the first mark only
         """
@@ -272,7 +272,7 @@ class QueueEnds:
         """
         try:
             self._table.write(_encode(checkpoint, rows))
-        except DiskFull:  # An old table might name the same checkpoint but other queues.
+        except DiskFull:  # An old table might have the same checkpoint but other queues.
             self.remove()
 
     def remove(self) -> None:

@@ -7,7 +7,7 @@
 Invariants
     1. Unit n is at byte 20 * n. Units before the first message, and units of messages that a repair
        removed from the log, are pre-blank. Physical offsets ascend with n.
-    2. A file holds at least one unit: an empty one would read as a unit (0, 0, 0).
+    2. A file contains at least one unit: an empty file would read as a unit (0, 0, 0).
 
 A start finds the ends in the last files (log/queue_end.py), or in the table of the checkpoint. The
 table does not cover bytes after the last unit; `settle` zeroes them before the next checkpoint.
@@ -128,7 +128,7 @@ class ConsumeQueue:
     def put_row(self, queue_offset: int, units: bytes) -> bool:
         """Appends encoded units if they continue the queue without a gap.
 
-        Returns  False if they do not; nothing was done, and the caller must `put` each unit
+        Returns  False if they do not continue it: nothing was done, and the caller must `put` each
         Errors   DiskFull, AllocationFailed
         """
         follows = 0 < self.max_offset == queue_offset

@@ -48,7 +48,7 @@ def check_understood(disk: Disk, store: Path, *, may_lack_log: bool = False) -> 
 
     may_lack_log   accepts views without a log, which the caller handles
     Errors   UnsupportedStore, LogMissing
-    Cost     some ten names are looked up; without a log, those of all queues
+    Cost     looks up about ten names; without a log, the names of all queues
     """
     for error in refusals(disk, store):
         if not (may_lack_log and isinstance(error, LogMissing)):
@@ -117,7 +117,7 @@ def _rocksdb_places(disk: Disk, store: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _log_files(disk: Disk, directory: Path) -> list[str]:
-    """Returns the names of used files: a last one without bytes is unused."""
+    """Returns the names of the log's files that have bytes."""
     return [
         name
         for name in disk.names(directory)

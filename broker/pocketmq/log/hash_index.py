@@ -26,7 +26,7 @@ from pocketmq.model.stats import Counter, Gauge
 TIME_MARGIN_MS: Final = 1_000
 """Time by which a search by time is extended in both directions, as entries have whole seconds."""
 KNOWN: Final = "known"
-"""Reason to skip a record: it precedes the last indexed one."""
+"""Reason to skip a record: it precedes the last indexed record."""
 ROLLED_BACK: Final = "rolled_back"
 """Reason to skip a record: it rolls back a transaction."""
 
@@ -215,7 +215,9 @@ class HashIndex:
         return len(self.files)
 
     def drop_doubtful(self, time_of: Callable[[int], int], sealed_time: int | None) -> None:
-        """Removes damaged and empty files and all later ones; their records are dispatched again.
+        """Removes the first damaged or empty file and all later files.
+
+        The records of removed files are dispatched again.
 
         A power cut leaves a never synced file empty, after a file that is not full.
 

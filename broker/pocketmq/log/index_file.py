@@ -333,8 +333,8 @@ class IndexFile:
         """Yields (entry number, physical offset, store time in ms, hash is equal), newest first.
 
         below   > 0 continues after this entry number, at which an earlier walk ended
-        A link that leads to no older entry of its slot is reported as physical offset BROKEN:
-        damaged files must neither trap a reader in a loop nor look complete.
+        A link that refers to no older entry of its slot is reported as physical offset BROKEN:
+        damaged files must neither trap a reader in a loop nor seem complete.
         """
         upper = min(self.header.index_count, self.geometry.entry_count_max)
         slot_count = self.geometry.slot_count

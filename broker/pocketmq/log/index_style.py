@@ -1,8 +1,8 @@
 """Finds the styles in which a store's index was written: since RocketMQ 5.5 tags are indexed.
 
-A directory that an older broker began and a newer one continued has both styles, the older one up
-to some record. This reads the first style of every file, and the last style of the newest file. So
-it does not find two changes within one file.
+A directory that an older broker began and a newer broker continued has both styles, the older style
+up to some record. This module reads the first style of every file, and the last style of the newest
+file. So it does not find two changes within one file.
 
 The entries of a record are adjacent: unique key, keys, then the tag. The first record with a tag
 determines the style, if its entries fit one of the styles. If the tag's entry is missing, the next
@@ -98,7 +98,7 @@ def _styles_of(files: Sequence["_File"]) -> tuple[StyleSpans, str | None]:
 
 
 class _File:
-    """One index file, with the log that its entries lead to."""
+    """One index file, and the log to which its entries refer."""
 
     __slots__ = ("_disk", "_geometry", "_log", "_path")
 

@@ -156,7 +156,7 @@ class QueueExtension:
 
 
 def last_address(units: QueueUnits) -> int | None:
-    """Returns the last extension address among the units of a queue, None without one.
+    """Returns the last extension address among the units of a queue, None if there is none.
 
     Cost     reads all units after it
     """

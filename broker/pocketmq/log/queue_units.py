@@ -151,7 +151,7 @@ class QueueUnits:
                 break
         found = self._search(physical_offset, self.max_offset)
         while True:
-            # Pre-blank units between messages may have led the binary search too far right.
+            # Because of pre-blank units between messages, the binary search may end too far right.
             before, unit = self.message_before(found)
             if unit is None:
                 self.front = max(self.front, min(found, self.max_offset))

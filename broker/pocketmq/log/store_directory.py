@@ -140,7 +140,7 @@ class ClosedState:
     index_files: list[str]
 
     def is_of(self, checkpoint: bytes) -> bool:
-        """Returns whether the checkpoint is still the one of that stop."""
+        """Returns whether the checkpoint file is still the one written at that stop."""
         return self.checkpoint == checkpoint.hex()
 
     def is_last_word(self, checkpoint: bytes, mark: int | None, behind: bytes) -> bool:

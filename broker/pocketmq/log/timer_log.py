@@ -186,7 +186,7 @@ class TimerLog:
         """Returns (positions, units) of one slot's chain, from the newest unit back.
 
         Shape    at most `count_max`; the chain is complete if the last unit's `previous` is NO_UNIT
-                 or leads to no unit of this log
+                 or refers to no unit of this log
         Cost     about 0.6 µs a unit
         """
         places: list[int] = []

@@ -201,7 +201,7 @@ class Member(NamedTuple):
     client_id          as the client reports it, "" if it does not
     address            in gRPC's notation, "ipv4:127.0.0.1:4711"
     mode               "receive" or "pull"
-    since_ms, seen_ms  when the broker first and last heard of it
+    since_ms, seen_ms  times of its first and last call
     """
 
     group: str
@@ -282,7 +282,7 @@ class StoreStatus(NamedTuple):
 
 
 class SettingRow(NamedTuple):
-    """A setting's current value, and where it comes from."""
+    """A setting's current value, and the source of the value."""
 
     key: str
     value: str

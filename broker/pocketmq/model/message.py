@@ -64,7 +64,7 @@ TRACE_CONTEXT: Final = "TRACE_CONTEXT"
 MULTI_DISPATCH: Final = "INNER_MULTI_DISPATCH"
 MULTI_QUEUE_OFFSET: Final = "INNER_MULTI_QUEUE_OFFSET"
 BODY_CODEC: Final = "PMQ_BODY_CODEC"
-"""PocketMQ's own: tells clients of version 5 that a body is too large to be decompressed."""
+"""PocketMQ's own: informs clients of version 5 that a body is too large to be decompressed."""
 
 KEY_SEPARATOR: Final = " "
 

@@ -23,7 +23,7 @@ Exists = Callable[[str], object]
 class Owner(NamedTuple):
     """A group, and the topic whose messages are redelivered to it from a retry topic.
 
-    topic   "" for messages of all topics: sent back by the group, or its dead letters
+    topic   "": messages of all topics, which the group sent back or which are its dead letters
     """
 
     group: str

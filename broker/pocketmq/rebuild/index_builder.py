@@ -112,7 +112,7 @@ class FileBuilder:
         entries["physical"] = rows["physical_offset"]
         times: NDArray[np.int64] = rows["time_ms"]
         if first == 1:
-            # Its seconds count from the inherited time, those of later entries from its store time.
+            # The first entry's seconds count from the inherited time, later ones from its own time.
             inherited = self.begin[0]
             self.begin = (int(times[0]), int(rows["physical_offset"][0]))
             entries["second"] = second_differences(times, self.begin[0])

@@ -79,8 +79,8 @@ class KnownShape(StoreShape):
     check_crc           whether to check the CRC of every body, and property CRCs where they exist
     crc_share           share of the chunks whose CRCs are checked: 1 is all, 0.1 about a tenth,
                         chosen by position
-    filters             text of config/consumerFilter.json, "" without one: the subscriptions whose
-                        filter bits the extension's units hold (filter/subscriptions.py)
+    filters             text of config/consumerFilter.json, "" if there is none: the subscriptions
+                        whose filter bits the extension units contain (filter/subscriptions.py)
     """
 
     older_styles: str = ""

@@ -36,7 +36,7 @@ every attempt fails raises TaskFailed."""
 
 
 class TaskFailed(Exception):
-    """Every attempt at a task failed; the text is that of the last error."""
+    """Every attempt at a task failed; the text is the last error's text."""
 
 
 def map_here(function: Callable[[Task], Answer], tasks: Sequence[Task]) -> Iterable[Answer]:

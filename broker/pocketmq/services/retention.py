@@ -78,7 +78,7 @@ class RetentionSettings:
 
 
 class DiskRoom(IntEnum):
-    """Room on the disk, from enough to none; each level includes the effects of those before it."""
+    """Room on the disk, from enough to none; each level includes the effects of earlier levels."""
 
     ENOUGH = 0
     EXPIRE = 1

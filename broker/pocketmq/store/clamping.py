@@ -51,7 +51,7 @@ async def clamp_tables(tables: Tables, end_of: EndOf, log_end: int) -> None:
 
 
 def clamp_offset(tables: Tables, group: str, topic: str, queue_id: int, end: int) -> None:
-    """Clamps one offset to its queue's end; a write of the table begins at once."""
+    """Clamps one offset to its queue's end, and begins to write the table."""
     one = tables.offsets.clamp_one(group, topic, queue_id, end)
     if one is not None:
         _report(one)

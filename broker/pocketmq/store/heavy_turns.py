@@ -67,7 +67,7 @@ class HeavyTurns:
         If queued work returns an awaitable, that is awaited, and its result is returned. Work that
         is requested by running work runs at once, as a part of it.
 
-        Errors   those of `work`; of the awaitable also Draining
+        Errors   those of `work`; the awaitable also raises Draining
         Cost     0.5 µs in addition to the work, if it runs at once
         """
         if self._is_running:

@@ -45,7 +45,7 @@ class Marks:
     end, time_ms   end of the log after recovery, which is durable and dispatched up to there, and
                    store time of its last record
     last_record    physical offset of that record
-    is_sync        consumers see flushed records; else committed ones
+    is_sync        whether consumers see flushed records; else they see committed records
     """
 
     __slots__ = (

@@ -2,8 +2,8 @@
 
     step(now) ──► Next(at_ms, mark, value) ──► time reached or mark risen ──► step(now) …
 
-One runner runs the steps of the store, another those of the services. A step is never interrupted,
-so a slow step delays the others.
+One runner runs the steps of the store, another runs the steps of the services. A step is never
+interrupted, so a slow step delays the others.
 """
 
 import asyncio

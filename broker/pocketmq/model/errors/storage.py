@@ -238,7 +238,7 @@ class NotAStore(StorageError):
 
 
 class StrayFile(NotAStore):
-    """A file with an unknown name among those of the log, of queues or of the timer."""
+    """A file with an unknown name in a directory of the log, a queue or the timer."""
 
     message = "{path} is not a file of the store: {why}; move it out of the directory"
 

@@ -325,7 +325,7 @@ class Consume:
             self._wakeup.by(max(end_ms, 0))
 
     def _look_again(self) -> None:
-        """Serves parked receives after offset resets; refuses those of deleted groups or topics."""
+        """Serves parked receives after offset resets; refuses them if group or topic is deleted."""
         for group, name in self._store.tables.offsets.set_back():
             topic = leased_topic(name, group)
             keys = [(group, topic)]

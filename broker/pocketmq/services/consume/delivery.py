@@ -39,7 +39,7 @@ class DeliveryMode(ABC):
 
     @abstractmethod
     def watch_ends(self, target: GroupTopic) -> int | None:
-        """Returns the next end of a lease that blocks parked receives, None without one.
+        """Returns the next end of a lease that blocks parked receives, None if no lease does.
 
         Effects   `next_end_ms` includes that time from now on
         """

@@ -61,7 +61,7 @@ class GroupQueue:
         self.is_busy = False
         """Whether a receive reads it for leasing; other receives skip it meanwhile."""
         self.may_be_in_order = True
-        """Whether messages of it may have been delivered in order (fifo_exit.py)."""
+        """Whether its messages may have been delivered in order (fifo_exit.py)."""
         self.passed: frozenset[int] = frozenset()
         """Queue offsets at or above the group's offset that were settled or leased in order."""
         self.passed_from = 0
@@ -301,11 +301,11 @@ class LeaseTable:
         return journal_offset in self._open
 
     def journal_begin(self, end: int) -> int:
-        """Returns the journal offset of the oldest open lease, or `end` without one."""
+        """Returns the journal offset of the oldest open lease, or `end` if no lease is open."""
         return next(iter(self._open), end)
 
     def oldest(self, before: int, count: int) -> list[Lease]:
-        """Returns those of the `count` oldest open leases with a checkpoint before an offset.
+        """Returns the leases among the `count` oldest whose checkpoint is before a journal offset.
 
         Skips leases with a settlement in progress, whose remaining messages are not known yet, and
         expected leases, which hold no messages.

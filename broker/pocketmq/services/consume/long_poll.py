@@ -55,7 +55,7 @@ class LongPolls:
     """All parked receives.
 
     mode_of    returns the delivery mode of a target
-    release    makes messages available again whose caller is gone
+    release    makes messages available again, because their caller no longer waits
     watched    is called with a target whose receives keep waiting
     """
 

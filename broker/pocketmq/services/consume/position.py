@@ -1,8 +1,8 @@
 """The offset at which a group begins to receive from a queue.
 
-A group without an offset begins where the request states, else where its own setting does. A begin
-at a time is looked up before the receive, as that may read the disk. A queue that appears while
-receives wait begins at its minimum then.
+A group without an offset begins where the request states, else where the group's setting states. If
+the begin is a time, its offset is searched before the receive, as the search may read the disk. In
+a queue that is created while receives wait, the group begins at the minimum.
 """
 
 from collections.abc import Iterable
@@ -65,7 +65,7 @@ async def begin_in(store: MessageStore, queues: Iterable[GroupQueue], begin_ms: 
 
 
 def begins_at_max(store: MessageStore, request: ReceiveRequest) -> bool:
-    """Returns whether a group begins behind the last message of a queue."""
+    """Returns whether a group begins after the last message of a queue."""
     if request.begin_ms == BEGIN_UNSET:
         return not begins_at_min(store, request.group)
     return request.begin_ms == BEGIN_MAX

@@ -60,8 +60,8 @@ async def pull_wanted(
 class Taken(NamedTuple):
     """Messages that one receive leased.
 
-    release   makes them available again if their receiver is gone; returns whether other receives
-              can have them at once
+    release   makes them available again if the receiver no longer waits; returns whether other
+              receives can have them at once
     """
 
     received: Received

@@ -21,6 +21,6 @@ class Wakeup:
             self._mark.advance(self._mark.value + 1)
 
     def next(self, at_ms: int) -> Next:
-        """Plans the next step at a time; it comes earlier if a component requests it."""
+        """Plans the next step at a time; it runs earlier if a component requests it."""
         self._at_ms = at_ms
         return Next(at_ms, self._mark, self._mark.value + 1)

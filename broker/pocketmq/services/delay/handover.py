@@ -3,7 +3,7 @@
 A RocketMQ broker delivers the wheel's messages, and reads the timer's topic from after the message
 of the timer log's last unit. It would put checkpoints of settled leases into its revive topic, some
 of them after their acks, and redeliver their messages. So the wheel keeps only checkpoints of open
-leases, and the last unit is that of the last message read.
+leases, and the last unit belongs to the last message that was read.
 Source: TimerMessageStore.recover, reviseQueueOffset; PopReviveService.consumeReviveMessage.
 """
 

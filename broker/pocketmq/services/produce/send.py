@@ -387,7 +387,7 @@ class Send:
         return await self._store.writing.room(runs) or has_waited
 
     def _observe(self, disguises: Sequence[ParkedMessage], born_ms: Sequence[int]) -> None:
-        """Observes the delays of timed messages, in whole seconds from birth to slot.
+        """Observes the delays of timed messages, in whole seconds from born time to slot.
 
         Source   TimerMessageStore.enqueue
         """

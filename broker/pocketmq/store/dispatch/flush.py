@@ -44,7 +44,7 @@ VIEWS: Final = "views"
 
 
 class Unsaved(NamedTuple):
-    """The durable extent of the views, saved once the log is durable up to it.
+    """The durable extent of the views, saved once the log is durable up to `last_record`.
 
     last_record   physical offset of the views' last record
     views_time    store time of that record, ms
@@ -121,7 +121,7 @@ class ViewFlush:
         return self._marks.last_dispatched - self._checkpoint.values.logics_physical_offset
 
     def _begin(self, work: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
-        """Begins a pass; one that fails ends the store."""
+        """Begins a pass; if the pass fails, the store fails."""
 
         async def run() -> None:
             try:

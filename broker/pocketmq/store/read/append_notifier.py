@@ -176,7 +176,7 @@ class AppendNotifier:
             self._watch(queue)
 
     def leave(self, waiter: Waiter) -> None:
-        """Removes a waiter; has no effect on one that is being served."""
+        """Removes a waiter; has no effect on a waiter that is being served."""
         group = waiter.group
         if group is None:
             if self._due and waiter in self._due:

@@ -69,7 +69,7 @@ def scan_count_of(max_messages: int, accept: Accept | None) -> int:
 
 
 def first_place(units: bytes) -> int:
-    """Returns the physical offset of the first record, 2**63 without one."""
+    """Returns the physical offset of the first record, 2**63 if all units are pre-blank."""
     for place, size, _ in UNIT.iter_unpack(units):
         if size != PRE_BLANK_SIZE:
             return int(place)
@@ -119,7 +119,7 @@ def choose(units: bytes, wanted: ReadRange, accept: Accept | None) -> tuple[Queu
 
 
 def straight_rows(units: bytes, queue_offset: int, max_bytes: int) -> list[Row]:
-    """Returns rows if the records of all units are adjacent, else none.
+    """Returns rows if the records of all units are adjacent in the log, else [].
 
     Shape    at least one unit; as many rows as fit in `max_bytes`, at least one
     Cost     about 0.1 µs a unit
@@ -142,7 +142,7 @@ def _places_and_sizes(count: int) -> Struct:
 
 
 def runs_of(chosen: QueuedRecords, file_size_bytes: int, gap_max: int) -> list[QueuedRecords]:
-    """Groups rows into runs that one read each covers: near each other, in one file."""
+    """Groups rows that are near each other in one file into runs; a run is read by one call."""
     rows = chosen.rows
     if chosen.is_straight and rows:
         (first, _, _), (last, size, _) = rows[0], rows[-1]

@@ -1,4 +1,4 @@
-"""Checks that bytes are a valid record, and the one that a unit refers to.
+"""Checks that bytes are a valid record, and that it is the record to which a unit refers.
 
 A damaged unit may refer to another valid record. A record is therefore accepted only if its fields
 match the unit: size, physical offset, queue id, queue offset, topic, lengths, CRC. A multi-dispatch
@@ -50,7 +50,7 @@ NO_CRC: Final = 2**63
 _HEAD_SIZE: Final = RECORD_HEAD.size
 _NUMBER_AT: Final = RECORD_HEAD.positions["queue_offset"]
 GAP_MAX: Final = 64 * 1024
-"""Largest distance in bytes of two records for which one read of the disk is faster than two."""
+"""Largest distance in bytes of two records that one read covers: this is faster than two reads."""
 SIZE: Final = Struct(">i")
 """Size field at the start of a record."""
 
@@ -134,7 +134,7 @@ def is_sound(
     view: Buffer, position: int, place: int, size: int, asked: Asked, queue_offset: int, *,
     is_known: bool = False,
 ) -> bool:  # fmt: skip
-    """Returns whether a record is valid and the one of a queue offset.
+    """Returns whether a record is valid and belongs to a queue offset.
 
     view      bytes with the record at `position`; `place` is the record's physical offset
     is_known  the record was valid before: only its identity is checked

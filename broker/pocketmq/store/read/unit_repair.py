@@ -141,7 +141,7 @@ Row = tuple[int, tuple[int, int, int]]
 
 
 class _Neighbour(NamedTuple):
-    """A valid record; `drift` is its queue offset minus that of its unit."""
+    """A valid record; `drift` is the queue offset in it minus its unit's."""
 
     place: int
     size: int
@@ -216,7 +216,7 @@ class Search:
         return UnservedRecord(self._queue_offset, place, why) if is_ours else None
 
     def _sound(self, rows: Iterable[Row], around: Beside) -> "_Neighbour | None":
-        """Returns the first record with its unit's queue offset, else the first valid one."""
+        """Returns the first record that contains its unit's queue offset, else the first valid."""
         found = [*islice(self._all_sound(rows, around), AGREEING)]
         self._taken |= {neighbour.place for neighbour in found if neighbour.drift}
         exact = [neighbour for neighbour in found if not neighbour.drift]

@@ -51,7 +51,7 @@ def missing_from_log(
 ) -> tuple[set[QueueKey], bool, LeftOver]:  # fmt: skip
     """Returns (queues to rebuild, whether the index lacks files, left-over records), by the log.
 
-    older_styles   styles of index keys before the present one
+    older_styles   earlier styles of the index's entries, up to some record each
     left_over      records of deleted topics, as found from queues and topics
     Cost     about 5 µs a record
     """
@@ -90,7 +90,7 @@ def _has_left(queue: ConsumeQueue, queue_offset: int, log_begin: int) -> bool:
 
 
 class _Range(NamedTuple):
-    """The records of a queue: offset and place of the first one, offset and end of the last."""
+    """Queue and physical offset of a queue's first record, queue offset and end of its last."""
 
     first: int
     place: int
@@ -101,8 +101,8 @@ class _Range(NamedTuple):
 def _lacks(queue: ConsumeQueue | None, found: _Range) -> bool:
     """Returns whether a queue lacks units at either end.
 
-    Queue offsets of records may exceed those of their units (RocketMQ 5.0.0), so physical offsets
-    are compared too.
+    The queue offset in a record may be higher than its unit's (RocketMQ 5.0.0), so physical offsets
+    are compared as well.
     """
     if queue is None:
         return True

@@ -22,7 +22,7 @@ from pocketmq.walk.reader import Chunk, LogReader, Stop
 from pocketmq.walk.source import LogSource
 
 CHUNK_SIZE: Final = 4 * 1024 * 1024
-"""Bytes of one read."""
+"""Number of bytes read at once."""
 _UNWRITTEN: Final = Stop(ScanEnd.TORN, 0, "zeros in its topic or properties")
 
 

@@ -1,6 +1,6 @@
 """The phase of a start, and the duration of each phase.
 
-load        finds and maps files, removes incomplete ones
+load        finds and maps files, removes incomplete files
 scan        finds the log's end
 dispatch    dispatches the records that queues and index lack
 settle      reads tables, syncs all files

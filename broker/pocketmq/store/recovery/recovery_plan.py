@@ -39,7 +39,7 @@ def fill_holes(
     """Replaces damage with filler records; returns the replaced ranges.
 
     Shape    holes are in log order; a hole too short for a filler is extended by the next records
-    time_ms  store time of the fillers: not later than that of any later record
+    time_ms  store time of the fillers; no later record may have an earlier store time
     Errors   DiskFull, AllocationFailed, FsyncFailed: the next start continues
     """
     quarantine = new_quarantine(disk, store, now_ms)
@@ -313,7 +313,7 @@ class StoreRecovery:
         self._cut_views(end)
 
     def _time_before(self, place: int) -> int:
-        """Returns the store time of the last record before an offset in its file, 0 without one."""
+        """Returns the store time of the last record before an offset in its file, 0 if none."""
         log = self._parts.log
         file = log.files.file_at(place - 1)
         last = None

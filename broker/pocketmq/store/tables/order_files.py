@@ -62,7 +62,7 @@ class OrderFiles:
     def changes(self, version: int) -> Iterable[QueueChange]:
         """Returns the changes after a version of the table.
 
-        Effects  logs rows lost after a damaged one; their messages are redelivered
+        Effects  logs rows lost after a damaged row; their messages are redelivered
         Errors   ReadFailed
         """
         if not self._disk.exists(self._path):

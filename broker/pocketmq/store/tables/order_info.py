@@ -293,7 +293,7 @@ class OrderInfo:
         """Drops entries at or beyond a queue's end; returns the number of queues, durable then.
 
         end_of   (topic, queue id) -> queue offset of the queue's next message
-        Effects  new messages at the offsets of lost ones do not count as settled or delivered
+        Effects  new messages at the offsets of lost messages do not count as settled or delivered
         Errors   DiskFull
         """
         assert not self._decompressed, "orders have changed before the clamp"

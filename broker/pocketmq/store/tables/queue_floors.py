@@ -74,7 +74,7 @@ class QueueFloors:
         if higher:
             self._floors |= higher
             self._durable.touch()
-            self._durable.when_saved(lambda _: None)  # The next write repeats a failed one.
+            self._durable.when_saved(lambda _: None)  # The next write repeats a failed write.
 
     async def raise_durably(self, floors: Mapping[QueueKey, int]) -> None:
         """Raises floors; durable when it returns. On an error nothing is raised.
@@ -114,7 +114,7 @@ class QueueFloors:
 def decode_floors(content: bytes) -> dict[QueueKey, int]:
     """Decodes the table; ignores invalid rows.
 
-    Errors   ValueError: the text is no JSON object
+    Errors   ValueError: the text is not a JSON object
     """
     return {
         (topic, queue_id): floor

@@ -2,8 +2,8 @@
 
 A removed topic's messages stay in the log until they expire; rebuilt queues omit them. If the topic
 is created again, its queue offsets continue above the old ones, so that old and new messages never
-share an offset. RocketMQ starts again at 0. When it rebuilds queues it restores the old messages
-and loses as many new ones.
+share an offset. RocketMQ starts again at 0. When RocketMQ rebuilds queues, it restores the old
+messages and loses as many new messages.
 `pocketmq/removed.json` has the offsets by topic and queue id.
 """
 

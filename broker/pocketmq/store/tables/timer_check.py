@@ -14,7 +14,7 @@ from pocketmq.store.tables.durable_table import DurableTable, Encode
 
 
 class TimerCheck:
-    """The file of one store."""
+    """The timer's progress of one store, and its file."""
 
     __slots__ = ("_durable", "_file", "progress")
 

@@ -2,7 +2,7 @@
 
 found                                            action
 valid wheel and log                              units of the log's last files correct the wheel
-no wheel, or one of another length               the wheel is rebuilt from all units of the log
+no wheel, or a wheel of another length           the wheel is rebuilt from all units of the log
 the wheel refers beyond the log's end            the wheel is rebuilt: a power cut lost that end
 the log ends before its durable end              it continues after its last message
 a missing log, or files of another kind          the log is set aside, the topic is read again, and
@@ -64,8 +64,8 @@ class RecoveredFiles(NamedTuple):
 
     is_whole   whether the log has all its durable units
     rebuilt    why the wheel was rebuilt, "" if it was not
-    durable    physical offset of the last durable unit's message, -1 without one
-    behind     physical offsets of the messages of later units
+    durable    physical offset of the last durable unit's message, -1 if no unit is durable
+    behind     physical offsets of the messages of later units, which may not be durable
     """
 
     is_whole: bool
@@ -120,7 +120,7 @@ def recover_files(
 
 
 def _scan(log: TimerLog, begin: int, progress: TimerProgress, log_end: int) -> _Units:
-    """Scans the log for the end of trusted units, the pending ones, and the last messages."""
+    """Scans the log for the end of trusted units, pending units, and the last messages."""
     end, durable = begin, -1
     nothing = np.empty(0, np.int64)
     parts: list[_Scanned] = [_Scanned(nothing, nothing, nothing)]

@@ -176,7 +176,7 @@ class TimerFiles:
         self._lowest = 0
         """Position in the timer log below which no message is pending."""
         self._lowest_moved = -1
-        """Lowest physical offset of a message moved to another slot, -1 without one."""
+        """Lowest physical offset of a message that was moved to another slot, -1 if none was."""
         self.clock: WheelClock | None = None
         """The wheel's clock, created by the first `observe_clock`."""
         self.log: TimerLog | None = None
@@ -357,8 +357,8 @@ class TimerFiles:
     def waiting(self, read_ms: int) -> Iterator[Units]:
         """Yields the units of pending messages in pieces: those due at `read_ms` or later.
 
-        A start calls it. It also finds messages moved to other slots, whose units follow those of
-        later messages.
+        Called at a start. Also yields messages that were moved to other slots: their units come
+        after the units of later messages.
         """
         highest = -1
         for _, units in self.log.beyond_damage(self._lowest) if self.log is not None else ():

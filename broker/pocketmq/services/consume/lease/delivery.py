@@ -144,7 +144,7 @@ class LeaseDelivery(DeliveryMode):
         self._barrier.write_down()
 
     def work(self, now_ms: int) -> Coroutine[None, None, None] | None:
-        """Returns the next due job: releases, revives expired leases, or rewrites old ones."""
+        """Returns the next due job: releases, revives expired leases, or rewrites old leases."""
         if self._lost_parts:
             return self._change_lost_parts()
         if due := self.revive.due(now_ms):

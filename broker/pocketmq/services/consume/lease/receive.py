@@ -84,7 +84,7 @@ class ReadMessages(NamedTuple):
 class LeaseReceive(ReceiveMode):
     """Leases messages to groups.
 
-    release       ends leases soon whose receiver is gone
+    release       ends leases soon, because their receiver no longer waits
     leave_order   if a group that consumed in order no longer does, converts a queue's FIFO state to
                   leases, before the queue is first read under leases
     """
