@@ -5,7 +5,7 @@ and default then means the same as in RocketMQ. Settings without a meaning in Po
 and reported with the reason. Unknown names are left out as well, or are errors in a strict import.
 A value that cannot be parsed is always an error.
 
-A proxy's rmq-proxy.json can be imported, too. Its unknown names are left out even in a strict
+A proxy's rmq-proxy.json can also be imported. Its unknown names are left out even in a strict
 import, and names with an empty value are ignored. Secrets are not shown.
 """
 

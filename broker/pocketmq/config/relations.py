@@ -154,6 +154,6 @@ def _sizes(config: Config) -> Iterator[str]:
 def _switched_off(config: Config) -> Iterator[str]:
     others = [k for k in config.origins if k.startswith("retention.") and k != "retention.mode"]
     if config.retention.mode == "off" and others:
-        yield f"retention.mode = off: no message expires, {', '.join(others)} has no effect"
+        yield f"retention.mode = off: no message expires; without effect: {', '.join(others)}"
     if config.rpc.tls_cert and not config.rpc.tls:
         yield "rpc.tls = false: the certificate of rpc.tls_cert is not used"

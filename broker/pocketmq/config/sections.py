@@ -247,7 +247,7 @@ class StoreSection:
         500, "async: interval of commit-log flushes.", "flushIntervalCommitLog", lower=1
     )
     flush_least_pages: int = knob(
-        4, "async: with fewer dirty pages of 4 KiB, only the next thorough flush writes them.",
+        4, "async: a flush of fewer dirty pages of 4 KiB is skipped, unless it is thorough.",
         "flushCommitLogLeastPages",
     )  # fmt: skip
     flush_thorough_interval_ms: int = knob(
@@ -263,7 +263,7 @@ class StoreSection:
         1_000, "Interval of consume-queue flushes.", "flushIntervalConsumeQueue", lower=1
     )
     view_flush_least_pages: int = knob(
-        2, "With fewer dirty pages in a queue, only the next thorough flush writes them.",
+        2, "A flush of fewer dirty pages of a queue is skipped, unless it is thorough.",
         "flushConsumeQueueLeastPages",
     )  # fmt: skip
     view_flush_thorough_interval_ms: int = knob(
@@ -286,7 +286,7 @@ class StoreSection:
         200, "Pool: interval of writes to the file.", "commitIntervalCommitLog", lower=1
     )
     commit_least_pages: int = knob(
-        4, "Pool: with fewer pages of 4 KiB, only the next thorough write writes them.",
+        4, "Pool: a write of fewer pages of 4 KiB is skipped, unless it is thorough.",
         "commitCommitLogLeastPages",
     )  # fmt: skip
     commit_thorough_interval_ms: int = knob(

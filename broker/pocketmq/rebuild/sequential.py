@@ -154,7 +154,10 @@ class Missing(NamedTuple):
 
 
 class IrregularQueue:
-    """Builds one queue from its units in log order."""
+    """Builds one queue from its units in log order.
+
+    A record is odd if its queue offset is a gap or a repeat that lost records do not explain.
+    """
 
     __slots__ = (
         "_end", "_files", "_gaps", "_key", "_last_place", "_odd_run", "_start", "first",
@@ -173,12 +176,12 @@ class IrregularQueue:
         self._last_place = -1
         self.first = -1
         self.odd_count = 0
-        """Number of gaps and repeats in the queue offsets that lost records do not explain."""
+        """Number of odd records."""
         self.odd_place = -1
-        """Physical offset of the first such record."""
+        """Physical offset of the first odd record."""
         self.missing: list[Missing] = []
         self.is_disordered = False
-        """Whether RocketMQ 5.0.0 cannot have written some of these records. It increases a queue's
+        """Whether RocketMQ 5.0.0 cannot have written some odd records. It increases a queue's
         next offset even for a refused send, so that the queue offsets in its records stay above the
         unit numbers until its next start."""
         self._odd_run = (-1, 0, 0)
