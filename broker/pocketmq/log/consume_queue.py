@@ -207,7 +207,10 @@ class ConsumeQueue:
 
     # -- making durable, ending ---------------------------------------------------------------
     def dirty_files(self) -> list[MappedFile]:
-        """Writes buffered units; returns the files with units not yet durable, oldest first."""
+        """Writes buffered units; returns the files with units not yet durable, oldest first.
+
+        Errors   DiskFull on copy-on-write file systems: the units stay buffered
+        """
         self.units.write_out()
         own = [f for f in self.files.files if f.base + f.wrote > self.flushed]
         return own if self.extension is None else [*own, *self.extension.dirty_files()]

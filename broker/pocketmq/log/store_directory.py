@@ -107,7 +107,10 @@ class StoreDirectory:
         return self._disk.exists(self.path / ABORT_FILE)
 
     def mark_running(self, process_id: int) -> None:
-        """Writes the abort mark, durably."""
+        """Writes the abort mark, durably.
+
+        Errors   DiskFull, FsyncFailed
+        """
         self._disk.replace_file(self.path / ABORT_FILE, str(process_id).encode())
 
     def mark_stopped(self) -> None:

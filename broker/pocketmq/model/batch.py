@@ -134,8 +134,8 @@ def batch_of(
 class Written:
     """Records of one run in the log, consecutive in their queue, with the data that views need.
 
-    queue_offset      of the first record; later ones count on. 0 for prepared and rollback records,
-                      which have none
+    queue_offset      of the first record; the following records have the following offsets. 0 for
+                      prepared and rollback records, which have no queue offset
     physical_offsets  of each record, ascending
     sizes             of each record in the log, bytes
     tags_codes        of the consume units

@@ -8,8 +8,8 @@ continued: wall time at the arrival, and monotonic time since then. Guarantees:
     2. No message is delayed by a jump: jumps after its arrival have no effect.
     3. Messages that exist at the first call of `look` count as having arrived then.
 
-Slow drift, in which no `look` sees a jump, is followed. `place` orders arrivals: any number that
-grows with each arrival, such as the queue offset.
+Slow drift of the wall clock, without a jump between two calls of `look`, is followed. `place` is
+any number that grows with each arrival, such as the queue offset.
 
 ARCHITECTURE.md ("Clocks that are set") has an example.
 """

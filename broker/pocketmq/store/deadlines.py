@@ -1,7 +1,8 @@
 """Callbacks at deadlines, with one event-loop timer for many deadlines.
 
-A deadline is stored in the bucket of its tick. Nearly all deadlines are cancelled, as calls end
-earlier. Adding and cancelling cost 0.3 µs each. A cancelled deadline leaves only its bucket's tick.
+Time is divided into ticks of 1/64 s, and a deadline is stored in the bucket of its tick. Nearly all
+deadlines are cancelled, as calls end earlier. Adding and cancelling cost 0.3 µs each. After all
+deadlines of a tick are cancelled, only the empty bucket remains until the tick has passed.
 """
 
 import asyncio

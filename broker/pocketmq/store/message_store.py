@@ -224,7 +224,10 @@ class MessageStore:
         """Metrics of the store."""
 
     async def begin(self) -> None:
-        """Starts flushing and dispatching, unless the store is damaged; called once."""
+        """Starts flushing and dispatching, unless the store is damaged; called once.
+
+        Errors   DiskFull, FsyncFailed: clamped offsets or the abort mark could not be saved
+        """
         assert self._state == RUNNING
         plan = self._start.recovery.plan
         directory = self._structures.directory

@@ -26,8 +26,8 @@ async def purge_topic(
     before_ms   purges only messages stored before this time; 0: all messages
     dry_run     only returns the queues that would change
     Returns     the changed queues, by topic and queue id
-    Errors      IllegalTopic, SystemTopic, TopicNotFound, QueueOutOfRange, IllegalNumber, DiskFull,
-                StoreDamaged
+    Errors      IllegalTopic, SystemTopic, TopicNotFound, UnsupportedTopic, QueueOutOfRange,
+                IllegalNumber, DiskFull, StoreDamaged
     Source      none; RocketMQ deletes whole files only
     """
     config = changeable_topic(store, name, why="purge")

@@ -202,7 +202,7 @@ class LeaseTable:
         return found
 
     def expect(self, lease: Lease) -> None:
-        """Keeps the journal from a lease's checkpoint on, before `add` holds its messages.
+        """Keeps the journal from a lease's checkpoint on, even before `add` adds the lease.
 
         Shape    called directly after its checkpoint was put, as journal offsets must ascend
         """

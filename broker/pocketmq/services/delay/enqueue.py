@@ -87,8 +87,9 @@ class TimerEnqueue:
     """Reads the timer's topic.
 
     queue_offset   offset of the next message
-    skip_upto      messages before this queue offset, which are read again after files were lost,
-    skip_below_ms  were delivered if due before this time
+    skip_upto, skip_below_ms
+                   after files were lost, messages are read again: messages before queue offset
+                   `skip_upto` that were due before `skip_below_ms` were delivered, and are skipped
     kept           messages read again after a crash that are already in the wheel
     """
 

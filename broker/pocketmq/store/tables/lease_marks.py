@@ -4,10 +4,11 @@ A lease advances its group's offset in memory. On disk the offset advances once 
 lease is durable. Otherwise a power cut could lose the journal and leave an offset above messages
 that no consumer received. The marks are written with the offsets:
 
-    begin    all leases in the journal below are settled
-    known    the offsets cover all leases below; leases from here on advance them
-    adopted  the journal alone contains all leases, and RocketMQ's revive topic none
-    set      journal end at which an operator set an offset: leases below do not advance it
+    begin    all leases below this offset of the journal are settled
+    known    the offsets on disk cover all leases below this one; leases from it on advance them
+    adopted  whether only the journal contains leases, and RocketMQ's revive topic contains none
+    set      for an offset that an operator set: the journal's end at that time; earlier leases do
+             not advance the offset
 
     lease ─► held ─► fence (at the journal's end) ─► … durable … ─► pass_fence ─► on disk
 
