@@ -142,7 +142,7 @@ def _places_and_sizes(count: int) -> Struct:
 
 
 def runs_of(chosen: QueuedRecords, file_size_bytes: int, gap_max: int) -> list[QueuedRecords]:
-    """Groups rows that are near each other in one file into runs; a run is read by one call."""
+    """Groups rows that are near each other in one file into runs, each read by one call."""
     rows = chosen.rows
     if chosen.is_straight and rows:
         (first, _, _), (last, size, _) = rows[0], rows[-1]
