@@ -75,7 +75,7 @@ IllegalBegin: a group cannot begin at 'begin'; use min, max, or a time such as \
 2026-11-21T02:30:00Z or 1795228200000
 IllegalMessageGroup: message group 'group' is not allowed: why
 IllegalMessageId: message id 'message_id' is malformed: why
-MessageNotFound: topic 'topic' holds no message with id 'message_id'
+MessageNotFound: topic 'topic' contains no message with id 'message_id'
 BodyEmpty: the body of message 7 is empty; send at least one byte
 BodyTooLarge: bodies of 7 bytes exceed the limit of 9; send less at once or raise maxMessageSize
 PropertiesTooLarge: properties of 7 bytes exceed the limit of 9, those the broker adds included
@@ -87,7 +87,7 @@ MixedTopics: a batch goes to one topic, this one names 'topic' and 'other'; send
 MixedQueues: a batch goes to one queue, this one names two why; send a request for each
 MixedKinds: the messages of a request are of one kind, these are 'kind' and 'other'; send a request
   for each
-KindConflict: topic 'topic' takes 'type' messages, this is a 'kind' message; send it to a topic of
+KindConflict: topic 'topic' accepts 'type' messages, this is a 'kind' message; send it to a topic of
   that type, or of type MIXED
 AmbiguousKind: a message has either a message group, a delay level, a delivery time, a delay, a
   transaction or a priority; message 7 has why
@@ -110,11 +110,12 @@ OriginUnknown: dead letter 7 of group 'group' does not name its topic; give one
 TransactionUnknown: transaction 'transaction_id' is not one of producer group 'group': why
 TransactionDecided: transaction 'transaction_id' is already first: the first decision stands;
     send the message again if that is wrong
-TransactionsRefused: this broker takes no messages of transactions (transactions.refuse);
+TransactionsRefused: this broker accepts no messages of transactions (transactions.refuse);
     send the message without one
 UnsupportedFeature: this version does not serve feature
-ClientIdRequired: the call names no client; send its id as header x-mq-client-id
-InvalidReceiptHandle: receipt handle 'handle' names no leased message; receive the message again
+ClientIdRequired: the call contains no client id; send it as header x-mq-client-id
+InvalidReceiptHandle: receipt handle 'handle' belongs to no leased message; receive the
+  message again
 IllegalInvisibleTime: invisible time 7 ms is not allowed: it may be 9 to 11 ms
 BodyCorrupted: the algorithm digest of message 'message_id' is not that of its body; send it
   again
@@ -129,12 +130,12 @@ UserNotFound: there is no user 'user'; see pocketmq user ls
 UserExists: user 'user' exists already; change it: pocketmq user edit 'user'
 IllegalGrant: 'text' is not a valid what: why
 GrantNotFound: user 'user' has no rule that decision actions on resource; see pocketmq acl ls
-ClientNotFound: no client 'client_id' of group 'group' holds a stream; see pocketmq group members
+ClientNotFound: no client 'client_id' of group 'group' has a stream; see pocketmq group members
 ClientSilent: client 'client_id' does not answer: why
-IllegalSettings: settings of client 'client_id' hold neither publishing nor subscription
+IllegalSettings: settings of client 'client_id' contain neither publishing nor subscription
 NotAccepting: sends are accepted from 7 (epoch ms) on
-BrokerReadOnly: the broker takes no messages: why
-StoreDamaged: the store takes no messages: path is damaged from byte 7 on (physical offsets 9 to
+BrokerReadOnly: the broker accepts no messages: why
+StoreDamaged: the store accepts no messages: path is damaged from byte 7 on (physical offsets 9 to
   11): why; stop the broker and repair it with `pocketmq store repair`, or start it with
   --accept-damage
 StoreBusy: a write has held the store for 7 ms (limit 9); try again
@@ -182,7 +183,7 @@ StoreFailed: the store has stopped: why
 FsyncFailed: the disk refused to keep written bytes (why); the broker ends
 WriteFailed: the disk could not be written to (why)
 AllocationFailed: a file could not be created (why); the broker stops; check the directory's owner
-NoMessages: the request holds no message; send at least one
+NoMessages: the request contains no message; send at least one
 Recovering: the broker is recovering its store; try again soon
 Draining: the broker is stopping; try again elsewhere or later
 """

@@ -6,13 +6,13 @@ from pocketmq.model.errors.code import Code, RequestError
 class ClientIdRequired(RequestError, code=Code.CLIENT_ID_REQUIRED):
     """A call without a client id."""
 
-    message = "the call names no client; send its id as header x-mq-client-id"
+    message = "the call contains no client id; send it as header x-mq-client-id"
 
 
 class InvalidReceiptHandle(RequestError, code=Code.INVALID_RECEIPT_HANDLE):
     """A receipt handle without a lease: its message was settled, redelivered or never leased."""
 
-    message = "receipt handle {handle} names no leased message; receive the message again"
+    message = "receipt handle {handle} belongs to no leased message; receive the message again"
     handle: str
 
 
@@ -39,14 +39,14 @@ class BodyCorrupted(RequestError, code=Code.MESSAGE_CORRUPTED):
 class IllegalSettings(RequestError):
     """Settings with neither publishing nor subscription."""
 
-    message = "settings of client {client_id} hold neither publishing nor subscription"
+    message = "settings of client {client_id} contain neither publishing nor subscription"
     client_id: str
 
 
 class ClientNotFound(RequestError):
     """A client id that is unknown to the group, or has no open stream."""
 
-    message = "no client {client_id} of group {group} holds a stream; see pocketmq group members"
+    message = "no client {client_id} of group {group} has a stream; see pocketmq group members"
     client_id: str
     group: str
 

@@ -133,7 +133,7 @@ class IllegalMessageId(RequestError, code=Code.ILLEGAL_MESSAGE_ID):
 class MessageNotFound(RequestError, code=Code.MESSAGE_NOT_FOUND):
     """An id that no message of the topic has."""
 
-    message = "topic {topic} holds no message with id {message_id}"
+    message = "topic {topic} contains no message with id {message_id}"
     topic: str
     message_id: str
 
@@ -189,7 +189,7 @@ class RecordTooLarge(RequestError, code=Code.PAYLOAD_TOO_LARGE):
 class NoMessages(RequestError, code=Code.MESSAGE_CORRUPTED):
     """A send without messages."""
 
-    message = "the request holds no message; send at least one"
+    message = "the request contains no message; send at least one"
 
 
 class TooManyMessages(RequestError, code=Code.PAYLOAD_TOO_LARGE):
@@ -229,7 +229,7 @@ class KindConflict(RequestError, code=Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE):
     """A message of a kind that its topic does not accept."""
 
     message = (
-        "topic {topic} takes {type} messages, this is a {kind} message; send it to a topic of "
+        "topic {topic} accepts {type} messages, this is a {kind} message; send it to a topic of "
         "that type, or of type MIXED"
     )
     topic: str
@@ -372,7 +372,7 @@ class TransactionsRefused(RequestError, code=Code.FORBIDDEN):
     """A transactional message, while the broker refuses these."""
 
     message = (
-        "this broker takes no messages of transactions (transactions.refuse); "
+        "this broker accepts no messages of transactions (transactions.refuse); "
         "send the message without one"
     )
 

@@ -20,7 +20,7 @@ class BrokerReadOnly(Unavailable, code=Code.FORBIDDEN):
     """The broker's own permission forbids writing."""
 
     retryable = False
-    message = "the broker takes no messages: {why}"
+    message = "the broker accepts no messages: {why}"
     why: str
 
 
@@ -207,7 +207,7 @@ class StoreDamaged(BrokerReadOnly):
     """Durable bytes are damaged or missing: valid records are served, sends are refused."""
 
     message = (
-        "the store takes no messages: {path} is damaged from byte {file_position} on (physical "
+        "the store accepts no messages: {path} is damaged from byte {file_position} on (physical "
         "offsets {begin} to {end}): {why}; stop the broker and repair it with `pocketmq store "
         "repair`, or start it with --accept-damage"
     )
