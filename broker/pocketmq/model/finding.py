@@ -25,7 +25,7 @@ ABSENT: Final = "absent"
 class Loss(NamedTuple):
     """Messages of one queue that are lost.
 
-    first   queue offset of the first one
+    first   queue offset of the first lost message
     """
 
     topic: str
@@ -36,7 +36,7 @@ class Loss(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One damaged or unexpected item, or several alike in one file.
+    """One damaged or unexpected item, or several similar items in one file.
 
     kind         a fixed word: record, torn_tail, unit, missing_key, …
     file         path below the store directory
@@ -44,8 +44,8 @@ class Finding:
     expected     expected content
     found        actual content
     repairable   whether `store repair` can repair it
-    count        number of items; the other fields are those of the first one
-    lost         messages lost by it, by queue
+    count        number of items; the other fields describe the first item
+    lost         messages that are lost because of the damage, by queue
     """
 
     kind: str

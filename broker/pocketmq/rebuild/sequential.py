@@ -143,8 +143,8 @@ Gaps = Sequence[tuple[int, int]]
 class Missing(NamedTuple):
     """Messages of a queue without a record, replaced by pre-blank units.
 
-    first       queue offset of the first one
-    begin, end  physical offsets of the records of the messages before and after them
+    first       queue offset of the first missing message
+    begin, end  physical offsets of the records before and after the missing messages
     """
 
     first: int
