@@ -162,7 +162,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalBroker]:
         up = AsyncExitStack()
         local = LocalBroker(runner.run(up.enter_async_context(store_broker())), runner)
 
-        def make_client(endpoint: str, *credentials: str) -> AsyncClient:
+        def make_client(endpoint: str, *credentials: str, **limits: int) -> AsyncClient:
             local.endpoint, local.credentials = endpoint, credentials
             return AsyncClient(endpoint, retry_ms=0)
 
@@ -172,7 +172,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalBroker]:
         monkeypatch.setattr(connection, "make_client", make_client)
         monkeypatch.setattr(asyncio, "Runner", lambda: _Runner(runner))
         monkeypatch.setattr(Channel, "ask", ask)
-        for name in ("ENDPOINT", "ACCESS_KEY", "SECRET_KEY", "SECRET_KEY_FILE"):
+        for name in ("ENDPOINT", "ACCESS_KEY", "SECRET_KEY", "SECRET_KEY_FILE", "CONTEXT"):
             monkeypatch.delenv(f"POCKETMQ_{name}", raising=False)
         try:
             yield local

@@ -87,6 +87,20 @@ def test_a_check_tells_everything_that_is_wrong(bad: Path) -> None:
     assert f"broker.permission ({bad}:4)" in done.err
 
 
+def test_a_check_in_a_table_prints_each_problem_once(bad: Path) -> None:
+    done = run("check", str(bad), "-o", "table")
+    assert (done.out + done.err).count("store.flsh") == 1
+    assert "problem_count  2" in done.out
+
+
+def test_another_file_of_rocketmq_names_its_import_and_nothing_else(tmp_path: Path) -> None:
+    file = tmp_path / "plain_acl.yml"
+    file.write_text(ACL)
+    done = run("check", str(file), "-o", "table")
+    assert done.err.count(f"pocketmq config import-broker-conf {file}") == 1
+    assert "Next:" not in done.err
+
+
 def test_a_check_notes_what_is_doubted(tmp_path: Path) -> None:
     doubtful = tmp_path / "broker.toml"
     doubtful.write_text('[store]\ncommit_interval_ms = "7ms"\n')
@@ -229,7 +243,7 @@ def test_what_is_below_a_floor_needs_force(tmp_path: Path) -> None:
     for words in (("check", str(low)), ("show", "-c", str(low))):
         done = run(*words)
         assert done.code in (1, 2)
-        assert f"retention.age_ms = 5m ({low}:2) is below the floor of 1h" in done.err
+        assert f"retention.age_ms: 5m ({low}:2) is below the floor of 1h" in done.err
         assert "--force" in done.err
         assert run(*words, "--force").code == 0
 

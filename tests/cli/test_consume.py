@@ -147,7 +147,7 @@ def test_behind_the_end_is_refused(broker: LocalBroker) -> None:
     done = consume("--queue", "0", "--from", "9")
     assert done.code == 4
     assert "from 0 to 3" in done.err
-    assert "--from min" in done.err
+    assert "--from earliest" in done.err
 
 
 def test_a_queue_that_is_not_there_or_vanishes_meanwhile_is_not_found(broker: LocalBroker) -> None:

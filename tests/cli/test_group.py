@@ -57,7 +57,7 @@ def test_a_group_begins_where_it_is_told(broker: LocalBroker, text: str, shown: 
 
 def test_a_begin_that_is_none_is_wrong_use(broker: LocalBroker) -> None:
     done = run("group", "create", "billing", "--begin", "soon")
-    assert (done.code, "'soon' is none of these: min, max" in done.err) == (2, True)
+    assert (done.code, "'soon' is none of these: earliest, latest" in done.err) == (2, True)
     done = run("group", "create", "billing", "--begin", "15")
     assert done.code == 2
 

@@ -180,5 +180,5 @@ def test_a_message_says_when_it_is_to_be_delivered(
 def test_a_message_is_asked_for_one_kind_only(broker: LocalBroker) -> None:
     done = run("produce", "orders", "x", "--delay", "30s", "--group", "g")
     assert done.code == 2
-    assert "--group and --delay exclude each other" in done.err
+    assert "--message-group and --delay exclude each other" in done.err
     assert broker.requests(SEND) == []

@@ -99,7 +99,7 @@ def test_as_a_table(ready: LocalBroker) -> None:
         (("--pull", "--pop", "-g", "g"), "add either --pull"),
         (("--pop",), "-g GROUP"),
         (("--pop", "-g", "g", "--queue", "0"), "--pull"),
-        (("--pop", "-g", "g", "--from", "7"), "--to-offset"),
+        (("--pop", "-g", "g", "--from", "7"), "--to OFFSET"),
         (("--pull", "-g", "g"), "--pop"),
         (("--pull", "--no-ack"), "--pop"),
         (("--pull", "--invisible", "5s"), "--pop"),

@@ -32,11 +32,10 @@ def test_people_get_a_few_lines(broker: LocalBroker) -> None:
     lines = dict(line.split(maxsplit=1) for line in run("status", "-o", "table").out.splitlines())
     assert lines["broker"] == "broker-a of DefaultCluster, version 0.1.0 (commit 0123456789ab)"
     assert lines["state"].startswith("running since 20")
-    assert lines["log"] == "3.0 kB, from 0 to 3000"
-    assert lines["flush"] == "sync, up to date"
-    assert lines["dispatch"] == "1.0 kB behind"
-    assert lines["files"] == "2 of queues, 1 of the index"
-    assert lines["disk"] == "30.0 MB free of 100 MB (30 %)"
+    assert lines["appended_offset"] == "3000, 3.0 kB from 0"
+    assert lines["flushed_offset"] == "3000, up to date"
+    assert lines["dispatched_offset"] == "2000, 1.0 kB behind"
+    assert lines["disk_free_bytes"] == "30.0 MB free of 100 MB (30 %)"
 
 
 def test_the_commit_of_a_broker_that_reports_none_is_unknown() -> None:

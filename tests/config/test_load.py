@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.config.load import Loaded, examine, lines_of_keys, load
+from pocketmq.config.load import Loaded, examine, load
 from pocketmq.config.sections import KNOBS, PRESETS, Config
+from pocketmq.config.toml_lines import lines_of_keys
 from pocketmq.model.errors import IllegalConfig
 
 MIB = 1024 * 1024
@@ -170,6 +171,36 @@ def test_lines_are_found_by_section_and_key() -> None:
     assert lines_of_keys(text) == {"preset": 1, "a.b": 3, "d.e.f": 5}
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('[rpc]\nlisten = "a:1"\n\nlisten = "b:1"\n', "rpc.listen is set in lines 2 and 4"),
+        ("[store]\n[rpc]\ntls = true\n[store]\n", "[store] is in lines 1 and 4"),
+        ("rpc.tls = true\n[rpc]\ntls_only = true\n", "rpc is in lines 1 and 2"),
+        ("[rpc]\ntls = true\nlisten = \n", "Invalid value (at line 3"),
+    ],
+)
+def test_what_a_file_sets_twice_names_both_lines(tmp_path: Path, text: str, told: str) -> None:
+    file = written(tmp_path, text)
+    assert f"setting {file}: {told}" in refusal(file=file)
+
+
+def test_what_a_broker_conf_sets_twice_draws_a_warning(tmp_path: Path) -> None:
+    file = written(tmp_path, "brokerName = a\nbrokerIP1 = 10.0.0.1\nbrokerName = b\n", "b.conf")
+    config = load(file=file)
+    assert config.broker.name == "b"
+    assert f"{file}: brokerName is set in lines 1 and 3; the last one counts" in config.warnings
+
+
+def test_an_address_without_a_host_draws_a_warning(tmp_path: Path) -> None:
+    file = written(tmp_path, '[rpc]\nlisten = "8081"\n[http]\nlisten = ""\n')
+    config = load(file=file)
+    (warning,) = config.warnings
+    assert warning.startswith("rpc.listen = 8081 names no host and is taken as 127.0.0.1:8081")
+    assert warning.endswith(f"write 0.0.0.0:8081 ({file}:2)")
+    assert load(assignments=["rpc.listen=0.0.0.0:8081"]).warnings == ()
+
+
 # -- the environment -------------------------------------------------------------------------------
 
 
@@ -247,6 +278,13 @@ def test_an_unknown_key_names_the_nearest_one_whatever_the_case() -> None:
     ("assignment", "told"),
     [
         ("store.flush_interval_ms=soon", "store.flush_interval_ms (--set): 'soon' is not a number"),
+        ("retention.size_bytes=10GB", "TiB; did you mean 10GiB?"),
+        ("retention.size_bytes=64m", "TiB; did you mean 64MiB?"),
+        ("retention.size_bytes=64kib", "TiB; did you mean 64KiB?"),
+        ("retention.age_ms=3Days", "d; did you mean 3d?"),
+        ("retention.age_ms=90min", "d; did you mean 90m?"),
+        ("retention.age_ms=2MS", "d; did you mean 2ms?"),
+        ("rpc.listen=:8081", "is not HOST:PORT, as 127.0.0.1:8081 or 0.0.0.0:8081"),
         ("diskSpaceWarningLevelRatio=most", "diskSpaceWarningLevelRatio (--set): 'most' is not"),
         ("store.flush", "--set store.flush=VALUE"),
     ],

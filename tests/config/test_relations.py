@@ -77,7 +77,7 @@ def test_what_goes_together_is_neither_refused_nor_doubted(assignments: list[str
 
 def test_an_age_below_its_floor_is_refused_unless_forced() -> None:
     text = refused("retention.age_ms=59m")
-    assert "retention.age_ms = 59m (--set) is below the floor of 1h" in text
+    assert "retention.age_ms: 59m (--set) is below the floor of 1h" in text
     assert "--force" in text
     for sound in ("1h", "0"):
         assert examine(assignments=[f"retention.age_ms={sound}"]).problems == []

@@ -91,7 +91,7 @@ KindConflict: topic 'topic' accepts 'type' messages, this is a 'kind' message; s
   that type, or of type MIXED
 AmbiguousKind: a message has either a message group, a delay level, a delivery time, a delay, a
   transaction or a priority; message 7 has why
-IllegalDeliveryTime: a delivery 7 ms ahead exceeds the limit of 9 ms; deliver earlier, or raise
+IllegalDeliveryTime: a delivery 7ms ahead exceeds the limit of 9ms; deliver earlier, or raise
   limits.delay_max_ms
 IllegalRecallHandle: the recall handle is not valid: why; use the one that the send returned
 NotWaiting: message 'message_id' of topic 'topic' is not pending any more: its delivery time has
@@ -116,7 +116,7 @@ UnsupportedFeature: this version does not serve feature
 ClientIdRequired: the call contains no client id; send it as header x-mq-client-id
 InvalidReceiptHandle: receipt handle 'handle' belongs to no leased message; receive the
   message again
-IllegalInvisibleTime: invisible time 7 ms is not allowed: it may be 9 to 11 ms
+IllegalInvisibleTime: invisible time 7ms is not allowed: it may be 9ms to 11ms
 BodyCorrupted: the algorithm digest of message 'message_id' is not that of its body; send it
   again
 OffsetNotFound: group 'group' has no offset in queue 7 of topic 'topic'; update it first
@@ -133,12 +133,12 @@ GrantNotFound: user 'user' has no rule that decision actions on resource; see po
 ClientNotFound: no client 'client_id' of group 'group' has a stream; see pocketmq group members
 ClientSilent: client 'client_id' does not answer: why
 IllegalSettings: settings of client 'client_id' contain neither publishing nor subscription
-NotAccepting: sends are accepted from 7 (epoch ms) on
+NotAccepting: sends are accepted from 1970-01-01T00:00:00.007Z on (broker.accept_from_ms)
 BrokerReadOnly: the broker accepts no messages: why
 StoreDamaged: the store accepts no messages: path is damaged from byte 7 on (physical offsets 9 to
   11): why; stop the broker and repair it with `pocketmq store repair`, or start it with
   --accept-damage
-StoreBusy: a write has held the store for 7 ms (limit 9); try again
+StoreBusy: a write has held the store for 7ms (limit 9ms); try again
 TransientPoolEmpty: all 7 buffers of the transient pool wait to be written; try again, or raise
   store.transient_pool_file_count
 TooManyRequests: 7 requests of class field are in progress; try again
@@ -230,6 +230,36 @@ def tree_of_architecture() -> dict[str, str]:
         parents |= dict.fromkeys(names, path[-1][1] if path else "Exception")
         path.append((indent, names[0]))
     return parents
+
+
+@pytest.mark.parametrize(
+    ("duration_ms", "text"),
+    [
+        (0, "0ms"),
+        (999, "999ms"),
+        (65_000, "1m 5s"),
+        (86_400_001, "1d 1ms"),
+        (-1_500, "-1s 500ms"),
+        (9_007_200_000, "104d 6h"),
+    ],
+)
+def test_a_duration_in_an_error_has_human_units(duration_ms: int, text: str) -> None:
+    error = errors.IllegalDeliveryTime(ahead_ms=duration_ms, limit_ms=3_600_000)
+    assert str(error).startswith(f"a delivery {text} ahead exceeds the limit of 1h;")
+
+
+def test_a_number_outside_its_range_is_in_the_unit_of_its_field() -> None:
+    limits = {"value": 90_000, "lower": 0, "upper": 65_000}
+    told = str(errors.IllegalNumber(field="wait_ms", **limits))
+    assert told == "wait_ms is 1m 30s, allowed is 0ms to 1m 5s"
+    assert "is 90000," in str(errors.IllegalNumber(field="max_messages", **limits))
+
+
+def test_a_moment_in_an_error_is_a_time_unless_no_calendar_has_it() -> None:
+    assert "from 2026-11-21T02:30:00.000Z on" in str(
+        errors.NotAccepting(accept_from_ms=1_795_228_200_000)
+    )
+    assert "(epoch ms)" in str(errors.NotAccepting(accept_from_ms=2**62))
 
 
 def test_the_architecture_draws_the_tree_as_it_is() -> None:

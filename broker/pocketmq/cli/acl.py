@@ -5,6 +5,8 @@ from typing import Final
 
 import click
 
+from pocketmq.cli.broker_names import resources, user_argument
+from pocketmq.cli.completing import actions
 from pocketmq.cli.connection import BrokerConnection, ConnectedGroup
 from pocketmq.cli.options import examples
 from pocketmq.cli.output import Column, Output, columns
@@ -18,7 +20,7 @@ COLUMNS: Final = columns(
     Column("sources", lambda row: ",".join(row["sources"])),
 )
 
-resource_argument: Final = click.argument("resource")
+resource_argument: Final = click.argument("resource", shell_complete=resources)
 deny_option: Final = click.option(
     "--deny", is_flag=True, help="Deny the actions; denials override grants."
 )
@@ -47,8 +49,8 @@ def acl() -> None:
     "pocketmq acl grant orders-app pub 'topic:orders-*' --source 10.0.0.0/8",
     "pocketmq acl grant orders-app all topic:orders-audit --deny",
 )
-@click.argument("user")
-@click.argument("actions")
+@user_argument()
+@click.argument("actions", shell_complete=actions)
 @resource_argument
 @deny_option
 @click.option(
@@ -73,8 +75,8 @@ def grant(
     "pocketmq acl revoke orders-app pub 'topic:orders-*'",
     "pocketmq acl revoke orders-app all topic:orders-audit --deny",
 )
-@click.argument("user")
-@click.argument("actions")
+@user_argument()
+@click.argument("actions", shell_complete=actions)
 @resource_argument
 @deny_option
 @store_option
@@ -92,7 +94,7 @@ def revoke(
 
 
 @acl.asks("List grants.", "pocketmq acl ls orders-app")
-@click.argument("user", default="")
+@user_argument(default="")
 @store_option
 def ls(broker: BrokerConnection, out: Output, user: str, store: Path | None) -> None:
     """List the grants of USER, or of all users."""
@@ -103,8 +105,8 @@ def ls(broker: BrokerConnection, out: Output, user: str, store: Path | None) -> 
     "Check whether a user may perform an action, and why.",
     "pocketmq acl explain orders-app pub topic:orders-eu",
 )
-@click.argument("user")
-@click.argument("action")
+@user_argument()
+@click.argument("action", shell_complete=actions)
 @resource_argument
 @click.option(
     "--source", default="", metavar="ADDRESS", help="Address of the caller [default: 127.0.0.1]."

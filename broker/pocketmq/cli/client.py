@@ -4,17 +4,32 @@ from typing import Any, Final
 
 import click
 
+from pocketmq.cli.broker_names import group_argument, topic_argument
 from pocketmq.cli.connection import BrokerConnection, ConnectedGroup
-from pocketmq.cli.options import examples
+from pocketmq.cli.options import ReadBy, duration_from_text, examples
 from pocketmq.cli.output import Exit, Failure, Output, talk, write
+from pocketmq.cli.vocabulary import option
+from pocketmq.config.units import is_bare, text_from_duration
 from pocketmq.model.administration import ClientAnswer
 
 OK: Final = "OK"
 NOT_CONSUMED: Final = "FAILED_TO_CONSUME_MESSAGE"
 
-wait_option: Final = click.option(
-    "--wait-ms", type=click.IntRange(1, 30_000), default=5_000, show_default=True,
-    help="Milliseconds to wait for the answer.",
+WAIT_MS: Final = 5_000
+WAIT_MAX_MS: Final = 30_000
+
+
+def _wait_ms(text: str) -> int:
+    wait_ms = int(text) if is_bare(text) else duration_from_text(text)
+    if not 1 <= wait_ms <= WAIT_MAX_MS:
+        raise ValueError(f"{text!r} is outside 1ms to {text_from_duration(WAIT_MAX_MS)}")
+    return wait_ms
+
+
+wait_option: Final = option(
+    "--wait", "wait_ms", type=ReadBy("DURATION", _wait_ms), aliases=("--wait-ms",),
+    default=WAIT_MS, show_default=text_from_duration(WAIT_MS),
+    help="Wait this long for the answer; at most 30s.",
 )  # fmt: skip
 
 
@@ -31,7 +46,7 @@ def client() -> None:
 
 
 @client.asks("Print the stacks of a client's threads.", "pocketmq client stack billing CLIENT_ID")
-@click.argument("group")
+@group_argument()
 @click.argument("client_id")
 @wait_option
 def stack(broker: BrokerConnection, out: Output, group: str, client_id: str, wait_ms: int) -> None:
@@ -50,9 +65,9 @@ def stack(broker: BrokerConnection, out: Output, group: str, client_id: str, wai
     "Run a client's listener on a message.",
     "pocketmq client verify billing CLIENT_ID orders MESSAGE_ID",
 )
-@click.argument("group")
+@group_argument()
 @click.argument("client_id")
-@click.argument("topic")
+@topic_argument()
 @click.argument("message_id")
 @wait_option
 def verify(

@@ -33,6 +33,7 @@ from pocketmq.cli.output import (
 if TYPE_CHECKING:
     from pocketmq.config.sections import Config
 
+IMPORT: Final = "pocketmq config import-broker-conf"
 DRAFT_SUFFIX: Final = ".draft"
 VALUE: Final = Column("value", lambda row: row["text"], also=("text",))
 
@@ -118,16 +119,15 @@ def check(file: Path, out: Output, *, force: bool) -> None:
         "valid": not problems,
         "preset": loaded.config.preset,
         "set_count": len(loaded.config.origins),
-        "problems": problems,
-        "warnings": [*loaded.config.warnings],
     }
-    if not out.is_table:  # the table already has a row with the warnings
-        talk_notes(loaded.config.warnings)
-    out.show(document)
+    # A table lists no texts: they follow on lines of their own.
+    texts = {"problems": problems, "warnings": [*loaded.config.warnings]}
+    out.show(document | ({"problem_count": len(problems)} if out.is_table else texts))
+    talk_notes(loaded.config.warnings)
     if problems:
-        raise Failure(
-            "\n       ".join(problems), Exit.FAILED, f"correct {file}, then check it again"
-        )
+        is_foreign = IMPORT in problems[0]  # The problem itself names the next step.
+        step = "" if is_foreign else f"correct {file}, then check it again"
+        raise Failure("\n       ".join(problems), Exit.FAILED, step)
 
 
 @config.command(

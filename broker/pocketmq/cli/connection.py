@@ -7,30 +7,28 @@ pipe, and Ctrl-C ends it as it ends any program.
 import asyncio
 import os
 import signal
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import aclosing
 from functools import wraps
-from pathlib import Path
+from itertools import islice
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import click
 
 from pocketmq.cli.groups import NamingGroup
-from pocketmq.cli.options import (
-    access_key_option,
-    endpoint_option,
-    examples,
-    form_option,
-    secret_key_file_option,
-    secret_key_option,
-)
+from pocketmq.cli.options import examples, form_option
+from pocketmq.cli.target import NAMES, connection_options, target_of
+from pocketmq.cli.vocabulary import HeadedCommand
 from pocketmq.model.message import StoredMessage
 from pocketmq.model.topic import is_group_topic, is_system_topic
 
 if TYPE_CHECKING:
     from pocketmq.client import AsyncAdmin, AsyncClient
     from pocketmq.model.administration import Page
+
+NAME_COUNT_MAX: Final = 2_000
+"""Most names that completion and suggestions consider."""
 
 Answer = TypeVar("Answer")
 Question = Coroutine[Any, Any, Answer]
@@ -48,25 +46,24 @@ def asks_broker(
 
     def decorate(function: Callable[..., None]) -> click.Command:
         @form_option
-        @endpoint_option
-        @access_key_option
-        @secret_key_option
-        @secret_key_file_option
+        @connection_options
         @wraps(function, updated=())
-        def connected(
-            endpoint: str, access_key: str, secret_key: str, secret_key_file: Path | None,
-            **given: Any,
-        ) -> None:  # fmt: skip
-            if not (access_key or secret_key or secret_key_file):
-                access_key, secret_key, secret_key_file = admin_of_container(os.environ)
-            secret_key = secret_key or secret_of(secret_key_file)
-            with BrokerConnection(endpoint, access_key, secret_key) as broker:
-                function(broker, **given)
+        def connected(**given: Any) -> None:
+            ctx = click.get_current_context()
+            target = target_of(ctx, {name: given.pop(name) for name in NAMES})
+            with BrokerConnection(*target[:3]) as broker:
+                try:
+                    function(broker, **given)
+                except Exception as error:
+                    failure = _failure_at(error, ctx.command_path, target.context, broker.names)
+                    if failure is None:
+                        raise
+                    raise failure from error
 
         # The help lists these shared options after the command's own.
         vars(connected)["__click_params__"] += getattr(function, "__click_params__", ())
         make = within.command if within else click.command
-        return make(short_help=about, epilog=examples(*lines))(connected)
+        return make(short_help=about, epilog=examples(*lines), cls=HeadedCommand)(connected)
 
     return decorate
 
@@ -85,38 +82,21 @@ class ConnectedGroup(NamingGroup):
         return asks_broker(*lines, within=self, about=about)
 
 
-def secret_of(file: Path | None) -> str:
-    """Returns the secret in a file; "" for no file.
+def _failure_at(*given: Any) -> click.ClickException | None:
+    from pocketmq.cli.nearness import failure_at  # imports gRPC, which is loaded by now
 
-    Errors   click.UsageError: the file cannot be read
-    """
-    if file is None:
-        return ""
-    try:
-        return file.read_text("utf-8").strip()
-    except (OSError, ValueError) as error:
-        raise click.UsageError(f"{file} cannot be read: {error}") from error
+    return failure_at(*given)
 
 
-def admin_of_container(environment: Mapping[str, str]) -> tuple[str, str, Path | None]:
-    """Returns access key, secret and secret file of a container's first admin; empty: none.
-
-    So commands inside a container need no keys beyond those it was started with.
-    """
-    secret = environment.get("POCKETMQ_ADMIN_SECRET", "")
-    file = environment.get("POCKETMQ_ADMIN_SECRET_FILE", "")
-    if not secret and not file:
-        return "", "", None
-    return environment.get("POCKETMQ_ADMIN_USER", "") or "admin", secret, Path(file or ".")
-
-
-def make_client(endpoint: str, access_key: str = "", secret_key: str = "") -> "AsyncClient":
+def make_client(
+    endpoint: str, access_key: str = "", secret_key: str = "", **limits: Any
+) -> "AsyncClient":
     """Returns a client for an endpoint, which signs calls if a key is given; imports gRPC."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # the command reports errors itself, once
     from pocketmq.client import AsyncClient
 
     # The operator sees an error at once, without retries.
-    return AsyncClient(endpoint, retry_ms=0, access_key=access_key, secret_key=secret_key)
+    return AsyncClient(endpoint, retry_ms=0, access_key=access_key, secret_key=secret_key, **limits)
 
 
 class BrokerConnection:
@@ -124,8 +104,10 @@ class BrokerConnection:
 
     __slots__ = ("_runner", "client")
 
-    def __init__(self, endpoint: str, access_key: str = "", secret_key: str = "") -> None:
-        self.client = make_client(endpoint, access_key, secret_key)
+    def __init__(
+        self, endpoint: str, access_key: str = "", secret_key: str = "", **limits: int
+    ) -> None:
+        self.client = make_client(endpoint, access_key, secret_key, **limits)
         self._runner = asyncio.Runner()
         # Any handler makes a loop wake up at every signal. Without one, a Ctrl-C right before the
         # loop waits is not noticed until the next event.
@@ -180,6 +162,25 @@ class BrokerConnection:
                         return
 
         self.ask(hand_on())
+
+    def names(self, kind: str, *, with_system: bool = False) -> list[str]:
+        """Returns names of topics, groups or users; [] if the caller may not list them.
+
+        kind   "topic", "group" or "user"
+        """
+        from pocketmq.client import ClientError
+
+        admin = self.admin
+        try:
+            if kind == "user":
+                return [user.access_key for user in self.ask(admin.access.list_users())[0]]
+            if kind == "group":
+                groups = self.all(admin.list_groups, include_system=with_system)
+                return [group.name for group in islice(groups, NAME_COUNT_MAX)]
+            topics = self.all(admin.list_topics, include_system=with_system)
+            return [topic.name for topic in islice(topics, NAME_COUNT_MAX)]
+        except ClientError:
+            return []
 
     def all(self, ask: "Callable[..., Question[Page[Answer]]]", **given: Any) -> Iterator[Answer]:
         """Yields the items of a paged client call.

@@ -6,22 +6,15 @@ from typing import Final, NamedTuple
 
 import click
 
+from pocketmq.cli.broker_names import groups, topic_argument
 from pocketmq.cli.connection import BrokerConnection, asks_broker
 from pocketmq.cli.documents import MESSAGE_COLUMNS, ShownMessages, leased_document
-from pocketmq.cli.options import (
-    BEGIN_WORDS,
-    DURATION,
-    MOMENT,
-    ReadBy,
-    filtered,
-    queue_offset_from_text,
-    takes,
-)
+from pocketmq.cli.options import DURATION, POSITION, Position, filtered, takes
 from pocketmq.cli.output import Exit, Failure, Output, columns, talk
 from pocketmq.cli.pulling import Damaged, QueueReader
+from pocketmq.cli.vocabulary import limit_option
 from pocketmq.client import Leased, PullQuery, ReceiveQuery, SettleStatus
 from pocketmq.model.administration import QueueState
-from pocketmq.model.begin import begin_text
 
 # -- receives ----------------------------------------------------------------------------------
 COLUMNS: Final = [*columns("attempt"), *MESSAGE_COLUMNS]
@@ -72,34 +65,6 @@ def _acknowledge(broker: BrokerConnection, query: ReceiveQuery, received: list[L
 
 
 # -- the command -------------------------------------------------------------------------------
-
-
-class Begin(NamedTuple):
-    """Start position in a queue: one of its ends, an offset or a time."""
-
-    end: str = ""
-    offset: int | None = None
-    time_ms: int | None = None
-
-    @property
-    def text(self) -> str:
-        """The begin of a group."""
-        return self.end if self.time_ms is None else begin_text(self.time_ms)
-
-
-def _begin_from_text(text: str) -> Begin:
-    if text in BEGIN_WORDS:
-        return Begin(end=BEGIN_WORDS[text])
-    queue_offset = queue_offset_from_text(text)
-    if queue_offset is not None:
-        return Begin(offset=queue_offset)
-    try:
-        return Begin(time_ms=MOMENT.convert(text, None, None))
-    except click.BadParameter:
-        forms = "min, max, a queue offset, a time as -15m or 2026-11-21T02:30:00Z"
-        raise ValueError(f"{text!r} is none of these: {forms}") from None
-
-
 class Way(NamedTuple):
     """Options of which some apply to --pull only and some to --pop only; None: not given."""
 
@@ -107,7 +72,7 @@ class Way(NamedTuple):
     is_pop: bool
     group: str
     queue_id: int | None
-    begin: Begin | None
+    begin: Position | None
     invisible_ms: int | None
     acknowledges: bool | None
 
@@ -119,39 +84,42 @@ class Way(NamedTuple):
             raise click.UsageError("--pop receives for a group: add -g GROUP")
         if self.is_pop and self.queue_id is not None:
             raise click.UsageError("--queue is for --pull: a group has its own offsets")
-        if self.begin is not None and self.is_pop and self.begin.offset is not None:
+        if self.begin is not None and self.is_pop and self.begin.queue_offset is not None:
             raise click.UsageError(
-                "--from takes min, max or a time with --pop; "
-                "for an offset: pocketmq group reset GROUP --topic TOPIC --to-offset N --yes"
+                "--from takes earliest, latest or a time with --pop; "
+                "for an offset: pocketmq group reset GROUP --topic TOPIC --to OFFSET --yes"
             )
         if self.is_pull and (self.group or self.invisible_ms or self.acknowledges is not None):
             raise click.UsageError("-g, --ack and --invisible are for --pop: --pull has no group")
 
 
 @asks_broker(
-    "pocketmq consume orders --pull --queue 0 --from min --max 10",
-    "pocketmq consume orders --pull --from max --wait 5m -o jsonl",
+    "pocketmq consume orders --pull --queue 0 --from earliest --limit 10",
+    "pocketmq consume orders --pull --from latest --wait 5m -o jsonl",
     "pocketmq consume orders --pull --from -15m",
     "pocketmq consume orders -g billing --pop --wait 30s",
-    "pocketmq consume orders -g audit --pop --from max --wait 30s",
-    "pocketmq consume orders -g billing --pop --no-ack --invisible 1m --max 1",
+    "pocketmq consume orders -g audit --pop --from latest --wait 30s",
+    "pocketmq consume orders -g billing --pop --no-ack --invisible 1m --limit 1",
 )
-@click.argument("topic")
+@topic_argument()
 @takes(
     "way",
     Way,
     click.option("--pull", "is_pull", is_flag=True, help="Read queues by offset; needs no group."),
     click.option("--pop", "is_pop", is_flag=True, help="Receive for a group, under leases."),
-    click.option("-g", "--group", default="", help="The group to receive for."),
+    click.option(
+        "-g", "--group", default="", shell_complete=groups, help="The group to receive for."
+    ),
     click.option(
         "--queue", "queue_id", type=click.IntRange(0), help="Queue [default: all in turn]."
     ),
     click.option(
         "--from",
         "begin",
-        type=ReadBy("min|max|OFFSET|TIME", _begin_from_text),
-        help="Start at an end, an offset, or the first message of a time or later [default: min]. "
-        "With --pop: only where the group has no offset [default: its setting].",
+        type=POSITION,
+        help="Begin at an end, a queue offset, or the first message of a time or later "
+        "[default: earliest]. With --pop: only where the group has no offset [default: its "
+        "setting].",
     ),
     click.option(
         "--invisible",
@@ -166,9 +134,7 @@ class Way(NamedTuple):
         help="Acknowledge printed messages [default: yes].",
     ),
 )
-@click.option(
-    "--max", "count_max", type=click.IntRange(1), help="Print at most this many messages."
-)
+@limit_option("Print at most this many messages.")
 @click.option(
     "--wait",
     "wait_ms",
@@ -208,7 +174,7 @@ def consume(
         )
         return
     damaged = Damaged()
-    begin = way.begin or Begin(end="min")
+    begin = way.begin or Position(is_latest=False)
     with out.rows(MESSAGE_COLUMNS) as rows:
         shown = ShownMessages(rows, count_max)
         ends = []
@@ -227,12 +193,12 @@ def consume(
         raise damaged.failure()
 
 
-def _first_offset(broker: BrokerConnection, topic: str, queue: QueueState, begin: Begin) -> int:
+def _first_offset(broker: BrokerConnection, topic: str, queue: QueueState, begin: Position) -> int:
     if begin.time_ms is not None:
         return broker.ask(broker.client.query_by_time(topic, queue.queue_id, begin.time_ms))
-    if begin.offset is not None:
-        return begin.offset
-    return queue.min_offset if begin.end == "min" else queue.max_offset
+    if begin.queue_offset is not None:
+        return begin.queue_offset
+    return queue.max_offset if begin.is_latest else queue.min_offset
 
 
 def _queues(broker: BrokerConnection, topic: str, queue_id: int | None) -> list[QueueState]:

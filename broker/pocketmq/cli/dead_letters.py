@@ -7,12 +7,14 @@ from typing import Final
 
 import click
 
+from pocketmq.cli.broker_names import group_argument, topics
 from pocketmq.cli.connection import BrokerConnection, ConnectedGroup
 from pocketmq.cli.documents import MESSAGE_COLUMNS, ShownMessages
 from pocketmq.cli.group import show_moved
 from pocketmq.cli.options import examples, yes_option
 from pocketmq.cli.output import Output, at, columns, only_planned, talk
 from pocketmq.cli.pulling import QueueReader
+from pocketmq.cli.vocabulary import limit_option
 from pocketmq.client import ClientError, PullQuery
 from pocketmq.model.administration import DeadLetters, ResetTarget
 
@@ -28,7 +30,7 @@ REDRIVEN_MAX: Final = 1_024
     cls=ConnectedGroup,
     epilog=examples(
         "pocketmq dlq ls",
-        "pocketmq dlq peek billing --max 10",
+        "pocketmq dlq peek billing --limit 10",
         "pocketmq dlq redrive billing --yes",
         "pocketmq dlq purge billing --yes",
     ),
@@ -38,7 +40,7 @@ def dlq() -> None:
 
 
 @dlq.asks("List groups that have dead letters.", "pocketmq dlq ls", "pocketmq dlq ls billing")
-@click.argument("group", required=False)
+@group_argument(required=False)
 def ls(broker: BrokerConnection, out: Output, group: str | None) -> None:
     """List groups with their number of pending dead letters, and the time of the first.
 
@@ -56,8 +58,8 @@ def ls(broker: BrokerConnection, out: Output, group: str | None) -> None:
     "pocketmq dlq peek billing",
     "pocketmq dlq peek billing --all -o jsonl",
 )
-@click.argument("group")
-@click.option("--max", "count_max", type=click.IntRange(1), help="Print at most this many.")
+@group_argument()
+@limit_option("Print at most this many.")
 @click.option(
     "--all", "is_all", is_flag=True, help="Include dead letters that are no longer pending."
 )
@@ -75,14 +77,15 @@ def peek(
 @dlq.asks(
     "Send dead letters again.",
     "pocketmq dlq redrive billing                      what would be sent, and where",
-    "pocketmq dlq redrive billing --max 100 --yes",
+    "pocketmq dlq redrive billing --limit 100 --yes",
     "pocketmq dlq redrive billing --to-topic orders-repaired --yes",
 )
-@click.argument("group")
+@group_argument()
+@limit_option("Send at most this many, oldest first.")
 @click.option(
-    "--max", "count_max", type=click.IntRange(1), help="Send at most this many, oldest first."
-)
-@click.option("--to-topic", "topic", default="", help="Target topic [default: the original topic].")
+    "--to-topic", "topic", default="", shell_complete=topics,
+    help="Target topic [default: the original topic].",
+)  # fmt: skip
 @yes_option
 def redrive(
     broker: BrokerConnection, out: Output, group: str, count_max: int | None, topic: str, yes: bool
@@ -117,7 +120,7 @@ def redrive(
     "pocketmq dlq purge billing            what would be purged",
     "pocketmq dlq purge billing --yes      purge it",
 )
-@click.argument("group")
+@group_argument()
 @yes_option
 def purge(broker: BrokerConnection, out: Output, group: str, yes: bool) -> None:
     """Mark the pending dead letters of GROUP as handled.

@@ -5,9 +5,11 @@ from typing import Final
 
 import click
 
+from pocketmq.cli.broker_names import topic_argument
 from pocketmq.cli.connection import BrokerConnection, ConnectedGroup
 from pocketmq.cli.options import examples
 from pocketmq.cli.output import Exit, Failure, Output, at, columns
+from pocketmq.cli.vocabulary import limit_option
 from pocketmq.format.recall_handle import decode_recall_handle
 from pocketmq.model.administration import DelayedMessage
 
@@ -28,8 +30,8 @@ def delay() -> None:
 
 
 @delay.asks("List delayed messages.", "pocketmq delay ls", "pocketmq delay ls reminders -o jsonl")
-@click.argument("topic", required=False, default="")
-@click.option("--max", "count_max", type=click.IntRange(1), help="Print at most this many.")
+@topic_argument(required=False, default="")
+@limit_option("Print at most this many.")
 def ls(broker: BrokerConnection, out: Output, topic: str, count_max: int | None) -> None:
     """List delayed messages of TOPIC or of all topics.
 

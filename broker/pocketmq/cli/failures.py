@@ -38,7 +38,7 @@ def failure_of_client(error: ClientError, command: str = "") -> Failure:
             error.message, Exit.UNREACHABLE, error.next_step if error.is_uncertain else next_step
         )
     if error.reason == ClientSilent.__name__:
-        next_step = "clients for Python and Rust never answer; for others add --wait-ms 30000"
+        next_step = "clients for Python and Rust never answer; for others add --wait 30s"
         return Failure(error.message, Exit.TIMEOUT, next_step)
     if isinstance(error, DeadlineExceeded) or error.status == "DEADLINE_EXCEEDED":
         next_step = "read the broker's log; whether the request took effect is unknown"

@@ -5,15 +5,22 @@ from typing import Final
 
 import click
 
+from pocketmq.cli.broker_names import group_argument, topics
 from pocketmq.cli.connection import BrokerConnection, ConnectedGroup
 from pocketmq.cli.documents import group_document, lag_documents, moved_document
-from pocketmq.cli.options import BEGIN, MOMENT, ReadBy, examples, takes, watch_option, yes_option
+from pocketmq.cli.options import (
+    BEGIN,
+    POSITION,
+    Position,
+    examples,
+    takes,
+    watch_option,
+    yes_option,
+)
 from pocketmq.cli.output import Column, Output, at, columns, only_planned, talk
 from pocketmq.cli.watching import repeat
 from pocketmq.model.administration import GroupSettings, MovedOffset, ResetTarget, TopicLag
 from pocketmq.model.topic import DLQ_PREFIX, RETRY_PREFIX
-
-ENDS: Final = {"earliest": False, "min": False, "latest": True, "max": True}
 
 COLUMNS: Final = columns(
     "name", "enabled", "fifo", "max_attempts",
@@ -71,7 +78,7 @@ takes_settings: Final = takes(
     "Create a group.",
     "pocketmq group create billing",
     "pocketmq group create billing --fifo true --max-attempts 5",
-    "pocketmq group create audit --begin max",
+    "pocketmq group create audit --begin latest",
     "pocketmq group create replay --begin 2026-11-21T02:30:00Z",
 )
 @click.argument("name")
@@ -94,7 +101,7 @@ def ls(broker: BrokerConnection, out: Output, system: bool) -> None:
 
 
 @group.asks("Describe a group.", "pocketmq group info billing")
-@click.argument("name")
+@group_argument("name")
 def info(broker: BrokerConnection, out: Output, name: str) -> None:
     """Describe a group: its settings, and the topics in which it has offsets."""
     out.show(group_document(broker.ask(broker.admin.describe_group(name))))
@@ -105,7 +112,7 @@ def info(broker: BrokerConnection, out: Output, name: str) -> None:
     "pocketmq group members billing",
     "pocketmq group members billing --watch 2s",
 )
-@click.argument("name")
+@group_argument("name")
 @watch_option
 def members(broker: BrokerConnection, out: Output, name: str, watch_s: float | None) -> None:
     """List the clients that received or pulled for a group in the last two minutes, latest first.
@@ -128,8 +135,8 @@ def members(broker: BrokerConnection, out: Output, name: str, watch_s: float | N
     "pocketmq group lag",
     "pocketmq group lag billing --topic orders --watch 2s",
 )
-@click.argument("name", required=False)
-@click.option("--topic", default="", help="Only this topic.")
+@group_argument("name", required=False)
+@click.option("--topic", shell_complete=topics, default="", help="Only this topic.")
 @watch_option
 def lag(
     broker: BrokerConnection, out: Output, name: str | None, topic: str, watch_s: float | None
@@ -174,7 +181,7 @@ def age_text(age_ms: int) -> str:
     "pocketmq group edit billing --max-attempts 5",
     "pocketmq group edit billing --enabled false",
 )
-@click.argument("name")
+@group_argument("name")
 @takes_settings
 def edit(broker: BrokerConnection, out: Output, name: str, settings: GroupSettings) -> None:
     """Change the given settings of a group; its offsets stay."""
@@ -183,25 +190,24 @@ def edit(broker: BrokerConnection, out: Output, name: str, settings: GroupSettin
     out.show(group_document(broker.ask(broker.admin.update_group(name, settings))))
 
 
-def _target(text: str) -> ResetTarget:
-    if text in ENDS:
-        return ResetTarget(latest=ENDS[text])
-    return ResetTarget(time_ms=MOMENT.convert(text, None, None))
-
-
 @group.asks(
     "Reset a group's offsets to a time or an offset.",
     "pocketmq group reset billing --topic orders --to -1h              show the new offsets",
     "pocketmq group reset billing --topic orders --to -1h --yes        reset them",
-    "pocketmq group reset billing --topic orders --to-offset 1200 --queue 0 --yes",
+    "pocketmq group reset billing --topic orders --to 1200 --queue 0 --yes",
 )
-@click.argument("name")
-@click.option("--topic", default="", help="Only in this topic [default: all of the group's].")
+@group_argument("name")
 @click.option(
-    "--to", "where", type=ReadBy("earliest|latest|TIME", _target),
-    help="An end of each queue, or its first message stored at this time or later.",
+    "--topic",
+    shell_complete=topics,
+    default="",
+    help="Only in this topic [default: all of the group's].",
+)
+@click.option(
+    "--to", "where", type=POSITION,
+    help="An end of each queue, a queue offset, or its first message of this time or later.",
 )  # fmt: skip
-@click.option("--to-offset", type=click.IntRange(0), metavar="N", help="This queue offset.")
+@click.option("--to-offset", type=click.IntRange(0), hidden=True)
 @click.option(
     "--queue", "queue_ids", type=click.IntRange(0), multiple=True,
     help="Only this queue; may be repeated [default: all].",
@@ -212,7 +218,7 @@ def reset(
     out: Output,
     name: str,
     topic: str,
-    where: ResetTarget | None,
+    where: Position | None,
     to_offset: int | None,
     queue_ids: tuple[int, ...],
     yes: bool,
@@ -223,10 +229,13 @@ def reset(
     running consumers first: they keep messages that they have already received.
     """
     if (where is None) == (to_offset is None):
-        raise click.UsageError("add either --to earliest|latest|TIME or --to-offset N")
-    if not topic and (to_offset is not None or queue_ids):
-        raise click.UsageError("--to-offset and --queue are for one topic: add --topic")
-    target = where or ResetTarget(queue_offset=to_offset)
+        raise click.UsageError("add --to earliest|latest|OFFSET|TIME")
+    place = where or Position(queue_offset=to_offset)
+    if not topic and (place.queue_offset is not None or queue_ids):
+        raise click.UsageError("an offset and --queue are for one topic: add --topic")
+    target = ResetTarget(
+        latest=bool(place.is_latest), queue_offset=place.queue_offset, time_ms=place.time_ms
+    )
     moved = [
         row
         for each in _topics(broker, name, topic)
@@ -251,8 +260,13 @@ def _topics(broker: BrokerConnection, name: str, topic: str) -> list[str]:
     "pocketmq group skip billing                        what would be skipped",
     "pocketmq group skip billing --topic orders --yes",
 )
-@click.argument("name")
-@click.option("--topic", default="", help="Only in this topic [default: all of the group's].")
+@group_argument("name")
+@click.option(
+    "--topic",
+    shell_complete=topics,
+    default="",
+    help="Only in this topic [default: all of the group's].",
+)
 @yes_option
 def skip(broker: BrokerConnection, out: Output, name: str, topic: str, yes: bool) -> None:
     """Move a group's offsets to the ends of its queues, past unconsumed messages.
@@ -273,9 +287,14 @@ def skip(broker: BrokerConnection, out: Output, name: str, topic: str, yes: bool
     "pocketmq group clone billing billing-2                      show the new offsets",
     "pocketmq group clone billing billing-2 --topic orders --yes",
 )
-@click.argument("source")
-@click.argument("target")
-@click.option("--topic", default="", help="Only in this topic [default: all of SOURCE's].")
+@group_argument("source")
+@group_argument("target")
+@click.option(
+    "--topic",
+    shell_complete=topics,
+    default="",
+    help="Only in this topic [default: all of SOURCE's].",
+)
 @yes_option
 def clone(
     broker: BrokerConnection, out: Output, source: str, target: str, topic: str, yes: bool
@@ -303,7 +322,7 @@ def show_moved(group: str, moved: Sequence[MovedOffset], out: Output, *, is_done
     "pocketmq group rm billing            what would be removed",
     "pocketmq group rm billing --yes      remove it",
 )
-@click.argument("name")
+@group_argument("name")
 @click.option("--with-topics", is_flag=True, help="Also remove its retry and dead-letter topics.")
 @yes_option
 def rm(broker: BrokerConnection, out: Output, name: str, with_topics: bool, yes: bool) -> None:

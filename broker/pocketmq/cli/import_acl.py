@@ -32,6 +32,7 @@ def import_acl(file: Path, store: Path | None) -> bool:
         write(f"{grant.decision:6} {grant.user}  {actions}  {grant.resource}\n")
     talk_notes(acl.notes)
     if store is None:
-        raise only_planned("users and grants were only printed; --store DIR writes them")
+        text = f"{len(acl.users)} users and {len(acl.grants)} grants would be written"
+        raise only_planned(text, option="--store DIR")
     talk(f"Wrote {len(acl.users)} users and {len(acl.grants)} grants to {store}")
     return True

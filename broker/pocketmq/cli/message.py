@@ -5,6 +5,7 @@ from typing import Final
 
 import click
 
+from pocketmq.cli.broker_names import topic_argument, topics
 from pocketmq.cli.connection import BrokerConnection, ConnectedGroup
 from pocketmq.cli.documents import (
     MESSAGE_COLUMNS,
@@ -15,6 +16,7 @@ from pocketmq.cli.documents import (
 from pocketmq.cli.options import MOMENT, ReadBy, examples
 from pocketmq.cli.output import LOOK_AT_STORE, Column, Exit, Failure, Output, at, columns, talk
 from pocketmq.cli.pulling import QueueReader
+from pocketmq.cli.vocabulary import limit_option
 from pocketmq.client import ClientError, KeyQuery, PullQuery
 from pocketmq.model.decimal import number_of
 from pocketmq.model.message import StoredMessage
@@ -50,15 +52,12 @@ def msg() -> None:
     "pocketmq msg by-key orders order-42",
     "pocketmq msg by-key orders order-42 --since -2h --all -o jsonl",
 )
-@click.argument("topic")
+@topic_argument()
 @click.argument("key")
 @click.option("--since", "begin_ms", type=MOMENT, default=0, help="Stored at this time or later.")
 @click.option("--until", "end_ms", type=MOMENT, default=0, help="Stored at this time or earlier.")
 @click.option("--all", "is_all", is_flag=True, help="Print all matches.")
-@click.option(
-    "--max", "count_max", type=click.IntRange(1), default=MATCHES_DEFAULT, show_default=True,
-    help="Print at most this many, newest first.",
-)  # fmt: skip
+@limit_option("Print at most this many, newest first.", default=MATCHES_DEFAULT, show_default=True)
 def by_key(
     broker: BrokerConnection,
     out: Output,
@@ -69,10 +68,10 @@ def by_key(
     is_all: bool,
     count_max: int,
 ) -> None:
-    """Print the messages of TOPIC that carry KEY, newest first."""
+    """Print the messages of TOPIC that carry KEY, newest first. Exit code 3 if there is none."""
     ask = broker.reader(topic).query_by_key
     left = inf if is_all else count_max
-    token = ""
+    token, found_count = "", 0
     with out.rows(COLUMNS) as rows:
         while left > 0:
             count = int(min(left, PAGE_COUNT))
@@ -80,14 +79,21 @@ def by_key(
             for message in page.messages:
                 rows.add(message_document(message))
             rows.flush()
+            found_count += len(page.messages)
             if page.complete:
-                return
+                break
             if not page.next_cursor:
                 text = "the index or the log is damaged: messages with this key may be missing"
                 raise Failure(text, Exit.DAMAGED, LOOK_AT_STORE)
             left -= len(page.messages)
             token = page.next_cursor
-    talk(f"there may be more than {count_max}; --all prints them")
+    if not found_count:
+        text = f"topic {topic!r} holds no message with key {key!r}"
+        bounds = " between --since and --until" if begin_ms or end_ms else ""
+        step = f"read it from the log: pocketmq tail {topic} --from -1h --no-follow"
+        raise Failure(text + bounds, Exit.NOT_FOUND, step)
+    if not page.complete:
+        talk(f"there may be more than {count_max}; --all prints them")
 
 
 def _place_from_text(text: str) -> tuple[str, int, int]:
@@ -104,7 +110,9 @@ def _place_from_text(text: str) -> tuple[str, int, int]:
     "pocketmq msg get --offset orders:0:42",
 )
 @click.argument("message_id", metavar="ID", required=False)
-@click.option("--topic", help="Topic of the message [default: search every topic].")
+@click.option(
+    "--topic", shell_complete=topics, help="Topic of the message [default: search every topic]."
+)
 @click.option(
     "--offset", "place", type=ReadBy("TOPIC:QUEUE:OFFSET", _place_from_text),
     help="Queue and queue offset of the message, instead of ID.",
@@ -167,7 +175,12 @@ def _nowhere(message_id: str) -> Failure:
     "pocketmq msg trace 7F00000100002A9F0000000000000000 --topic orders -o jsonl",
 )
 @click.argument("message_id", metavar="ID")
-@click.option("--topic", default="", help="Topic it was sent to [default: search every topic].")
+@click.option(
+    "--topic",
+    shell_complete=topics,
+    default="",
+    help="Topic it was sent to [default: search every topic].",
+)
 def trace(broker: BrokerConnection, out: Output, message_id: str, topic: str) -> None:
     """Print the history of a message: topics, delays, retries, dead letters.
 

@@ -14,11 +14,14 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import wraps
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import click
 
+from pocketmq.cli.completing import assignments, presets
 from pocketmq.cli.output import FORMATS, Output
+from pocketmq.cli.vocabulary import option
+from pocketmq.config import units
 from pocketmq.config.units import DURATION_UNITS, is_bare, refuse_bare, size_from_text
 from pocketmq.model.begin import MAX, MIN, begin_text
 from pocketmq.model.decimal import number_of
@@ -27,7 +30,6 @@ from pocketmq.model.endpoint import DEFAULT_HOST, DEFAULT_PORT, endpoint_from_te
 Command = TypeVar("Command", bound=Callable[..., Any])
 Value = TypeVar("Value")
 
-BEGIN_WORDS: Final = {MIN: MIN, "earliest": MIN, MAX: MAX, "latest": MAX}
 _AGO = re.compile(r"-?(\d{1,12})(ms|s|m|h|d)", re.ASCII)
 _EPOCH = re.compile(r"\d{1,18}", re.ASCII)
 _MQADMIN = re.compile(r"(\d{4}-\d\d-\d\d)#(\d\d:\d\d:\d\d):(\d{3})", re.ASCII)
@@ -86,13 +88,10 @@ def duration_from_text(text: str) -> int:
 
     Errors   ValueError
     """
-    refuse_bare(text)
-    if text == "0":
-        return 0
-    match = _AGO.fullmatch(text)
-    if match is None or text.startswith("-"):
-        raise ValueError(f"{text!r} is none of these: 500ms, 30s, 5m")
-    return int(match[1]) * DURATION_UNITS[match[2]]
+    duration_ms = units.duration_from_text(text)
+    if duration_ms < 0:
+        raise ValueError(f"{text!r} is negative; write it as 500ms, 30s, 5m")
+    return duration_ms
 
 
 def _moment(text: str) -> int:
@@ -106,15 +105,14 @@ def _moment(text: str) -> int:
 
 
 def _begin(text: str) -> str:
-    end = BEGIN_WORDS.get(text)
-    if end is not None:
-        return end
+    if text in ENDS:
+        return MAX if ENDS[text] else MIN
     try:
         return begin_text(_moment(text))
     except ValueError as error:
         if is_bare(text):
             raise
-        forms = "min, max, a time as -15m or 2026-11-21T02:30:00Z"
+        forms = "earliest, latest, a time as -15m or 2026-11-21T02:30:00Z"
         raise ValueError(f"{text!r} is none of these: {forms}") from error
 
 
@@ -139,10 +137,37 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
-def queue_offset_from_text(text: str) -> int | None:
-    """Parses a queue offset; None: the text is not a valid one."""
+class Position(NamedTuple):
+    """A position in a queue: an end, a queue offset or a time in ms; else None."""
+
+    is_latest: bool | None = None
+    queue_offset: int | None = None
+    time_ms: int | None = None
+
+    @property
+    def text(self) -> str:
+        """The begin of a group, as requests contain it."""
+        if self.time_ms is not None:
+            return begin_text(self.time_ms)
+        return MAX if self.is_latest else MIN
+
+
+def position_from_text(text: str) -> Position:
+    """Parses earliest, latest, a queue offset or a time.
+
+    A number from EPOCH_MIN_MS on is a time.
+    Errors   ValueError
+    """
+    if text in ENDS:
+        return Position(is_latest=ENDS[text])
     number = number_of(text)
-    return number if number >= 0 else None
+    if 0 <= number < EPOCH_MIN_MS:
+        return Position(queue_offset=number)
+    try:
+        return Position(time_ms=moment_from_text(text, wall_ms()))
+    except (ValueError, OverflowError) as error:
+        forms = "earliest, latest, a queue offset, a time as -15m or 2026-11-21T02:30:00Z"
+        raise ValueError(f"{text!r} is none of these: {forms}") from error
 
 
 def _queue(text: str) -> tuple[str, int]:
@@ -153,8 +178,11 @@ def _queue(text: str) -> tuple[str, int]:
     return topic, queue_id
 
 
+ENDS: Final = {"earliest": False, "min": False, "latest": True, "max": True}
+"""Words for the ends of a queue, and whether it is the last one."""
+POSITION: Final = ReadBy("earliest|latest|OFFSET|TIME", position_from_text)
 MOMENT: Final = ReadBy("TIME", _moment)
-BEGIN: Final = ReadBy("min|max|TIME", _begin)
+BEGIN: Final = ReadBy("earliest|latest|TIME", _begin)
 """Where a group begins; it is read to the text that requests contain."""
 DURATION: Final = ReadBy("DURATION", duration_from_text)
 SIZE: Final = ReadBy("SIZE", _size)
@@ -181,22 +209,6 @@ form_option: Final = click.option(
     help="Output format [default: table on a terminal, else json].",
 )  # fmt: skip
 """Passes the command's printer as `out`."""
-endpoint_option: Final = click.option(
-    "--endpoint", envvar="POCKETMQ_ENDPOINT", default=DEFAULT_ENDPOINT, show_default=True,
-    show_envvar=True, type=ENDPOINT, help="Address of the broker; PORT is 8081 by default.",
-)  # fmt: skip
-access_key_option: Final = click.option(
-    "--access-key", envvar="POCKETMQ_ACCESS_KEY", default="", show_envvar=True,
-    help="Access key of the user, if the broker checks access.",
-)  # fmt: skip
-secret_key_option: Final = click.option(
-    "--secret-key", envvar="POCKETMQ_SECRET_KEY", default="", show_envvar=True,
-    help="Secret of the user; a command line is visible to other users of this machine.",
-)  # fmt: skip
-secret_key_file_option: Final = click.option(
-    "--secret-key-file", envvar="POCKETMQ_SECRET_KEY_FILE", type=FILE, show_envvar=True,
-    help="File with the user's secret.",
-)  # fmt: skip
 watch_option: Final = click.option(
     "--watch", "watch_s", type=PAUSE, help="Repeat at this interval, as 2s, until Ctrl-C.",
 )  # fmt: skip
@@ -205,7 +217,7 @@ yes_option: Final = click.option(
 )
 
 set_option: Final = click.option(
-    "--set", "assignments", multiple=True, metavar="KEY=VALUE",
+    "--set", "assignments", multiple=True, metavar="KEY=VALUE", shell_complete=assignments,
     help="A setting by PocketMQ's or RocketMQ's name (flushDiskType=ASYNC_FLUSH); may be repeated.",
 )  # fmt: skip
 file_option: Final = click.option(
@@ -216,7 +228,10 @@ force_option: Final = click.option(
     "--force", is_flag=True, help="Allow retention.age_ms below 1h: for tests and development."
 )
 preset_option: Final = click.option(
-    "--preset", metavar="NAME", help="Defaults for a kind of machine: dev, edge or server."
+    "--preset",
+    metavar="NAME",
+    shell_complete=presets,
+    help="Defaults for a kind of machine: dev, edge or server.",
 )
 
 directory_argument: Final = click.argument("directory", metavar="DIR", type=PATH)
@@ -247,8 +262,8 @@ def takes(
 
         before = [*getattr(command, "__click_params__", ())]
         decorated: Any = gathered
-        for option in reversed(options):
-            decorated = option(decorated)
+        for add in reversed(options):
+            decorated = add(decorated)
         names = [param.name for param in decorated.__click_params__ if param not in before]
         return gathered
 
@@ -264,7 +279,14 @@ def examples(*lines: str) -> str:
 def filtered(command: Command) -> Command:
     """Adds the options of a message filter, passed as `expression` and `sql`."""
 
-    @click.option("--tag-filter", metavar="A||B", help="Only messages with these tags.")
+    @option(
+        "-t",
+        "--tag",
+        "tag_filter",
+        metavar="A||B",
+        aliases=("--tag-filter",),
+        help="Only messages with these tags.",
+    )
     @click.option(
         "--filter",
         "sql_filter",
@@ -274,7 +296,7 @@ def filtered(command: Command) -> Command:
     @wraps(command)
     def wrapped(*args: Any, tag_filter: str | None, sql_filter: str | None, **given: Any) -> Any:
         if tag_filter is not None and sql_filter is not None:
-            raise click.UsageError("--tag-filter and --filter exclude each other; SQL has TAGS")
+            raise click.UsageError("--tag and --filter exclude each other; SQL has TAGS")
         expression = sql_filter if tag_filter is None else tag_filter
         return command(*args, expression=expression or "*", sql=sql_filter is not None, **given)
 

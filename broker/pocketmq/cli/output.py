@@ -25,7 +25,7 @@ from datetime import datetime
 from enum import IntEnum
 from io import StringIO
 from time import monotonic
-from typing import Any, Final, NamedTuple, TextIO
+from typing import Any, ClassVar, Final, NamedTuple, TextIO
 
 import click
 
@@ -217,6 +217,8 @@ def talk_notes(notes: Iterable[str]) -> None:
 class Failure(click.ClickException):
     """An error of a command; `next_step` advises the user, "" if the text already does."""
 
+    label: ClassVar[str] = "Error:"
+
     def __init__(self, text: str, exit_code: int, next_step: str = "") -> None:
         super().__init__(text)
         self.exit_code = exit_code  # type: ignore[misc]
@@ -224,14 +226,25 @@ class Failure(click.ClickException):
 
     def show(self, file: TextIO | None = None) -> None:  # type: ignore[override]
         """Writes the error to standard error."""
-        click.echo(f"Error: {safe(self.message)}", file=file, err=True)
+        click.echo(f"{self.label} {safe(self.message)}", file=file, err=True)
         if self.next_step:
             click.echo(f"Next:  {safe(self.next_step)}", file=file, err=True)
 
 
-def only_planned(text: str) -> Failure:
-    """Returns the failure of a command that only showed its plan, without --yes."""
-    return Failure(f"nothing was done: {text}", Exit.REFUSED, "add --yes to do it")
+class Planned(Failure):
+    """The end of a command that only showed its plan, without --yes; it is no error."""
+
+    label = "Plan: "
+
+
+def only_planned(text: str, exit_code: int = Exit.REFUSED, option: str = "--yes") -> Planned:
+    """Returns the end of a command that only showed its plan.
+
+    text     what would be done
+    option   makes the command do it
+    """
+    next_step = f"nothing was changed yet; add {option} to do it"
+    return Planned(text, exit_code, next_step)
 
 
 class PrintedRows:

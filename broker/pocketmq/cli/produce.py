@@ -9,10 +9,13 @@ from typing import Any, BinaryIO, Final
 
 import click
 
+from pocketmq.cli.broker_names import topic_argument
 from pocketmq.cli.connection import BrokerConnection, asks_broker
+from pocketmq.cli.creation import is_missing, report_creation
 from pocketmq.cli.documents import receipt_document
 from pocketmq.cli.options import DURATION, MOMENT, PAIR
 from pocketmq.cli.output import Output, columns
+from pocketmq.cli.vocabulary import option
 from pocketmq.client import ClientError, Message, Receipt, Wait
 from pocketmq.model.message import INT32_MAX
 
@@ -25,7 +28,7 @@ SPLITTABLE: Final = frozenset({"BodyTooLarge", "RecordTooLarge"})
 """Errors of a batch that is too large: nothing is stored, and its halves may succeed."""
 
 WISHES: Final = {
-    "message_group": "--group",
+    "message_group": "--message-group",
     "delay_ms": "--delay",
     "deliver_at_ms": "--at",
     "delay_level": "--delay-level",
@@ -43,7 +46,7 @@ COLUMNS: Final = columns("message_id", "queue_id", "queue_offset", "status")
     "pocketmq produce orders 'order 43' --transactional     then: pocketmq txn commit ID",
     "seq 1000 | pocketmq produce orders --file - -o jsonl",
 )
-@click.argument("topic")
+@topic_argument()
 @click.argument("body", required=False)
 @click.option(
     "-k", "--key", "keys", multiple=True, help="Key to find the message by; may be repeated."
@@ -54,9 +57,10 @@ COLUMNS: Final = columns("message_id", "queue_id", "queue_offset", "status")
     help="User property; may be repeated.",
 )  # fmt: skip
 @click.option("--queue", "queue_id", type=click.IntRange(0), help="Queue [default: any].")
-@click.option(
-    "--group", "message_group", help="Message group; messages of one group keep their order."
-)
+@option(
+    "--message-group", aliases=("--group",), metavar="NAME",
+    help="Message group; messages of one group keep their order.",
+)  # fmt: skip
 @click.option(
     "--delay", "delay_ms", type=DURATION, help="Deliver it after this time, as 30s or 2h."
 )
@@ -111,17 +115,25 @@ def produce(
     wait = Wait.APPENDED if no_wait else Wait.DURABLE
     if path is None:
         assert body is not None
+        is_new = is_missing(broker, topic)
         message = replace(model, body=body.encode("utf-8", "surrogateescape"))
         receipt = broker.ask(broker.client.send(message, wait=wait))
         out.show(receipt_document(receipt))
+        if is_new:
+            report_creation(broker, topic)
         return
     with ExitStack() as up:
         rows = up.enter_context(out.rows(COLUMNS))
-        for bodies in batches(line_groups(_opened(path, up)), batch):
+        stream = _opened(path, up)
+        is_new = is_missing(broker, topic)
+        for bodies in batches(line_groups(stream), batch):
             messages = [replace(model, body=line) for line in bodies]
             for receipt in send_all(broker, messages, wait):
                 rows.add(receipt_document(receipt))
             rows.flush()
+            if is_new:
+                report_creation(broker, topic)
+                is_new = False
 
 
 def _check_wishes(fields: dict[str, Any]) -> None:

@@ -43,6 +43,7 @@ PLACES: Final = {
     "monitoring": CommandModule(
         "pocketmq.cli.monitoring", "Write files for Prometheus and Grafana."
     ),
+    "context": CommandModule("pocketmq.cli.context", "Keep connections to brokers under names."),
     "version": CommandModule(
         "pocketmq.cli.version", "Show the installed version, compiled or not."
     ),
@@ -104,7 +105,7 @@ def _print_version(context: click.Context, option: click.Parameter, is_given: bo
     epilog=examples(
         "pocketmq serve --store ./store",
         "pocketmq produce orders 'hello' -k order-42",
-        "pocketmq consume orders --pull --queue 0 --from min",
+        "pocketmq consume orders --pull --from earliest",
     ),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
@@ -116,7 +117,9 @@ def program() -> None:
     """PocketMQ: Apache RocketMQ's storage and protocol in one Python process.
 
     Data is printed to standard output, notes and errors to standard error. Exit codes: 0 ok,
-    1 failed, 2 usage, 3 not found, 4 refused, 5 unreachable, 6 timeout, 10 damage found.
+    1 failed, 2 usage, 3 not found, 4 refused or only planned, 5 unreachable, 6 timeout, 10 damage.
+
+    A command calls the broker of --endpoint, --context, POCKETMQ_ENDPOINT or the context in use.
     """
 
 

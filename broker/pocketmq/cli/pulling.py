@@ -104,6 +104,6 @@ def _check(query: PullQuery, page: PullPage) -> None:
             f"offset {query.queue_offset} is beyond the end of queue {query.queue_id}, "
             f"which has offsets from {page.min_offset} to {page.max_offset}"
         )
-        raise Failure(text, Exit.REFUSED, "start with --from min or --from max")
+        raise Failure(text, Exit.REFUSED, "start with --from earliest or --from latest")
     if page.status in (PullStatus.OFFSET_TOO_SMALL, PullStatus.EXPIRED):
         talk(f"offset {query.queue_offset} has expired; continuing at {page.next_begin_offset}")

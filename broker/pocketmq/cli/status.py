@@ -54,20 +54,24 @@ def status(broker: BrokerConnection, out: Output, settings: bool, watch_s: float
 
 def readable_status(status: StoreStatus) -> Document:
     """Returns a status formatted for people."""
-    log_bytes = status.appended_offset - status.min_offset
+    log_size = amount(status.appended_offset - status.min_offset)
     return {
         "broker": f"{status.broker} of {status.cluster}, version {_version(status)}",
         "modules": status.modules,
         "state": f"{status.state} since {moment(status.state_since_ms)}",
-        "store": status.directory,
-        "log": f"{amount(log_bytes)}, from {status.min_offset} to {status.appended_offset}",
-        "flush": f"{status.flush_mode}, {_behind(status, status.flushed_offset)}",
-        "dispatch": _behind(status, status.dispatched_offset),
-        "files": f"{status.queue_file_count} of queues, {status.index_file_count} of the index",
-        "topics": f"{status.topic_count} with {status.queue_count} queues",
-        "groups": status.group_count,
-        "retention": status.retention_state,
-        "disk": disk_text(status),
+        "directory": status.directory,
+        "appended_offset": f"{status.appended_offset}, {log_size} from {status.min_offset}",
+        "flushed_offset": f"{status.flushed_offset}, {_behind(status, status.flushed_offset)}",
+        "dispatched_offset": (
+            f"{status.dispatched_offset}, {_behind(status, status.dispatched_offset)}"
+        ),
+        "flush_mode": status.flush_mode,
+        "queue_file_count": status.queue_file_count,
+        "index_file_count": status.index_file_count,
+        "topic_count": f"{status.topic_count} with {status.queue_count} queues",
+        "group_count": status.group_count,
+        "retention_state": status.retention_state,
+        "disk_free_bytes": disk_text(status),
     }
 
 

@@ -6,6 +6,7 @@ from typing import Final
 
 import click
 
+from pocketmq.cli.broker_names import topic_argument
 from pocketmq.cli.connection import BrokerConnection, ConnectedGroup
 from pocketmq.cli.documents import counts_document, purged_document, topic_document
 from pocketmq.cli.options import MOMENT, PAIR, examples, watch_option, yes_option
@@ -61,7 +62,10 @@ def topic() -> None:
     "--type", "type_name", type=TYPE,
     help="Message type that the topic accepts [default: all].",
 )  # fmt: skip
-@click.option("--queues", "queue_count", type=click.IntRange(1), default=8, show_default=True)
+@click.option(
+    "--queues", "queue_count", metavar="N", type=click.IntRange(1), default=8, show_default=True,
+    help="Queues to read from and to write to; messages keep their order within a queue.",
+)  # fmt: skip
 def create(
     broker: BrokerConnection, out: Output, name: str, type_name: str | None, queue_count: int
 ) -> None:
@@ -79,7 +83,7 @@ def ls(broker: BrokerConnection, out: Output, system: bool) -> None:
 
 
 @topic.asks("Describe a topic and its queues.", "pocketmq topic info orders")
-@click.argument("name")
+@topic_argument("name")
 def info(broker: BrokerConnection, out: Output, name: str) -> None:
     """Describe a topic: its settings, and the offsets of each of its queues."""
     described = broker.ask(broker.admin.describe_topic(name))
@@ -98,7 +102,7 @@ def info(broker: BrokerConnection, out: Output, name: str) -> None:
     "pocketmq topic stats",
     "pocketmq topic stats orders --watch 2s",
 )
-@click.argument("name", required=False)
+@topic_argument("name", required=False)
 @click.option("--system", is_flag=True, help="Without NAME: include the broker's own topics.")
 @watch_option
 def stats(
@@ -133,17 +137,26 @@ def stats(
     "pocketmq topic edit orders --read-queues 4 --yes",
     "pocketmq topic edit orders --permission r",
 )
-@click.argument("name")
-@click.option("--queues", type=click.IntRange(1), help="Queues to read from and to write to.")
-@click.option("--read-queues", type=click.IntRange(1), help="Queues consumers may read from.")
-@click.option("--write-queues", type=click.IntRange(1), help="Queues producers may send to.")
+@topic_argument("name")
+@click.option(
+    "--queues", metavar="N", type=click.IntRange(1), help="Queues to read from and to write to."
+)
+@click.option(
+    "--read-queues", metavar="N", type=click.IntRange(1), help="Queues consumers may read from."
+)
+@click.option(
+    "--write-queues", metavar="N", type=click.IntRange(1), help="Queues producers may send to."
+)
 @click.option(
     "--permission",
     type=click.Choice(list(PERMISSIONS)),
     help="Permissions of clients: read, write.",
 )
 @click.option("--order/--no-order", default=None, help="RocketMQ's flag of an ordered topic.")
-@click.option("--type", "type_name", type=TYPE)
+@click.option(
+    "--type", "type_name", type=TYPE,
+    help="Message type that the topic accepts from now on; stored messages stay.",
+)  # fmt: skip
 @click.option(
     "--attribute", "attributes", type=PAIR, multiple=True, help="Set an attribute; may be repeated."
 )
@@ -237,7 +250,7 @@ def _say_hidden(topic: TopicState, read_queue_count: int) -> None:
     "pocketmq topic purge orders --queue 0 --yes",
     "pocketmq topic purge orders --before -1d --yes    older than a day",
 )
-@click.argument("name")
+@topic_argument("name")
 @click.option(
     "--queue",
     "queue_ids",
@@ -282,7 +295,7 @@ def purge(
     "pocketmq topic rm orders            what would be removed",
     "pocketmq topic rm orders --yes      remove it",
 )
-@click.argument("name")
+@topic_argument("name")
 @yes_option
 def rm(broker: BrokerConnection, out: Output, name: str, yes: bool) -> None:
     """Remove a topic, its queues, groups' offsets in it, and groups' retry topics for it.

@@ -4,9 +4,11 @@ from typing import Final
 
 import click
 
+from pocketmq.cli.broker_names import topics
 from pocketmq.cli.connection import BrokerConnection, ConnectedGroup
 from pocketmq.cli.options import examples
 from pocketmq.cli.output import Exit, Failure, Output, at, columns
+from pocketmq.cli.vocabulary import limit_option, option
 from pocketmq.client import Ended, EndStatus, OpenTransaction, Resolution
 
 COLUMNS: Final = columns("transaction_id", "group", "topic", at("store_timestamp_ms"), "checks")
@@ -28,13 +30,20 @@ def txn() -> None:
     """List, commit or roll back undecided transactions."""
 
 
-@txn.asks("List undecided transactions.", "pocketmq txn ls", "pocketmq txn ls --group payers")
-@click.option("--group", default="", help="Only transactions of this producer group.")
-@click.option("--topic", default="", help="Only transactions of messages for this topic.")
-@click.option(
-    "--max", "count_max", type=click.IntRange(1), default=100, show_default=True,
-    help="Print at most this many.",
+@txn.asks(
+    "List undecided transactions.", "pocketmq txn ls", "pocketmq txn ls --producer-group payers"
+)
+@option(
+    "--producer-group", "group", metavar="NAME", default="", aliases=("--group",),
+    help="Only transactions of this producer group.",
 )  # fmt: skip
+@click.option(
+    "--topic",
+    shell_complete=topics,
+    default="",
+    help="Only transactions of messages for this topic.",
+)
+@limit_option("Print at most this many.", default=100, show_default=True)
 def ls(broker: BrokerConnection, out: Output, group: str, topic: str, count_max: int) -> None:
     """List undecided transactions, the oldest first.
 

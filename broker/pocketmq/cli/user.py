@@ -2,21 +2,24 @@
 
 import secrets
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 
-from pocketmq.cli.connection import BrokerConnection, ConnectedGroup, secret_of
-from pocketmq.cli.options import (
-    FILE,
-    access_key_option,
-    examples,
-    secret_key_file_option,
-    secret_key_option,
-    yes_option,
-)
+from pocketmq.cli.broker_names import user_argument
+from pocketmq.cli.connection import BrokerConnection, ConnectedGroup
+from pocketmq.cli.options import FILE, examples, yes_option
 from pocketmq.cli.output import Output, columns, only_planned, talk
 from pocketmq.cli.rosters import roster_of, store_option
+from pocketmq.cli.target import (
+    access_key_option,
+    context_option,
+    secret_key_file_option,
+    secret_key_option,
+    secret_of,
+    target_of,
+)
+from pocketmq.cli.vocabulary import HeadedCommand
 from pocketmq.format.signature import page_token_of
 
 SECRET_BYTES: Final = 16
@@ -77,7 +80,7 @@ def ls(broker: BrokerConnection, out: Output, store: Path | None) -> None:
     "pocketmq user edit orders-app --enabled false",
     "pocketmq user edit orders-app --new-secret",
 )
-@click.argument("key")
+@user_argument("key")
 @click.option("--admin/--no-admin", default=None, help="Grant or withdraw admin permission.")
 @click.option("--enabled", type=click.BOOL, help="Whether it is enabled: true or false.")
 @click.option("--new-secret", is_flag=True, help="Generate a new secret, and show it.")
@@ -96,25 +99,29 @@ def edit(
     out.show({**changed, "secret": made} if made else changed)
 
 
-@user.command(epilog=examples("pocketmq user token --access-key app --secret-key-file ./secret"))
+@user.command(
+    cls=HeadedCommand,
+    epilog=examples("pocketmq user token --access-key app --secret-key-file ./secret"),
+)
+@context_option
 @access_key_option
 @secret_key_option
 @secret_key_file_option
-def token(access_key: str, secret_key: str, secret_key_file: Path | None) -> None:
+def token(**given: Any) -> None:
     """Print the bearer token with which a user reads the pages /metrics and /version.
 
     The token does not reveal the secret, so it may be sent without TLS: an eavesdropper can read
     the same pages, and nothing else. The command needs no broker. A new secret invalidates the
     token.
     """
-    secret = secret_key or secret_of(secret_key_file)
-    if not access_key or not secret:
+    user = target_of(click.get_current_context(), given)
+    if not user.access_key or not user.secret_key:
         raise click.UsageError("a token needs both --access-key and --secret-key-file")
-    click.echo(page_token_of(access_key, secret))
+    click.echo(page_token_of(user.access_key, user.secret_key))
 
 
 @user.asks("Remove a user and its grants.", "pocketmq user rm orders-app --yes")
-@click.argument("key")
+@user_argument("key")
 @yes_option
 @store_option
 def rm(broker: BrokerConnection, out: Output, key: str, yes: bool, store: Path | None) -> None:

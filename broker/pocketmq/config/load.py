@@ -11,7 +11,6 @@ POCKETMQ__SECTION__KEY_FILE is the path of a file that contains the value, for e
 secret.
 """
 
-import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,7 +22,8 @@ from pocketmq.config.knob import Knob, Value
 from pocketmq.config.relations import broken, doubts, too_low
 from pocketmq.config.rocketmq_files import UNKNOWN, is_broker_conf, properties, reason_left_out
 from pocketmq.config.sections import EDGE, KNOBS, OFF, PRESET, PRESETS, SECTIONS, SERVER, Config
-from pocketmq.config.texts import bool_from_text, nearest
+from pocketmq.config.texts import bool_from_text, host_doubt, nearest
+from pocketmq.config.toml_lines import lines_of_keys, told_twice
 from pocketmq.config.units import is_utf8
 from pocketmq.model.errors import IllegalConfig
 
@@ -44,9 +44,6 @@ SHORT_VARIABLES: Final[Mapping[str, str]] = {
 FILE_SUFFIX: Final = "_FILE"
 PARTS_DIRECTORY: Final = "conf.d"
 PARTS_PATTERN: Final = "*.toml"
-
-_TABLE = re.compile(r"\s*\[\s*([\w.-]+)\s*\]")
-_KEY = re.compile(r"\s*([\w.-]+)\s*=")
 
 
 @dataclass(slots=True, eq=False)
@@ -112,6 +109,8 @@ class Layers:
             field = f"{knob.key} ({origin})"
             self.problems.append(IllegalConfig(field=field, why=error.why))
         self.origins[knob.key] = origin
+        if not is_rocketmq and (doubt := host_doubt(knob.read, given)):
+            self.warnings.append(f"{knob.key} = {doubt} ({origin})")
 
     def _choose(self, given: object, origin: str) -> None:
         if isinstance(given, str) and given in PRESETS:
@@ -252,7 +251,8 @@ def read_file(layers: Layers, path: Path) -> None:
         layers.problems.append(IllegalConfig(field=str(path), why=str(error.strerror)))
         return
     except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, or nested too deep
-        why = rocketmq.import_hint(str(path), text_or_nothing(path)) or str(error)
+        unread = text_or_nothing(path)
+        why = rocketmq.import_hint(str(path), unread) or told_twice(unread) or str(error)
         layers.problems.append(IllegalConfig(field=str(path), why=why))
         return
     if why := rocketmq.import_hint(str(path), text):
@@ -269,7 +269,11 @@ def _read_broker_conf(layers: Layers, path: Path) -> None:
     layers.put(PRESET, SERVER, str(path))
     left_out: list[str] = []
     unknown: list[str] = []
+    lines: dict[str, int] = {}
     for item in properties(text_or_nothing(path)):
+        if (first := lines.setdefault(item.name, item.line)) != item.line:
+            text = f"{item.name} is set in lines {first} and {item.line}; the last one counts"
+            layers.warnings.append(f"{path}: {text}")
         why, hint = reason_left_out(item.name)
         if not why:
             layers.put_any(item.name, item.value, f"{path}:{item.line}")
@@ -300,21 +304,6 @@ def _keys(document: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
             yield f"{section}.{name}", given
         if not table and section not in SECTIONS:
             yield section, table
-
-
-def lines_of_keys(text: str) -> dict[str, int]:
-    """Returns the line of each key of a TOML text, from 1.
-
-    Lines of a multi-line string may count as keys, as the result is only used in messages.
-    """
-    lines: dict[str, int] = {}
-    table = ""
-    for number, line in enumerate(text.splitlines(), 1):
-        if head := _TABLE.match(line):
-            table = f"{head[1]}."
-        elif key := _KEY.match(line):
-            lines[f"{table}{key[1]}"] = number
-    return lines
 
 
 def read_environment(layers: Layers, environment: Mapping[str, str]) -> None:

@@ -65,7 +65,8 @@ def too_low(config: Config) -> list[IllegalConfig]:
     return [
         IllegalConfig(
             field=key,
-            why=f"{_stated(config, key)} is below the floor of {KNOBS[key].text_of(floor)}: "
+            why=f"{KNOBS[key].text_of(config.value(key))} ({config.origin(key)}) "
+            f"is below the floor of {KNOBS[key].text_of(floor)}: "
             f"{why}; raise it, or allow it with --force, which is for tests and development",
         )
         for key, (floor, why) in FLOORS.items()

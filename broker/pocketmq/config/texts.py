@@ -36,7 +36,7 @@ def address_from_text(text: str) -> str:
         host = "127.0.0.1"
     number = number_of(port, PORT_MAX)
     if not host or number < 0:
-        raise ValueError(f"{text!r} is not HOST:PORT")
+        raise ValueError(f"{text!r} is not HOST:PORT, as 127.0.0.1:8081 or 0.0.0.0:8081")
     return f"{host}:{number}"
 
 
@@ -46,6 +46,20 @@ def optional_address_from_text(text: str) -> str:
     Errors   ValueError
     """
     return address_from_text(text) if text else ""
+
+
+def host_doubt(read: object, given: object) -> str:
+    """Returns a warning for a listening address without a host, "" for others.
+
+    read   parser of the setting
+    """
+    is_address = read in (address_from_text, optional_address_from_text)
+    if not is_address or not isinstance(given, str) or not given or ":" in given:
+        return ""
+    return (
+        f"{given} names no host and is taken as 127.0.0.1:{given}, which only this machine "
+        f"reaches; for others write 0.0.0.0:{given}"
+    )
 
 
 def ip_from_text(text: str) -> str:

@@ -23,6 +23,12 @@ DAY_MS: Final = 24 * HOUR_MS
 SIZE_UNITS: Final = {"B": 1, "KiB": KIB, "MiB": MIB, "GiB": GIB, "TiB": 1024 * GIB}
 DURATION_UNITS: Final = {"ms": 1, "s": SECOND_MS, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}
 
+_OTHER_UNITS: Final = frozenset(
+    """k kb m mb g gb t tb byte bytes sec secs second seconds min mins minute minutes hr hrs hour
+    hours day days""".split()
+)
+"""Spellings of units that are not accepted, in lower case; the first letter is the unit's."""
+
 _BARE = re.compile(r"-?\d{1,19}", re.ASCII)
 _NUMBER_AND_UNIT = re.compile(r"(-?\d{1,19})\s*([A-Za-z]*)", re.ASCII)
 
@@ -75,8 +81,17 @@ def _number(text: str, units: Mapping[str, int]) -> int:
     factor = units.get(match[2], 0) if match and match[2] else 1
     if match is None or not factor:
         names = ", ".join(units)
-        raise ValueError(f"{text!r} is not a number with one of the units {names}")
+        unit = _meant(match[2], units) if match else ""
+        hint = f"; did you mean {match[1]}{unit}?" if match and unit else ""
+        raise ValueError(f"{text!r} is not a number with one of the units {names}{hint}")
     return int(match[1]) * factor
+
+
+def _meant(unit: str, units: Mapping[str, int]) -> str:
+    """Returns the unit that another spelling probably means, "" for none."""
+    word = unit.lower()
+    by_start = {name[0].lower(): name for name in units if word in _OTHER_UNITS}
+    return {name.lower(): name for name in units}.get(word) or by_start.get(word[:1], "")
 
 
 def _text(value: int, units: Mapping[str, int]) -> str:

@@ -11,6 +11,7 @@ from pocketmq.cli.message import COLUMNS
 from pocketmq.cli.options import examples, form_option
 from pocketmq.cli.output import Exit, Failure, Output
 from pocketmq.cli.store.selection import Chosen, searched, selection_options
+from pocketmq.cli.vocabulary import limit_option
 
 PLACES: Final = ("body", "key", "tag", "property", "any")
 
@@ -29,9 +30,7 @@ PLACES: Final = ("body", "key", "tag", "property", "any")
     help="Field to search; a property is searched as NAME=VALUE, a key may be the message id.",
 )  # fmt: skip
 @click.option("--count", "is_count", is_flag=True, help="Print the number of matching messages.")
-@click.option(
-    "-n", "--max", "count_max", type=click.IntRange(min=1), help="Stop after this many matches."
-)
+@limit_option("Stop after this many matches.", "-n")
 @selection_options
 @form_option
 def grep(

@@ -26,15 +26,15 @@ def _summary(found: Document) -> Document:
     mark = found["flushed_mark"]
     return {
         "directory": found["directory"],
-        "in use": found["in_use"],
-        "left in order": found["left_in_order"],
-        "commit log": (
+        "in_use": found["in_use"],
+        "left_in_order": found["left_in_order"],
+        "commit_log": (
             f"{log['files']} files of {log['file_size_bytes']} bytes, "
             f"{log['min_offset']} to {log['end_offset']}"
         ),
-        "known durable": "unknown" if mark is None else f"to {mark}",
-        "queues": f"{len(queues['queues'])} with {queues['messages']} messages",
-        "damaged queues": queues["damaged"],
+        "flushed_mark": "unknown" if mark is None else f"to {mark}",
+        "consume_queues": f"{len(queues['queues'])} with {queues['messages']} messages",
+        "damaged": queues["damaged"],
         "index": (
             f"{len(index['files'])} files with {entries} entries "
             f"({index['slot_count']} slots, {index['entry_count_max']} entries each)"

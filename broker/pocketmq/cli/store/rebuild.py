@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pocketmq.cli.options import examples, form_option, yes_option
-from pocketmq.cli.output import Exit, Failure, Output, amount, progress, talk
+from pocketmq.cli.output import Output, amount, only_planned, progress, talk
 from pocketmq.cli.store.access import (
     Given,
     accessible,
@@ -92,7 +92,7 @@ def rebuild(
     if not yes and (plan.out is None or plan.leaves_extension):
         out.show(_plan(disk, plan, sizes, assignments))
         why = "this store has a consume-queue extension" if plan.out else "this replaces its views"
-        raise Failure(f"nothing was done: {why}", Exit.REFUSED, "add --yes to do it")
+        raise only_planned(why)
     begun, kept = perf_counter(), None
     with progress("Rebuilding", plan.log_bytes) as advance:
         if target is not None:

@@ -8,7 +8,7 @@ import click
 
 from pocketmq.cli.documents import Document
 from pocketmq.cli.options import examples, form_option, wall_ms, yes_option
-from pocketmq.cli.output import Exit, Failure, Output, progress, talk, write
+from pocketmq.cli.output import Exit, Failure, Output, only_planned, progress, talk, write
 from pocketmq.cli.store.access import Given, OpenedStore, given_options, log_bytes
 
 
@@ -62,7 +62,7 @@ def _plan(store: OpenedStore, report: Path | None, out: Output, *, accept_loss: 
             step += f"; without one: pocketmq store repair {store.directory} --accept-loss"
         raise Failure(f"{text}; {lost}", Exit.DAMAGED, step)
     if not plan.is_empty:
-        raise Failure(f"nothing was done; {lost}", Exit.DAMAGED, "add --yes to repair it")
+        raise only_planned(lost, Exit.DAMAGED)
     _say_left(store.directory, len(plan.left), is_sound=not plan.left)
 
 

@@ -18,6 +18,7 @@ from pocketmq.cli.options import (
 )
 from pocketmq.cli.output import progress
 from pocketmq.cli.store.access import Given, known_end, show_damage
+from pocketmq.cli.vocabulary import option
 
 if TYPE_CHECKING:
     from pocketmq.files.disk import Disk
@@ -55,8 +56,9 @@ selection_options = takes(
         "--topic", "topics", multiple=True, metavar="PATTERN",
         help="A topic, or a pattern with * and ?; may be repeated.",
     ),
-    click.option(
-        "--queue-id", "queue_ids", multiple=True, type=click.IntRange(min=0),
+    option(
+        "--queue", "queue_ids", multiple=True, metavar="N", type=click.IntRange(min=0),
+        aliases=("--queue-id",),
         callback=lambda ctx, param, ids: frozenset(ids),
         help="A queue of these topics; may be repeated.",
     ),

@@ -1,13 +1,23 @@
 """The root of the error tree: wire codes, reasons, and how client text is shown."""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import Enum
 from typing import ClassVar, Final, dataclass_transform
 
-__all__ = ["BrokerError", "Code", "RequestError", "shown"]
+__all__ = ["BrokerError", "Code", "RequestError", "shown", "shown_duration"]
 
 SHOWN_LENGTH_MAX: Final = 200
 """Longest client text in an error message: longer text is cut, so that it cannot flood logs."""
+
+
+DURATION_UNITS: Final = (
+    ("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1),
+)  # fmt: skip
+MOMENTS: Final = frozenset({"accept_from_ms"})
+"""Fields in ms that are times; all others in ms are durations."""
+VALUES: Final = frozenset({"value", "lower", "upper"})
+"""Fields in the unit of the setting or parameter that the error's `field` names."""
 
 
 class Code(Enum):
@@ -55,6 +65,23 @@ def shown(value: object) -> str:
     return text if len(text) <= SHOWN_LENGTH_MAX else text[:SHOWN_LENGTH_MAX] + "…'"
 
 
+def shown_duration(duration_ms: int) -> str:
+    """Returns a duration for people, without loss: 5m · 1d 2h · 1s 500ms."""
+    left, parts = abs(duration_ms), []
+    for unit, unit_ms in DURATION_UNITS:
+        count, left = divmod(left, unit_ms)
+        parts += [f"{count}{unit}"] if count else []
+    return ("-" if duration_ms < 0 else "") + (" ".join(parts) or "0ms")
+
+
+def _shown_moment(time_ms: int) -> str:
+    try:
+        text = datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError, OSError):
+        return f"{time_ms} (epoch ms)"  # beyond the years of a calendar
+    return text.replace("+00:00", "Z")
+
+
 @dataclass_transform(eq_default=False)
 @dataclass(eq=False)
 class BrokerError(Exception):
@@ -80,9 +107,16 @@ class BrokerError(Exception):
         return type(self).__name__
 
     def __str__(self) -> str:
-        fields = vars(self).items()
-        texts = {k: str(v) if k in self.plain else shown(v) for k, v in fields}
+        texts = {name: self._text(name, value) for name, value in vars(self).items()}
         return self.message.format(**texts)
+
+    def _text(self, name: str, value: object) -> str:
+        if name in MOMENTS and isinstance(value, int):
+            return _shown_moment(value)
+        unit_name = str(vars(self).get("field", "")) if name in VALUES else name
+        if unit_name.endswith("_ms") and isinstance(value, int):
+            return shown_duration(value)
+        return str(value) if name in self.plain else shown(value)
 
 
 class RequestError(BrokerError, code=Code.BAD_REQUEST):

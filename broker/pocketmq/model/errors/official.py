@@ -19,7 +19,7 @@ class InvalidReceiptHandle(RequestError, code=Code.INVALID_RECEIPT_HANDLE):
 class IllegalInvisibleTime(RequestError, code=Code.ILLEGAL_INVISIBLE_TIME):
     """An invisible duration that is too short or too long."""
 
-    message = "invisible time {value_ms} ms is not allowed: it may be {lower_ms} to {upper_ms} ms"
+    message = "invisible time {value_ms} is not allowed: it may be {lower_ms} to {upper_ms}"
     value_ms: int
     lower_ms: int
     upper_ms: int

@@ -263,8 +263,8 @@ class IllegalDeliveryTime(RequestError, code=Code.ILLEGAL_DELIVERY_TIME):
     """A delivery time further ahead than messages may be delayed."""
 
     message = (
-        "a delivery {ahead_ms} ms ahead exceeds the limit of {limit_ms} ms; deliver earlier, or "
-        "raise limits.delay_max_ms"
+        "a delivery {ahead_ms} ahead exceeds the limit of {limit_ms}; deliver earlier, or raise "
+        "limits.delay_max_ms"
     )
     ahead_ms: int
     limit_ms: int

@@ -12,7 +12,7 @@ class Unavailable(BrokerError):
 class NotAccepting(Unavailable):
     """A send before the configured time of the first send."""
 
-    message = "sends are accepted from {accept_from_ms} (epoch ms) on"
+    message = "sends are accepted from {accept_from_ms} on (broker.accept_from_ms)"
     accept_from_ms: int
 
 
@@ -27,7 +27,7 @@ class BrokerReadOnly(Unavailable, code=Code.FORBIDDEN):
 class StoreBusy(Unavailable, code=Code.TOO_MANY_REQUESTS):
     """The put-lock has been held too long."""
 
-    message = "a write has held the store for {held_ms} ms (limit {limit_ms}); try again"
+    message = "a write has held the store for {held_ms} (limit {limit_ms}); try again"
     held_ms: int
     limit_ms: int
 

@@ -13,7 +13,7 @@ from secrets import token_hex
 from typing import Final, NamedTuple
 
 from pocketmq.model.administration import ClientAnswer
-from pocketmq.model.errors import ClientSilent
+from pocketmq.model.errors import ClientSilent, shown_duration
 
 ASKED_MAX: Final = 256
 """Upper limit of questions without an answer so far."""
@@ -83,7 +83,8 @@ class Questions:
         finally:
             del self._asked[nonce]
         if not done:
-            raise ClientSilent(client_id=client_id, why=f"it did not answer within {wait_ms} ms")
+            why = f"it did not answer within {shown_duration(wait_ms)}"
+            raise ClientSilent(client_id=client_id, why=why)
         if answer.cancelled():
             raise ClientSilent(client_id=client_id, why="its stream ended meanwhile")
         return answer.result()

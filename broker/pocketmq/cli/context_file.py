@@ -1,0 +1,98 @@
+"""Contexts: named connections, in a file that only its user can read.
+
+$XDG_CONFIG_HOME/pocketmq/contexts.json, by default below ~/.config:
+
+    {"current": "prod", "contexts": {"prod": {"endpoint": "tls://mq:8081", "access_key": "ops",
+    "secret_key": "…"}}}
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from pocketmq.cli.output import Exit, Failure
+
+FILE_MODE: Final = 0o600
+DIRECTORY_MODE: Final = 0o700
+OTHERS: Final = 0o077
+"""Permissions of the group and of others."""
+
+
+class Context(NamedTuple):
+    """A connection; "": not set."""
+
+    endpoint: str = ""
+    access_key: str = ""
+    secret_key: str = ""
+
+
+class Contexts(NamedTuple):
+    """All contexts by name; `current` is the name of the one in use, "" for none."""
+
+    current: str
+    by_name: dict[str, Context]
+
+    def named(self, name: str) -> Context:
+        """Returns a context.
+
+        Errors   Failure: unknown name
+        """
+        found = self.by_name.get(name)
+        if found is None:
+            step = f"pocketmq context add {name} --endpoint HOST:PORT; or see: pocketmq context ls"
+            raise Failure(f"there is no context {name!r}", Exit.NOT_FOUND, step)
+        return found
+
+
+def contexts_path(environment: Mapping[str, str]) -> Path:
+    """Returns the path of the user's contexts."""
+    base = environment.get("XDG_CONFIG_HOME") or Path(environment.get("HOME", "~")) / ".config"
+    return Path(base) / "pocketmq" / "contexts.json"
+
+
+def read_contexts(environment: Mapping[str, str] = os.environ) -> Contexts:
+    """Returns the user's contexts; none if the file does not exist.
+
+    Errors   Failure: the file is unreadable or invalid, or other users can read it
+    """
+    path = contexts_path(environment)
+    try:
+        with path.open(encoding="utf-8") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            document = json.load(file)
+        contexts = {name: Context(**given) for name, given in document["contexts"].items()}
+        current = str(document["current"])
+    except FileNotFoundError:
+        return Contexts("", {})
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        text = f"{path} cannot be read: {error}"
+        raise Failure(text, Exit.FAILED, f"repair it, or remove it: rm {path}") from error
+    if mode & OTHERS:
+        text = f"{path} holds secrets, and other users may read or change it"
+        raise Failure(text, Exit.REFUSED, f"chmod 600 {path}")
+    return Contexts(current if current in contexts else "", contexts)
+
+
+def write_contexts(contexts: Contexts, environment: Mapping[str, str] = os.environ) -> Path:
+    """Replaces the user's contexts in one step; returns the path.
+
+    Errors   Failure: the file cannot be written
+    """
+    path = contexts_path(environment)
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    kept = {name: context._asdict() for name, context in sorted(contexts.by_name.items())}
+    text = json.dumps({"current": contexts.current, "contexts": kept}, indent=2) + "\n"
+    try:
+        path.parent.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
+        number = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
+        with os.fdopen(number, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise Failure(f"{path} cannot be written: {error.strerror}", Exit.FAILED) from error
+    return path
