@@ -91,14 +91,15 @@ GOLDEN: Final = {
 BELOW: Final = "# "
 """Begins a line of standard error."""
 OPTIONAL: Final = frozenset(
-    """tag deliver_at group old_offset queue_offset problem_count main: waits""".split()
+    """tag deliver_at group old_offset queue_offset problem_count main: waits The""".split()
 )
-"""Columns whose field a document has only if it is set, and lines of a stack."""
+"""Columns whose field a document has only if it is set, and lines of plain text."""
 FIRST_LINES: Final = {"config show": 4}
 """Lines that a golden output has of a long one, whose other rows change with each setting."""
 WITHOUT: Final = {
     "serve": "a broker: tests/e2e",
     "dev": "a broker: tests/e2e",
+    "mqbroker": "a broker: tests/app/test_container.py",
     "monitoring init": "writes a folder: test_monitoring.py",
     "completion": "prints a shell's script: test_completion.py",
     "config init": "prints a file: tests/config/test_document.py",
