@@ -24,7 +24,7 @@ def test_then_it_is_done(golden: GoldenStores, tmp_path: Path) -> None:
     store, report = golden.copy("crash-flip.before", tmp_path / "s"), tmp_path / "report.json"
     done = run("store", "repair", str(store), "--yes", "--report", str(report), "-o", "table")
     assert done.code == 0
-    assert "424023, 304 bytes: the CRC of its body is wrong: stand-in records" in done.out
+    assert "424023, 304 bytes: the CRC of its body is wrong: filler records" in done.out
     assert "pocketmq/quarantine/" in done.err
     written = json.loads(report.read_bytes())
     assert written["is_sound"]
@@ -67,7 +67,7 @@ def test_what_comes_back_from_a_copy_only(golden: GoldenStores, tmp_path: Path) 
     assert (done.code, done.document["messages_lost"]) == (0, lost)
     done = run("store", "verify", str(store))
     assert done.code == 0
-    assert "an earlier repair replaced" in done.document["verdict"]
+    assert "messages are missing since an earlier repair" in done.document["verdict"]
 
 
 def test_what_no_repair_mends_is_told(golden: GoldenStores, tmp_path: Path) -> None:

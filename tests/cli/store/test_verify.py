@@ -33,8 +33,11 @@ def test_findings_and_the_exit_code(golden: GoldenStores) -> None:
     assert "pocketmq store repair" in done.err
     assert run("store", "verify", store, "--no-crc").code == 0
     lines = run("store", "verify", store, "-o", "table").out.splitlines()
-    assert lines[0] == "The store is damaged, and has lost 1 message (CrashTopic:1 from 96)"
-    assert lines[1].split()[:4] == ["KIND", "COUNT", "LOST", "FILE"]
+    assert lines[:2] == [
+        "The store is damaged: 1 message is lost", "  lost: CrashTopic:1 from offset 96 on: 1",
+    ]  # fmt: skip
+    assert lines[2].split()[:4] == ["KIND", "COUNT", "LOST", "FILE"]
+    assert lines[3].split()[:3] == ["record", "1", "1"]
     document = run("store", "verify", store).document
     assert [*document][:4] == ["verdict", "is_sound", "messages_lost", "lost"]
     assert (document["messages_lost"], document["lost"]) == (1, finding["lost"])

@@ -51,10 +51,10 @@ def test_a_plan() -> None:
     assert plan.lost_count == 7
     assert summary(plan.document) == [
         "messages lost: 7",
-        "  T:0: 2 from offset 7 on",
-        "  U:1: 1 from offset 0 on",
-        "  T:0: 4 from offset 9 on",
-        "commitlog/0 at 10, 20 bytes: torn: stand-in records",
+        "  lost: T:0 from offset 7 on: 2",
+        "  lost: U:1 from offset 0 on: 1",
+        "  lost: T:0 from offset 9 on: 4",
+        "commitlog/0 at 10, 20 bytes: torn: filler records",
         "config/topics.json: torn: its .bak takes its place",
         "the log ends at 5, but was durable up to 9: what lay between is gone",
         "checkpoint: brought down to what the log holds",
@@ -62,7 +62,7 @@ def test_a_plan() -> None:
         "queues and index: built anew",
         (
             "commitlog/1 at byte 0: missing_file, expected a file of the log, found no file: "
-            "cannot be mended"
+            "not repaired"
         ),
         "note: odd",
     ]

@@ -72,7 +72,7 @@ def _repair(store: OpenedStore, report: Path | None, out: Output, *, accept_loss
     done = repair_store(*store, now_ms=wall_ms(), accept_loss=accept_loss, stage=progress)
     _show(done, report, out)
     if done["state"] != NOTHING_TO_DO:
-        talk(f"The damaged bytes are in {done['quarantine']}")
+        talk(f"The report and the damaged bytes are in {done['quarantine']}")
     _say_left(store.directory, len(done["left_as_it_is"]), is_sound=done["is_sound"])
 
 

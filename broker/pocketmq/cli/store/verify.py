@@ -1,8 +1,7 @@
 """`pocketmq store verify`: checks everything in a store."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -21,20 +20,16 @@ from pocketmq.cli.output import (
 from pocketmq.cli.store.access import Given, OpenedStore, given_options, known_end, log_bytes
 
 if TYPE_CHECKING:
-    from pocketmq.model.finding import Loss
     from pocketmq.tools.verify.verification import Verification
 
 ABSENT: Final = "absent"
 LOG_NAMES: Final = ("commitlog/", "pocketmq/watermark")
-QUEUES_SHOWN: Final = 3
-"""Queues named in a verdict."""
+QUEUES_SHOWN: Final = 20
+"""Most lost ranges listed below a verdict."""
 
 
-def _lost_cell(row: Document) -> str:
-    return ", ".join(
-        f"{loss['topic']}:{loss['queue_id']} {loss['messages']} from {loss['first']}"
-        for loss in row["lost"]
-    )
+def _lost_cell(row: Document) -> int:
+    return sum(loss["messages"] for loss in row["lost"])
 
 
 COLUMNS: Final = columns(
@@ -125,7 +120,7 @@ def verify(
             found = verify_store(*store, options, advance)
         if not found.counts:
             break
-    _print(found, store.directory, out)
+    _print(found, out)
     if not found.is_sound:
         step = f"pocketmq store repair {store.directory}, which shows what it would do"
         if found.gaps:
@@ -153,8 +148,7 @@ def _end_of(store: OpenedStore) -> int | None:
 def verdict(found: "Verification") -> str:
     """Returns the verdict of a check in one sentence."""
     if found.lost_count:
-        lost = [loss for finding in found.findings for loss in finding.lost]
-        text = f"The store is damaged, and has lost {_lost(lost)}"
+        text = f"The store is damaged: {_messages(found.lost_count)} lost"
     elif any(finding.file.startswith(LOG_NAMES) for finding in found.findings):
         text = "The log is damaged; no message is known to be lost"
     elif not found.is_sound:
@@ -166,40 +160,45 @@ def verdict(found: "Verification") -> str:
     elif ABSENT in found.counts:
         text += "; the next start builds the absent views"
     if found.lost_earlier:
-        text += f"; an earlier repair replaced {_lost(found.lost_earlier)}"
+        count = sum(loss.messages for loss in found.lost_earlier)
+        text += f"; {_messages(count)} missing since an earlier repair"
     return text
 
 
-def _lost(losses: "Sequence[Loss]") -> str:
-    """Returns lost messages in words."""
-    count = sum(loss.messages for loss in losses)
-    shown = [f"{loss.topic}:{loss.queue_id} from {loss.first}" for loss in losses[:QUEUES_SHOWN]]
-    more = ["…"] if len(losses) > QUEUES_SHOWN else []
-    noun = "message" if count == 1 else "messages"
-    return f"{count} {noun} ({', '.join([*shown, *more])})"
+def _messages(count: int) -> str:
+    return "1 message is" if count == 1 else f"{count} messages are"
 
 
-def _print(found: "Verification", directory: Path, out: Output) -> None:
+def _print_rows(found: "Verification", rows: list[dict[str, Any]], out: Output) -> None:
+    """Prints the verdict, the lost messages by queue, and a row for each finding."""
+    say = (lambda text: write(f"{text}\n")) if out.is_table else talk
+    say(verdict(found))
+    lost = [loss for finding in found.findings for loss in finding.lost]
+    for title, losses in (("lost", lost), ("missing", found.lost_earlier)):
+        for loss in losses[:QUEUES_SHOWN]:
+            place = f"{loss.topic}:{loss.queue_id} from offset {loss.first} on"
+            say(f"  {title}: {place}: {loss.messages}")
+        if len(losses) > QUEUES_SHOWN:
+            say(f"  {title}: in {len(losses) - QUEUES_SHOWN} more places; -o json lists all")
+    if rows:
+        out.table(rows, COLUMNS)
+
+
+def _print(found: "Verification", out: Output) -> None:
     rows = [finding.document for finding in found.findings]
-    sentence = verdict(found)
     if out.form in ("json", "yaml"):
         names = ("records", "units", "entries", "log_begin", "log_end", "counts", "is_cut")
         summary = {name: getattr(found, name) for name in names}
         lost = [loss for row in rows for loss in row["lost"]]
         earlier = [loss._asdict() for loss in found.lost_earlier]
         document = {
-            "verdict": sentence, "is_sound": found.is_sound, "messages_lost": found.lost_count,
-            "lost": lost, "lost_earlier": earlier, "summary": summary, "findings": rows,
-            "notes": found.notes,
+            "verdict": verdict(found), "is_sound": found.is_sound,
+            "messages_lost": found.lost_count, "lost": lost, "lost_earlier": earlier,
+            "summary": summary, "findings": rows, "notes": found.notes,
         }  # fmt: skip
         out.show(document)
     else:
-        if out.is_table:
-            write(f"{sentence}\n")
-        else:
-            talk(sentence)
-        if rows:
-            out.table(rows, COLUMNS)
+        _print_rows(found, rows, out)
     talk(
         f"Checked {found.records} records, {found.units} units and {found.entries} index entries, "
         f"log {found.log_begin} to {found.log_end}"

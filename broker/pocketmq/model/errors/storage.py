@@ -283,7 +283,7 @@ class StoreGap(StorageError):
 
     message = (
         "{path} starts at {found}, expected {expected}: a file is missing before it; restore it "
-        "from a copy"
+        "from a copy, or go on without its messages: `pocketmq store repair --accept-loss`"
     )
     path: str
     expected: int
@@ -294,8 +294,9 @@ class WrongFileSize(StorageError):
     """A file whose length differs from its queue's file size."""
 
     message = (
-        "{path} has {found_bytes} bytes, expected {expected_bytes}; "
-        "truncate -s {expected_bytes} extends a truncated file; else set {key_names}"
+        "{path} has {found_bytes} bytes, expected {expected_bytes}; restore it from a copy, or "
+        "`pocketmq store repair --accept-loss` completes a truncated file of the log; if all files "
+        "have that length, set {key_names}"
     )
     path: str
     expected_bytes: int

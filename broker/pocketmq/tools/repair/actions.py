@@ -83,8 +83,8 @@ _PIECE: Final = 4096
 class LogAct(Enum):
     """Replacements of damaged bytes of the log."""
 
-    STAND_IN = "stand-in records"
-    FILE_END = "stand-in records and a BLANK"
+    STAND_IN = "filler records"
+    FILE_END = "filler records and a BLANK"
     BLANK = "a BLANK"
     ZERO = "zeros"
     CRC_FIELD = "its property CRC"
@@ -364,9 +364,8 @@ def _lost_lines(document: Document) -> Iterator[str]:
 
 
 def _loss_line(loss: Document) -> str:
-    return (
-        f"  {loss['topic']}:{loss['queue_id']}: {loss['messages']} from offset {loss['first']} on"
-    )
+    place = f"{loss['topic']}:{loss['queue_id']} from offset {loss['first']} on"
+    return f"  lost: {place}: {loss['messages']}"
 
 
 def _log_lines(rows: list[Document]) -> Iterator[str]:
@@ -413,7 +412,7 @@ def _timer_lines(document: Document) -> Iterator[str]:
 
 
 def _left_lines(document: Document) -> Iterator[str]:
-    for name, text in (("not_repairable", "cannot be mended"), ("left_as_it_is", "left as it is")):
+    for name, text in (("not_repairable", "not repaired"), ("left_as_it_is", "left as it is")):
         for finding in document.get(name, ()):
             yield (
                 f"{finding['file']} at byte {finding['offset']}: {finding['kind']}, expected "

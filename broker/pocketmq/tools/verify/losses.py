@@ -80,7 +80,7 @@ def attribute(
                 earlier.append(loss)
             elif not any(one[:2] == loss[:2] for n in inside for one in lost[n]):
                 lost[inside[0]] += (loss,)
-    return earlier
+    return sorted(earlier)
 
 
 class QueueWitness:

@@ -368,7 +368,7 @@ class _Walk:
         look_at_order_journal(self._disk, self._directory, self._collector)
         log_file_bytes = self._sizes.commit_log_file_size_bytes
         is_orderly = left_in_order(self._disk, self._directory, log_file_bytes)
-        if not is_orderly:
+        if not (is_orderly or self._is_copy or self._options.is_live):
             self._collector.remark("the last broker here did not stop in order (abort mark)")
         absent = [*filter(_is_of_pending, self._collector.absent)]
         if absent and not self._is_copy:
