@@ -7,7 +7,7 @@
 Invariants
     1. Unit n is at byte 20 * n. Units before the first message, and units of messages that a repair
        removed from the log, are pre-blank. Physical offsets ascend with n.
-    2. A file contains at least one unit: an empty file would read as a unit (0, 0, 0).
+    2. A file holds at least one unit: an empty one would read as a unit (0, 0, 0).
 
 A start finds the ends in the last files (log/queue_end.py), or in the table of the checkpoint. The
 table does not cover bytes after the last unit; `settle` zeroes them before the next checkpoint.
@@ -128,7 +128,7 @@ class ConsumeQueue:
     def put_row(self, queue_offset: int, units: bytes) -> bool:
         """Appends encoded units if they continue the queue without a gap.
 
-        Returns  False if they do not continue it: nothing was done, and the caller must `put` each
+        Returns  False if they do not; nothing was done, and the caller must `put` each unit
         Errors   DiskFull, AllocationFailed
         """
         follows = 0 < self.max_offset == queue_offset
@@ -207,10 +207,7 @@ class ConsumeQueue:
 
     # -- making durable, ending ---------------------------------------------------------------
     def dirty_files(self) -> list[MappedFile]:
-        """Writes buffered units; returns the files with units not yet durable, oldest first.
-
-        Errors   DiskFull on copy-on-write file systems: the units stay buffered
-        """
+        """Writes buffered units; returns the files with units not yet durable, oldest first."""
         self.units.write_out()
         own = [f for f in self.files.files if f.base + f.wrote > self.flushed]
         return own if self.extension is None else [*own, *self.extension.dirty_files()]
@@ -272,6 +269,14 @@ class ConsumeQueue:
         end = files[-1].base + files[-1].wrote if files else 0
         place = self._min_place if self._min_asked != _NOT_ASKED else 0
         return QueueEnd(begin, end, self.max_physical_offset, self.unit_min, place)
+
+    def lacks(self, known: QueueEnd, log_begin: int) -> bool:
+        """Returns whether units are missing at either end, compared with ends known before.
+
+        log_begin   physical offset of the log's begin: units of older messages may be missing
+        """
+        lacks_begin = self.unit_min > known.min_offset and known.min_place >= log_begin
+        return lacks_begin or self.files.max_offset < known.end
 
     def adopt(self, known: QueueEnd) -> bool:
         """Accepts the ends stored with the checkpoint, without reading the queue.

@@ -47,7 +47,7 @@ class ConsumeQueueTable:
 
     __slots__ = (
         "_batch_topics", "_buffers", "_disk", "_extension", "_file_size", "_gaps", "_held",
-        "_keeper", "damaged", "directory", "dirty", "extension_failures", "grown",
+        "_keeper", "_unadopted", "damaged", "directory", "dirty", "extension_failures", "grown",
         "has_unsynced_cuts", "name", "queues", "removed", "stats",
     )  # fmt: skip
 
@@ -69,6 +69,8 @@ class ConsumeQueueTable:
         self.name = "consume queues"
         self.queues: dict[QueueKey, ConsumeQueue] = {}
         self._buffers = UnitBuffers()
+        self._unadopted: dict[QueueKey, QueueEnd] = {}
+        """Known ends of queues whose files are others."""
         self.damaged: set[QueueKey] = set()
         """Queues that miss a file in the middle, or have a truncated file; found by `load`."""
         self.dirty: set[QueueKey] = set()
@@ -123,12 +125,25 @@ class ConsumeQueueTable:
             known = ends.get((topic, queue_id))
             if known is None or not queue.adopt(known):
                 self._load_queue(queue, read_only, believed_upto, knows_size)
+                if known is not None:
+                    self._unadopted[topic, queue_id] = known
         for key in ends.keys() - self.queues.keys():
             self._open_new(*key)
         self.damaged |= {key for key in ends if not self.queues[key].files.files}
         for key in [key for key, queue in self.queues.items() if not queue.files.files]:
             if key not in self.damaged:
                 self._forget(key)
+
+    def shortened(self, log_begin: int) -> set[QueueKey]:
+        """Returns queues that lack files at either end, by the table of ends given to `load`.
+
+        log_begin   physical offset of the log's begin: older messages expired
+        """
+        return {
+            key
+            for key, known in self._unadopted.items()
+            if key in self.queues and self.queues[key].lacks(known, log_begin)
+        }
 
     def _found(self) -> Iterator[tuple[str, int, str]]:
         """Yields topic, queue id and directory of each queue on disk."""

@@ -94,10 +94,15 @@ def test_what_is_missing_in_a_real_store_is_built_anew(
     assert index_contents(copy) == index_contents(real)
 
 
-async def test_after_a_kill_a_queue_with_a_gap_is_built_anew(tmp_path: Path) -> None:
+@pytest.mark.parametrize("what", REMOVALS)
+async def test_what_is_missing_after_a_kill_is_built_anew(tmp_path: Path, what: str) -> None:
     image = tmp_path / "killed"
-    await closed_store(tmp_path / "s", killed=image)
-    remove(image, "middle file of a queue")
+    await closed_store(tmp_path / "s")
+    async with store_at(tmp_path / "s") as store:  # What was there is below its checkpoint.
+        await store.send("T", "99", queue_id=0, key="last", unique_key="id99")
+        await store.settled()
+        store.killed(image)
+    remove(image, what)
     async with store_at(image) as store:
         assert await store.pulled("T", 1) == [str(number) for number in range(1, 99, 3)]
     assert view_files(image) == view_files(tmp_path / "s")

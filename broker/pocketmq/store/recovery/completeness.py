@@ -1,11 +1,13 @@
 """Finds views that lack records, for example because files were removed between two runs.
 
-If PocketMQ closed the store, its manifest lists queues and index files. In any other store the
+If PocketMQ closed the store, its manifest lists queues and index files. After a crash, the table of
+queue ends and the records at the ends of index files show missing files. In any other store the
 whole log is scanned. For each queue, the first and last message are compared with its units. For
 each index file, the first record and the keys of the last one are compared with its entries.
 store/recovery/recovery_plan.py rebuilds missing parts.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from pocketmq.format.consume_unit import PRE_BLANK_SIZE
@@ -16,7 +18,9 @@ from pocketmq.log.commit_log import CommitLog
 from pocketmq.log.consume_queue import ConsumeQueue
 from pocketmq.log.consume_queue_table import ConsumeQueueTable
 from pocketmq.log.hash_index import HashIndex
+from pocketmq.log.index_file import IndexFile
 from pocketmq.log.store_directory import ClosedState
+from pocketmq.model.batch import Written
 from pocketmq.model.message import QueueKey, has_queue_offset
 from pocketmq.model.store_shape import DelayLevels
 
@@ -51,13 +55,13 @@ def missing_from_log(
 ) -> tuple[set[QueueKey], bool, LeftOver]:  # fmt: skip
     """Returns (queues to rebuild, whether the index lacks files, left-over records), by the log.
 
-    older_styles   earlier styles of the index's entries, up to some record each
+    older_styles   styles of index keys before the present one
     left_over      records of deleted topics, as found from queues and topics
     Cost     about 5 µs a record
     """
     ranges: dict[QueueKey, _Range] = {}
     met: set[QueueKey] = set()
-    seams = _IndexSeams(index)
+    seams = _IndexSeams([file for file in index.files if file.entry_count])
     for physical_offset, file, position, _ in log.scan(0):
         record = written_at(file.view, position, levels)
         key, queue_offset = record.destination.queue, record.queue_offset
@@ -68,12 +72,8 @@ def missing_from_log(
         if has_queue_offset(record.destination.system_flag) and not is_removed:
             found = ranges.get(key) or _Range(queue_offset, physical_offset, 0, 0)
             ranges[key] = found._replace(last=queue_offset, end=record.end)
-        if is_indexed(record.destination.transaction):
-            styles = (style for end, style in older_styles if physical_offset < end)
-            style = next(styles, index.style)
-            keys = entry_keys(record.unique_keys[0], record.keys[0], record.tags[0], style)
-            if keys:
-                seams.look(physical_offset, len(keys))
+        if key_count := _key_count(record, physical_offset, index, older_styles):
+            seams.look(physical_offset, key_count)
     left_over = left_over.with_empty(met, ranges)
     lacking = {
         key
@@ -83,6 +83,41 @@ def missing_from_log(
     return lacking, seams.has_gap, left_over
 
 
+def index_lacks_file(
+    log: CommitLog, index: HashIndex, levels: DelayLevels, older_styles: StyleSpans, below: int
+) -> bool:
+    """Returns whether an index file is missing, by the records at the ends of the others.
+
+    below    physical offset up to which the index is trusted after a crash
+    Cost     a few records read for each index file
+    """
+    files = [file for file in index.files if file.entry_count and file.is_sound()]
+    if not files:
+        return False  # All records are dispatched again.
+    seams = _IndexSeams(files)
+    begins = [log.min_offset, *(file.header.end_physical_offset for file in files)]
+    limits = [*(file.header.begin_physical_offset + 1 for file in files), begins[-1] + 1]
+    for begin, limit in zip(begins, limits, strict=True):
+        for physical_offset, file, position, _ in log.scan(begin, min(limit, below)):
+            record = written_at(file.view, position, levels)
+            if key_count := _key_count(record, physical_offset, index, older_styles):
+                seams.look(physical_offset, key_count)
+            if seams.has_gap:
+                return True
+    return False
+
+
+def _key_count(
+    record: Written, physical_offset: int, index: HashIndex, older_styles: StyleSpans
+) -> int:
+    """Returns the number of a record's index entries."""
+    if not is_indexed(record.destination.transaction):
+        return 0
+    styles = (style for end, style in older_styles if physical_offset < end)
+    style = next(styles, index.style)
+    return len(entry_keys(record.unique_keys[0], record.keys[0], record.tags[0], style))
+
+
 def _has_left(queue: ConsumeQueue, queue_offset: int, log_begin: int) -> bool:
     """Returns whether a message has expired since the last stop."""
     unit = queue.units.at(queue_offset)
@@ -90,7 +125,7 @@ def _has_left(queue: ConsumeQueue, queue_offset: int, log_begin: int) -> bool:
 
 
 class _Range(NamedTuple):
-    """Queue and physical offset of a queue's first record, queue offset and end of its last."""
+    """The records of a queue: offset and place of the first one, offset and end of the last."""
 
     first: int
     place: int
@@ -101,8 +136,8 @@ class _Range(NamedTuple):
 def _lacks(queue: ConsumeQueue | None, found: _Range) -> bool:
     """Returns whether a queue lacks units at either end.
 
-    The queue offset in a record may be higher than its unit's (RocketMQ 5.0.0), so physical offsets
-    are compared as well.
+    Queue offsets of records may exceed those of their units (RocketMQ 5.0.0), so physical offsets
+    are compared too.
     """
     if queue is None:
         return True
@@ -120,8 +155,8 @@ class _IndexSeams:
 
     __slots__ = ("_due", "_files", "_numbers", "has_gap")
 
-    def __init__(self, index: HashIndex) -> None:
-        self._files = [file for file in index.files if file.entry_count]
+    def __init__(self, files: Sequence[IndexFile]) -> None:
+        self._files = files
         ends = [file.header.end_physical_offset for file in self._files]
         self._numbers = {end: number for number, end in enumerate(ends)}
         self._due: int | None = 0

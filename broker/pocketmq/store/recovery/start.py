@@ -23,7 +23,11 @@ from pocketmq.format.names import (
 from pocketmq.log.foreign import check_place, check_understood
 from pocketmq.model.errors import Corruption
 from pocketmq.model.step import Clock
-from pocketmq.store.recovery.completeness import missing_from_list, missing_from_log
+from pocketmq.store.recovery.completeness import (
+    index_lacks_file,
+    missing_from_list,
+    missing_from_log,
+)
 from pocketmq.store.recovery.components import StoreComponents
 from pocketmq.store.recovery.decisions import Compared, ViewObservation, ViewPlan, decide_views
 from pocketmq.store.recovery.progress import Starting
@@ -148,7 +152,7 @@ class StoreStart:
                 self._find_style()
 
     def _find_style(self) -> None:
-        """Sets the style of the index to the style of its last entries."""
+        """Sets the style of the index to that of its last entries."""
         parts, index = self._parts, self._parts.index
         index.style = parts.written_styles()[1] or index.style
         parts.settings = replace(parts.settings, index_style=index.style)
@@ -168,6 +172,11 @@ class StoreStart:
                 log, queues, index, parts.levels, parts.written_styles()[0], parts.left_over
             )
             lacking = {key for key in lacking if key[0] not in parts.batch_topics}
+        else:
+            lacking = lacking | queues.shortened(log.min_offset)
+            index_lacks = index_lacks_file(
+                log, index, parts.levels, parts.written_styles()[0], plan.below
+            )
         lacking = lacking | queues.damaged
         is_built_whole = lacking or parts.keeps_left_over or not plan.below
         if plan.compared is not Compared.LOG and is_built_whole:
