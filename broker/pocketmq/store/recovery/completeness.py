@@ -7,7 +7,6 @@ each index file, the first record and the keys of the last one are compared with
 store/recovery/recovery_plan.py rebuilds missing parts.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from pocketmq.format.consume_unit import PRE_BLANK_SIZE
@@ -18,7 +17,6 @@ from pocketmq.log.commit_log import CommitLog
 from pocketmq.log.consume_queue import ConsumeQueue
 from pocketmq.log.consume_queue_table import ConsumeQueueTable
 from pocketmq.log.hash_index import HashIndex
-from pocketmq.log.index_file import IndexFile
 from pocketmq.log.store_directory import ClosedState
 from pocketmq.model.batch import Written
 from pocketmq.model.message import QueueKey, has_queue_offset
@@ -61,7 +59,7 @@ def missing_from_log(
     """
     ranges: dict[QueueKey, _Range] = {}
     met: set[QueueKey] = set()
-    seams = _IndexSeams([file for file in index.files if file.entry_count])
+    seams = _IndexSeams(index)
     for physical_offset, file, position, _ in log.scan(0):
         record = written_at(file.view, position, levels)
         key, queue_offset = record.destination.queue, record.queue_offset
@@ -91,10 +89,10 @@ def index_lacks_file(
     below    physical offset up to which the index is trusted after a crash
     Cost     a few records read for each index file
     """
-    files = [file for file in index.files if file.entry_count and file.is_sound()]
+    seams = _IndexSeams(index, are_sound=True)
+    files = seams.files
     if not files:
         return False  # All records are dispatched again.
-    seams = _IndexSeams(files)
     begins = [log.min_offset, *(file.header.end_physical_offset for file in files)]
     limits = [*(file.header.begin_physical_offset + 1 for file in files), begins[-1] + 1]
     for begin, limit in zip(begins, limits, strict=True):
@@ -153,11 +151,14 @@ class _IndexSeams:
     Records after the newest file are no gap: recovery dispatches them.
     """
 
-    __slots__ = ("_due", "_files", "_numbers", "has_gap")
+    __slots__ = ("_due", "_numbers", "files", "has_gap")
 
-    def __init__(self, files: Sequence[IndexFile]) -> None:
-        self._files = files
-        ends = [file.header.end_physical_offset for file in self._files]
+    def __init__(self, index: HashIndex, *, are_sound: bool = False) -> None:
+        """Takes the files of an index that have entries; `are_sound`: valid ones alone."""
+        self.files = [
+            file for file in index.files if file.entry_count and (file.is_sound() or not are_sound)
+        ]
+        ends = [file.header.end_physical_offset for file in self.files]
         self._numbers = {end: number for number, end in enumerate(ends)}
         self._due: int | None = 0
         """Number of the file that must begin with the next record, None if none must."""
@@ -172,13 +173,13 @@ class _IndexSeams:
         if number is None:
             return
         following = number + 1
-        if self._files[number].last_record_count() < key_count:
+        if self.files[number].last_record_count() < key_count:
             self._expect(following, physical_offset)  # Its other keys must begin the next file.
-        elif following < len(self._files):
+        elif following < len(self.files):
             self._due = following
 
     def _expect(self, number: int, physical_offset: int) -> None:
-        assert 0 <= number <= len(self._files)
-        begins = [file.header.begin_physical_offset for file in self._files[number : number + 1]]
+        assert 0 <= number <= len(self.files)
+        begins = [file.header.begin_physical_offset for file in self.files[number : number + 1]]
         if not begins or begins[0] > physical_offset:
             self.has_gap = True
