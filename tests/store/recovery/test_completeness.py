@@ -170,7 +170,7 @@ def test_a_list_names_what_is_gone(golden: GoldenStores, tmp_path: Path) -> None
         assert missing([lower, upper + 1])
         assert missing([lower, upper - 1])
         assert not missing([lower + 1, upper])
-        queue.min_offset += 1
+        queue.unit_min += 1
         assert missing([lower, upper])
 
 
