@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-DIRECTORIES: Final = frozenset({"__pycache__", "tests", "test", "includes", "include"})
+DIRECTORIES: Final = frozenset({"__pycache__", "tests", "test"})
 """Names of directories that programs never read, wherever they are."""
 SUFFIXES: Final = frozenset({".pyi", ".pyx", ".pxd", ".pyd", ".h", ".c", ".a", ".pyc"})
 PACKAGES: Final = (
@@ -31,6 +31,8 @@ PACKAGES: Final = (
 """Parts of packages that the broker and its commands do not import."""
 WITH_DEBUG: Final = ("zstandard", "uvloop", "lz4", "librt")
 """Packages whose libraries contain debug information."""
+CHECKED: Final = ("lz4.frame", "zstandard", "urllib.request")
+"""Modules of calls that the commands below do not make; uvloop has a silent replacement."""
 PATIENCE_S: Final = 120
 
 
@@ -73,7 +75,7 @@ def warm() -> None:
             subprocess.run(
                 command, stdout=subprocess.DEVNULL, env=environment, check=True, timeout=PATIENCE_S
             )
-        check = [sys.executable, "-c", "from urllib.request import ProxyHandler, build_opener"]
+        check = ["python", "-c", f"import uvloop, {', '.join(CHECKED)}"]
         subprocess.run(check, env=environment, check=True)
     finally:
         broker.terminate()

@@ -10,6 +10,7 @@ import pytest
 import core_lock
 import debian_root
 import not_run
+import slim_image
 from enclosure import Enclosure
 
 LOCK = """\
@@ -161,3 +162,26 @@ def test_the_build_of_the_image_sees_whatever_the_dockerfile_copies() -> None:
     for source in sources:
         assert (core_lock.ROOT / source).exists()
         assert f"!{source}" in seen
+
+
+def test_the_image_loses_what_no_program_reads_and_nothing_else(tmp_path: Path) -> None:
+    packages = tmp_path / "lib" / "python3.13" / "site-packages"
+    kept = {
+        "numpy/core.py",
+        "uvloop/includes/__init__.py",
+        "uvloop/loop.so",
+        "pocketmq/proto/a.proto",
+    }
+    lost = {"numpy/tests/test_core.py", "numpy/f2py/f2py.py", "numpy/core.pyi", "uvloop/loop.pyx",
+            "uvloop/__pycache__/x.pyc", "numpy/_core/_simd.so", "pygments/lexer.py"}  # fmt: skip
+    for name in kept | lost:
+        path = packages / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    gone = [*slim_image.removable(packages)]
+    left = {
+        str(path.relative_to(packages))
+        for path in packages.rglob("*")
+        if path.is_file() and not any(path.is_relative_to(one) for one in gone)
+    }
+    assert left == kept
