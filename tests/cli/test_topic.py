@@ -154,10 +154,17 @@ def test_a_wide_list_and_csv_have_more_columns(broker: LocalBroker) -> None:
         "orders  NORMAL  2                 2                  rw",
     ]
     titles = run("topic", "ls", "-o", "wide").out.splitlines()[0].split()
-    assert titles[-3:] == ["SYSTEM", "ORDER", "ATTRIBUTES"]
+    assert titles[-5:] == [
+        "SYSTEM", "ORDER", "ATTRIBUTES", "RETENTION_MS", "RETENTION_BYTES",
+    ]  # fmt: skip
     assert run("topic", "ls", "-o", "csv").out.splitlines() == [
-        "name,type,read_queue_count,write_queue_count,permission,system,order,attributes",
-        "orders,NORMAL,2,2,6,false,false,{}",
+        ",".join(
+            [
+                "name,type,read_queue_count,write_queue_count,permission",
+                "system,order,attributes,retention_ms,retention_bytes",
+            ]
+        ),
+        "orders,NORMAL,2,2,6,false,false,{},0,0",
     ]
 
 
@@ -233,3 +240,39 @@ def test_a_purge_of_a_queue_up_to_a_time(broker: LocalBroker) -> None:
 def test_a_purge_of_a_topic_that_is_none_is_refused(broker: LocalBroker) -> None:
     assert run("topic", "purge", "unknown", "--yes").code == 3
     assert run("topic", "purge", "orders", "--queue", "7", "--yes").code == 4
+
+
+# -- retention -------------------------------------------------------------------------------------
+
+
+def test_a_topic_has_a_retention_of_its_own(broker: LocalBroker) -> None:
+    limits = ("--retention-age", "36h", "--retention-size", "1GiB")
+    made = run("topic", "create", "logs", *limits).document
+    assert (made["retention_ms"], made["retention_bytes"]) == (36 * 3_600_000, 1 << 30)
+    shown = run("topic", "info", "logs", "-o", "table").out
+    assert [line.split()[-1] for line in shown.splitlines() if line.startswith("retention_")] == [
+        "36h", "1GiB",
+    ]  # fmt: skip
+    edited = run(
+        "topic", "edit", "logs", "--retention-age", "0", "--retention-size", "5MiB"
+    ).document
+    assert (edited["retention_ms"], edited["retention_bytes"]) == (0, 5 << 20)
+    assert edited["attributes"] == {"pocketmq.retention.bytes": str(5 << 20)}
+    assert run("topic", "edit", "logs", "--retention-age", "0").code == 0
+    assert run("topic", "create", "plain").document["retention_ms"] == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--retention-age", "72"), "72 has no unit"),
+        (("--retention-age", "5ms"), "a number from 1000"),
+        (("--retention-size", "-1"), "a number from 1"),
+    ],
+)
+def test_a_retention_that_is_none_is_refused(
+    broker: LocalBroker, options: tuple[str, ...], says: str
+) -> None:
+    done = run("topic", "create", "logs", *options)
+    assert done.code in (2, 4)
+    assert says in done.err

@@ -156,6 +156,8 @@ class House:
         self.blind: OSError | None = None
         self.floor = 99
         self.looks = 0
+        self.rounds: list[int] = []
+        self.topics_error: OSError | None = None
         is_on = bool(settings.pop("is_on", True))
         fields = {"hours": "", "age_ms": 10 * HOUR_MS, "file_batch_max": 3} | PERCENTS | settings
         fields.setdefault("disk_margin_bytes", 0)
@@ -168,7 +170,13 @@ class House:
             refuse=self.refusals.append,
             hour_of=lambda now_ms: 12,
             find_holder=self._holder,
+            expire_topics=self._expire_topics,
         )
+
+    async def _expire_topics(self, now_ms: int) -> None:
+        self.rounds.append(now_ms)
+        if self.topics_error is not None:
+            raise self.topics_error
 
     async def _holder(self, physical_offset: int) -> RetentionHolder:
         self.looks += 1
@@ -330,6 +338,21 @@ async def test_a_file_that_cannot_be_removed_ends_the_round() -> None:
     house.error = PermissionError(13, "Permission denied")
     assert await house.round(99 * HOUR_MS) == [10_000]
     assert house.bases[0] == 0
+
+
+async def test_each_round_expires_messages_of_topics_by_the_believed_clock(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    house = House(2, is_on=False)
+    await house.round(11 * HOUR_MS)
+    await house.round(999 * HOUR_MS, 1_000)
+    assert house.rounds == [11 * HOUR_MS, 11 * HOUR_MS + 1_000]
+    house.topics_error = OSError(5, "Input/output error")
+    await house.round(11 * HOUR_MS + 2_000, 2_000)
+    assert [one.message for one in caplog.records][-1] == "retention.failed"
+    house.topics_error = None
+    await house.round(11 * HOUR_MS + 3_000, 3_000)
+    assert house.rounds[-1] == 11 * HOUR_MS + 3_000
 
 
 async def test_switched_off_it_still_watches_the_disk() -> None:

@@ -32,6 +32,7 @@ from pocketmq.services.delay.levels import Schedule
 from pocketmq.services.delay.timer import Timer
 from pocketmq.services.pull import Pull
 from pocketmq.services.retention import DiskSpace, Retention, is_wanted
+from pocketmq.services.topic_retention import TopicRetention
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.holding import holder_at
 
@@ -171,6 +172,7 @@ def retention_of(
         refuse=store.writing.refuse,
         hour_of=lambda now_ms: datetime.fromtimestamp(now_ms / 1000, zone).hour,
         find_holder=partial(holder_at, store.reading),
+        expire_topics=TopicRetention(store).expire,
     )
 
 

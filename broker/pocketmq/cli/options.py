@@ -187,6 +187,7 @@ BEGIN: Final = ReadBy("earliest|latest|TIME", _begin)
 DURATION: Final = ReadBy("DURATION", duration_from_text)
 SIZE: Final = ReadBy("SIZE", _size)
 """Bytes, as 67108864 or 64MiB."""
+SIZE_OR_0: Final = ReadBy("SIZE", size_from_text)
 PAUSE: Final = ReadBy("DURATION", _pause)
 """Seconds between two refreshes, as 500ms or 2s."""
 PAIR: Final = ReadBy("NAME=VALUE", _pair)

@@ -2,18 +2,29 @@
 
 from functools import partial
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 import click
 
 from pocketmq.cli.broker_names import topic_argument
 from pocketmq.cli.connection import BrokerConnection, ConnectedGroup
 from pocketmq.cli.documents import counts_document, purged_document, topic_document
-from pocketmq.cli.options import MOMENT, PAIR, examples, watch_option, yes_option
+from pocketmq.cli.options import (
+    DURATION,
+    MOMENT,
+    PAIR,
+    SIZE_OR_0,
+    examples,
+    takes,
+    watch_option,
+    yes_option,
+)
 from pocketmq.cli.output import Column, Output, at, columns, only_planned, talk
 from pocketmq.cli.watching import repeat
 from pocketmq.client import TopicState
+from pocketmq.config.units import text_from_duration, text_from_size
 from pocketmq.model.administration import TopicChange
+from pocketmq.model.topic import RETENTION_BYTES_ATTRIBUTE, RETENTION_MS_ATTRIBUTE
 
 PAGE_COUNT: Final = 1_000
 WAITING_COUNT_MAX: Final = 10_000
@@ -26,7 +37,7 @@ COLUMNS: Final = columns(
     "name", "type", "read_queue_count", "write_queue_count",
     Column("permission", lambda row: permission_text(row["permission"])),
 )  # fmt: skip
-MORE_COLUMNS: Final = columns("system", "order", "attributes")
+MORE_COLUMNS: Final = columns("system", "order", "attributes", "retention_ms", "retention_bytes")
 QUEUE_COLUMNS: Final = columns(
     "queue_id", "min_offset", "max_offset",
     at("min_store_timestamp_ms"), at("max_store_timestamp_ms"),
@@ -56,7 +67,46 @@ def topic() -> None:
     """Create, change, list, count, purge and remove topics."""
 
 
-@topic.asks("Create a topic.", "pocketmq topic create orders --queues 4")
+class TopicLimits(NamedTuple):
+    """Limits of a topic's retention; None: not given, 0: no limit."""
+
+    age_ms: int | None
+    size_bytes: int | None
+
+    @property
+    def given(self) -> dict[str, int]:
+        """The given limits by attribute."""
+        pairs = (
+            (RETENTION_MS_ATTRIBUTE, self.age_ms),
+            (RETENTION_BYTES_ATTRIBUTE, self.size_bytes),
+        )
+        return {name: limit for name, limit in pairs if limit is not None}
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """The attributes to set."""
+        return {name: str(limit) for name, limit in self.given.items() if limit}
+
+
+takes_retention: Final = takes(
+    "limits",
+    TopicLimits,
+    click.option(
+        "--retention-age", "age_ms", type=DURATION,
+        help="Messages older than this cannot be read; 0: no limit.",
+    ),
+    click.option(
+        "--retention-size", "size_bytes", type=SIZE_OR_0,
+        help="Only the newest messages of this size can be read; 0: no limit.",
+    ),
+)  # fmt: skip
+
+
+@topic.asks(
+    "Create a topic.",
+    "pocketmq topic create orders --queues 4",
+    "pocketmq topic create logs --retention-age 1d --retention-size 1GiB",
+)
 @click.argument("name")
 @click.option(
     "--type", "type_name", type=TYPE,
@@ -66,11 +116,19 @@ def topic() -> None:
     "--queues", "queue_count", metavar="N", type=click.IntRange(1), default=8, show_default=True,
     help="Queues to read from and to write to; messages keep their order within a queue.",
 )  # fmt: skip
+@takes_retention
 def create(
-    broker: BrokerConnection, out: Output, name: str, type_name: str | None, queue_count: int
+    broker: BrokerConnection,
+    out: Output,
+    name: str,
+    type_name: str | None,
+    queue_count: int,
+    limits: TopicLimits,
 ) -> None:
     """Create a topic; an existing one with the same settings is unchanged."""
-    made = broker.admin.create_topic(name, queue_count=queue_count, type_name=type_name or "")
+    made = broker.admin.create_topic(
+        name, queue_count=queue_count, type_name=type_name or "", attributes=limits.attributes
+    )
     out.show(topic_document(broker.ask(made)))
 
 
@@ -91,6 +149,8 @@ def info(broker: BrokerConnection, out: Output, name: str) -> None:
     queues = document.pop("queues", []) if out.is_table else []
     if out.is_table:
         document["permission"] = permission_text(described.permission)
+        document["retention_ms"] = text_from_duration(described.retention_ms)
+        document["retention_bytes"] = text_from_size(described.retention_bytes)
     out.show(document)
     if out.is_table:
         out.table(queues, QUEUE_COLUMNS)
@@ -136,6 +196,7 @@ def stats(
     "pocketmq topic edit orders --write-queues 4        drain queues before --read-queues 4",
     "pocketmq topic edit orders --read-queues 4 --yes",
     "pocketmq topic edit orders --permission r",
+    "pocketmq topic edit logs --retention-age 7d --retention-size 0",
 )
 @topic_argument("name")
 @click.option(
@@ -167,6 +228,7 @@ def stats(
     multiple=True,
     help="Remove an attribute; may be repeated.",
 )
+@takes_retention
 @yes_option
 def edit(
     broker: BrokerConnection,
@@ -180,6 +242,7 @@ def edit(
     type_name: str | None,
     attributes: tuple[tuple[str, str], ...],
     removed: tuple[str, ...],
+    limits: TopicLimits,
     yes: bool,
 ) -> None:
     """Change the given settings of a topic; messages stay in their queues.
@@ -188,7 +251,8 @@ def edit(
     producers from these queues first, with --write-queues. A change that hides messages, present or
     future ones, needs --yes.
     """
-    given = dict(attributes)
+    given = dict(attributes) | limits.attributes
+    unlimited = [attribute for attribute, limit in limits.given.items() if not limit]
     if type_name is not None:
         given[TYPE_ATTRIBUTE] = type_name.upper()
     change = TopicChange(
@@ -199,9 +263,11 @@ def edit(
         set_attributes=given,
         remove_attributes=removed,
     )
-    if change == TopicChange(set_attributes={}):
+    if change == TopicChange(set_attributes={}) and not unlimited:
         raise click.UsageError("add an option to change, as --queues 16")
     before = broker.ask(broker.admin.describe_topic(name))
+    gone = [attribute for attribute in unlimited if attribute in before.attributes]
+    change = change._replace(remove_attributes=(*removed, *gone))
     wanted = before.read_queue_count if change.read_queue_count is None else change.read_queue_count
     _, hidden_count = _hidden(before, wanted)
     write_count = change.write_queue_count or before.write_queue_count

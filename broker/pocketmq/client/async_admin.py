@@ -43,6 +43,7 @@ PAGE_SIZE: Final = 1_000
 ANSWER_MS: Final = 5_000
 """Default timeout of an official client's answer."""
 DEFAULTS: Final = GroupSettings()
+NO_ATTRIBUTES: Final[Mapping[str, str]] = {}
 
 
 class AsyncAdmin:
@@ -62,12 +63,14 @@ class AsyncAdmin:
     # --- topics -----------------------------------------------------------------------------------
 
     async def create_topic(
-        self, name: str, *, queue_count: int = 0, type_name: str = ""
-    ) -> TopicState:
+        self, name: str, *, queue_count: int = 0, type_name: str = "",
+        attributes: Mapping[str, str] = NO_ATTRIBUTES,
+    ) -> TopicState:  # fmt: skip
         """Creates a topic.
 
         type_name   a name of the proto's TopicType, in any case; the topic then accepts messages of
                     that type only. "": the topic accepts all
+        attributes  further attributes, such as {"pocketmq.retention.ms": "86400000"}
         Errors      ValueError: unknown type
         """
         kind = type_name.upper() or None
@@ -76,8 +79,9 @@ class AsyncAdmin:
             names = ", ".join(kinds).lower()
             raise ValueError(f"unknown topic type {type_name!r}; the types are {names}")
         answer = await self._ask(
-            "CreateTopic", is_repeatable=True, name=name, queue_count=queue_count, type=kind
-        )
+            "CreateTopic", is_repeatable=True, name=name, queue_count=queue_count, type=kind,
+            attributes=attributes,
+        )  # fmt: skip
         return _topic_state(answer.topic)
 
     async def list_topics(

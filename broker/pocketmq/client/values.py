@@ -236,7 +236,11 @@ class PullPage(NamedTuple):
 
 
 class TopicState(NamedTuple):
-    """A topic; `type` is a name of the proto's TopicType. Only describe_topic sets `queues`."""
+    """A topic; `type` is a name of the proto's TopicType. Only describe_topic sets `queues`.
+
+    retention_ms      age above which its messages cannot be read; 0: no limit
+    retention_bytes   size of its newest messages that can be read; 0: no limit
+    """
 
     name: str
     read_queue_count: int
@@ -247,6 +251,8 @@ class TopicState(NamedTuple):
     order: bool
     attributes: dict[str, str]
     queues: list[QueueState]
+    retention_ms: int = 0
+    retention_bytes: int = 0
 
     @property
     def readable_queues(self) -> list[QueueState]:

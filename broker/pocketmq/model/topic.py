@@ -7,6 +7,7 @@ group, which reads it. Source: TopicConfig, PermName, TopicAttributes, TopicVali
 from dataclasses import dataclass, field
 from typing import Final
 
+from pocketmq.model.decimal import SUMMABLE_MAX, number_of
 from pocketmq.model.errors import (
     KindConflict,
     QueueOutOfRange,
@@ -27,6 +28,12 @@ DEFAULT_TYPE: Final = "NORMAL"
 """The type of a topic without the attribute."""
 TOPIC_TYPES: Final = frozenset(KINDS_TAKEN)
 """Message types that a topic can have (TopicMessageType)."""
+RETENTION_MS_ATTRIBUTE: Final = "pocketmq.retention.ms"
+"""Age in ms above which a topic's messages cannot be read; RocketMQ preserves and ignores it."""
+RETENTION_BYTES_ATTRIBUTE: Final = "pocketmq.retention.bytes"
+"""Bytes of a topic's newest records that can be read; RocketMQ preserves and ignores it."""
+RETENTION_ATTRIBUTES: Final = {RETENTION_MS_ATTRIBUTE: 1_000, RETENTION_BYTES_ATTRIBUTE: 1}
+"""Attributes of a topic's retention, with the lowest value of each."""
 SERVED_ATTRIBUTES: Final = {"queue.type": "SimpleCQ", "cleanup.policy": "DELETE"}
 """Attributes that determine how a topic is stored, with the one supported value of each."""
 BATCH_QUEUES: Final = {"queue.type": "BatchCQ"}
@@ -152,6 +159,20 @@ class TopicConfig:
     def type_name(self) -> str:
         """The message type: one of TOPIC_TYPES, or a value that only other brokers know."""
         return self.attributes.get(TYPE_ATTRIBUTE, DEFAULT_TYPE)
+
+    @property
+    def retention_ms(self) -> int:
+        """Age above which its messages cannot be read; 0: no limit."""
+        return self._limit(RETENTION_MS_ATTRIBUTE)
+
+    @property
+    def retention_bytes(self) -> int:
+        """Size of its newest records that can be read; 0: no limit."""
+        return self._limit(RETENTION_BYTES_ATTRIBUTE)
+
+    def _limit(self, attribute: str) -> int:
+        found = number_of(self.attributes.get(attribute, ""), SUMMABLE_MAX)
+        return found if found >= RETENTION_ATTRIBUTES[attribute] else 0
 
     @property
     def is_fifo(self) -> bool:

@@ -224,16 +224,16 @@ class BelievedClock:
 class Retention:
     """Deletes the oldest files of a store, in rounds.
 
-    floors       return physical offsets; no file that reaches beyond the lowest is deleted
-    refuse       called with the error for sends, None if they are accepted
-    find_holder  returns the pending message at a floor
+    floors          return physical offsets; no file that reaches beyond the lowest is deleted
+    refuse          called with the error for sends, None if they are accepted
+    find_holder     returns the pending message at a floor
+    expire_topics   expires messages of topics that have a retention of their own, at a wall time
     """
 
     __slots__ = (
-        "_clock", "_disk_space", "_expiry", "_find_holder", "_floors", "_hour_of", "_hours",
-        "_is_on",
-        "_needs_trim", "_now", "_refuse", "_room", "_rounds", "_settings", "expired_files",
-        "holder", "stats",
+        "_clock", "_disk_space", "_expire_topics", "_expiry", "_find_holder", "_floors", "_hour_of",
+        "_hours", "_is_on", "_needs_trim", "_now", "_refuse", "_room", "_rounds", "_settings",
+        "expired_files", "holder", "stats",
     )  # fmt: skip
 
     def __init__(
@@ -247,6 +247,7 @@ class Retention:
         refuse: Callable[[BrokerError | None], None],
         hour_of: Callable[[int], int],
         find_holder: Callable[[int], Coroutine[Any, Any, RetentionHolder]] | None = None,
+        expire_topics: Callable[[int], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
         self._expiry = expiry
         self._settings = settings
@@ -257,6 +258,7 @@ class Retention:
         self._refuse = refuse
         self._hour_of = hour_of
         self._find_holder = find_holder
+        self._expire_topics = expire_topics
         self.holder: RetentionHolder | None = None
         """The pending message that prevents the deletion of the expired oldest file."""
         self._clock = BelievedClock()
@@ -334,10 +336,19 @@ class Retention:
             if self._needs_trim:
                 yield from until_done(self._expiry.trim_views())
                 self._needs_trim = False
+            yield from self._expire_of_topics()
             pause_ms = self._settings.interval_ms
             if self._room is DiskRoom.REFUSE:
                 pause_ms = min(pause_ms, REFUSED_INTERVAL_MS)
             yield Next(self._now.monotonic_ms + pause_ms)
+
+    def _expire_of_topics(self) -> Generator[Next, None, None]:
+        if self._expire_topics is None:
+            return
+        try:
+            yield from until_done(Job(self._expire_topics(self._clock.wall_ms(self._now))))
+        except (BrokerError, OSError) as error:
+            logger.error("retention.failed", extra={"reason": str(error)})
 
     def _hold(self, floor: int, reason: str) -> Generator[Next, None, None]:
         """Finds and logs the pending message at the floor, once for each floor."""

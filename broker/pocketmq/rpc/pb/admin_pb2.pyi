@@ -45,7 +45,7 @@ DEAD_LETTER: TraceStep
 INTERNAL: TraceStep
 
 class Topic(_message.Message):
-    __slots__ = ("name", "read_queue_count", "write_queue_count", "permission", "type", "system", "order", "attributes")
+    __slots__ = ("name", "read_queue_count", "write_queue_count", "permission", "type", "system", "order", "attributes", "retention_ms", "retention_bytes")
     class AttributesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -61,6 +61,8 @@ class Topic(_message.Message):
     SYSTEM_FIELD_NUMBER: _ClassVar[int]
     ORDER_FIELD_NUMBER: _ClassVar[int]
     ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
+    RETENTION_MS_FIELD_NUMBER: _ClassVar[int]
+    RETENTION_BYTES_FIELD_NUMBER: _ClassVar[int]
     name: str
     read_queue_count: int
     write_queue_count: int
@@ -69,17 +71,28 @@ class Topic(_message.Message):
     system: bool
     order: bool
     attributes: _containers.ScalarMap[str, str]
-    def __init__(self, name: _Optional[str] = ..., read_queue_count: _Optional[int] = ..., write_queue_count: _Optional[int] = ..., permission: _Optional[int] = ..., type: _Optional[_Union[TopicType, str]] = ..., system: _Optional[bool] = ..., order: _Optional[bool] = ..., attributes: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    retention_ms: int
+    retention_bytes: int
+    def __init__(self, name: _Optional[str] = ..., read_queue_count: _Optional[int] = ..., write_queue_count: _Optional[int] = ..., permission: _Optional[int] = ..., type: _Optional[_Union[TopicType, str]] = ..., system: _Optional[bool] = ..., order: _Optional[bool] = ..., attributes: _Optional[_Mapping[str, str]] = ..., retention_ms: _Optional[int] = ..., retention_bytes: _Optional[int] = ...) -> None: ...
 
 class CreateTopicRequest(_message.Message):
-    __slots__ = ("name", "queue_count", "type")
+    __slots__ = ("name", "queue_count", "type", "attributes")
+    class AttributesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     NAME_FIELD_NUMBER: _ClassVar[int]
     QUEUE_COUNT_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
+    ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
     name: str
     queue_count: int
     type: TopicType
-    def __init__(self, name: _Optional[str] = ..., queue_count: _Optional[int] = ..., type: _Optional[_Union[TopicType, str]] = ...) -> None: ...
+    attributes: _containers.ScalarMap[str, str]
+    def __init__(self, name: _Optional[str] = ..., queue_count: _Optional[int] = ..., type: _Optional[_Union[TopicType, str]] = ..., attributes: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class CreateTopicResponse(_message.Message):
     __slots__ = ("topic",)

@@ -112,8 +112,9 @@ class AdminMethods:
         check_number("type", request.type, upper=pb.MIXED)
         kind = pb.TopicType.Name(request.type) if request.type else ""
         made = await topics.create_topic(
-            self._store, request.name, queue_count=request.queue_count, type_name=kind
-        )
+            self._store, request.name, queue_count=request.queue_count, type_name=kind,
+            attributes=request.attributes,
+        )  # fmt: skip
         return pb.CreateTopicResponse(topic=proto_topic(made))
 
     async def update_topic(
@@ -375,6 +376,8 @@ def proto_topic(config: TopicConfig) -> pb.Topic:
         system=is_system_topic(config.name),
         order=config.order,
         attributes=config.attributes,
+        retention_ms=config.retention_ms,
+        retention_bytes=config.retention_bytes,
     )
 
 

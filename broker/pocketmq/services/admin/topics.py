@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from pocketmq.model.administration import Page, QueueState, TopicChange, TopicCounts, page_of
-from pocketmq.model.decimal import number_of
+from pocketmq.model.decimal import SUMMABLE_MAX, number_of
 from pocketmq.model.errors import IllegalAttribute, SystemTopic
 from pocketmq.model.names import check_number, check_topic
 from pocketmq.model.ownership import Owner, is_left_alone
@@ -13,6 +13,7 @@ from pocketmq.model.system_topics import lease_retry_topic, lease_retry_topic_v2
 from pocketmq.model.topic import (
     PERMISSION_MAX,
     QUEUE_COUNT_MAX,
+    RETENTION_ATTRIBUTES,
     TOPIC_TYPES,
     TYPE_ATTRIBUTE,
     TopicConfig,
@@ -24,27 +25,32 @@ from pocketmq.store.message_store import MessageStore
 QUEUE_COUNT_DEFAULT: Final = 8
 """RocketMQ's defaultTopicQueueNums."""
 RESERVE_TIME_ATTRIBUTE: Final = "reserve.time"
+NO_ATTRIBUTES: Final[Mapping[str, str]] = {}
 FIXED_ATTRIBUTES: Final = frozenset({"queue.type", "cleanup.policy"})
 """Attributes that determine how a topic is stored, and cannot be changed."""
 
 
 async def create_topic(
-    store: MessageStore, name: str, *, queue_count: int = 0, type_name: str = ""
-) -> TopicConfig:
+    store: MessageStore, name: str, *, queue_count: int = 0, type_name: str = "",
+    attributes: Mapping[str, str] = NO_ATTRIBUTES,
+) -> TopicConfig:  # fmt: skip
     """Creates a topic, or returns an existing one with the same settings.
 
     queue_count   0: QUEUE_COUNT_DEFAULT
     type_name     "": no type; the topic accepts all kinds of messages
-    Errors   IllegalTopic, SystemTopic, IllegalNumber, TopicExists, LimitReached, DiskFull
+    attributes    further attributes
+    Errors   IllegalTopic, SystemTopic, IllegalNumber, IllegalAttribute, TopicExists, LimitReached,
+             DiskFull
     """
     check_topic(name)
     if is_system_topic(name) or is_group_topic(name):
         raise SystemTopic(topic=name, why="create")
     check_number("queue_count", queue_count, upper=QUEUE_COUNT_MAX)
+    stated = {TYPE_ATTRIBUTE: type_name} if type_name else {}
     return await store.tables.topics.create(
         name,
         queue_count=queue_count or QUEUE_COUNT_DEFAULT,
-        attributes={TYPE_ATTRIBUTE: type_name} if type_name else {},
+        attributes=changed_attributes({}, {**attributes, **stated}, ()),
     )
 
 
@@ -243,8 +249,13 @@ def _check_attribute(name: str, value: str) -> None:
     elif name == RESERVE_TIME_ATTRIBUTE:
         if number_of(value) < 0 and value != "-1":
             raise IllegalAttribute(name=name, why="its value is a number of ms, or -1")
+    elif name in RETENTION_ATTRIBUTES:
+        lower = RETENTION_ATTRIBUTES[name]
+        if not lower <= number_of(value, SUMMABLE_MAX):
+            why = f"its value is a number from {lower} to {SUMMABLE_MAX}; remove it for no limit"
+            raise IllegalAttribute(name=name, why=why)
     elif name in FIXED_ATTRIBUTES:
         raise IllegalAttribute(name=name, why="it cannot be changed")
     else:
-        known = f"{TYPE_ATTRIBUTE} and {RESERVE_TIME_ATTRIBUTE}"
+        known = ", ".join((TYPE_ATTRIBUTE, RESERVE_TIME_ATTRIBUTE, *RETENTION_ATTRIBUTES))
         raise IllegalAttribute(name=name, why=f"the attributes that can be set are {known}")

@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import Final
 
 from pocketmq.files.mapped_file import ColdRead
-from pocketmq.format.consume_unit import PRE_BLANK_SIZE, UNIT
+from pocketmq.format.consume_unit import PRE_BLANK_SIZE, UNIT, UNIT_SIZE
 from pocketmq.format.record import RECORD_SIZE_MIN
 from pocketmq.log.commit_log import CommitLog
 from pocketmq.log.consume_queue import ConsumeQueue
@@ -179,6 +179,23 @@ class Reading:
         def look() -> list[int]:
             units = queue.units.read_resident(queue_offset, count)
             return [queue.plain_code(code) for _, _, code in UNIT.iter_unpack(units)]
+
+        return self._patience.now_or_later(look)
+
+    def unit_places(
+        self, topic: str, queue_id: int, queue_offset: int, count: int
+    ) -> NowOrLater[list[Place]]:
+        """Returns the places of up to `count` messages from a queue offset on.
+
+        Shape    (0, 0) for a pre-blank unit; empty if the first unit's file was removed
+        """
+        queue = self._queues.find(topic, queue_id)
+        if queue is None or queue_offset * UNIT_SIZE < queue.files.min_offset:
+            return []
+
+        def look() -> list[Place]:
+            units = UNIT.iter_unpack(queue.units.read_resident(queue_offset, count))
+            return [(0, 0) if size == PRE_BLANK_SIZE else (at, size) for at, size, _ in units]
 
         return self._patience.now_or_later(look)
 

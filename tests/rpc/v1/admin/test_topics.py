@@ -69,6 +69,18 @@ async def test_a_topic_has_a_type(broker: StoreBroker, kind: str) -> None:
     assert (config.attributes, config.write_queue_count) == ({"message.type": kind}, 3)
 
 
+async def test_a_topic_has_a_retention_of_its_own(broker: StoreBroker) -> None:
+    given = {"pocketmq.retention.ms": "60000", "pocketmq.retention.bytes": "9000"}
+    topic = await create(broker, attributes=given)
+    assert (topic.retention_ms, topic.retention_bytes) == (60_000, 9_000)
+    assert await create(broker, attributes=given) == topic
+    with pytest.raises(TopicExists):
+        await create(broker)
+    with pytest.raises(IllegalAttribute):
+        await create(broker, name="other", attributes={"color": "red"})
+    assert broker.store.tables.topics.find("other") is None
+
+
 async def test_the_same_topic_again_is_no_error(broker: StoreBroker) -> None:
     assert await create(broker) == await create(broker)
     for fields in ({"queue_count": 9}, {"type": pb.FIFO}):
@@ -188,6 +200,8 @@ async def test_changes_that_cannot_be_made(
         ({"reserve.time": "soon"}, [], "a number"),
         ({"reserve.time": "-2"}, [], "a number"),
         ({"queue.type": "BatchCQ"}, [], "cannot be changed"),
+        ({"pocketmq.retention.ms": "999"}, [], "a number from 1000"),
+        ({"pocketmq.retention.bytes": "0"}, [], "remove it for no limit"),
         ({}, ["cleanup.policy"], "cannot be changed"),
         ({}, ["reserve.time"], "does not have it"),
         ({"message.type": "FIFO"}, ["message.type"], "both set and removed"),
