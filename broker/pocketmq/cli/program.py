@@ -38,6 +38,9 @@ PLACES: Final = {
     "dlq": CommandModule("pocketmq.cli.dead_letters", "List, redrive or purge dead letters."),
     "user": CommandModule("pocketmq.cli.user", "Manage users and their secrets."),
     "acl": CommandModule("pocketmq.cli.acl", "Manage and explain permissions of users."),
+    "definitions": CommandModule(
+        "pocketmq.cli.definitions", "Export and import topics, groups, users, grants, settings."
+    ),
     "store": CommandModule("pocketmq.cli.store", "Inspect, check and repair a store directory."),
     "backfill": CommandModule("pocketmq.cli.backfill", "Build queues and index with Spark."),
     "monitoring": CommandModule(
