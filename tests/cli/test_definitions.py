@@ -152,9 +152,11 @@ grants:
 def test_settings_are_compared_and_not_changed(broker: LocalBroker, file: Path) -> None:
     shown = run("definitions", "export", "--only", "settings").out
     assert shown.startswith("format_version: 1\nsettings:")
+    assert "rpc.listen" not in shown
     file.write_text("settings: {no.such: 5}")
     done = bring(file, "--yes")
     assert (done.code, actions(done)) == (0, [("setting", "no.such", "differs")])
+    assert list(done.rows[0]) == ["kind", "name", "action", "details"]
     assert "changed in the broker's files" in done.err
 
 

@@ -42,6 +42,18 @@ def test_lag_ends_with_acknowledgements(rocketmq_module: RocketMQ, client: Clien
     rocketmq_module.wait_for_lag_0("workers")
 
 
+def test_a_group_begins_where_the_test_states(rocketmq_module: RocketMQ, client: Client) -> None:
+    rocketmq_module.create_topic("begun", queues=1)
+    rocketmq_module.create_group("late", begin="max")
+    client.send(Message("begun", b"old"))
+    assert client.receive(ReceiveQuery("late", "begun")) == []
+    client.send(Message("begun", b"new"))
+    (leased,) = client.receive(ReceiveQuery("late", "begun", wait_ms=5_000))
+    assert leased.message.body == b"new"
+    rocketmq_module.create_group("chosen")
+    assert client.receive(ReceiveQuery("chosen", "begun", begin="max")) == []
+
+
 def test_what_failed_and_comes_again_is_left_too(rocketmq_module: RocketMQ, client: Client) -> None:
     rocketmq_module.create_topic("again", queues=1)
     rocketmq_module.create_group("retrying", begins_at_min=True)

@@ -29,7 +29,14 @@ from pocketmq.model.topic import TYPE_ATTRIBUTE, is_group_topic
 SECRET_BYTES: Final = 16
 PAGE_COUNT: Final = 1_000
 TOPIC_FIELDS: Final = ("read_queue_count", "write_queue_count", "permission", "order")
-FIXED_ATTRIBUTES: Final = ("queue.type", "cleanup.policy")
+FIXED_ATTRIBUTES: Final = frozenset({"queue.type", "cleanup.policy"})
+OF_MACHINE: Final = frozenset(
+    """
+    store.directory rpc.listen rpc.tls_cert rpc.tls_key http.listen access.admin_secret_path
+    broker.name broker.advertised_host broker.advertised_port
+    """.split()
+)
+"""Settings of one machine, which are not exported."""
 CREATE: Final = "create"
 CHANGE: Final = "change"
 DIFFERS: Final = "differs"
@@ -49,11 +56,18 @@ class PlannedChange(NamedTuple):
     details: str
     apply: Callable[[], str] | None
 
+    @property
+    def document(self) -> dict[str, str]:
+        """The change as it is printed."""
+        fields = ("kind", "name", "action", "details")
+        return {name: getattr(self, name) for name in fields}
+
 
 # -- export ------------------------------------------------------------------------------------
 def topic_definition(topic: TopicState) -> dict[str, Any]:
     """Returns a topic as an import reads it."""
-    attributes = {k: v for k, v in topic.attributes.items() if k not in FIXED_ATTRIBUTES}
+    names = sorted(topic.attributes.keys() - FIXED_ATTRIBUTES)
+    attributes = {name: topic.attributes[name] for name in names}
     fields = {name: getattr(topic, name) for name in TOPIC_FIELDS}
     return {"name": topic.name, **fields, "attributes": attributes}
 
@@ -87,7 +101,11 @@ def exported(broker: BrokerConnection, sections: Sequence[str]) -> dict[str, Any
         ]
     if "settings" in sections:
         rows = broker.ask(admin.effective_config())
-        document["settings"] = {row.key: row.value for row in rows if row.origin != "default"}
+        document["settings"] = {
+            row.key: row.value
+            for row in rows
+            if row.origin != "default" and row.key not in OF_MACHINE
+        }
     return document
 
 
@@ -122,7 +140,7 @@ def _topic_changes(
             yield PlannedChange("topic", name, CREATE, details, _topic_maker(broker, row))
             continue
         changed = _different(row, topic_definition(topic), TOPIC_FIELDS)
-        now = {k: v for k, v in topic.attributes.items() if k not in FIXED_ATTRIBUTES}
+        now = topic_definition(topic)["attributes"]
         if attributes is not None and attributes != now:
             changed["attributes"] = (now, attributes)
         if changed:
@@ -334,8 +352,9 @@ only_option: Final = click.option(
 def export(broker: BrokerConnection, out: Output, sections: tuple[str, ...]) -> None:
     """Print topics, groups, users, grants and changed settings of a broker as YAML.
 
-    The broker's own topics and groups, retry and dead-letter topics, offsets, messages and users'
-    secrets are left out. The output is YAML, whatever --output is.
+    The broker's own topics and groups, retry and dead-letter topics, offsets, messages, users'
+    secrets, and settings of the machine (paths, addresses) are left out. The output is YAML,
+    whatever --output is.
     """
     del out
     click.echo(yaml_document(exported(broker, sections or SECTIONS)), nl=False)
@@ -368,7 +387,7 @@ def import_command(
         assert change.apply is not None
         secret = change.apply()
         made += [(change.name, secret)] if secret else []
-    out.table(({**c._asdict(), "apply": None} for c in changes), COLUMNS)
+    out.table((change.document for change in changes), COLUMNS)
     for key, secret in made:
         talk(f"secret of user {key}, shown only once: {secret}")
     if len(doable) < len(changes):

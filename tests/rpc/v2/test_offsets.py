@@ -6,6 +6,7 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from pocketmq.rpc.pb import messaging_pb2 as pb
+from pocketmq.services.admin.purge import purge_topic
 from tests.kit.official import OfficialDesk, name
 
 
@@ -54,6 +55,18 @@ async def test_a_negative_place_is_none(desk: OfficialDesk) -> None:
     assert await desk.code("PullMessage", request) == "BAD_REQUEST"
     update = pb.UpdateOffsetRequest(group=name("g"), message_queue=queue(), offset=-1)
     assert await desk.code("UpdateOffset", update) == "BAD_REQUEST"
+
+
+async def test_purged_messages_are_below_the_queues_minimum(desk: OfficialDesk) -> None:
+    await desk.broker.add("orders", b"a", b"b", UNIQ_KEY="1")
+    await purge_topic(desk.broker.store, "orders")
+    await desk.broker.add("orders", b"c", UNIQ_KEY="2")
+    assert await pulled(desk, offset=1) == ("ILLEGAL_OFFSET", [], 2)
+    assert await pulled(desk, offset=2) == ("OK", [b"c"], 3)
+    least = pb.QueryOffsetRequest(
+        message_queue=queue(), query_offset_policy=pb.QueryOffsetPolicy.BEGINNING
+    )
+    assert (await desk.ask("QueryOffset", least)).offset == 2
 
 
 async def test_ends_of_a_queue_and_times_are_told(desk: OfficialDesk) -> None:
