@@ -1,6 +1,8 @@
 """`mqbroker` runs a broker by RocketMQ's words; the other programs say what to do."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -50,6 +52,15 @@ def test_p_prints_the_settings_and_serves_nothing(served: Served) -> None:
     done = run("mqbroker", "-p", HOME="/h")
     assert (done.code, served.count) == (0, 0)
     assert "/h/store" in done.out
+
+
+def test_a_name_server_waits_until_it_is_stopped() -> None:
+    command = [sys.executable, "-m", "pocketmq", "sh", "mqnamesrv", "-p"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert "PocketMQ needs no name server" in process.stderr.readline()
+        process.terminate()
+        assert process.wait(60) == 0
 
 
 def test_a_proxy_is_told_what_to_do() -> None:

@@ -50,8 +50,9 @@ VALUE: Final = Column("value", lambda row: row["text"], also=("text",))
 def config() -> None:
     """Write, check, show and compare settings, without a broker.
 
-    Precedence, from low to high: the defaults, the preset, the file, conf.d/*.toml beside it,
-    POCKETMQ__SECTION__KEY and --set.
+    Precedence, from low to high: the defaults, the preset, the file of POCKETMQ_DEFAULTS, the file,
+    conf.d/*.toml beside it, POCKETMQ__SECTION__KEY and --set. The file is TOML or RocketMQ's
+    broker.conf.
     """
 
 

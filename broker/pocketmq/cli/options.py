@@ -223,7 +223,8 @@ set_option: Final = click.option(
 )  # fmt: skip
 file_option: Final = click.option(
     "-c", "--config", "file", type=FILE,
-    help="Settings file, as `config init` writes it; conf.d/*.toml beside it overrides it.",
+    help="Settings file, as `config init` writes it, or RocketMQ's broker.conf; conf.d/*.toml "
+    "beside it overrides it.",
 )  # fmt: skip
 force_option: Final = click.option(
     "--force", is_flag=True, help="Allow retention.age_ms below 1h: for tests and development."
