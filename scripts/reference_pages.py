@@ -172,7 +172,10 @@ def metrics_page(_: str) -> str:
     texts = help_texts()
     groups = (
         ("RocketMQ's", (*contract.NATIVE, *contract.TIMER, *contract.SESSIONS)),
-        ("PocketMQ's own", (*contract.OWN, *contract.SETTINGS, *contract.ACCESS)),
+        (
+            "PocketMQ's own",
+            (*contract.OWN, *contract.SETTINGS, *contract.ACCESS, *contract.EXPORTS),
+        ),
         ("With metrics.detail = full", contract.FULL),
     )
     for title, rows in groups:

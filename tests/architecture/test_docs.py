@@ -67,7 +67,7 @@ def test_a_page_names_the_actor(page: Path) -> None:
 
 def test_no_text_installs_the_package_from_an_index() -> None:
     """There is no such project on one, and others may register the name."""
-    asked = re.compile(r"pip3? install[^`\n]*[\s'\"]pocketmq(?![\w/.-]|\[\S*\] @)")
+    asked = re.compile(r"pip3? install[^`\n]*[ '\"]pocketmq(?![\w/.-]|\[\S*\] @)")
     folders = ("broker", "conf", "examples", "scripts")
     texts = [path for name in folders for path in (ROOT / name).rglob("*") if path.is_file()]
     found = [

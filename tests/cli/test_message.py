@@ -2,9 +2,13 @@
 
 from typing import Any
 
+import grpc
+
+from pocketmq.model.spans import derived_context, record_span_id
 from pocketmq.rpc.pb import broker_pb2 as pb
 from tests.cli.command_line import run
 from tests.cli.local_broker import LocalBroker
+from tests.kit.otlp_receiver import attributes, otlp_receiver
 
 
 def test_a_message_is_got_by_its_id(broker: LocalBroker) -> None:
@@ -132,3 +136,41 @@ def test_a_message_nobody_has_has_no_way(broker: LocalBroker) -> None:
     assert (done.code, "'nope'" in done.err) == (3, True)
     assert run("msg", "trace", "nope", "--topic", "orders").code == 3
     assert run("msg", "trace", "ID0", "--topic", "missing").code == 3
+
+
+def test_the_records_of_a_message_are_exported_as_spans(broker: LocalBroker) -> None:
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    broker.add("orders", b"a", UNIQ_KEY="A", traceparent=f"00-{trace}-b7ad6b7169203331-00")
+    broker.add("%DLQ%billing", b"a", UNIQ_KEY="A", RETRY_TOPIC="orders")
+    broker.stand("billing", "orders", q0=1)
+    with otlp_receiver() as receiver:
+        done = run("msg", "trace", "A", "--otlp", receiver.endpoint.removeprefix("http://"))
+        again = run("msg", "trace", "A", "--otlp", receiver.endpoint)
+    assert len(done.document) == 2
+    assert done.err == again.err == f"exported 2 spans of trace {trace}\n"
+    assert receiver.names == ["send orders", "dead letter orders"] * 2
+    send, dead, *rest = receiver.spans
+    assert [span.span_id for span in rest] == [send.span_id, dead.span_id]
+    assert send.span_id.hex() == record_span_id(trace, 0)
+    assert {span.parent_span_id.hex() for span in receiver.spans} == {"b7ad6b7169203331"}
+    assert attributes(send)["pocketmq.passed_by"] == "billing"
+    assert attributes(dead)["messaging.consumer.group.name"] == "billing"
+
+
+def test_a_message_outside_a_trace_gets_one_from_its_id(broker: LocalBroker) -> None:
+    broker.add("orders", b"a", UNIQ_KEY="A")
+    with otlp_receiver() as receiver:
+        done = run("msg", "trace", "A", "--otlp", receiver.endpoint)
+    assert done.err == f"exported 1 spans of trace {derived_context('A').trace_id}\n"
+    assert receiver.spans[0].parent_span_id == b""
+
+
+def test_a_receiver_that_refuses_is_an_error_with_a_next_step(broker: LocalBroker) -> None:
+    broker.add("orders", b"a", UNIQ_KEY="A")
+    with otlp_receiver() as receiver:
+        receiver.refusal = grpc.StatusCode.PERMISSION_DENIED
+        done = run("msg", "trace", "A", "--otlp", receiver.endpoint)
+    assert done.code == 5
+    assert "did not accept the spans" in done.err
+    assert "port 4317" in done.err
+    assert run("msg", "trace", "A", "--otlp", "ftp://x:1").code == 2

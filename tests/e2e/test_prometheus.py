@@ -27,7 +27,17 @@ from pocketmq.client import (
     Resolution,
 )
 from tests.e2e.daemon import Daemon, pocketmq
-from tests.metrics.contract import ACCESS, NATIVE, OWN, SESSIONS, SETTINGS, TIMER, compare, families
+from tests.metrics.contract import (
+    ACCESS,
+    EXPORTS,
+    NATIVE,
+    OWN,
+    SESSIONS,
+    SETTINGS,
+    TIMER,
+    compare,
+    families,
+)
 
 MONITORING: Final = Path(__file__).resolve().parents[2] / "conf" / "monitoring"
 PATIENCE_S: Final = 60
@@ -179,7 +189,7 @@ def test_promtool_finds_nothing_wrong_with_the_page(broker: Daemon) -> None:
 
 def test_the_daemons_page_is_the_contract(broker: Daemon) -> None:
     shown = broker.page("/metrics").text
-    compare(families(shown), (*NATIVE, *TIMER, *SESSIONS, *ACCESS, *SETTINGS, *OWN))
+    compare(families(shown), (*NATIVE, *TIMER, *SESSIONS, *ACCESS, *SETTINGS, *EXPORTS, *OWN))
 
 
 def dashboard_queries() -> list[str]:

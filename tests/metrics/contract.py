@@ -128,6 +128,12 @@ SESSIONS: Final = (
 ACCESS: Final = (Row("pocketmq_access_refused_total", "counter", ("reason",)),)
 """Of a broker that may have users."""
 
+EXPORTS: Final = (
+    Row("pocketmq_otlp_spans_total", "counter", ("result",)),
+    Row("pocketmq_otlp_metric_exports_total", "counter", ("result",)),
+)
+"""Of a broker that may export by OTLP."""
+
 OWN: Final = (
     Row("pocketmq_build_info", "gauge", ("version", "python", "store_version", "commit")),
     Row("pocketmq_module_compiled", "gauge", ("module",)),

@@ -32,6 +32,7 @@ from pocketmq.app.parts import Parts, parts_of
 from pocketmq.app.ports import Ports, bind
 from pocketmq.app.stage import Opened, Stage
 from pocketmq.app.supervisor import Supervisor, is_journal, supervisor_of
+from pocketmq.app.telemetry import FindFamilies, exports_of
 from pocketmq.config.live import LiveConfig
 from pocketmq.config.sections import Config
 from pocketmq.log.store_directory import FORMAT_VERSION
@@ -40,7 +41,7 @@ from pocketmq.metrics.exposition import Exposition, build_info, compiled_modules
 from pocketmq.metrics.http1 import HttpPort, Site
 from pocketmq.metrics.logs import start_logs
 from pocketmq.metrics.numbers import LoopLag, Numbers
-from pocketmq.metrics.text_format import Gone
+from pocketmq.metrics.text_format import Family, Gone
 from pocketmq.model.errors import IllegalConfig, Recovering, StoreFailed
 from pocketmq.model.stats import Stat
 from pocketmq.model.step import SystemClock
@@ -185,7 +186,7 @@ async def serve(
     stage = stage or Stage()
     clock, disk = stage.clock, stage.disk
     site, tls = Site(), Tls()
-    outside = _Outside(Starting(clock), new_server(*_carried(config, site, tls)))
+    outside = _Outside(Starting(clock), new_server(*_carried(config, site, tls)), config)
     async with AsyncExitStack() as up:
         up.push_async_callback(outside.server.stop, 0)
         up.callback(stage.supervisor.close)
@@ -199,9 +200,8 @@ async def serve(
         certificate.show_what_is_there(config)
         await up.enter_async_context(_http_served(live, outside, site, ports.http))
         await outside.server.start(Recovering(), HOLD_S)
-        store = await _open_unless_stopped(
-            open_store(settings, clock, disk, outside.starting), stop
-        )
+        opening = open_store(settings, clock, disk, outside.starting)
+        store = await _open_unless_stopped(opening, stop)
         if store is None:
             return EXIT_OK
         up.push_async_callback(store.close)
@@ -214,9 +214,10 @@ async def serve(
         up.push_async_callback(parts.close)
         up.callback(runner.close)
         await parts.recover()
-        runner.run(*parts.steps)
+        runner.run(*parts.steps, *outside.exports.steps(store, parts.backing.consume))
         await stage.prepare(Opened(store, runner, outside.server))
         outside.show(store, parts, live, stage.around(parts.services))
+        await up.enter_async_context(outside.exports.running(outside.families))
         announce(_addresses(ports, tls, store.settings.directory))
         stage.supervisor.ready()
         try:
@@ -257,14 +258,32 @@ async def _open_unless_stopped(
     return None if task.cancelled() else task.result()
 
 
+async def _no_families() -> list[Family]:
+    return []
+
+
 class _Outside:
     """Metrics and health of the broker, from before its store opens until after it closes."""
 
-    __slots__ = ("_numbers", "_store", "held", "loop_lag", "server", "starting")
+    __slots__ = (
+        "_numbers",
+        "_store",
+        "exports",
+        "families",
+        "held",
+        "loop_lag",
+        "server",
+        "starting",
+    )
 
-    def __init__(self, starting: Starting, server: "GrpcioServer | OwnServer") -> None:
+    def __init__(
+        self, starting: Starting, server: "GrpcioServer | OwnServer", config: Config
+    ) -> None:
         self.starting = starting
         self.server = server
+        self.exports = exports_of(config)
+        self.families: FindFamilies = _no_families
+        """Returns the metrics of /metrics."""
         self.loop_lag = LoopLag()
         self._store: MessageStore | None = None
         self._numbers: Numbers | None = None
@@ -308,7 +327,7 @@ class _Outside:
     def stats(self) -> list[Stat]:
         """Returns the present stats."""
         found = self.starting.stats if self._numbers is None else self._numbers.stats()
-        return [self.loop_lag.seconds, *found, *self.server.stats]
+        return [self.loop_lag.seconds, *found, *self.server.stats, *self.exports.stats]
 
     def gone(self) -> Gone:
         """Returns removed topics and groups by label."""
@@ -364,6 +383,12 @@ async def _http_served(
     )
     version = {"version": __version__, "store_version": FORMAT_VERSION}
     site.pages.update(site_pages(exposition, health, version, outside.refresh))
+
+    async def families() -> list[Family]:
+        await outside.refresh()
+        return await exposition.families_in_turns()
+
+    outside.families = families
     outside.loop_lag.start()
     if port is not None:
         await port.start()

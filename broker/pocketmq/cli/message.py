@@ -169,10 +169,17 @@ def _nowhere(message_id: str) -> Failure:
     return Failure(f"no topic holds a message with id {message_id!r}", Exit.NOT_FOUND)
 
 
+def _endpoint_from_text(text: str) -> str:
+    from pocketmq.config.texts import otlp_endpoint_from_text
+
+    return otlp_endpoint_from_text(text)
+
+
 @msg.asks(
     None,
     "pocketmq msg trace 7F00000100002A9F0000000000000000",
     "pocketmq msg trace 7F00000100002A9F0000000000000000 --topic orders -o jsonl",
+    "pocketmq msg trace 7F00000100002A9F0000000000000000 --otlp http://127.0.0.1:4317",
 )
 @click.argument("message_id", metavar="ID")
 @click.option(
@@ -181,17 +188,30 @@ def _nowhere(message_id: str) -> Failure:
     default="",
     help="Topic it was sent to [default: search every topic].",
 )
-def trace(broker: BrokerConnection, out: Output, message_id: str, topic: str) -> None:
+@click.option(
+    "--otlp", type=ReadBy("http://HOST:PORT", _endpoint_from_text),
+    help="Export the records as spans to this receiver of OpenTelemetry (OTLP over gRPC).",
+)  # fmt: skip
+def trace(
+    broker: BrokerConnection, out: Output, message_id: str, topic: str, otlp: str | None
+) -> None:
     """Print the history of a message: topics, delays, retries, dead letters.
 
     ID is its message id or an offset message id. GROUP is the group that retries or dead-lettered
     it. `-o wide` lists the topics of its records, such as retry topics. PASSED_BY lists groups that
     consumed or skipped a record, AWAITED_BY groups that have not reached it.
+
+    `--otlp` exports a span for each record, with the ids of the broker's own export. Spans of a
+    message without `traceparent` get a trace id from its message id. `--otlp` needs the extra otel.
     """
     try:
-        _, records = broker.ask(broker.admin.trace_message(message_id, topic))
+        key, records = broker.ask(broker.admin.trace_message(message_id, topic))
     except ClientError as error:
         if error.reason != NOT_FOUND or topic:
             raise
         raise _nowhere(message_id) from error
     out.table(map(traced_document, records), TRACE_COLUMNS, MORE_TRACE_COLUMNS)
+    if otlp:
+        from pocketmq.cli.otlp import export_trace
+
+        export_trace(broker, otlp, key, records)

@@ -29,6 +29,7 @@ from pocketmq.config.texts import (
     ip_from_text,
     name_from_text,
     optional_address_from_text,
+    otlp_endpoint_from_text,
     profiles_from_text,
     zone_from_text,
 )
@@ -489,6 +490,21 @@ class MetricsSection:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OtelSection:
+    """Export of spans and metrics by OTLP; needs the extra `otel`."""
+
+    endpoint: str = knob(
+        "", "Receiver of OTLP over gRPC, such as http://127.0.0.1:4317; https:// uses TLS; empty: "
+        "nothing is exported.",
+        read=otlp_endpoint_from_text,
+    )  # fmt: skip
+    traces: bool = knob(True, "Export spans of messages that have a sampled traceparent.")
+    metrics_interval_ms: int = knob(
+        60 * SECOND_MS, "Interval at which the metrics of /metrics are exported; 0: never."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class LogsSection:
     """The log on standard error."""
 
@@ -514,6 +530,7 @@ class Config:
     http: HttpSection = HttpSection()
     access: AccessSection = AccessSection()
     metrics: MetricsSection = MetricsSection()
+    otel: OtelSection = OtelSection()
     logs: LogsSection = LogsSection()
     preset: str = EDGE
     preset_origin: str = "default"

@@ -62,6 +62,20 @@ def host_doubt(read: object, given: object) -> str:
     )
 
 
+def otlp_endpoint_from_text(text: str) -> str:
+    """Parses the URL of an OTLP receiver; HOST:PORT is completed by http://; "" is unchanged.
+
+    Errors   ValueError
+    """
+    if not text:
+        return ""
+    scheme, separator, rest = text.rpartition("://")
+    host, _, port = rest.removesuffix("/").rpartition(":")
+    if (separator and scheme not in ("http", "https")) or not host or number_of(port, PORT_MAX) < 0:
+        raise ValueError(f"{text!r} is not http://HOST:PORT or https://HOST:PORT")
+    return f"{scheme or 'http'}://{host}:{port}"
+
+
 def ip_from_text(text: str) -> str:
     """Parses an IP address; "" is unchanged.
 

@@ -26,7 +26,7 @@ from collections.abc import (
 )
 from itertools import islice
 from time import monotonic, perf_counter
-from typing import Final
+from typing import Final, TypeVar
 
 from prometheus_client import CollectorRegistry, disable_created_metrics
 from prometheus_client.exposition import generate_latest
@@ -74,6 +74,7 @@ TOLD_S: Final = 600.0
 """Least time between two warnings about samples left out."""
 
 logger = logging.getLogger(__name__)
+Piece = TypeVar("Piece")
 
 
 def native_labels(cluster: str, broker: str) -> dict[str, str]:
@@ -186,26 +187,44 @@ class Exposition:
                 self._made.clear()
         return made[1], form.content_type
 
+    async def families_in_turns(self) -> list[Family]:
+        """Returns the metrics of a page, without those of the Python process; yields to the loop.
+
+        Shape    within the limit of series; each series is read when it is used
+        """
+        found = self._families()
+        families = [one async for one in in_turns(found) if one is not None]
+        return [
+            family._replace(series=family.series[:count])
+            for family, count in zip(families, self._counts_shown(families), strict=True)
+        ]
+
     def _pieces(self, form: TextFormat) -> Iterator[bytes]:
         """Yields the page in pieces that each take little time to render."""
-        stats, gone = [*self._find_stats(), self._dropped], self._find_gone()
-        groups: dict[str, list[Stat]] = {}
-        for stat in stats:
-            groups.setdefault(stat.name, []).append(stat)
-            if isinstance(stat, Counter | Histograms):
-                _forget(stat, gone)
-                yield b""
         families: list[Family] = []
-        for name, group in groups.items():
-            for shown in names_shown(name, self._profiles):
-                families.append(family_of(shown, group, self._fixed_labels(name), gone))
-                yield b""
+        for found in self._families():
+            if found is not None:
+                families.append(found)
+            yield b""
         for family, count in zip(families, self._counts_shown(families), strict=True):
             yield family.header(form).encode()
             lines = self._lines.lines(family, count)
             while piece := "".join(islice(lines, SERIES_AT_ONCE)):
                 yield piece.encode()
         yield self._python_page(form)
+
+    def _families(self) -> Iterator[Family | None]:
+        """Yields all metrics, and None where other tasks may run."""
+        stats, gone = [*self._find_stats(), self._dropped], self._find_gone()
+        groups: dict[str, list[Stat]] = {}
+        for stat in stats:
+            groups.setdefault(stat.name, []).append(stat)
+            if isinstance(stat, Counter | Histograms):
+                _forget(stat, gone)
+                yield None
+        for name, group in groups.items():
+            for shown in names_shown(name, self._profiles):
+                yield family_of(shown, group, self._fixed_labels(name), gone)
 
     def _fixed_labels(self, name: str) -> Mapping[str, str]:
         if not name.startswith(NATIVE_PREFIX):
@@ -256,7 +275,7 @@ def _forget(stat: Counter | Histograms, gone: Gone) -> None:
             stat.forget(label, name)
 
 
-async def in_turns(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+async def in_turns(pieces: Iterator[Piece]) -> AsyncIterator[Piece]:
     """Yields the items of an iterator, and runs other tasks between them."""
     begun = perf_counter()
     for piece in pieces:

@@ -95,6 +95,19 @@ class Consume:
         if self._store.damage is None:
             await LeaseRecovery(self._store, self._lease.table).run()
 
+    def watch_in_order(
+        self,
+        on_leased: Callable[[GroupQueue, Sequence[bytes], int], None],
+        on_acked: Callable[[GroupQueue, Sequence[int], int], None],
+    ) -> None:
+        """Calls functions for each delivery and acknowledgement in FIFO order.
+
+        on_leased   called with a queue, records, and the wall time of their receive
+        on_acked    called with a queue, queue offsets, and the wall time of their receive
+        """
+        self._fifo.receive.on_leased = on_leased
+        self._fifo.ack.on_acked = on_acked
+
     # -- receiving -----------------------------------------------------------------------------
     def receive(self, request: ReceiveRequest) -> Received | Awaitable[Received]:
         """Returns messages under leases, or an awaitable that waits for some and may be cancelled.

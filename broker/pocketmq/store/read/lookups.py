@@ -4,6 +4,7 @@ No function blocks: a page not in memory raises ColdRead (store/read/cold_read.p
 Source: DefaultMessageStore.lookMessageByOffset, ConsumeQueue.getOffsetInQueueByTime.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -63,6 +64,27 @@ def find_message(log: CommitLog, physical_offset: int) -> StoredMessage | None:
             path=path, file_position=position, physical_offset=physical_offset, why=str(error)
         ) from error
     return decode_record(record, decompress=False)
+
+
+def records_with(
+    log: CommitLog, texts: Sequence[bytes], begin: int, end: int, count_max: int
+) -> tuple[list[bytes], int]:
+    """Returns copies of those records in [begin, end) that contain one of `texts`.
+
+    count_max   records to examine at most
+    Returns     the records in log order, and the physical offset to continue at: `end` behind
+                records that cannot be read
+    Cost        about 6 µs a record; the newest records are in memory
+    """
+    scan = log.scan(begin, end)
+    found: list[bytes] = []
+    for examined, (physical_offset, file, position, size) in enumerate(scan, 1):
+        content = bytes(file.view[position : position + size])
+        if any(text in content for text in texts):
+            found.append(content)
+        if examined == count_max:
+            return found, physical_offset + size
+    return found, end
 
 
 def _starts_record(content: bytes, physical_offset: int) -> bool:

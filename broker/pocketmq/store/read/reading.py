@@ -25,7 +25,12 @@ from pocketmq.model.reading import Bound, KeyRange, PullResult, QueryResult, Rea
 from pocketmq.store.marks import Marks
 from pocketmq.store.read.cold_read import TRIES_MAX, ColdReads, NowOrLater, value_of
 from pocketmq.store.read.key_search import KeySearch
-from pocketmq.store.read.lookups import queue_offset_by_time, shown_message, store_time_at
+from pocketmq.store.read.lookups import (
+    queue_offset_by_time,
+    records_with,
+    shown_message,
+    store_time_at,
+)
 from pocketmq.store.read.pulling import Pulling
 from pocketmq.store.read.read_plan import Accept
 from pocketmq.store.read.record_check import asked_of, is_sound
@@ -301,6 +306,13 @@ class Reading:
             return self._message_at(physical_offset) if is_visible else None
 
         return self._patience.now_or_later(look)
+
+    def records_with(
+        self, texts: Sequence[bytes], begin: int, end: int, count_max: int
+    ) -> tuple[list[bytes], int]:
+        """Returns copies of dispatched records that contain a text (store/read/lookups.py)."""
+        dispatched = self._marks.dispatched.value
+        return records_with(self._log, texts, begin, min(end, dispatched), count_max)
 
     # -- by time -------------------------------------------------------------------------------
     def queue_offset_by_time(

@@ -6,7 +6,7 @@ While a message is being sent back or dead-lettered, the broker itself holds its
 Source: AckMessageProcessor.ackOrderly, ChangeInvisibleTimeProcessor.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -50,7 +50,7 @@ class _Move(NamedTuple):
 class FifoAck(AckMode):
     """Settles messages that were received in order."""
 
-    __slots__ = ("_leases", "_redelivery", "_store", "_table")
+    __slots__ = ("_leases", "_redelivery", "_store", "_table", "on_acked")
 
     def __init__(
         self, store: MessageStore, table: OrderTable, leases: LeaseTable, redelivery: Redelivery
@@ -59,6 +59,8 @@ class FifoAck(AckMode):
         self._table = table
         self._leases = leases
         self._redelivery = redelivery
+        self.on_acked: Callable[[GroupQueue, Sequence[int], int], None] | None = None
+        """Called with a queue, acknowledged offsets and the time of their receive, if set."""
 
     def find(self, group: str, topic: str, handle: str) -> OrderedMessage | None:
         """Returns a handle's message; None if it is settled or was delivered again."""
@@ -95,7 +97,12 @@ class FifoAck(AckMode):
                 continue
             queue, state = found
             touched[state] = queue
-            settled += answers_of(some, state.settle_all(queue_offsets, place.popped_at_ms))
+            answers = answers_of(some, state.settle_all(queue_offsets, place.popped_at_ms))
+            settled += answers
+            if self.on_acked is not None:
+                pairs = zip(queue_offsets, answers, strict=True)
+                acked = [at for at, answer in pairs if answer.status is OK]
+                self.on_acked(queue, acked, place.popped_at_ms)
         for state, queue in touched.items():
             self._table.changed(queue, state)
         await self._table.saved()

@@ -60,7 +60,7 @@ class Part(NamedTuple):
 class FifoReceive(ReceiveMode):
     """Leases messages to groups in the order of their message groups."""
 
-    __slots__ = ("_broker", "_clients", "_redelivery", "_table")
+    __slots__ = ("_broker", "_clients", "_redelivery", "_table", "on_leased")
 
     def __init__(
         self,
@@ -75,6 +75,8 @@ class FifoReceive(ReceiveMode):
         self._redelivery = redelivery
         self._broker = broker
         self._clients = clients
+        self.on_leased: Callable[[GroupQueue, Sequence[bytes], int], None] | None = None
+        """Called with a queue, its leased records and the time of the receive, if set."""
 
     # -- whether messages are available --------------------------------------------------------
     def _has_some(self, target: GroupTopic, queue: GroupQueue) -> bool:
@@ -117,6 +119,9 @@ class FifoReceive(ReceiveMode):
                 queue.is_busy = False
         if not parts:
             return None
+        if self.on_leased is not None:
+            for part in parts:
+                self.on_leased(part.queue, part.records, part.popped_at_ms)
         return Taken(_received(parts, self._broker), partial(self._taken_back, parts))
 
     async def again(self, request: ReceiveRequest, target: GroupTopic) -> Taken | None:
