@@ -6,6 +6,7 @@ broker" RocketMQ.
 
 import asyncio
 import hashlib
+import json
 import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -156,8 +157,10 @@ class Ours:
 
     def verified(self) -> str:
         """Step: `store verify` finds nothing."""
-        code, _, said = self.tool("store", "verify", str(self.directory), "-o", "json")
-        return "" if code == 0 else f"exit code {code}: {_last_error(said)}"
+        code, out, said = self.tool("store", "verify", str(self.directory), "-o", "json")
+        if code:
+            return f"exit code {code}: {_last_error(said)}"
+        return "" if not json.loads(out)["findings"] else "queues or index are absent"
 
     def rebuilt(self, out: Path, *, has_index: bool = True) -> str:
         """Step: `store rebuild` writes the same bytes as the real broker.

@@ -152,7 +152,7 @@ class OfficialLives:
             daemon.end()
         check_log(daemon)
         done = pocketmq("store", "verify", str(self.store), "-o", "jsonl", "--max-findings", "5")
-        assert done.code == 0, f"{done.out}{done.err}"
+        assert (done.code, done.out) == (0, ""), f"{done.out}{done.err}"
 
     def close(self) -> None:
         """Ends the clients in any state of the broker."""

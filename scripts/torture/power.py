@@ -191,7 +191,7 @@ class Cuts:
             assert daemon.stop() == os.EX_OK, daemon.log.read_text()
         self.history.close()
         done = pocketmq("store", "verify", str(self.store), "-o", "jsonl", "--max-findings", "5")
-        assert done.code == 0, f"{done.out}{done.err}"
+        assert (done.code, done.out) == (0, ""), f"{done.out}{done.err}"
 
 
 def torture(place: Path, budget: Budget) -> dict[str, Any]:

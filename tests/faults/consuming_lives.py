@@ -97,7 +97,7 @@ class ConsumingLives:
         check_log(daemon)
         self.history.close()
         done = pocketmq("store", "verify", str(self.store), "-o", "jsonl", "--max-findings", "5")
-        assert done.code == 0, f"{done.out}{done.err}"
+        assert (done.code, done.out) == (0, ""), f"{done.out}{done.err}"
 
     @property
     def figures(self) -> Counter[str]:

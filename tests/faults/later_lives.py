@@ -199,7 +199,7 @@ class LaterLives:
         wrong = self.wrong(list(LogSearch(find_log_files(self.store, LOG_FILE_BYTES)).messages()))
         assert not wrong, f"seed {self.seed}: {wrong[:8]}\nfigures: {dict(self.figures)}"
         done = pocketmq("store", "verify", str(self.store), "-o", "jsonl", "--max-findings", "5")
-        assert done.code == 0, f"{done.out}{done.err}"
+        assert (done.code, done.out) == (0, ""), f"{done.out}{done.err}"
 
     async def _drain(self, daemon: Daemon) -> None:
         async with AsyncClient(daemon.endpoint) as client:

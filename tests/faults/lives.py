@@ -219,4 +219,4 @@ class Lives:
         check_log(daemon)
         self.history.close()
         done = pocketmq("store", "verify", str(self.store), "-o", "jsonl", "--max-findings", "5")
-        assert done.code == 0, f"{done.out}{done.err}"
+        assert (done.code, done.out) == (0, ""), f"{done.out}{done.err}"

@@ -107,7 +107,7 @@ def mapped(page: str, name: str) -> float:
 def check_views_complete(store: Path) -> None:
     """Fails where a stopped store's views lack anything of its log, which a start would add."""
     done = pocketmq("store", "verify", str(store), "-o", "jsonl", "--max-findings", "5")
-    assert done.code == 0, f"{done.out}{done.err}"
+    assert (done.code, done.out) == (0, ""), f"{done.out}{done.err}"
 
 
 # -- killed in recovery ----------------------------------------------------------------------------

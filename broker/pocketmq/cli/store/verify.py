@@ -180,8 +180,7 @@ def _print_rows(found: "Verification", rows: list[dict[str, Any]], out: Output) 
             say(f"  {title}: {place}: {loss.messages}")
         if len(losses) > QUEUES_SHOWN:
             say(f"  {title}: in {len(losses) - QUEUES_SHOWN} more places; -o json lists all")
-    if rows:
-        out.table(rows, COLUMNS)
+    out.table(rows, COLUMNS)
 
 
 def _print(found: "Verification", out: Output) -> None:
