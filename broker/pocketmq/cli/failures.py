@@ -21,6 +21,7 @@ from pocketmq.model.errors import (
     StoreLocked,
     UserNotFound,
     ViewFailed,
+    WrongFileSize,
 )
 
 FAILED_CODES: Final = frozenset({"INTERNAL", "UNKNOWN", "DATA_LOSS", "CANCELLED"})
@@ -80,4 +81,6 @@ _LOCAL_STEPS: Final[Mapping[type[BrokerError], Any]] = {
     AddressUnavailable: "check whether a broker runs there already, or choose another; port 0: any",
     IllegalConfig: "pocketmq config init prints all settings with their defaults",
     NotAStore: "name the directory that holds commitlog/",
+    StoreGap: "pocketmq store verify DIR lists the messages that are lost",
+    WrongFileSize: "pocketmq store verify DIR lists the messages that are lost, if any",
 }
