@@ -1,4 +1,4 @@
-"""The systemd units of docs/howto/operating.md: a broker reached from elsewhere has users."""
+"""The systemd units of conf/systemd: a broker reached from elsewhere has users."""
 
 import json
 import re
@@ -10,30 +10,36 @@ from pathlib import Path
 
 from tests.e2e.daemon import Daemon, pocketmq
 
-DOCS = Path(__file__).parents[2] / "docs" / "howto" / "operating.md"
+UNITS = Path(__file__).parents[2] / "conf" / "systemd"
+EVERYWHERE = "0.0.0.0"
+"""Host of the socket once its operator has opened it."""
 
 
-def in_units(key: str) -> str:
-    """Returns the value of a key of the documented units."""
-    found = re.search(rf"^{key}=(.*)$", DOCS.read_text(), re.MULTILINE)
+def in_unit(kind: str, key: str) -> str:
+    """Returns the value of a key of a unit."""
+    text = (UNITS / f"pocketmq.{kind}").read_text("utf-8")
+    found = re.search(rf"^{key}=(.*)$", text, re.MULTILINE)
     assert found is not None
     return found[1]
 
 
 @contextmanager
 def activated(store: Path, *more: str) -> Iterator[Daemon]:
-    """Gives a daemon that is begun as the units do it, on any port of their address."""
-    host = in_units("ListenStream").rpartition(":")[0]
-    _, command, *arguments = shlex.split(in_units("ExecStart"))
+    """Gives a daemon that is begun as the units do it, on any port of all addresses."""
+    _, command, *arguments = shlex.split(in_unit("service", "ExecStart"))
     assert command == "serve"
     assert arguments[0] == "--store", "the daemon has the store's place itself"
-    with socket.create_server((host, 0)) as listening:
+    with socket.create_server((EVERYWHERE, 0)) as listening:
         daemon = Daemon(store, *arguments[2:], *more, listening=listening)
         daemon.begin()
         try:
             yield daemon
         finally:
             daemon.end()
+
+
+def test_until_it_is_opened_the_socket_is_this_machines_own() -> None:
+    assert in_unit("socket", "ListenStream") == "127.0.0.1:8081"
 
 
 def test_without_users_it_does_not_start_and_says_both_ways_out(tmp_path: Path) -> None:
