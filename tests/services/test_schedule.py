@@ -23,6 +23,7 @@ from pocketmq.model.reading import ReadRange
 from pocketmq.model.step import Now
 from pocketmq.model.topic import HALF_TOPIC, SCHEDULE_TOPIC
 from pocketmq.services.admin.groups import delete_group
+from pocketmq.services.admin.purge import purge_topic
 from pocketmq.services.admin.topics import remove_topics
 from pocketmq.services.delay.levels import SAVE_INTERVAL_MS, Schedule
 from pocketmq.store.settings import FLUSH_ASYNC
@@ -494,6 +495,23 @@ async def test_what_came_does_not_come_again_after_a_crash_whenever_the_clock_wa
         await again.run()
         await again.pass_time(120_000)
         assert again.bodies() == ["a"]
+
+
+async def test_what_came_and_was_purged_does_not_come_again_after_a_crash() -> None:
+    clock, disk = FakeClock(), SimDisk()
+    async with store_at(Path("/store"), clock=clock, disk=disk, **SETTINGS) as talking:
+        first = Scheduled(talking)
+        await first.run()
+        await first.wait("a", 2)
+        await first.pass_time(5_000)
+        assert first.bodies() == ["a"]
+        await purge_topic(talking.store, "orders")
+        image = disk.image.copy()
+    async with store_at(Path("/store"), clock=clock, disk=SimDisk(image), **SETTINGS) as talking:
+        again = Scheduled(talking)
+        await again.run()
+        await again.pass_time(120_000)
+        assert talking.store.reading.queue_range("orders", 0) == (1, 1)
 
 
 async def test_a_real_brokers_store_goes_on_where_it_stopped(

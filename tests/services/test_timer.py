@@ -18,6 +18,7 @@ from pocketmq.model.message import OFFSET_MAX
 from pocketmq.model.reading import KeyRange
 from pocketmq.model.stats import Gauge
 from pocketmq.model.system_topics import revive_topic
+from pocketmq.services.admin.purge import purge_topic
 from pocketmq.services.admin.topics import remove_topics
 from pocketmq.services.delay import dequeue
 from pocketmq.store.read.cold_read import NowOrLater
@@ -184,6 +185,19 @@ async def test_what_was_delivered_before_a_kill_does_not_come_again() -> None:
             await desk.killed()
             await desk.pass_time(1_000)
         assert sorted(desk.bodies()) == sorted(f"{c}{n}" for c in "mn" for n in range(10))
+
+
+async def test_what_was_delivered_and_purged_before_a_kill_does_not_come_again() -> None:
+    async with timing() as desk:
+        for number in range(10):
+            await desk.wait(f"m{number}", 2_000)
+            await desk.wait(f"n{number}", -1_000)
+        purged = 0
+        for _ in range(5):
+            purged += sum(one.message_count for one in await purge_topic(desk.store, "orders"))
+            await desk.killed()
+            await desk.pass_time(1_000)
+        assert purged + len(desk.bodies()) == 20
 
 
 async def test_a_timer_that_slept_delivers_all_that_is_due() -> None:

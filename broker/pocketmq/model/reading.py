@@ -30,6 +30,8 @@ class KeyRange(NamedTuple):
     index_type   "T": the key is a tag
     bytes_max    stored bytes after which a page ends
     lowest       physical offset below which messages are ignored
+    with_purged  also finds messages that were purged, or expired by their topic's retention: the
+                 broker's own searches for what it has delivered need them
     Units        times in ms since 1970, both ends included
     """
 
@@ -42,6 +44,7 @@ class KeyRange(NamedTuple):
     index_type: str = ""
     bytes_max: int = PAGE_BYTES_MAX
     lowest: int = 0
+    with_purged: bool = False
 
 
 class PullStatus(Enum):

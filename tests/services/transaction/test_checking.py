@@ -15,6 +15,7 @@ from pocketmq.model.errors import DiskAboveLimit, DiskSlow, FsyncFailed, Transac
 from pocketmq.model.message import TRANSACTION_CHECK_TIMES, StoredMessage
 from pocketmq.model.topic import HALF_TOPIC, OP_HALF_TOPIC, TRANSACTION_GROUP
 from pocketmq.model.transaction import Check
+from pocketmq.services.admin.purge import purge_topic
 from pocketmq.services.admin.topics import remove_topics
 from pocketmq.services.transaction.checking import CheckSchedule
 from pocketmq.services.transaction.duplicate_halves import Became
@@ -100,6 +101,21 @@ async def test_its_first_id_decides_it_after_a_start_too() -> None:
         (refusal,) = await desk.decide(COMMIT, sent[2])
         assert isinstance(refusal, TransactionDecided)
         assert desk.transactions.open_count == 0
+
+
+async def test_a_purged_message_is_still_committed() -> None:
+    disk = SimDisk()
+    async with transacting(Path("/store"), disk=disk) as desk:
+        sent = await desk.half("a")
+        await desk.commit(sent)
+        await purge_topic(desk.store, TOPIC)
+    async with transacting(Path("/store"), disk=disk) as desk:
+        await desk.settled()
+        await desk.commit(sent)
+        (refusal,) = await desk.decide(ROLLBACK, sent)
+        assert isinstance(refusal, TransactionDecided)
+        assert refusal.first.startswith("committed")
+        assert desk.store.reading.queue_range(TOPIC, 0) == (1, 1)
 
 
 async def test_one_asked_too_often_is_given_up(desk: TransactionDesk) -> None:

@@ -92,7 +92,7 @@ class LevelResumption:
         before = self._store.tables.delay_offsets.delivered_before
         lowest = max(before, message.physical_offset)
         # Without time bounds: the clock may have been set back before the delivery.
-        wanted = KeyRange(place.topic, key, COPIES_MAX, lowest=lowest)
+        wanted = KeyRange(place.topic, key, COPIES_MAX, lowest=lowest, with_purged=True)
         while True:
             page = await self._store.reading.query(wanted)
             for copy in page.messages:

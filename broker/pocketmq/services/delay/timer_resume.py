@@ -63,7 +63,7 @@ class TimerResumption:
             return False
         lowest = max(self._before, message.physical_offset + 1)
         # Without time bounds: store times go back when a clock that was ahead is corrected.
-        wanted = KeyRange(place.topic, key, COPIES_MAX, lowest=lowest)
+        wanted = KeyRange(place.topic, key, COPIES_MAX, lowest=lowest, with_purged=True)
         while True:
             page = await self._store.reading.query(wanted)
             for copy in page.messages:

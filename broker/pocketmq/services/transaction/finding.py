@@ -92,7 +92,7 @@ class HalfSearch:
 
     async def _of_key(self, topic: str, key: str) -> AsyncIterator[StoredMessage]:
         """Yields the messages of a topic with a key, newest first."""
-        wanted = KeyRange(topic, key, PAGE)
+        wanted = KeyRange(topic, key, PAGE, with_purged=True)
         while True:
             page = await self._store.reading.query(wanted)
             for message in page.messages:

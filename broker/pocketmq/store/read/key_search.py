@@ -76,7 +76,7 @@ class KeySearch:
 
         Errors   IllegalPageToken, ColdRead; Corruption: the search found only a damaged record
         """
-        topic, key, count_max, begin_ms, end_ms, cursor, index_type, bytes_max, lowest = wanted
+        topic, key, count_max, begin_ms, end_ms, cursor, index_type, bytes_max, lowest, _ = wanted
         after, last_place, was_damaged = _parse_cursor(cursor)
         messages: list[StoredMessage] = []
         cold_reads: list[ColdRead] = []
@@ -142,7 +142,8 @@ class KeySearch:
             return None
         keys = [message.tag] if wanted.index_type else [message.unique_key, *message.keys]
         is_match = message.topic == wanted.topic and wanted.key in keys
-        return message if is_match and not self._is_purged(message) else None
+        is_shown = is_match and (wanted.with_purged or not self._is_purged(message))
+        return message if is_shown else None
 
 
 def _fetch_all(cold_reads: list[ColdRead]) -> None:
