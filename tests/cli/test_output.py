@@ -135,3 +135,10 @@ def test_a_field_has_one_name_and_csv_its_value(capsys: pytest.CaptureFixture[st
     assert cells.startswith("0       2026-11-21")
     Output("csv").table([row], columns("lag_ms", at("stored_ms"), body))
     assert capsys.readouterr().out == "lag_ms,stored_ms,body_text,body\n0,1795228200250,,/w==\n"
+
+
+def test_a_list_without_rows_is_told_to_people_only(capsys: pytest.CaptureFixture[str]) -> None:
+    Output("table").table([], columns("name"), none="no topics")
+    Output("json").table([], columns("name"), none="no topics")
+    told = capsys.readouterr()
+    assert (told.out, told.err) == ("[]\n", "no topics\n")

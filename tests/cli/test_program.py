@@ -20,7 +20,10 @@ from tests.cli.command_line import run
 from tests.cli.local_broker import LocalBroker, shown
 from tests.golden_stores import GoldenStores
 
-HEAVY = ("grpc", "google", "numpy", "h11", "prometheus_client", "asyncio")
+HEAVY = (
+    "grpc", "google", "numpy", "h11", "prometheus_client", "asyncio", "pocketmq.model.errors",
+    "pocketmq.config.sections",
+)  # fmt: skip
 
 
 def commands(

@@ -4,6 +4,9 @@ import pytest
 
 from pocketmq.cli.watching import repeat
 from pocketmq.client import ClientError, Unreachable
+from tests.cli.command_line import run
+from tests.cli.local_broker import LocalBroker
+from tests.cli.test_vocabulary import COMMANDS
 
 GONE = Unreachable("Unreachable", "no broker answers", retryable=True)
 
@@ -47,6 +50,37 @@ def test_a_broker_that_was_never_there_is_an_error() -> None:
 def test_what_does_not_pass_ends_it(error: Exception) -> None:
     with pytest.raises(type(error)):
         repeat(1.0, Picture(None, error).show)
+
+
+WATCHED = ["status", "topic stats", "topic stats orders", "group lag", "group members billing"]
+
+
+def test_each_command_that_watches_is_among_these() -> None:
+    watching = {
+        path
+        for path, command in COMMANDS.items()
+        if any("--watch" in option.opts for option in command.params)
+    }
+    assert watching == {tuple(line.split()[:2]) if " " in line else (line,) for line in WATCHED}
+
+
+@pytest.mark.parametrize("line", WATCHED)
+def test_each_of_them_survives_a_restart_of_the_broker(
+    broker: LocalBroker, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.fill(1)
+    broker.stand("billing", "orders", q0=0)
+    run(*line.split())
+    errors = iter([GONE, GONE, None, KeyboardInterrupt()])
+
+    def pass_time(seconds: float) -> None:
+        broker.error = next(errors)
+
+    monkeypatch.setattr("pocketmq.cli.watching.sleep", pass_time)
+    done = run(*line.split(), "--watch", "2s", "-o", "jsonl")
+    assert done.err.count("trying again until Ctrl-C") == 1
+    assert done.err.rstrip().endswith("The broker answers again.")
+    assert (done.code, len(done.out.splitlines()) % 2) in ((0, 0), (130, 0))
 
 
 def test_without_a_time_it_is_shown_once() -> None:

@@ -98,7 +98,7 @@ def revoke(
 @store_option
 def ls(broker: BrokerConnection, out: Output, user: str, store: Path | None) -> None:
     """List the grants of USER, or of all users."""
-    out.table(roster_of(broker, store).grants(user), COLUMNS)
+    out.table(roster_of(broker, store).grants(user), COLUMNS, none="no grants")
 
 
 @acl.asks(

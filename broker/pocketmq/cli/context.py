@@ -78,7 +78,7 @@ def add(
 @form_option
 def ls(out: Output) -> None:
     """List contexts by name, without their secrets."""
-    out.table(_documents(read_contexts()), COLUMNS)
+    out.table(_documents(read_contexts()), COLUMNS, none="no contexts")
 
 
 @context.command(epilog=examples("pocketmq context use prod", "pocketmq context use --none"))

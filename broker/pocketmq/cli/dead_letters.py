@@ -12,7 +12,7 @@ from pocketmq.cli.connection import BrokerConnection, ConnectedGroup
 from pocketmq.cli.documents import MESSAGE_COLUMNS, ShownMessages
 from pocketmq.cli.group import show_moved
 from pocketmq.cli.options import examples, yes_option
-from pocketmq.cli.output import Output, at, columns, only_planned, talk
+from pocketmq.cli.output import Output, at, columns, counted, only_planned, talk
 from pocketmq.cli.pulling import QueueReader
 from pocketmq.cli.vocabulary import limit_option
 from pocketmq.client import ClientError, PullQuery
@@ -50,7 +50,7 @@ def ls(broker: BrokerConnection, out: Output, group: str | None) -> None:
         found: Iterator[DeadLetters] = iter(broker.ask(broker.admin.list_dead_letters(group)).items)
     else:
         found = broker.all(broker.admin.list_dead_letters)
-    out.table((row._asdict() for row in found), COLUMNS, MORE_COLUMNS)
+    out.table((row._asdict() for row in found), COLUMNS, MORE_COLUMNS, none="no dead letters")
 
 
 @dlq.asks(
@@ -112,7 +112,7 @@ def redrive(
         talk(f"{group} has no pending dead letters")
     elif not yes:
         count = min(waiting, count_max or waiting)
-        raise only_planned(f"{count} dead letters would be sent again")
+        raise only_planned(f"{counted(count, 'dead letter')} would be sent again")
 
 
 @dlq.asks(

@@ -41,7 +41,7 @@ def ls(broker: BrokerConnection, out: Output, topic: str, count_max: int | None)
 
     found = broker.all(broker.admin.list_delayed, topic=topic)
     rows = (_document(one) for one in islice(found, count_max))
-    out.table(rows, COLUMNS, MORE_COLUMNS)
+    out.table(rows, COLUMNS, MORE_COLUMNS, none="no delayed messages")
 
 
 @delay.asks("Show a delayed message.", "pocketmq delay show ID")

@@ -17,7 +17,7 @@ from pocketmq.cli.options import (
     watch_option,
     yes_option,
 )
-from pocketmq.cli.output import Column, Output, at, columns, only_planned, talk
+from pocketmq.cli.output import Column, Output, at, columns, counted, only_planned, talk
 from pocketmq.cli.watching import repeat
 from pocketmq.model.administration import GroupSettings, MovedOffset, ResetTarget, TopicLag
 from pocketmq.model.topic import DLQ_PREFIX, RETRY_PREFIX
@@ -97,7 +97,7 @@ def create(broker: BrokerConnection, out: Output, name: str, settings: GroupSett
 def ls(broker: BrokerConnection, out: Output, system: bool) -> None:
     """List groups by name."""
     found = broker.all(broker.admin.list_groups, include_system=system)
-    out.table(map(group_document, found), COLUMNS, MORE_COLUMNS)
+    out.table(map(group_document, found), COLUMNS, MORE_COLUMNS, none="no groups")
 
 
 @group.asks("Describe a group.", "pocketmq group info billing")
@@ -122,7 +122,7 @@ def members(broker: BrokerConnection, out: Output, name: str, watch_s: float | N
 
     def show() -> None:
         found = broker.ask(broker.admin.list_members(name))
-        if not found:
+        if not found and watch_s is None:
             talk(f"no client has consumed for {name} in the last two minutes")
         rows = (member._asdict() for member in found)
         out.table(rows, MEMBER_COLUMNS, MORE_MEMBER_COLUMNS)
@@ -314,7 +314,8 @@ def show_moved(group: str, moved: Sequence[MovedOffset], out: Output, *, is_done
     rows = (moved_document(group, row) for row in moved)
     out.table(rows, MOVED_COLUMNS, MORE_MOVED_COLUMNS)
     if not is_done:
-        raise only_planned(f"offsets of {group} in {len(moved)} queues would change")
+        count = sum(row.old_offset != row.new_offset for row in moved)
+        raise only_planned(f"offsets of {group} in {counted(count, 'queue')} would change")
 
 
 @group.asks(
@@ -337,6 +338,6 @@ def rm(broker: BrokerConnection, out: Output, name: str, with_topics: bool, yes:
             would = broker.admin.delete_group(name, with_topics=True, dry_run=True)
             plan["removed_topics"] = broker.ask(would)
         out.show(plan)
-        raise only_planned(f"offsets in {len(found.topics)} topics would be removed")
+        raise only_planned(f"offsets in {counted(len(found.topics), 'topic')} would be removed")
     removed = broker.ask(broker.admin.delete_group(name, with_topics=with_topics))
     out.show({"group": name, "removed_topics": removed})

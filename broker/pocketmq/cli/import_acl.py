@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pocketmq.cli.output import only_planned, talk, talk_notes, write
+from pocketmq.cli.output import counted, only_planned, talk, talk_notes, write
 
 
 def import_acl(file: Path, store: Path | None) -> bool:
@@ -32,7 +32,8 @@ def import_acl(file: Path, store: Path | None) -> bool:
         write(f"{grant.decision:6} {grant.user}  {actions}  {grant.resource}\n")
     talk_notes(acl.notes)
     if store is None:
-        text = f"{len(acl.users)} users and {len(acl.grants)} grants would be written"
+        count, noun = counted(len(acl.users), "user"), "grant"
+        text = f"{count} and {counted(len(acl.grants), noun)} would be written"
         raise only_planned(text, option="--store DIR")
     talk(f"Wrote {len(acl.users)} users and {len(acl.grants)} grants to {store}")
     return True

@@ -23,7 +23,6 @@ from pocketmq.cli.output import FORMATS, Output
 from pocketmq.cli.vocabulary import option
 from pocketmq.config import units
 from pocketmq.config.units import DURATION_UNITS, is_bare, refuse_bare, size_from_text
-from pocketmq.model.begin import MAX, MIN, begin_text
 from pocketmq.model.decimal import number_of
 from pocketmq.model.endpoint import DEFAULT_HOST, DEFAULT_PORT, endpoint_from_text
 
@@ -105,10 +104,9 @@ def _moment(text: str) -> int:
 
 
 def _begin(text: str) -> str:
-    if text in ENDS:
-        return MAX if ENDS[text] else MIN
     try:
-        return begin_text(_moment(text))
+        end = Position(is_latest=ENDS[text]) if text in ENDS else Position(time_ms=_moment(text))
+        return end.text
     except ValueError as error:
         if is_bare(text):
             raise
@@ -147,6 +145,9 @@ class Position(NamedTuple):
     @property
     def text(self) -> str:
         """The begin of a group, as requests contain it."""
+        # This module is part of every --help, which loads no classes of errors.
+        from pocketmq.model.begin import MAX, MIN, begin_text
+
         if self.time_ms is not None:
             return begin_text(self.time_ms)
         return MAX if self.is_latest else MIN

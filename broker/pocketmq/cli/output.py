@@ -187,12 +187,20 @@ class Output:
         return PrintedRows(self.form, columns, more)
 
     def table(
-        self, documents: Iterable[Document], columns: Columns, more: Columns | None = None
-    ) -> None:
-        """Prints all rows, with aligned columns."""
+        self, documents: Iterable[Document], columns: Columns, more: Columns | None = None,
+        *, none: str = "",
+    ) -> None:  # fmt: skip
+        """Prints all rows, with aligned columns.
+
+        none   note for people if there are no rows
+        """
+        is_empty = True
         with self.rows(columns, more) as rows:
             for document in documents:
                 rows.add(document)
+                is_empty = False
+        if none and is_empty and self.is_table:
+            talk(none)
 
     def stream(self, documents: Iterable[Document], columns: Columns) -> None:
         """Prints rows of a large result, FLUSH_COUNT at a time."""
@@ -201,6 +209,11 @@ class Output:
                 rows.add(document)
                 if number % FLUSH_COUNT == 0:
                     rows.flush()
+
+
+def counted(count: int, noun: str) -> str:
+    """Returns a number with its noun: 1 queue, 4 queues."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def talk(text: str) -> None:

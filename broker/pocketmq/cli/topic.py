@@ -2,7 +2,7 @@
 
 from functools import partial
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import click
 
@@ -19,7 +19,7 @@ from pocketmq.cli.options import (
     watch_option,
     yes_option,
 )
-from pocketmq.cli.output import Column, Output, at, columns, only_planned, talk
+from pocketmq.cli.output import Column, Output, at, columns, counted, only_planned, talk
 from pocketmq.cli.watching import repeat
 from pocketmq.client import TopicState
 from pocketmq.config.units import text_from_duration, text_from_size
@@ -57,6 +57,18 @@ def permission_text(permission: int) -> str:
     """Returns permissions as `edit` accepts them; other combinations as a number."""
     names = {number: name for name, number in PERMISSIONS.items()}
     return names.get(permission, str(permission))
+
+
+def _shown(topic: TopicState, out: Output) -> dict[str, Any]:
+    """Returns the document of a topic, for people with texts for numbers."""
+    if not out.is_table:
+        return topic_document(topic)
+    shown = {
+        "permission": permission_text(topic.permission),
+        "retention_ms": text_from_duration(topic.retention_ms),
+        "retention_bytes": text_from_size(topic.retention_bytes),
+    }
+    return topic_document(topic) | shown
 
 
 @click.group(
@@ -129,7 +141,7 @@ def create(
     made = broker.admin.create_topic(
         name, queue_count=queue_count, type_name=type_name or "", attributes=limits.attributes
     )
-    out.show(topic_document(broker.ask(made)))
+    out.show(_shown(broker.ask(made), out))
 
 
 @topic.asks("List topics by name.", "pocketmq topic ls -o jsonl")
@@ -137,7 +149,7 @@ def create(
 def ls(broker: BrokerConnection, out: Output, system: bool) -> None:
     """List topics by name."""
     found = broker.all(broker.admin.list_topics, page_size=PAGE_COUNT, include_system=system)
-    out.table(map(topic_document, found), COLUMNS, MORE_COLUMNS)
+    out.table(map(topic_document, found), COLUMNS, MORE_COLUMNS, none="no topics")
 
 
 @topic.asks("Describe a topic and its queues.", "pocketmq topic info orders")
@@ -145,12 +157,8 @@ def ls(broker: BrokerConnection, out: Output, system: bool) -> None:
 def info(broker: BrokerConnection, out: Output, name: str) -> None:
     """Describe a topic: its settings, and the offsets of each of its queues."""
     described = broker.ask(broker.admin.describe_topic(name))
-    document = topic_document(described)
+    document = _shown(described, out)
     queues = document.pop("queues", []) if out.is_table else []
-    if out.is_table:
-        document["permission"] = permission_text(described.permission)
-        document["retention_ms"] = text_from_duration(described.retention_ms)
-        document["retention_bytes"] = text_from_size(described.retention_bytes)
     out.show(document)
     if out.is_table:
         out.table(queues, QUEUE_COLUMNS)
@@ -280,11 +288,13 @@ def edit(
             "hidden_message_count": hidden_count,
         }
         out.show(plan)
-        text = f"{hidden_count} messages in queues from {wanted} on could no longer be read"
+        text = (
+            f"{counted(hidden_count, 'message')} in queues from {wanted} on could no longer be read"
+        )
         more = "; producers would continue to send to these queues" if is_written else ""
         raise only_planned(text + more)
     changed = broker.ask(broker.admin.update_topic(name, change))
-    out.show(topic_document(changed))
+    out.show(_shown(changed, out))
     _say_hidden(before, changed.read_queue_count)
 
 
@@ -353,7 +363,7 @@ def purge(
     out.table(map(purged_document, purged), PURGED_COLUMNS)
     if not yes:
         count = sum(queue.message_count for queue in purged)
-        raise only_planned(f"{count} messages could no longer be read")
+        raise only_planned(f"{counted(count, 'message')} could no longer be read")
 
 
 @topic.asks(
@@ -387,7 +397,7 @@ def rm(broker: BrokerConnection, out: Output, name: str, yes: bool) -> None:
             "open_transactions": transactions,
         }
         out.show(plan)
-        text = f"{counts.message_count} messages could no longer be read"
+        text = f"{counted(counts.message_count, 'message')} could no longer be read"
         if waiting or transactions:
             text += f", and {waiting + transactions} delayed or undecided ones would be discarded"
         raise only_planned(text)

@@ -50,7 +50,12 @@ def ls(broker: BrokerConnection, out: Output, group: str, topic: str, count_max:
     CHECKS counts how often the broker asked a producer of the group for its decision.
     """
     listed = broker.admin.list_transactions(group=group, topic=topic, count_max=count_max)
-    out.table((one._asdict() for one in broker.ask(listed)), COLUMNS, MORE_COLUMNS)
+    out.table(
+        (one._asdict() for one in broker.ask(listed)),
+        COLUMNS,
+        MORE_COLUMNS,
+        none="no undecided transactions",
+    )
 
 
 @txn.asks("Show a transaction.", "pocketmq txn show ID")

@@ -72,7 +72,7 @@ def add(
 @store_option
 def ls(broker: BrokerConnection, out: Output, store: Path | None) -> None:
     """List users by access key, without their secrets."""
-    out.table(roster_of(broker, store).users(), COLUMNS)
+    out.table(roster_of(broker, store).users(), COLUMNS, none="no users")
 
 
 @user.asks(

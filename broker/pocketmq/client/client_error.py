@@ -165,6 +165,7 @@ _NEXT_STEPS: Final[Mapping[str, Callable[[Mapping[str, str]], str]]] = {
     ),
     "GroupExists": lambda fields: f"pocketmq group info {fields.get('group', 'NAME')}",
     "QueueOutOfRange": lambda fields: f"pocketmq topic info {fields.get('topic', 'NAME')}",
+    "OffsetOutOfRange": lambda fields: "choose one of this range, earliest or latest",
     "MessageNotFound": lambda fields: "look it up by a key: pocketmq msg by-key TOPIC KEY",
     "OriginUnknown": lambda fields: (
         f"pocketmq dlq redrive {fields.get('group', 'GROUP')} --to-topic TOPIC"

@@ -83,7 +83,7 @@ def _shown_moment(time_ms: int) -> str:
 
 
 @dataclass_transform(eq_default=False)
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False, match_args=False)
 class BrokerError(Exception):
     """Base of all errors; `reason` is the stable name that clients may test for.
 
@@ -99,12 +99,17 @@ class BrokerError(Exception):
 
     def __init_subclass__(cls, *, code: Code | None = None) -> None:
         cls.code = code or cls.code
-        dataclass(eq=False)(cls)
+        # Each generated method costs 0.1 ms at the start of every command.
+        dataclass(eq=False, repr=False, match_args=False)(cls)
 
     @property
     def reason(self) -> str:
         """The class name, which never changes."""
         return type(self).__name__
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return f"{self.reason}({fields})"
 
     def __str__(self) -> str:
         texts = {name: self._text(name, value) for name, value in vars(self).items()}
