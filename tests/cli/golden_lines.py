@@ -8,6 +8,7 @@ backup of it.
 """
 
 import re
+from pathlib import Path
 from typing import Any, Final
 
 from pocketmq import __version__
@@ -66,6 +67,7 @@ GOLDEN: Final = {
     "acl revoke": "acl revoke app pub topic:orders",
     "acl ls": "acl ls",
     "acl explain": "acl explain app pub topic:orders",
+    "definitions import": "definitions import definitions.yaml --only topics",
     "context add": "context add test --endpoint 127.0.0.1:9000",
     "context ls": "context ls",
     "context use": "context use prod",
@@ -100,6 +102,7 @@ WITHOUT: Final = {
     "serve": "a broker: tests/e2e",
     "dev": "a broker: tests/e2e",
     "mqbroker": "a broker: tests/app/test_container.py",
+    "definitions export": "prints a file: test_definitions.py",
     "monitoring init": "writes a folder: test_monitoring.py",
     "completion": "prints a shell's script: test_completion.py",
     "config init": "prints a file: tests/config/test_document.py",
@@ -134,6 +137,9 @@ def filled(broker: LocalBroker) -> dict[str, str]:
     delayed = run("produce", "orders", "later", "--delay", "1h").document["message_id"]
     held = run("produce", "orders", "held", "--transactional").document["transaction_id"]
     broker.do(broker.inner.talking.settled())
+    Path("definitions.yaml").write_text(
+        run("definitions", "export").out.replace("orders", "payments")
+    )
     return {"{delayed}": delayed, "{transaction}": held}
 
 
