@@ -20,9 +20,11 @@ WORKDIR /src
 # What the broker runs on, in an environment without pip; what builds it stays behind in another.
 COPY pyproject.toml requirements.lock ./
 COPY scripts/core_lock.py scripts/
+# Further packages of the lock, such as "opentelemetry-sdk opentelemetry-exporter-otlp-proto-grpc" for otel.endpoint.
+ARG EXTRAS=
 RUN python3 -m venv /opt/tools \
     && python3 -m venv --without-pip /opt/pocketmq \
-    && python3 scripts/core_lock.py > core.lock \
+    && python3 scripts/core_lock.py $EXTRAS > core.lock \
     && /opt/tools/bin/pip --python /opt/pocketmq/bin/python install -q --no-compile --require-hashes -r core.lock
 
 # The broker itself, compiled, built with what the lock names.

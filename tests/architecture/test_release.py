@@ -22,6 +22,7 @@ from pocketmq.native.commit import commit
 ROOT = make_release.ROOT
 WHEEL = f"pocketmq-{__version__}-py3-none-any.whl"
 SDIST = f"pocketmq-{__version__}.tar.gz"
+COMMIT = "1" * 40
 SBOM = f"pocketmq-{__version__}.cdx.json"
 
 
@@ -71,6 +72,20 @@ def test_an_installed_wheel_names_its_version_and_commit(made: Path, tmp_path: P
 def test_the_wheel_holds_the_commit(made: Path) -> None:
     with zipfile.ZipFile(made / WHEEL) as archive:
         assert archive.read("pocketmq/native/COMMIT").decode() == f"{commit()}\n"
+
+
+@pytest.mark.parametrize("named", [COMMIT, ""])
+def test_a_tree_without_git_has_the_commit_that_the_environment_names(
+    named: str, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = make_release.unpacked(made / SDIST, tmp_path)
+    (tree / "broker" / "pocketmq" / "native" / "COMMIT").unlink()
+    monkeypatch.setenv("POCKETMQ_COMMIT", named)
+    wheel = make_release.built_wheel(Path(sys.executable), tree, tmp_path, compiled=False)
+    with zipfile.ZipFile(wheel) as archive:
+        is_there = "pocketmq/native/COMMIT" in archive.namelist()
+        assert is_there == bool(named)
+        assert not named or archive.read("pocketmq/native/COMMIT").decode() == f"{named}\n"
 
 
 def test_the_sbom_has_the_pinned_core_with_its_hashes(made: Path) -> None:
