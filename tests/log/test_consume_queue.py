@@ -553,3 +553,23 @@ def test_a_queue_whose_first_message_was_lost_begins_anew(queue: Queue) -> None:
     assert queue.names == []
     queue.queue.put(100, 100, 0, 13)
     assert queue.queue.units.at(13) == (100, 100, 0)
+
+
+def test_units_lack_at_either_end_unless_their_messages_expired(tmp_path: Path) -> None:
+    store = Queue(tmp_path / "q")
+    store.put(*range(100, 1_300, 100))
+    store.queue.correct_min(0)
+    known = store.queue.end()
+    assert (known.min_offset, known.min_place) == (0, 100)
+    assert not store.queue.lacks(known, 0)
+    store.reopen()
+    (tmp_path / "q" / f"{0:020d}").unlink()
+    store.reopen()
+    store.queue.correct_min(0)
+    assert store.queue.min_offset == UNITS
+    assert store.queue.lacks(known, 100)
+    assert not store.queue.lacks(known, 101), "the log begins behind the missing messages"
+    (tmp_path / "q" / f"{2 * SIZE:020d}").unlink()
+    store.reopen()
+    assert store.queue.lacks(known, 101)
+    store.close()
