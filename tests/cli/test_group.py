@@ -96,8 +96,8 @@ def test_all_pages_are_listed(broker: LocalBroker) -> None:
 
 def test_a_list_as_a_table(behind: LocalBroker) -> None:
     assert run("group", "ls", "-o", "table").out.splitlines() == [
-        "NAME     ENABLED  FIFO  MAX_ATTEMPTS  RETRY_QUEUE_COUNT",
-        "billing  yes      no    17            1",
+        "NAME     ENABLED  FIFO  MAX_ATTEMPTS  RETRY_QUEUE_COUNT  MEMBER_COUNT  LAG_MESSAGES",
+        f"billing  yes      no    17            1                  0             2  {20 * '█'}",
     ]
 
 
@@ -115,8 +115,8 @@ def test_lag_of_a_group_by_queue(behind: LocalBroker) -> None:
         {**place, **second, "lag_ms": 0},
     ]
     assert run("group", "lag", "billing", "-o", "table").out.splitlines() == [
-        "TOPIC   QUEUE_ID  COMMITTED_OFFSET  MAX_OFFSET  LAG_MESSAGES  LAG",
-        "orders  0         1                 3           2             90 s",
+        "TOPIC   QUEUE_ID  COMMITTED_OFFSET  MAX_OFFSET  LAG_MESSAGES             LAG",
+        f"orders  0         1                 3           2  {20 * '█'}  90 s",
         "orders  1                           0           0",
     ]
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from pocketmq.cli.produce import BATCH_BYTES, batches, line_groups
+from pocketmq.cli.produced_lines import BATCH_BYTES, batches, line_groups
+from pocketmq.client import Message
 from pocketmq.model.batch import PutStatus
 from pocketmq.model.errors import BodyTooLarge
 from pocketmq.rpc.pb import broker_pb2 as pb
@@ -129,7 +130,8 @@ def test_a_table_shows_each_receipt(broker: LocalBroker) -> None:
 
 
 def test_wrong_use_says_how(broker: LocalBroker) -> None:
-    assert "--file" in run("produce", "orders").err
+    assert "--jsonl reads lines" in run("produce", "orders", "x", "--jsonl").err
+    assert "need a BODY" in run("produce", "orders", "--file", "-", "--count", "2").err
     assert run("produce", "orders", "x", "--file", "-").code == 2
     assert "NAME=VALUE" in run("produce", "orders", "x", "-p", "nothing").err
     assert "no-such-file" in run("produce", "orders", "--file", "no-such-file").err
@@ -148,8 +150,9 @@ def test_a_slow_pipe_is_sent_as_it_comes() -> None:
 
 def test_a_batch_is_bounded_in_bytes_too() -> None:
     half = b"x" * (BATCH_BYTES // 2)
-    groups = [[half, half, b"y", b"z" * (BATCH_BYTES + 1), b"w"]]
-    sizes = [[len(body) for body in batch] for batch in batches(groups, 10)]
+    bodies = [half, half, b"y", b"z" * (BATCH_BYTES + 1), b"w"]
+    groups = [[Message("orders", body) for body in bodies]]
+    sizes = [[len(one.body) for one in batch] for batch in batches(groups, 10)]
     assert sizes == [[len(half), len(half)], [1], [BATCH_BYTES + 1], [1]]
 
 
@@ -182,3 +185,88 @@ def test_a_message_is_asked_for_one_kind_only(broker: LocalBroker) -> None:
     assert done.code == 2
     assert "--message-group and --delay exclude each other" in done.err
     assert broker.requests(SEND) == []
+
+
+def sent(broker: LocalBroker) -> list[pb.Message]:
+    return [one for request in broker.requests(SEND) for one in request.messages]
+
+
+def test_without_a_body_standard_input_is_read(broker: LocalBroker) -> None:
+    assert run("produce", "orders", given=b"a\r\nb\n\r\n").code == 0
+    assert bodies(broker) == [[b"a", b"b"]]
+
+
+def test_a_body_is_sent_as_often_as_asked(broker: LocalBroker) -> None:
+    assert run("produce", "orders", "x{n}", "--count", "3").code == 0
+    assert bodies(broker) == [[b"x{n}"] * 3]
+
+
+def test_a_template_numbers_its_messages(broker: LocalBroker) -> None:
+    options = ("-k", "k{n}", "-p", "number={n}", "--message-group", "g{n}", "--template")
+    assert run("produce", "orders", "x{n}", "--count", "2", *options).code == 0
+    assert run("produce", "orders", "y{n}", *options).code == 0
+    found = [
+        (one.body, [*one.keys], dict(one.properties), one.message_group) for one in sent(broker)
+    ]
+    assert found == [
+        (b"x0", ["k0"], {"number": "0"}, "g0"),
+        (b"x1", ["k1"], {"number": "1"}, "g1"),
+        (b"y0", ["k0"], {"number": "0"}, "g0"),
+    ]
+
+
+JSON_LINES = b"""\
+{"body": "a", "keys": ["k1", "k2"], "tag": "t", "properties": {"x": "1"}, "message_group": "g"}
+
+{"body_base64": "/w==", "keys": "k3", "delay_ms": 5}
+{"body": {"order": 1}}
+"""
+
+
+def test_lines_of_json_are_messages(broker: LocalBroker) -> None:
+    assert run("produce", "orders", "--jsonl", "-p", "y=2", given=JSON_LINES).code == 0
+    first, second, third = sent(broker)
+    assert (first.body, first.tag, [*first.keys]) == (b"a", "t", ["k1", "k2"])
+    assert (dict(first.properties), first.message_group) == ({"x": "1", "y": "2"}, "g")
+    assert (second.body, [*second.keys], second.delay_ms) == (b"\xff", ["k3"], 5)
+    assert third.body == b'{"order":1}'
+
+
+def test_what_consume_prints_can_be_sent_again(broker: LocalBroker) -> None:
+    run("produce", "orders", "--jsonl", "--queue", "0", given=JSON_LINES.split(b"\n")[0])
+    run("produce", "orders", "--jsonl", "--queue", "0", given=b'{"body_base64": "/w=="}')
+    printed = run("consume", "orders", "--pull", "--from", "earliest", "-o", "jsonl").out
+    before = sent(broker)
+    assert run("produce", "copies", "--jsonl", given=printed.encode()).code == 0
+    copies = sent(broker)[len(before) :]
+    assert [one.body for one in copies] == [b"a", b"\xff"]
+    assert [dict(one.properties) for one in copies] == [{"x": "1"}, {}]
+    assert (copies[0].tag, [*copies[0].keys], copies[0].message_group) == ("t", ["k1", "k2"], "g")
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (b"[]", "not a JSON object"),
+        (b"{", "line 2"),
+        (b"{}", "it has no body"),
+        (b'{"body": "a", "body_base64": "YQ=="}', "exclude each other"),
+        (b'{"body_base64": "%"}', "line 2"),
+        (b'{"body": "a", "keys": 1}', "keys is neither"),
+        (b'{"body": "a", "keys": [1]}', "keys is neither"),
+        (b'{"body": "a", "properties": {"x": 1}}', "a value that is no text"),
+        (b'{"body": "a", "delay_ms": "5"}', "delay_ms is no integer"),
+        (b'{"body": "a", "delay_ms": true}', "delay_ms is no integer"),
+        (b'{"body": "a", "delay": 5}', "unknown field 'delay'; there are body, body_base64"),
+    ],
+)
+def test_a_bad_line_of_json_is_named_and_those_before_it_are_sent(
+    broker: LocalBroker, line: bytes, why: str
+) -> None:
+    good = b'{"body": "good"}'
+    done = run("produce", "orders", "--jsonl", given=b"\n".join([good, line, good]))
+    assert done.code == 1
+    assert why in done.err
+    assert "line 2" in done.err
+    assert "the lines before it were sent" in done.err
+    assert bodies(broker) == [[b"good"]]

@@ -148,24 +148,24 @@ def test_a_topic_is_described_with_its_queues(broker: LocalBroker) -> None:
     assert below == [["QUEUE_ID", "MIN_OFFSET", "MAX_OFFSET"], ["0", "0", "3"], ["1", "0", "0"]]
 
 
+QUEUE_TITLES = "READ_QUEUE_COUNT  WRITE_QUEUE_COUNT"
+
+
 def test_a_wide_list_and_csv_have_more_columns(broker: LocalBroker) -> None:
     assert run("topic", "ls", "-o", "table").out.splitlines() == [
-        "NAME    TYPE    READ_QUEUE_COUNT  WRITE_QUEUE_COUNT  PERMISSION",
-        "orders  NORMAL  2                 2                  rw",
+        f"NAME    TYPE    {QUEUE_TITLES}  PERMISSION  MESSAGE_COUNT  LAST_STORE_TIMESTAMP",
+        "orders  NORMAL  2                 2                  rw          0",
     ]
     titles = run("topic", "ls", "-o", "wide").out.splitlines()[0].split()
     assert titles[-5:] == [
         "SYSTEM", "ORDER", "ATTRIBUTES", "RETENTION_MS", "RETENTION_BYTES",
     ]  # fmt: skip
-    assert run("topic", "ls", "-o", "csv").out.splitlines() == [
-        ",".join(
-            [
-                "name,type,read_queue_count,write_queue_count,permission",
-                "system,order,attributes,retention_ms,retention_bytes",
-            ]
-        ),
-        "orders,NORMAL,2,2,6,false,false,{},0,0",
-    ]
+    titles_of_csv, row = run("topic", "ls", "-o", "csv").out.splitlines()
+    assert titles_of_csv == (
+        "name,type,read_queue_count,write_queue_count,permission,message_count,"
+        "last_store_timestamp_ms,system,order,attributes,retention_ms,retention_bytes"
+    )
+    assert row == "orders,NORMAL,2,2,6,0,0,false,false,{},0,0"
 
 
 def test_one_topic_is_counted_by_queue(broker: LocalBroker) -> None:

@@ -1,13 +1,15 @@
 """`pocketmq delay`: delayed messages, by delay level or delivery time."""
 
+from collections.abc import Iterable
 from itertools import islice
 from typing import Final
 
 import click
 
 from pocketmq.cli.broker_names import topic_argument
+from pocketmq.cli.charts import barred
 from pocketmq.cli.connection import BrokerConnection, ConnectedGroup
-from pocketmq.cli.options import examples
+from pocketmq.cli.options import examples, wall_ms
 from pocketmq.cli.output import Exit, Failure, Output, at, columns
 from pocketmq.cli.vocabulary import limit_option
 from pocketmq.format.recall_handle import decode_recall_handle
@@ -15,6 +17,12 @@ from pocketmq.model.administration import DelayedMessage
 
 COLUMNS: Final = columns("message_id", "topic", at("deliver_at_ms"))
 MORE_COLUMNS: Final = columns("queue_id", "delay_level", at("store_timestamp_ms"), "tag")
+
+DUE_WITHIN: Final = (
+    ("now", 0), ("1s", 1_000), ("1m", 60_000), ("10m", 600_000), ("1h", 3_600_000),
+    ("6h", 21_600_000), ("1d", 86_400_000), ("3d", 259_200_000), ("later", 1 << 63),
+)  # fmt: skip
+"""Bars of a histogram: name, and most ms that are left until the delivery."""
 
 
 @click.group(
@@ -29,10 +37,21 @@ def delay() -> None:
     """List and recall delayed messages."""
 
 
-@delay.asks("List delayed messages.", "pocketmq delay ls", "pocketmq delay ls reminders -o jsonl")
+@delay.asks(
+    "List delayed messages.",
+    "pocketmq delay ls",
+    "pocketmq delay ls --histogram",
+    "pocketmq delay ls reminders -o jsonl",
+)
 @topic_argument(required=False, default="")
 @limit_option("Print at most this many.")
-def ls(broker: BrokerConnection, out: Output, topic: str, count_max: int | None) -> None:
+@click.option(
+    "--histogram", "is_histogram", is_flag=True,
+    help="Count them by the time that is left until their delivery.",
+)  # fmt: skip
+def ls(
+    broker: BrokerConnection, out: Output, topic: str, count_max: int | None, is_histogram: bool
+) -> None:
     """List delayed messages of TOPIC or of all topics.
 
     Messages with a delay level are first, by level; those with a delivery time follow in the order
@@ -40,8 +59,25 @@ def ls(broker: BrokerConnection, out: Output, topic: str, count_max: int | None)
     """
 
     found = broker.all(broker.admin.list_delayed, topic=topic)
+    if is_histogram:
+        bars = histogram((one.deliver_at_ms for one in islice(found, count_max)), wall_ms())
+        out.table(bars, columns("due_within", barred("message_count", bars)))
+        return
     rows = (_document(one) for one in islice(found, count_max))
     out.table(rows, COLUMNS, MORE_COLUMNS, none="no delayed messages")
+
+
+def histogram(deliver_at_ms: Iterable[int], now_ms: int) -> list[dict[str, object]]:
+    """Returns the number of messages that are due within each of some times, not counted twice."""
+    counts = [0] * len(DUE_WITHIN)
+    for moment in deliver_at_ms:
+        left_ms = moment - now_ms
+        place = next(n for n, (_, limit_ms) in enumerate(DUE_WITHIN) if left_ms <= limit_ms)
+        counts[place] += 1
+    return [
+        {"due_within": name, "message_count": count}
+        for (name, _), count in zip(DUE_WITHIN, counts, strict=True)
+    ]
 
 
 @delay.asks("Show a delayed message.", "pocketmq delay show ID")

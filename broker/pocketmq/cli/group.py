@@ -1,11 +1,14 @@
 """`pocketmq group`: consumer groups, and their offsets."""
 
+import asyncio
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 import click
 
 from pocketmq.cli.broker_names import group_argument, topics
+from pocketmq.cli.charts import barred
 from pocketmq.cli.connection import BrokerConnection, ConnectedGroup
 from pocketmq.cli.documents import group_document, lag_documents, moved_document
 from pocketmq.cli.options import (
@@ -22,6 +25,8 @@ from pocketmq.cli.watching import repeat
 from pocketmq.model.administration import GroupSettings, MovedOffset, ResetTarget, TopicLag
 from pocketmq.model.topic import DLQ_PREFIX, RETRY_PREFIX
 
+CALLS_MAX: Final = 64
+"""Most calls at the same time."""
 COLUMNS: Final = columns(
     "name", "enabled", "fifo", "max_attempts",
     "retry_queue_count",
@@ -95,9 +100,29 @@ def create(broker: BrokerConnection, out: Output, name: str, settings: GroupSett
 @group.asks("List groups by name.", "pocketmq group ls -o jsonl")
 @click.option("--system", is_flag=True, help="Include the broker's own groups.")
 def ls(broker: BrokerConnection, out: Output, system: bool) -> None:
-    """List groups by name."""
-    found = broker.all(broker.admin.list_groups, include_system=system)
-    out.table(map(group_document, found), COLUMNS, MORE_COLUMNS, none="no groups")
+    """List groups by name, with their lag in all topics and their active consumers."""
+    lags: Counter[str] = Counter()
+    for one in all_lags(broker):
+        lags[one.group] += one.lag_messages
+    found = [*broker.all(broker.admin.list_groups, include_system=system)]
+    members = broker.ask(_member_counts(broker, [one.name for one in found]))
+    rows = [
+        {**group_document(one), "lag_messages": lags[one.name], "member_count": count}
+        for one, count in zip(found, members, strict=True)
+    ]
+    shown = columns("member_count", barred("lag_messages", rows))
+    out.table(rows, [*COLUMNS, *shown], MORE_COLUMNS, none="no groups")
+
+
+async def _member_counts(broker: BrokerConnection, names: list[str]) -> list[int]:
+    """Returns the number of members of each group, asked CALLS_MAX at a time."""
+    calls = asyncio.Semaphore(CALLS_MAX)
+
+    async def count(name: str) -> int:
+        async with calls:
+            return len(await broker.admin.list_members(name))
+
+    return [*await asyncio.gather(*map(count, names))]
 
 
 @group.asks("Describe a group.", "pocketmq group info billing")
@@ -156,7 +181,11 @@ def lag(
                 talk(f"{name} has no offset{f' in {topic}' if topic else ''} yet")
             lags = iter(found)
             shown, more = LAG_COLUMNS, MORE_LAG_COLUMNS
-        out.table((row for lag in lags for row in lag_documents(lag)), shown, more)
+        rows = [row for lag in lags for row in lag_documents(lag)]
+        with_bars = [
+            barred("lag_messages", rows) if one.name == "lag_messages" else one for one in shown
+        ]
+        out.table(rows, with_bars, more)
 
     repeat(watch_s, show)
 

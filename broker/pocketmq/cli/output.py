@@ -231,6 +231,7 @@ class Failure(click.ClickException):
     """An error of a command; `next_step` advises the user, "" if the text already does."""
 
     label: ClassVar[str] = "Error:"
+    colour: ClassVar[str] = "red"
 
     def __init__(self, text: str, exit_code: int, next_step: str = "") -> None:
         super().__init__(text)
@@ -239,7 +240,9 @@ class Failure(click.ClickException):
 
     def show(self, file: TextIO | None = None) -> None:  # type: ignore[override]
         """Writes the error to standard error."""
-        click.echo(f"{self.label} {safe(self.message)}", file=file, err=True)
+        label = self.label if "NO_COLOR" in os.environ else click.style(self.label, fg=self.colour)
+        # Colours are removed where standard error is no terminal.
+        click.echo(f"{label} {safe(self.message)}", file=file, err=True)
         if self.next_step:
             click.echo(f"Next:  {safe(self.next_step)}", file=file, err=True)
 
@@ -248,6 +251,7 @@ class Planned(Failure):
     """The end of a command that only showed its plan, without --yes; it is no error."""
 
     label = "Plan: "
+    colour = "yellow"
 
 
 def only_planned(text: str, exit_code: int = Exit.REFUSED, option: str = "--yes") -> Planned:

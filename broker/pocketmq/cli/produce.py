@@ -1,7 +1,7 @@
 """`pocketmq produce`: one message from the command line, or one a line from a file or a pipe."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -14,16 +14,23 @@ from pocketmq.cli.connection import BrokerConnection, asks_broker
 from pocketmq.cli.creation import is_missing, report_creation
 from pocketmq.cli.documents import receipt_document
 from pocketmq.cli.options import DURATION, MOMENT, PAIR
-from pocketmq.cli.output import Output, columns
+from pocketmq.cli.output import Exit, Failure, Output, PrintedRows, columns
+from pocketmq.cli.produced_lines import (
+    BadLine,
+    batches,
+    filled,
+    json_messages,
+    line_groups,
+    plain_messages,
+    repeated,
+)
 from pocketmq.cli.vocabulary import option
 from pocketmq.client import ClientError, Message, Receipt, Wait
 from pocketmq.model.message import INT32_MAX
 
 BATCH_DEFAULT: Final = 256
 BATCH_MAX: Final = 1_024
-BATCH_BYTES: Final = 1024 * 1024
-"""Most bytes of the bodies in a batch of several; the broker's default limit is 4 MiB."""
-READ_SIZE: Final = 256 * 1024
+COUNT_MAX: Final = 1_000_000_000
 SPLITTABLE: Final = frozenset({"BodyTooLarge", "RecordTooLarge"})
 """Errors of a batch that is too large: nothing is stored, and its halves may succeed."""
 
@@ -44,7 +51,9 @@ COLUMNS: Final = columns("message_id", "queue_id", "queue_offset", "status")
     "pocketmq produce orders 'hello' -k order-42 -t created",
     "pocketmq produce reminders 'call back' --delay 30s",
     "pocketmq produce orders 'order 43' --transactional     then: pocketmq txn commit ID",
-    "seq 1000 | pocketmq produce orders --file - -o jsonl",
+    "pocketmq produce orders 'order {n}' -k order-{n} --count 100 --template",
+    "seq 1000 | pocketmq produce orders -o jsonl",
+    "pocketmq consume orders --pull -o jsonl | pocketmq produce copies --jsonl",
 )
 @topic_argument()
 @click.argument("body", required=False)
@@ -83,11 +92,24 @@ COLUMNS: Final = columns("message_id", "queue_id", "queue_offset", "status")
     help="Producer group that decides the transaction [default: the topic's name].",
 )
 @click.option(
-    "--file", "path", metavar="FILE|-", help="Send each line as a message; - is standard input."
+    "--file", "path", metavar="FILE|-",
+    help="Send each line as a message; - is standard input, which is read where BODY is left out "
+    "and no terminal is attached.",
+)  # fmt: skip
+@click.option(
+    "--jsonl", "is_json", is_flag=True,
+    help="Lines are JSON: body or body_base64, keys, tag, properties, message_group, delay_ms …",
+)  # fmt: skip
+@click.option(
+    "--count", type=click.IntRange(1, COUNT_MAX), default=1, help="Send BODY this many times."
 )
 @click.option(
+    "--template", "is_template", is_flag=True,
+    help="Replace {n} in BODY, keys and properties by the number of the message, from 0.",
+)  # fmt: skip
+@click.option(
     "--batch", type=click.IntRange(1, BATCH_MAX), default=BATCH_DEFAULT, show_default=True,
-    help="With --file: most messages in one request.",
+    help="Most messages in one request, of lines.",
 )  # fmt: skip
 @click.option("--no-wait", is_flag=True, help="Do not wait for the flush to disk.")
 def produce(
@@ -97,43 +119,77 @@ def produce(
     body: str | None,
     properties: tuple[tuple[str, str], ...],
     path: str | None,
+    is_json: bool,
+    count: int,
+    is_template: bool,
     batch: int,
     no_wait: bool,
     **fields: Any,
 ) -> None:
-    """Send BODY as a message, or each line of --file as one, and print their queue offsets.
+    """Send BODY as a message, or each line of a file or of standard input, and print the offsets.
 
-    Empty lines are skipped: a message must have a body.
+    Empty lines are skipped: a message must have a body. CR LF ends a line too.
     """
+    if body is None and path is None and not sys.stdin.isatty():
+        path = "-"
     if (body is None) == (path is None):
         raise click.UsageError("give a BODY, or --file FILE (- for standard input)")
+    _check_sources(path is not None, is_json, count, is_template)
     _check_wishes(fields)
     if fields["producer_group"] and not fields["transactional"]:
         raise click.UsageError("--producer-group requires --transactional")
     fields["transactional"] = bool(fields["transactional"])
     model = Message(topic, b"", properties=dict(properties), **fields)
     wait = Wait.APPENDED if no_wait else Wait.DURABLE
-    if path is None:
-        assert body is not None
+    if body is not None:
+        model = replace(model, body=body.encode("utf-8", "surrogateescape"))
+    if count == 1 and path is None:
         is_new = is_missing(broker, topic)
-        message = replace(model, body=body.encode("utf-8", "surrogateescape"))
+        message = filled(model, "0") if is_template else model
         receipt = broker.ask(broker.client.send(message, wait=wait))
         out.show(receipt_document(receipt))
         if is_new:
             report_creation(broker, topic)
         return
     with ExitStack() as up:
-        rows = up.enter_context(out.rows(COLUMNS))
-        stream = _opened(path, up)
-        is_new = is_missing(broker, topic)
-        for bodies in batches(line_groups(stream), batch):
-            messages = [replace(model, body=line) for line in bodies]
+        if path is None:
+            groups = repeated(model, count, is_template=is_template)
+        else:
+            read = json_messages if is_json else plain_messages
+            groups = read(line_groups(_opened(path, up)), model)
+        _send_groups(
+            broker, topic, up.enter_context(out.rows(COLUMNS)), batches(groups, batch), wait
+        )
+
+
+def _send_groups(
+    broker: BrokerConnection,
+    topic: str,
+    rows: PrintedRows,
+    requests: Iterator[list[Message]],
+    wait: Wait,
+) -> None:
+    is_new = is_missing(broker, topic)
+    try:
+        for messages in requests:
             for receipt in send_all(broker, messages, wait):
                 rows.add(receipt_document(receipt))
             rows.flush()
             if is_new:
                 report_creation(broker, topic)
                 is_new = False
+    except BadLine as error:
+        sent = "the lines before it were sent" if error.number > 1 else "nothing was sent"
+        text = f"{error}; {sent}"
+        raise Failure(text, Exit.FAILED, "correct the line, and send from it on") from error
+
+
+def _check_sources(is_file: bool, is_json: bool, count: int, is_template: bool) -> None:
+    """Raises click.UsageError for options that belong to another source of messages."""
+    if is_json and not is_file:
+        raise click.UsageError("--jsonl reads lines: leave out BODY, or give --file FILE")
+    if is_file and (count > 1 or is_template):
+        raise click.UsageError("--count and --template need a BODY")
 
 
 def _check_wishes(fields: dict[str, Any]) -> None:
@@ -150,31 +206,6 @@ def _opened(path: str, up: ExitStack) -> BinaryIO:
         return up.enter_context(Path(path).open("rb"))
     except OSError as error:
         raise click.FileError(path, error.strerror) from error
-
-
-def line_groups(stream: BinaryIO) -> Iterator[list[bytes]]:
-    """Yields lists of the lines that are available, so that a slow pipe delays none."""
-    rest = b""
-    # Binary files and standard input are buffered readers, which have read1.
-    while piece := stream.read1(READ_SIZE):  # type: ignore[attr-defined]
-        *whole, rest = (rest + piece).split(b"\n")
-        yield whole
-    yield [rest]
-
-
-def batches(groups: Iterable[list[bytes]], count_max: int) -> Iterator[list[bytes]]:
-    """Yields the non-empty bodies of one request each; a batch never spans two groups."""
-    for group in groups:
-        batch: list[bytes] = []
-        size = 0
-        for body in filter(None, group):
-            if len(batch) == count_max or (batch and size + len(body) > BATCH_BYTES):
-                yield batch
-                batch, size = [], 0
-            batch.append(body)
-            size += len(body)
-        if batch:
-            yield batch
 
 
 def send_all(broker: BrokerConnection, messages: list[Message], wait: Wait) -> Iterator[Receipt]:

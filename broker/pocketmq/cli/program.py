@@ -46,6 +46,7 @@ PLACES: Final = {
     "monitoring": CommandModule(
         "pocketmq.cli.monitoring", "Write files for Prometheus and Grafana."
     ),
+    "bench": CommandModule("pocketmq.cli.bench", "Measure the rate and latency of a broker."),
     "context": CommandModule("pocketmq.cli.context", "Keep connections to brokers under names."),
     "version": CommandModule(
         "pocketmq.cli.version", "Show the installed version, compiled or not."

@@ -36,7 +36,10 @@ PERMISSIONS: Final = {"none": 0, "w": 2, "r": 4, "rw": 6}
 COLUMNS: Final = columns(
     "name", "type", "read_queue_count", "write_queue_count",
     Column("permission", lambda row: permission_text(row["permission"])),
+    "message_count", at("last_store_timestamp_ms"),
 )  # fmt: skip
+LISTED_COUNTS: Final = ("message_count", "last_store_timestamp_ms")
+"""Fields of a topic's counts in a list of topics."""
 MORE_COLUMNS: Final = columns("system", "order", "attributes", "retention_ms", "retention_bytes")
 QUEUE_COLUMNS: Final = columns(
     "queue_id", "min_offset", "max_offset",
@@ -147,9 +150,18 @@ def create(
 @topic.asks("List topics by name.", "pocketmq topic ls -o jsonl")
 @click.option("--system", is_flag=True, help="Include the broker's own topics.")
 def ls(broker: BrokerConnection, out: Output, system: bool) -> None:
-    """List topics by name."""
+    """List topics by name, with their readable messages and the time of the last one.
+
+    `pocketmq top` shows messages a second; `pocketmq store stats` bytes of each topic.
+    """
+    ask = broker.admin.all_topic_counts
+    counts = {
+        one.name: {name: getattr(one, name) for name in LISTED_COUNTS}
+        for one in broker.all(partial(ask, totals_only=False), include_system=system)
+    }
     found = broker.all(broker.admin.list_topics, page_size=PAGE_COUNT, include_system=system)
-    out.table(map(topic_document, found), COLUMNS, MORE_COLUMNS, none="no topics")
+    rows = ({**topic_document(one), **counts.get(one.name, {})} for one in found)
+    out.table(rows, COLUMNS, MORE_COLUMNS, none="no topics")
 
 
 @topic.asks("Describe a topic and its queues.", "pocketmq topic info orders")
