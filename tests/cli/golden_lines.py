@@ -108,8 +108,6 @@ WITHOUT: Final = {
     "bench consume": "measures: test_bench.py",
     "bench latency": "measures: test_bench.py",
     "completion": "prints a shell's script: test_completion.py",
-    "definitions export": "prints a file: test_definitions.py",
-    "definitions import": "reads a file: test_definitions.py",
     "config init": "prints a file: tests/config/test_document.py",
     "config import-broker-conf": "prints a file: tests/config/test_broker_conf.py",
     "user token": "prints a token: test_access.py",
