@@ -1,6 +1,7 @@
 """Rebuilds a store's consume queues and index by Spark workers; reads stores as DataFrames.
 
-ARCHITECTURE.md ("Parallel rebuild") shows how ranges of the log become files of views.
+ARCHITECTURE.md ("Parallel rebuild") shows how ranges of the log become consume-queue and index
+files, here called "views".
 
     session.py          the Spark session, and the map of tasks on which rebuild/parallel.py runs
     job.py              plans and runs a rebuild; progress.py reports its progress

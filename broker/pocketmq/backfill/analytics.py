@@ -72,7 +72,8 @@ def largest_keys(messages: "DataFrame", *, by: str = "messages", count: int = 20
 def duplicate_keys(messages: "DataFrame", *, of: str = "keys") -> "DataFrame":
     """Returns the keys that occur in more than one message of a topic, most frequent first.
 
-    of       keys, or message_id: the unique key that a producer assigns to every message
+    of       keys, or message_id: the unique key, which the producer or else the broker assigns;
+             messages without one are left out
     Reads    topic, physical_offset and the column `of`
     Returns  topic string, key string, messages bigint, first_physical_offset bigint,
              last_physical_offset bigint
@@ -91,10 +92,11 @@ def duplicate_keys(messages: "DataFrame", *, of: str = "keys") -> "DataFrame":
 def consumer_lag(store: str | Path, units: "DataFrame") -> "DataFrame":
     """Returns the number of messages that each group has not consumed, by queue.
 
-    units    of all queues: `read_consume_queue(session, store)`
+    units    the consume units of all queues, as `read_consume_queue(session, store)` returns them
     Returns  group string, topic string, queue_id int, committed_offset bigint, max_offset bigint,
              lag bigint; for a queue without units max_offset is null and lag 0
-    Errors   ValueError: config/consumerOffset.json and its .bak are both unreadable
+    Errors   ValueError: a file of committed offsets (consumerOffset.json, or that of the light
+             message queues) and its .bak are both unreadable
     """
     end = (F.max("queue_offset") + 1).alias("max_offset")
     ends = _sound(units).groupBy("topic", "queue_id").agg(end)

@@ -1,7 +1,7 @@
 """The store lock: one process at a time; RocketMQ brokers acquire the same lock.
 
-It is a POSIX record lock on byte 0 of `lock`. Closing any descriptor of that file would release it,
-so the file is opened once per process and stays open.
+It is a POSIX record lock on byte 0 of the file `lock`. If the process closed any descriptor of that
+file, the lock would be released, so the file is opened once per process and stays open.
 Source: DefaultMessageStore.start.
 """
 
@@ -34,7 +34,7 @@ class DirectoryLock:
     def acquire(self) -> None:
         """Acquires the lock, without waiting.
 
-        Errors   StoreLocked: another process has it; DiskFull, AllocationFailed; NotAPlainFile
+        Errors   StoreLocked: another process has it; DiskFull, AllocationFailed, NotAPlainFile
         """
         assert self._descriptor < 0, "already locked"
         with FullDisk(self.path):
@@ -69,14 +69,14 @@ class DirectoryLock:
         """Releases the lock; repeated calls have no effect."""
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
-            with suppress(OSError):  # Nothing was written that a failed close could lose.
+            with suppress(OSError):  # Only LOCK_CONTENT may be lost, which has no meaning.
                 os.close(descriptor)
 
 
 def held_by(path: Path) -> str:
-    """Returns the process that holds a lock file, as in StoreLocked; "": no process does.
+    """Returns a text that names the process that holds a lock file (`holder` of StoreLocked).
 
-    Must not be called while this process holds it.
+    The text is "" if no process holds the file. Must not be called while this process holds it.
     """
     try:
         descriptor = check_plain(os.open(path, os.O_RDWR | PLAIN_ONLY), path)
@@ -95,14 +95,14 @@ def _holder(descriptor: int) -> str:
 
 
 def holder_text(process_id: int) -> str:
-    """Returns a process as errors name it: its number and program.
+    """Returns the text by which errors name a process: its id and its program's name.
 
-    process_id   0 or less: it runs on another machine or in another container
+    process_id   0 or less if the process runs on another machine or in another container
     """
     if process_id <= 0:
         return UNKNOWN
     try:
         name = Path(f"/proc/{process_id}/comm").read_text(errors="replace").strip()
     except OSError:
-        name = ""  # It has ended, or there is no /proc.
+        name = ""  # The process has ended, or the system has no /proc.
     return f"process {process_id} ({name})" if name else f"process {process_id}"

@@ -53,7 +53,7 @@ from pocketmq.model.errors import (
 )
 
 DRAFT_SUFFIX: Final = ".draft"
-"""Suffix of unfinished files; a start removes those that earlier runs left."""
+"""Suffix of unfinished files; a start removes unfinished files of earlier runs."""
 RWF_NOWAIT: Final = getattr(os, "RWF_NOWAIT", 0)
 """Linux flag: read only if all pages are in memory."""
 
@@ -87,7 +87,7 @@ class Disk:
         return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
     def directory_lock(self, path: Path) -> DirectoryLock:
-        """Returns a lock on the file with this path; not acquired yet."""
+        """Returns a lock, not acquired yet, on the file with this path."""
         return DirectoryLock(path)
 
     # -- whole small files ---------------------------------------------------------------------
@@ -208,7 +208,7 @@ class Disk:
             with self.enclosure.place(f"{directory}/") as place:
                 descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except FileNotFoundError:
-            return  # It was removed meanwhile: its names are of no use.
+            return  # The directory was removed: its names need not be durable.
         except NotAPlainFile:
             raise
         except OSError as error:
@@ -221,14 +221,14 @@ class Disk:
             self.close(descriptor)
 
     def sync_all(self, directory: Path) -> None:
-        """Makes everything on a directory's file system durable, names included; blocks.
+        """Makes everything on a directory's file system durable, also names; blocks.
 
-        For a thousand files this costs a fraction of one call for each.
+        For a thousand files this costs a fraction of a sync of each file.
         """
         self._sync_directory(directory, sync_file_system)
 
     def rename(self, source: Path, target: Path) -> None:
-        """Renames a file, replacing the file of that name; durable after `sync_directory`.
+        """Renames a file, which replaces a file of that name; durable after `sync_directory`.
 
         Errors   DiskFull, AllocationFailed; no name has changed
         """
@@ -272,7 +272,7 @@ class Disk:
     def remove_directory(self, directory: Path) -> None:
         """Removes an empty directory.
 
-        Errors   WriteFailed: it remains, for example because it is not empty
+        Errors   WriteFailed: the directory remains, for example because it is not empty
         """
         self.trouble.check()
         try:
@@ -337,7 +337,7 @@ class Disk:
     def make_sparse_file(self, path: Path, size_bytes: int, *, is_named: bool = True) -> int:
         """Creates a file of this length without disk blocks; returns its descriptor.
 
-        is_named   whether its name is durable on return; else the caller syncs the directory
+        is_named   whether the file's name is durable on return; else the caller syncs the directory
         Errors     DiskFull; a partly made file is removed
         """
         return self.trouble.with_room(lambda: self._make_sparse_file(path, size_bytes, is_named))
@@ -389,7 +389,7 @@ class Disk:
     def data_end(self, descriptor: int) -> int:
         """Returns the end of the last data in a sparse file.
 
-        Cost   two calls for each data extent; the file's length where the system reports no holes
+        Cost   two calls for each data extent. Returns the length if the system reports no holes
         """
         with ReadErrors(self._path_of(descriptor)):
             end = os.fstat(descriptor).st_size
@@ -399,11 +399,11 @@ class Disk:
                 position = os.lseek(descriptor, position, os.SEEK_DATA)
                 position = os.lseek(descriptor, position, os.SEEK_HOLE)
         except OSError as error:
-            return position if error.errno == errno.ENXIO else end  # ENXIO: no data from here on.
+            return position if error.errno == errno.ENXIO else end  # ENXIO: no data after it.
         return position
 
     def map(self, descriptor: int, size_bytes: int, *, read_only: bool = False) -> mmap.mmap:
-        """Returns a shared map of the whole file; `read_only`: writes through it fail."""
+        """Returns a shared map of the whole file; if `read_only`, writes through it fail."""
         access = mmap.ACCESS_READ if read_only else mmap.ACCESS_WRITE
         with ReadErrors(self._path_of(descriptor)):
             return mmap.mmap(descriptor, size_bytes, access=access)
@@ -426,9 +426,9 @@ class Disk:
     def read_resident(self, descriptor: int, position: int, size_bytes: int) -> bytes | None:
         """Returns bytes of a file if all are in memory, else None.
 
-        Where the system cannot detect that, the bytes are read even if the read blocks, because a
-        caller would else never get them. This applies to tmpfs, whose pages are all in memory, and
-        to systems other than Linux.
+        If the system cannot detect whether they are in memory, the bytes are read even if the read
+        blocks, because the caller would otherwise never get them. This applies to tmpfs, whose
+        pages are all in memory, and to systems other than Linux.
         Errors   ReadFailed
         Cost     about 1 µs and the copy
         """

@@ -1,4 +1,4 @@
-"""Maps errors of the operating system to errors of the store: full, lost or unreadable.
+"""Maps errors of the operating system to errors of the store: disk full, loss, unreadable.
 
     with FullDisk(path): …     no space → DiskFull, other errors → AllocationFailed; NotAPlainFile
                                and FileExistsError pass unchanged
@@ -42,7 +42,7 @@ def forget(descriptor: int, path: Path | str) -> None:
 
 
 class _AtPath:
-    """Context of an operation at a path, which its errors name."""
+    """Context of an operation at a path; its errors name the path."""
 
     __slots__ = ("_path",)
 
@@ -85,7 +85,7 @@ class Trouble:
 
     def __init__(self) -> None:
         self.failure: StoreFailed | None = None
-        """The first loss of written bytes, None without one."""
+        """The first loss of written bytes; None if there was none."""
         self._lost: Lost = lambda error: None
         self._full: Full = lambda full: contextlib.nullcontext(False)
 
@@ -94,15 +94,15 @@ class Trouble:
         """Calls these functions on a loss or a full disk while the block lasts.
 
         lost   called once, with the first loss, in the thread that detected it
-        full   called when space runs out; returns a context that yields whether to try once more,
-               which is done inside the context
+        full   called when there is no space; returns a context that yields whether to try once
+               more. The second try is made inside the context
         """
         before = self._lost, self._full
         now = self._lost, self._full = lost or self._lost, full or self._full
         try:
             yield
             assert (self._lost, self._full) == now, "nested blocks end out of order"
-        finally:  # After a simulated kill, the blocks of a dropped store end in any order.
+        finally:  # After a kill simulated by tests, the blocks of a dropped store end in any order.
             self._lost, self._full = before
 
     def check(self) -> None:

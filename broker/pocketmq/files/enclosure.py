@@ -4,9 +4,9 @@
     with enclosure.place(path) as place:  the same file by a path that links cannot redirect
 
 Each directory between the store and the file is opened relative to its parent (O_NOFOLLOW), so a
-link created meanwhile is refused. Two links are followed, as operators make them: the store
-directory itself, and `commitlog` in it if root or the broker's user owns the link. FIFOs, sockets
-and devices are opened without waiting for a peer, and then refused.
+link that is created at the same time is refused. Two links are followed, as operators create them:
+the store directory itself, and `commitlog` in it if root or the broker's user owns the link. FIFOs,
+sockets and devices are opened without waiting for a peer, and then refused.
 """
 
 import errno
@@ -24,7 +24,7 @@ DIRECTORY_MODE: Final = 0o750
 FILE_MODE: Final = 0o640
 PRIVATE_MODE: Final = 0o600
 PLAIN_ONLY: Final = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-"""Flags of every open: follow no link, do not wait for a FIFO's peer."""
+"""Flags of every open: links are not followed, and a FIFO's peer is not waited for."""
 _O_PATH: Final = getattr(os, "O_PATH", os.O_RDONLY)
 _ENTER: Final = os.O_DIRECTORY | os.O_CLOEXEC | _O_PATH
 _DESCRIPTORS: Final = "/proc/self/fd"
@@ -38,7 +38,7 @@ _KINDS: Final = (
 
 
 def kind_of(mode: int) -> str:
-    """Returns the name of a file's kind, "" for a regular file."""
+    """Returns the name of a file's kind; "" for a regular file."""
     if stat.S_ISREG(mode):
         return ""
     return next((name for is_kind, name in _KINDS if is_kind(mode)), "a device")
@@ -164,9 +164,9 @@ def is_operators(user_id: int) -> bool:
 
 
 def check_tree(directory: Path, names: Iterable[str]) -> None:
-    """Raises if one of the names, or a name below it, is neither file nor directory.
+    """Raises if a name, or a name below it, is neither a regular file nor a directory.
 
-    Errors   NotAPlainFile. Directories that cannot be listed are skipped: reading them fails later
+    Errors   NotAPlainFile. Directories that cannot be listed are skipped: later reads of them fail
     Cost     some 15 µs for each directory
     """
     for name in names:

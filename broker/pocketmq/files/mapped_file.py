@@ -5,11 +5,11 @@
 
 Invariants
     1. wrote <= size; bytes are stored only below `allocated` once the file is written to.
-    2. It is opened when first needed, and stays open until `close`, or until the OpenFiles of its
-       queue closes it in favour of another. Files of kinds with thousands of files are not mapped:
-       pread and pwrite serve them and need only a descriptor.
+    2. The file is opened when first needed, and stays open until `close`, or until the OpenFiles
+       of its queue closes it to open another file. Files of kinds with thousands of files are not
+       mapped: they are read with pread and written with pwrite, which need only a descriptor.
     3. A held file keeps its map and descriptor: `close` and `remove` then wait for `let_go`.
-Callers copy the bytes they hand out: a live view keeps the map from closing.
+    Callers copy the bytes that they return, as the map cannot be closed while a view of it exists.
 Source: DefaultMappedFile, ReferenceResource.
 """
 
@@ -23,9 +23,9 @@ from pocketmq.files.disk import Disk
 from pocketmq.model.errors import Corruption, ReadFailed, StoreFailed
 
 ALLOCATION_STEP: Final = 64 * 1024
-"""Sparse files get blocks up to a multiple of this after the last written byte."""
+"""Unit of allocation: sparse files get blocks up to the next multiple after the last byte."""
 POPULATE_STEP: Final = 256 * 1024
-"""Bytes that one call prefaults: 0.4 µs a record instead of 1.9 (measured at 1.3 KiB)."""
+"""Bytes that one call prefaults: 0.4 µs a record of 1.3 KiB instead of 1.9 µs (measured)."""
 DIRECT_WRITE_MIN: Final = 32 * 1024
 """Size from which on pwrite is faster than storing through the map."""
 FETCH_MIN: Final = 256 * 1024
@@ -36,7 +36,7 @@ _ZEROS: Final = bytes(_PIECE_SIZE)
 
 
 class ColdRead(Exception):
-    """A read that would have to wait for the disk; nothing was done.
+    """Error of a read that would have to wait for the disk; nothing was read.
 
     fetch   loads the bytes into memory; blocks, so call it in a thread
     """
@@ -83,7 +83,7 @@ class MappedFile:
         self._holders = 0
         self._is_leaving = False
         self.was_used = True
-        """Set on use, cleared by the keeper that looks for a file to close."""
+        """Set at each use; cleared by the keeper when it searches a file to close."""
         self._place = path
         self.base = base
         self.size = size
@@ -100,11 +100,11 @@ class MappedFile:
         self.staged_end = 0
         """End of the last write to `staged`."""
         self.unsynced_names: list[Path] = []
-        """Directories with new names made for this file; `sync` syncs them."""
+        """Directories with new names that were created for this file; `sync` syncs them."""
 
     @property
     def path(self) -> Path:
-        """Path of the file, made on demand: it is costly, and ten thousand files may be open."""
+        """Path of the file, created at each call, as it takes memory and many files are open."""
         return Path(self._place)
 
     @property
@@ -124,7 +124,7 @@ class MappedFile:
         return self.adopt(self._disk.open(self._place, read_only=read_only), read_only=read_only)
 
     def join(self, keeper: Keeper | None) -> None:
-        """Registers this open file with the keeper of the queue it was added to."""
+        """Registers this open file with the keeper of the queue to which it was added."""
         self._keeper = keeper
         if keeper is not None:
             keeper.add(self)
@@ -192,7 +192,7 @@ class MappedFile:
         self.allocated = end
 
     def write(self, position: int, content: bytes) -> None:
-        """Stores bytes at a position: through the map, or by pwrite where that is faster.
+        """Stores bytes at a position: through the map, or by pwrite if that is faster.
 
         Shape    position + len(content) <= size
         Blocks   at most for some page faults
@@ -223,7 +223,7 @@ class MappedFile:
     def warm(self) -> bool:
         """Loads all pages into memory and locks them there until `cool`; blocks.
 
-        Returns  False where the system does not allow it
+        Returns  False if the system does not allow it
         """
         assert self._map is not None
         self._disk.memory.touch(self._map)
@@ -263,7 +263,7 @@ class MappedFile:
         return found
 
     def fetch(self, position: int, size_bytes: int) -> None:
-        """Loads bytes, and some that follow, into memory through a descriptor of its own; blocks.
+        """Loads bytes, and some that follow, into memory through a separate descriptor; blocks.
 
         Effects  none if the file was removed: the next read reports it
         """
@@ -290,9 +290,9 @@ class MappedFile:
         return min(self._disk.data_end(self.descriptor), self.size)
 
     def zero_from(self, position: int) -> bool:
-        """Overwrites all bytes from a position on with zeros, where they are not zero already.
+        """Overwrites all bytes from a position on that are not zero with zeros.
 
-        Old bytes left there could later parse as records.
+        Old bytes after the position could later be parsed as records.
         Returns  whether any byte was not zero
         """
         data_end = self.data_end()
@@ -332,7 +332,7 @@ class MappedFile:
             self._disk.sync_directory(directory)
 
     def sync_apart(self) -> None:
-        """Syncs through a descriptor of its own, so that the file may be closed meanwhile.
+        """Syncs through a separate descriptor, so that the file may be closed at the same time.
 
         Effects  none if the file was removed
         """
@@ -347,7 +347,7 @@ class MappedFile:
         self._sync_names()
 
     def close(self) -> None:
-        """Unmaps and closes the file once nothing holds it; its bytes stay in the page cache."""
+        """Unmaps and closes the file once no caller holds it; its bytes stay in the page cache."""
         if self.descriptor < 0:
             return
         if self._holders:
@@ -367,7 +367,7 @@ class MappedFile:
         self._disk.close(descriptor)
 
     def remove(self) -> None:
-        """Unlinks the file, and closes it once nothing holds it."""
+        """Unlinks the file, and closes it once no caller holds it."""
         try:
             self.close()
         finally:

@@ -4,10 +4,10 @@
     |------- file --------|------- file --------| … |------- file ----.....|
     min_offset                                                   max_offset
 
-The name of a file is the offset of its first byte. A file of another length, or a missing one in
-the middle, is an error that names it. A last file of length zero was never used and is left out. A
-power cut may leave one in the middle of a view: it and all later files are removed, to be rebuilt.
-Queues of which there are thousands do not map their files (`is_mapped`).
+The name of a file is the offset of its first byte. A file of another length, or a missing file in
+the middle, is an error that names the file. A last file of length zero was never used and is left
+out. A power cut may leave an empty file in the middle of a view: this file and all later files are
+removed and rebuilt. Queues of kinds with thousands of files do not map them (`is_mapped`).
 Source: MappedFileQueue.
 """
 
@@ -57,18 +57,18 @@ class MappedFileQueue:
 
     @property
     def min_offset(self) -> int:
-        """Offset of the first file, 0 without files."""
+        """Offset of the first file; 0 without files."""
         return self.files[0].base if self.files else 0
 
     @property
     def max_offset(self) -> int:
-        """Offset after the last written byte, 0 without files."""
+        """Offset after the last written byte; 0 without files."""
         return self.files[-1].base + self.files[-1].wrote if self.files else 0
 
     def load(self, *, read_only: bool = False) -> None:
-        """Finds the files; maps none, and assumes that all but the last are full.
+        """Finds the files; maps no file, and assumes that all files except the last are full.
 
-        Effects  in a view, the first file of length zero and all later ones are removed
+        Effects  in a view, the first file of length zero and all later files are removed
         Errors   StrayFile, WrongFileSize, StoreGap
         """
         self.read_only = read_only
@@ -125,8 +125,8 @@ class MappedFileQueue:
     def adopt(self, begin: int, end: int) -> bool:
         """Adopts the files of [begin, end), the last one partly written, without reading them.
 
-        Returns  False if the last file has another length; of several files, also if the
-                 directory's first files are others
+        Returns  False if the last file has another length, or if the directory begins with other
+                 files (checked only if there are several files)
         """
         bases = range(begin, end, self.file_size)
         names = [offset_file_name(base) for base in bases]
@@ -184,7 +184,7 @@ class MappedFileQueue:
         self.files.append(file)
 
     def drop_first(self) -> MappedFile:
-        """Drops the oldest file, never the last one; the caller must remove the returned file."""
+        """Drops the oldest file, which must not be the last; the caller must remove it."""
         assert len(self.files) > 1
         return self.files.pop(0)
 

@@ -15,10 +15,10 @@ import os
 from typing import Final
 
 MADV_POPULATE_WRITE: Final = 23
-"""Since Linux 5.14; older systems fault in pages one by one."""
+"""Advice that exists since Linux 5.14; on older systems pages are faulted in one by one."""
 PIECE_BYTES: Final = 64 * 1024
 PIECES_MAX: Final = 1_024
-"""How often one call of `preadv` may fill the small buffer."""
+"""Number of times that one call of `preadv` may fill the small buffer."""
 
 
 class PageMemory:
@@ -49,7 +49,7 @@ class PageMemory:
         call_on_memory("madvise", memory, MADV_POPULATE_WRITE)
 
     def populate(self, memory: mmap.mmap, position: int, size_bytes: int) -> None:
-        """Prefaults pages that are about to be written, in one call instead of one fault each."""
+        """Prefaults pages that will be written soon: one call instead of a fault for each page."""
         assert position % mmap.PAGESIZE == 0
         if not self._can_populate:
             return
@@ -105,7 +105,7 @@ class TransientPool:
 
     @property
     def free_count(self) -> int:
-        """Buffers that are not borrowed."""
+        """Number of buffers that are not borrowed."""
         return len(self._free)
 
     def borrow(self) -> memoryview:
@@ -121,7 +121,7 @@ class TransientPool:
     def close(self) -> None:
         """Returns the memory to the system; every buffer must have been given back.
 
-        Effects  a buffer that a failed write still refers to is freed when the process ends
+        Effects  a buffer to which a failed write still refers is freed when the process ends
         """
         assert len(self._free) == self.count
         for view in self._free:

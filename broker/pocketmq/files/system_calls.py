@@ -27,7 +27,7 @@ def sync_file_system(descriptor: int) -> None:
 
 
 def exchange_names(one: Path | str, other: Path | str) -> bool:
-    """Exchanges the names of two directories or files atomically; False if it is not supported.
+    """Exchanges the names of two directories or files atomically; False if this is unsupported.
 
     Errors   OSError
     """

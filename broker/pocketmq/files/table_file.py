@@ -1,11 +1,12 @@
 """A small file that is replaced as a whole, with the previous version beside it as `.bak`.
 
-Order of a write: draft, sync, current to .bak, draft to current, sync the directory. A crash at any
-point leaves the new or the previous version complete under one of the two names. On a full disk
-`.bak` is removed in favour of the draft, if the current version is known to be valid.
+A write creates a draft, syncs it, renames the current file to .bak and the draft to the current
+file, and syncs the directory. A crash at any point leaves the new or the previous version complete
+under one of the two names. On a full disk, `.bak` is removed to make room for the draft, if the
+current version is known to be valid.
 
-For a table with secrets no older version is kept, as it might restore removed entries: the draft
-replaces the current file.
+For a table with secrets no older version is kept, as removed entries could be restored from it: the
+draft replaces the current file.
 Source: ConfigManager.persist, load.
 """
 
@@ -23,7 +24,7 @@ from pocketmq.model.errors import DiskFull
 class TableFile:
     """One table of a store.
 
-    is_private   only the broker's user can read it, and no previous version is kept
+    is_private   whether only the broker's user can read the table, and no older version is kept
     """
 
     __slots__ = ("_disk", "_is_private", "_is_sound", "path")
@@ -36,7 +37,7 @@ class TableFile:
         """Whether this object read or wrote the current version."""
 
     def read(self, parse: Callable[[bytes], Content]) -> Content | None:
-        """Returns the parsed current version, else the parsed previous one; None without files.
+        """Returns the parsed current version, else the parsed previous version; None without files.
 
         Errors   TableUnreadable: `parse` raised ValueError for every existing version
         """
@@ -51,7 +52,7 @@ class TableFile:
         for path in (self.path, self._previous):
             try:
                 content = self._disk.read_file(path)
-            except FileNotFoundError:  # A running broker may rename it meanwhile.
+            except FileNotFoundError:  # A running broker may be renaming the file.
                 continue
             yield path, content
             if self._is_private:
@@ -91,6 +92,6 @@ class TableFile:
             if self._disk.exists(self.path) and not self._is_private:
                 self._disk.rename(self.path, self._previous)
             self._disk.rename(draft, self.path)
-        except DiskFull:  # A part of a draft would use scarce space.
+        except DiskFull:  # An unfinished draft would use scarce space.
             self._disk.unlink(draft)
             raise

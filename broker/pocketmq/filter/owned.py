@@ -1,4 +1,4 @@
-"""Filter for retry topics whose name several groups may use: only one group's messages match."""
+"""Filter for retry topics that several groups may share: only one group's messages match."""
 
 from collections.abc import Callable, Mapping
 from typing import Final, final
@@ -16,7 +16,7 @@ DECODED_NS: Final = 50
 
 @final
 class Owned:
-    """A filter that skips messages of other groups, which tags codes do not show.
+    """A filter that skips messages of other groups; only records show the group.
 
     wanted     filter for the group's own messages
     is_owned   decides by a record's properties whether it belongs to the group
@@ -33,7 +33,7 @@ class Owned:
         self._is_owned = is_owned
 
     def matches_code(self, code: int, /) -> bool:
-        """Returns True: tags codes do not decide."""
+        """Returns True, as tags codes do not show the group."""
         return True
 
     def cost_ns(self, record: bytes, /) -> int:

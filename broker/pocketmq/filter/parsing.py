@@ -8,11 +8,11 @@ from pocketmq.format.java_hash import tags_code
 from pocketmq.model.filter import Filter
 
 LENGTH_KEPT_MAX: Final = 1_024
-"""Longest expression whose filter is cached, so that equal expressions share it."""
+"""Longest expression whose filter is cached, so that equal expressions share one filter."""
 
 
 def parse_filter(expression: str, *, is_sql: bool = False) -> Filter:
-    """Returns the filter of a tag or SQL expression; "" and "*" match everything in both.
+    """Returns the filter of a tag or SQL expression; "" and "*" match everything.
 
     Errors   IllegalFilter
     Cost     the first SQL expression of a process loads the parser, about 0.1 s

@@ -4,8 +4,8 @@
                                    its bits, by default 3 of 112
     bitmap of a message            the bits of all groups whose expression matches it
 
-Groups may share bits, so a bitmap may accept a message that a filter refuses, but never the
-reverse. Removed groups count as well, as they stay in the file.
+Groups may share bits, so a bitmap may accept a message that a filter rejects, but never the
+reverse. Removed groups stay in the file, and have bits.
 Source: ConsumerFilterManager, CommitLogDispatcherCalcBitMap, BloomFilter, BitsArray.
 """
 
@@ -21,7 +21,7 @@ BIT_COUNT_MAX: Final = 8 * 1024
 
 
 class Subscription(NamedTuple):
-    """Filter of one group on a topic, None if the expression is invalid, and its bits."""
+    """Filter of one group on a topic (None: the expression is invalid), and the group's bits."""
 
     wanted: Filter | None
     bits: int
@@ -40,7 +40,7 @@ class FilterBits:
         return topic in self._topics
 
     def bitmap(self, topic: str, record: bytes) -> bytes:
-        """Returns the bitmap of a stored record, lowest bit of the first byte first; b"" for none.
+        """Returns the bitmap of a stored record, or b""; bit 0 is the lowest bit of byte 0.
 
         An invalid expression counts as matching every message.
         """
@@ -86,7 +86,7 @@ def _items(table: dict[str, Any], name: str) -> list[tuple[str, dict[str, Any]]]
 
 
 def _count_and_bits(count: Any, places: Any) -> tuple[int, int]:
-    """Returns the length of a bitmap in bits, 0 if invalid, and its bits as a number."""
+    """Returns the length of a bitmap in bits, 0 if invalid, and the bits as a number."""
     if not isinstance(count, int) or not 0 < count <= BIT_COUNT_MAX or count % 8:
         return 0, 0
     if not isinstance(places, list) or not all(place in range(count) for place in places):

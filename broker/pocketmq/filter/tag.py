@@ -1,6 +1,6 @@
 """Tag filters: "TagA || TagB" matches messages with one of these tags.
 
-A consume unit contains a hash of its message's tag. A filter first checks the hash, without reading
+A consume unit contains a hash of its message's tag. A filter first checks the hash without reading
 the record and with false positives, and then the tag of the record.
 
     "", "*"         all messages, including those without a tag
@@ -19,8 +19,8 @@ from pocketmq.model.message import TAGS
 ALL: Final = "*"
 SEPARATOR: Final = "||"
 EXTENSION_ADDRESS_MAX: Final = -2_147_483_649
-"""Largest address in the queue's extension (ConsumeQueueExt); such a code is no hash, so it
-matches, and the tag of the record decides."""
+"""Largest address in the queue's extension (ConsumeQueueExt). Codes up to it are no hashes, so
+they match, and the tag of the record decides."""
 
 _TAGS_KEY: Final = property_key(TAGS)
 _LOW_32_BITS: Final = 0xFFFF_FFFF

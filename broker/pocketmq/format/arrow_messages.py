@@ -61,7 +61,7 @@ def record_batches(
 
     queue        the records' numbers in `queues`
     decompress   whether to decompress bodies; large bodies are split into several batches
-    schema       default: that of the columns; its further columns are null
+    schema       schema of the batches; None: that of the columns. Its additional columns are null
     Cost     about 3 µs a record of 1 KiB with all columns
     """
     schema = schema or schema_of(columns)
@@ -75,7 +75,7 @@ def record_batches(
 
 
 def batch_of(arrays: list[Any], schema: Any) -> Any:
-    """Returns a `pyarrow.RecordBatch` of columns; further columns of the schema are null."""
+    """Returns a `pyarrow.RecordBatch` of columns; additional columns of the schema are null."""
     count = len(arrays[0])
     assert all(len(array) == count for array in arrays)
     missing = [pa.nulls(count, field.type) for field in list(schema)[len(arrays) :]]

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from pocketmq.model.message import FLAG_COMPRESSED
 
 PLAIN_SIZE_MAX: Final = 64 * 1024 * 1024
-"""Largest decompressed body; a larger one stays compressed, as no producer may send it."""
+"""Largest decompressed body; a larger body stays compressed, as no producer may send it."""
 SHOWN_SIZE_MAX: Final = 15 * 1024 * 1024
 """Upper limit of decompressed bytes in one reply and in each body; a reply has at most 16 MiB."""
 COMPRESSION_SHIFT: Final = 8
@@ -20,7 +20,7 @@ COMPRESSION_MASK: Final = 0x7
 LZ4: Final = 1
 ZSTD: Final = 2
 CODECS: Final = {LZ4: "lz4", ZSTD: "zstd"}
-"""Names of codecs; all others are zlib."""
+"""Names of codecs; all other codecs are zlib."""
 GZIP_MAGIC: Final = b"\x1f\x8b"
 ZSTD_STEP: Final = 1024
 """Compressed bytes per step: at a block of 128 KiB for every four bytes, at most 32 MiB output."""
@@ -30,7 +30,7 @@ _ZLIB_OR_GZIP: Final = 32 + zlib.MAX_WBITS
 
 
 def plain_body(body: bytes, system_flag: int) -> bytes:
-    """Returns the decompressed body; the body itself if it is not compressed, or not validly.
+    """Returns the decompressed body; an uncompressed or invalid body is returned unchanged.
 
     A body that decompresses to more than `PLAIN_SIZE_MAX` is returned unchanged.
     """
@@ -69,7 +69,7 @@ class BodyBudget:
     """Limits the decompressed bytes of one call, including discarded ones.
 
     A body that exceeds the rest of the budget is left for the next call. A body that is too large
-    for any call is returned as stored, with its codec, so that it never blocks later ones.
+    for any call is returned as stored, with its codec, so that it never blocks later bodies.
     """
 
     __slots__ = ("_body_max", "left_bytes")

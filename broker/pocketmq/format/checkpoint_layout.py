@@ -7,7 +7,7 @@
   32   8  confirm_physical_offset   start of the last valid record seen by recovery
   40   8  logics_physical_offset    start of the last record known to be in flushed queues
 
-Older brokers wrote only the first three or five; the others are then read as 0.
+Older brokers wrote only the first three or five integers; the others are read as 0.
 Source: StoreCheckpoint (5.5.0).
 """
 

@@ -9,7 +9,7 @@ units before it in its file are pre-blank: physical offset 0, size 2**31 - 1, ta
 A queue may have an extension, whose units hold data that does not fit a consume unit. The consume
 unit then contains an address instead of its tags code: -2**63 plus a byte of the extension, which
 is not a possible tags code. Extension units leave EXTENSION_END_SIZE bytes of their file free.
-docs/reference/formats/consume-queue.md has every field of both.
+docs/reference/formats/consume-queue.md has every field of both kinds of units.
 Source: ConsumeQueue, ConsumeQueueExt.
 """
 
@@ -31,7 +31,7 @@ UNIT_TYPE: Final = np.dtype([("physical_offset", ">i8"), ("size", ">i4"), ("tags
 PRE_BLANK_SIZE: Final = 0x7FFFFFFF
 PRE_BLANK: Final = UNIT.pack(0, PRE_BLANK_SIZE, 0)
 EXTENSION_ADDRESS_MAX: Final = -2_147_483_649
-"""Tags codes up to this one are addresses into the queue's extension (ConsumeQueueExt)."""
+"""Highest address in a queue's extension: lower tags codes are addresses (ConsumeQueueExt)."""
 EXTENSION_UNIT: Final = Layout(
     ("size", "h", "20 and the bytes of the bitmap; -1: end of the file"),
     ("tags_code", "q", "the tags code of the consume unit"),
@@ -60,7 +60,7 @@ def first_file_position(queue_offset: int, file_size_bytes: int) -> int:
 def valid_unit_count(units: Buffer) -> int:
     """Returns the number of leading units of a file that are written.
 
-    A written unit has a physical offset >= 0 and a size > 0; the first other unit ends them.
+    A written unit has a physical offset >= 0 and a size > 0. The count ends before any other unit.
     """
     columns = np.frombuffer(units, dtype=UNIT_TYPE)
     ends = (columns["size"] <= 0) | (columns["physical_offset"] < 0)
@@ -79,7 +79,7 @@ def extension_address(position: int) -> int:
 
 
 def extension_position(address: int) -> int:
-    """Returns the position that an address leads to."""
+    """Returns the position in the extension that an address means."""
     return address - _ADDRESS_ZERO
 
 

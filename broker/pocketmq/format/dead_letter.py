@@ -28,11 +28,11 @@ def reveal(
     store_host: bytes,
     queue_count_of: Callable[[str], int],
 ) -> Revealed:
-    """Returns a group's dead letter as a message to put again, with no retries counted.
+    """Returns a group's dead letter as a message to put again; its reconsume times are 0.
 
     topic            target; "": the original topic
     queue_count_of   returns the number of a topic's writable queues
-    Queue            chosen by the hash of its message group, or without one by its queue offset
+    Queue            chosen by the hash of the message group; without a group, by the queue offset
     Errors           OriginUnknown, those of `queue_count_of`, BadRecord
     """
     message = decode_record(record, decompress=False)

@@ -64,12 +64,12 @@ def delayed_message(
 
 
 def goes_to(message: StoredMessage, topic: str) -> bool:
-    """Returns whether a record's target is a topic, or it recalls a message for the topic."""
+    """Returns whether a record is for a topic, or recalls a message for the topic."""
     return message.properties.get(REAL_TOPIC) == topic
 
 
 def _asked_ms(message: StoredMessage) -> int:
-    """Returns the requested delivery time of a timed message, 0 without one."""
+    """Returns the requested delivery time of a timed message; 0 without one."""
     properties = message.properties
     length_ms = _number(properties.get(TIMER_DELAY_SECONDS)) * 1_000
     length_ms = length_ms or _number(properties.get(TIMER_DELAY_MS))

@@ -1,16 +1,16 @@
 """Finds log records of deleted topics from queue state.
 
-RocketMQ deletes a topic's row and queues but never its messages. A topic created again numbers its
-messages from 0. Left-over records are therefore:
+RocketMQ deletes a topic's row and queues but never its messages. If the topic is created again, its
+messages are numbered from 0. Left-over records are therefore:
 
     of a topic with neither a row nor a queue   all its records
     of a queue that begins with offset 0        its records before that message
     of a missing queue of such a topic          its records before the earliest such message
 
 RocketMQ 5.0.0 counts refused sends, so its records contain offsets above their unit numbers. Once
-the log's head has expired, only the queue shows the difference, at its first remaining message.
-Queue offset 0 does not name a unit: brokers append that record's unit at the end of the queue. The
-dead letter of a lite topic's first message, for example, is one more unit of that topic.
+the log's first records have expired, only the queue shows the difference, at its first remaining
+message. A record with queue offset 0 may have any unit number: brokers append its unit at the end
+of the queue. The dead letter of a lite topic's first message, for example, is such a record.
 log/deleted_topics.py finds these facts; code that builds queues from the log applies them.
 """
 
@@ -23,11 +23,11 @@ from pocketmq.model.message import QueueKey
 from pocketmq.model.topic import LMQ_PREFIX, is_system_topic
 
 DRIFT_MAX: Final = 65_536
-"""Largest lead of a queue offset over its unit number; a larger one counts as damage."""
+"""Largest difference of a queue offset and its unit number; a larger one counts as damage."""
 
 
 class LeftOver(NamedTuple):
-    """Bounds of left-over records, and queues that do not begin at their first record's offset.
+    """Bounds of left-over records, and the starts of queues whose unit numbers differ.
 
     topics   (physical offset, topics that existed there): records of other topics below it are
              left over
@@ -48,7 +48,7 @@ class LeftOver(NamedTuple):
         return max(floor, *(upto for upto, known in self.topics if topic not in known), 0)
 
     def with_empty(self, met: Iterable[QueueKey], keys: Iterable[QueueKey]) -> "LeftOver":
-        """Adds left-over records of missing queues, which got no message since the deletion.
+        """Adds left-over records of queues that got no message after their deletion.
 
         met    queues with left-over records in the log, whose topics were created again
         keys   all queues with records in the log
@@ -62,7 +62,7 @@ class LeftOver(NamedTuple):
         return self._replace(places=self.places | empty) if empty else self
 
     def goes_on_from(self, earlier: "LeftOver") -> bool:
-        """Returns whether no more records are left over than `earlier` names."""
+        """Returns whether all these left-over records are also left over in `earlier`."""
         is_same = all(self.places.get(key) == place for key, place in earlier.places.items())
         now = [known for _, known in self.topics]
         before = [known for _, known in earlier.topics]
@@ -75,7 +75,7 @@ class LeftOver(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The bounds as JSON, "" if no record is left over."""
+        """The bounds as JSON; "" if no record is left over."""
         if self == NOTHING_LEFT_OVER:
             return ""
         topics = [[upto, sorted(known)] for upto, known in self.topics]

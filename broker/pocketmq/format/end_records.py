@@ -56,7 +56,7 @@ class _Committed:
 class EndRecords(SystemRecords):
     """Encodes the records that end half messages.
 
-    frame   of the op topic, which lists ended half messages
+    frame   frame of the op topic, whose messages list ended half messages
     """
 
     __slots__ = ("_body", "_committed", "_hashes")
@@ -76,7 +76,7 @@ class EndRecords(SystemRecords):
     def commit(self, half: HalfRecord, frame: TopicFrame) -> None:
         """Adds a committed half message.
 
-        frame   of its target topic, which has its queue
+        frame   frame of the message's target topic, which must have its queue
         """
         assert 0 <= half.real_queue_id < len(frame.destinations)
         size = half.body_end + len(frame.field) + len(half.block)

@@ -13,7 +13,7 @@ DECISIONS_MAX: Final = 256
 """Upper limit of decisions in a plain request, which become one put."""
 _DOT: Final = 0x2E
 _DIGITS_MAX: Final = 15
-"""Most digits of a hexadecimal number, so that its value fits a signed 64-bit integer."""
+"""Upper limit of hexadecimal digits: the number fits a signed 64-bit integer."""
 
 
 @final
@@ -21,7 +21,7 @@ class EndRequest:
     """The decisions of a request; `begin` starts the next request.
 
     group      producer group of the request
-    at         queue offset of each half message
+    at         queue offset of each half message in the half topic
     places     physical offset of each half message
     keys       unique key of each half message
     commits    whether each half message is committed
@@ -43,7 +43,7 @@ class EndRequest:
     def take(self, text: bytes, *, is_commit: bool) -> bool:
         """Adds a decision about a transaction id.
 
-        Returns  whether the request is still plain: the id is, and there are few decisions
+        Returns  whether the request is still plain: the id is plain, and there are few decisions
         """
         if len(self.at) == DECISIONS_MAX:
             return False
@@ -61,7 +61,7 @@ class EndRequest:
 
 
 def _hexadecimal(text: bytes, position: i64, end: i64) -> tuple[i64, i64]:
-    """Parses a number that ends with a dot to (number, position after the dot); -1 if invalid."""
+    """Parses a number and the dot after it to (number, position after the dot); -1 if invalid."""
     value: i64 = 0
     begin = position
     while position < end and position - begin <= _DIGITS_MAX:

@@ -20,14 +20,14 @@ from pocketmq.model.message import TRANSACTION_ROLLBACK
 from pocketmq.model.topic import QUARANTINE_TOPIC
 
 SIZE_MAX: Final = 4 * 1024 * 1024
-"""Largest filler; several replace longer damage. RocketMQ's default message limit."""
+"""Largest filler: RocketMQ's default message limit. Several fillers replace longer damage."""
 _NO_HOST: Final = bytes(IPV4_HOST_SIZE)
 
 
 class Style(NamedTuple):
     """Properties of fillers, taken from adjacent records.
 
-    property_crc   whether they end with a CRC of the whole record
+    property_crc   whether fillers end with a CRC of the whole record
     """
 
     time_ms: int

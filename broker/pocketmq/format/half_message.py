@@ -1,4 +1,4 @@
-"""Half messages: the fields that decisions need, and the records that replace a half message.
+"""Half messages: the fields for decisions, and the records that replace a half message.
 
     committed   in its real queue, without the properties that name it; its system flag marks a
                 commit, and it contains the prepared transaction offset
@@ -57,9 +57,9 @@ _SECONDS_MAX: Final = SUMMABLE_MAX // 1_000
 class Half(NamedTuple):
     """A parsed half message.
 
-    real          its target queue, None if it names none
-    group         its producer's group
-    checks        how often its producer was asked
+    real          target queue; None if the half message names none
+    group         producer group
+    checks        number of checks that were sent to its producers
     immunity_ms   delay before the first check, as the producer requested it; None: the default
     first_offset  queue offset at which it was first stored, before checks put it again
     """
@@ -76,7 +76,7 @@ class Half(NamedTuple):
     pairs: dict[bytes, bytes]
 
     def text(self, name: str) -> str:
-        """Returns a property as text, "" if absent."""
+        """Returns a property as text; "" if it is absent."""
         return self.pairs.get(name.encode(), b"").decode("utf-8", "replace")
 
 
@@ -114,9 +114,9 @@ def _number(pairs: dict[bytes, bytes], name: str, largest: int) -> int:
 
 
 def shown_half(record: bytes) -> StoredMessage:
-    """Returns a half message as its producer gets it, with its current position.
+    """Returns a half message as its producer gets it, with its current offsets.
 
-    Shape    its body is as it is stored, perhaps compressed
+    Shape    the body is as it is stored, perhaps compressed
     Errors   BadRecord
     """
     message = decode_record(record, decompress=False)
@@ -132,8 +132,8 @@ def shown_half(record: bytes) -> StoredMessage:
 def committed(half: Half, queue_count: int = 0) -> Run:
     """Returns the record of a committed half message, for its real topic.
 
-    queue_count   current number of queues of its topic; 0: unknown. A message for a queue that no
-                  longer exists goes to queue number queue_id % queue_count
+    queue_count   current number of queues of its topic; 0: unknown. If the target queue no longer
+                  exists, the message is put into queue number queue_id % queue_count
     """
     assert half.real is not None
     record = half.record

@@ -3,7 +3,7 @@
     head │ body │ RMQ_SYS_TRANS_HALF_TOPIC │ name 01 value 02 name 01 value 02 …
 
 A half message is not plain if a name occurs twice, if a text is not printable ASCII, or if the
-record has the format for long topic names. `half_message.py` parses these.
+record has the format for long topic names. `half_message.py` parses such half messages.
 """
 
 from typing import Final, final
@@ -17,9 +17,9 @@ from pocketmq.model.topic import HALF_TOPIC
 from pocketmq.native.machine import BytesWriter, append, i64, read_i32_be, read_i64_be, vec
 
 TEXT_SIZE_MAX: Final = 255
-"""Longest key, tag or id that is hashed here, bytes."""
+"""Longest key, tag or id that is hashed here, in bytes."""
 SIZE_MIN: Final = 48 + 8 + 8 + 8 + 16
-"""Bytes of a head with IPv4 hosts."""
+"""Size of a head with IPv4 hosts, bytes."""
 _MAGIC: Final = MAGIC_V1 - (1 << 32)
 _TOPIC: Final = topic_field(HALF_TOPIC)
 _WIDER: Final = 12
@@ -40,9 +40,9 @@ class HalfRecord:
 
     store_host_at, body_begin, body_end   positions in `raw`; the body's size precedes body_begin
     block          property block of the committed message
-    real_topic     target topic, empty if it names none
+    real_topic     target topic; empty if the half message names none
     real_queue_id  target queue
-    key_hashes     unsigned String.hashCode and size, of the unique key and then of each key
+    key_hashes     unsigned String.hashCode and size of the unique key, then of each key
     tag_hash, tag_size   unsigned String.hashCode and size of the tag; 0 without a tag
     """
 

@@ -38,14 +38,14 @@ PACKED_TYPE: Final = np.dtype([("hash", ">i4"), ("physical", ">i8"), ("time", ">
 PACKED: Final = Struct(">iqq")
 """An entry of `Written.entries`: key hash, physical offset, store time."""
 LINKED_MAX: Final = 1 << 20
-"""Most entries linked in one call."""
+"""Upper limit of entries that one call links."""
 _NUMBER_BITS: Final = np.int64(20)
 FEW_RECORDS: Final = 6
-"""Most records for which plain Python is faster than numpy."""
+"""Number of records up to which plain Python is faster than numpy."""
 
 
 def searched_hash(topic: str, key: str, index_type: str = "") -> int:
-    """Returns the key hash in the entries of a key."""
+    """Returns the hash that entries of a key contain."""
     return key_hash(java_hash(index_key(topic, key, index_type)))
 
 
@@ -114,7 +114,7 @@ def _few(written: Sequence[Written], style: str) -> bytes:
 
 
 def _many(written: Sequence[Written], style: str) -> bytes:
-    """Returns the entries of records with at most one key: a row of two or three for each."""
+    """Returns the entries of records with at most one key: two or three for each record."""
     columns = [
         [text for run in written for text in run.unique_keys],
         [text for run in written for text in run.keys],

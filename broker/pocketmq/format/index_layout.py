@@ -5,7 +5,7 @@
     entries  20 bytes each, numbered from 1: key hash, record, time, previous entry of the chain
 
 docs/reference/formats/index-file.md has every field. A file is full when index_count reaches its
-maximum. It holds one entry less than that, as number 0 is not used.
+maximum. It contains one entry less than the maximum, as number 0 is not used.
 Source: IndexHeader, IndexFile, IndexService.
 """
 
@@ -38,9 +38,9 @@ SLOT: Final = Struct(">i")
 SLOT_SIZE: Final = SLOT.size
 
 STYLE_5_5: Final = "5.5"
-"""Tags are indexed too, as topic#T#tag."""
+"""Style in which tags are indexed in addition, as topic#T#tag."""
 STYLE_5_3: Final = "5.3"
-"""Only unique key and keys are indexed."""
+"""Style in which only unique key and keys are indexed."""
 STYLES: Final = (STYLE_5_5, STYLE_5_3)
 StyleSpans = tuple[tuple[int, str], ...]
 """An index's older styles: (physical offset, style of the records below it), ascending."""
@@ -124,7 +124,7 @@ def is_indexed(transaction: int) -> bool:
 def second_difference(store_timestamp_ms: int, begin_timestamp_ms: int) -> int:
     """Returns the seconds that an entry contains, counted from its file's begin.
 
-    Truncated, at most 2**31 - 1; 0 before the begin, and in a file without a begin.
+    The seconds are truncated, at most 2**31 - 1; 0 before the begin, or in a file without a begin.
     """
     if begin_timestamp_ms <= 0:
         return 0

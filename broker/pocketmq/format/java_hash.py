@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 WRAP: Final = 0xFFFFFFFF
 PIECE_MAX: Final = 256
-"""Longest text hashed with cached powers; every length up to it has a table."""
+"""Longest text that is hashed with cached powers; each shorter length has a table."""
 
 
 def java_hash(text: str) -> int:
@@ -64,7 +64,7 @@ def _known_hash(tag: str) -> int:
 
 
 _POWER_COUNT: Final = 65_536
-"""Most characters hashed in one pass; longer texts are split."""
+"""Upper limit of characters that are hashed in one pass; longer texts are split."""
 
 
 def _powers(base: int) -> NDArray[np.uint32]:
@@ -127,7 +127,7 @@ def _hash_in_goes(
     first, begin = 0, 0
     while first < len(ends):
         last = int(np.searchsorted(ends, begin + _POWER_COUNT - 1, side="right"))
-        if last == first:  # One text longer than the tables: Horner over pieces of it.
+        if last == first:  # One text is longer than the tables: Horner's method over its pieces.
             hashes[first] = _hash_long(units[begin : int(ends[first])])
             last = first + 1
         else:

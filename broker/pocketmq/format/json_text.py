@@ -1,6 +1,6 @@
 """Parses the JSON of a store's small files, whose content is not trusted.
 
-Every file of the store is parsed by `read_json`, which raises ValueError for unusable content. Of
+`read_json` parses every file of the store, and raises ValueError for unusable content. Of
 duplicate names the last one counts, as in fastjson. Rejected are:
 
     invalid UTF-8 · half of a surrogate pair   they could not be written back
@@ -20,7 +20,7 @@ from pocketmq.model.errors import TableUnreadable
 
 NUMBER_DIGITS_MAX: Final = 20
 COUNT_MAX: Final = 1 << 62
-"""Largest version of a table: counting on from it cannot overflow a Java long."""
+"""Largest version of a table: later versions cannot overflow a Java long."""
 _INTEGER_END: Final = 1 << 63
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 Pairs = Callable[[list[tuple[str, Any]]], Any]
@@ -87,7 +87,7 @@ def is_integer(value: Any, lower: int, upper: int) -> bool:
 
 
 def table_of(value: Any) -> dict[Any, Any]:
-    """Returns the value if it is an object, else an empty one."""
+    """Returns the value if it is an object, else an empty object."""
     return value if isinstance(value, dict) else {}
 
 

@@ -2,7 +2,7 @@
 
 A `Layout` has one row for each field; from it come the compiled `struct`, field positions and the
 column types of vectorised readers. All integers are big-endian, two's complement.
-The CRC is computed by zlib-ng (extra `speed`) if it is installed, four times as fast as by zlib.
+If zlib-ng (extra `speed`) is installed, it computes the CRC, four times as fast as zlib.
 """
 
 import struct

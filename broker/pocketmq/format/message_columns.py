@@ -43,12 +43,12 @@ def columns_of(names: Sequence[str]) -> list[MessageColumn]:
 
 
 def _head(name: str, arrow_type: str, part: str = "") -> MessageColumn:
-    """Returns the column of a number in the head; `part` is its name there."""
+    """Returns the column of a number in the head; `part` is the number's name in `Heads`."""
     return MessageColumn(name, arrow_type, lambda columns: columns.head(part or name))
 
 
 def _integer_property(name: str, arrow_type: str, stored_as: str, largest: int) -> MessageColumn:
-    """Returns the column of a number in a property; missing if the column cannot hold it."""
+    """Returns the column of a number in a property; a number that does not fit is missing."""
 
     def read(columns: MessageColumns) -> Column:
         return columns.property_integers(stored_as, lambda text: property_number(text, largest))

@@ -1,11 +1,11 @@
-"""Further queues that hold a unit of a record, as its properties name them.
+"""Further queues that contain a unit of a record; the record's properties name them.
 
     record of topic Mq     INNER_MULTI_DISPATCH      = %LMQ%one,%LMQ%two
                            INNER_MULTI_QUEUE_OFFSET  = 7,3
     so it also has         unit 7 of %LMQ%one queue 0, and unit 3 of %LMQ%two queue 0
 
-A broker with enableMultiDispatch adds the offsets when it appends the record. So the units of a
-record with both properties exist. Names that would lead out of their directory are ignored.
+A broker with enableMultiDispatch adds the offsets when it appends the record. So a record has these
+units if it has both properties. Names that would lead out of their directory are ignored.
 Source: MultiDispatchUtils, ConsumeQueue.multiDispatchLmqQueue.
 """
 
@@ -41,7 +41,7 @@ def further_places(
 
 
 def offset_in_queue(record: bytes, place: int, key: QueueKey) -> int | None:
-    """Returns the offset of a record in a queue, its own or a further one.
+    """Returns the queue offset of a record in a queue: its own queue or a further one.
 
     place    physical offset that the record must contain
     Returns  None if the bytes are not a record of the queue

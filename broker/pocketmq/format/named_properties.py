@@ -62,5 +62,5 @@ def store_time_of(record: bytes) -> int:
 
 
 def property_number(block: bytes, key: bytes, largest: int = SUMMABLE_MAX) -> int:
-    """Returns the number in a block's property; -1 if it is not one up to `largest`."""
+    """Returns the number in a block's property; -1 if it is no number from 0 to `largest`."""
     return number_of_bytes(property_value(block, key, 0, len(block)) or b"", largest)

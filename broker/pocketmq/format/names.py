@@ -34,7 +34,7 @@ VIEW_DIRECTORIES: Final = (
 CONFIG_DIRECTORY: Final = "config"
 OWN_DIRECTORY: Final = "pocketmq"
 RESERVE_FILE: Final = "reserve"
-"""File that reserves bytes for a full disk."""
+"""File whose disk space is released when the disk is full."""
 REMOVED_QUEUES_FILE: Final = "removed.json"
 FLOORS_FILE: Final = "floors.json"
 """File of queue offsets below which messages were purged."""
@@ -78,7 +78,8 @@ _JUNK_NAME = re.compile(
     r"|\..*\.sw[a-z]|\.#.*|#.*#|.*~",
     re.DOTALL,
 )
-"""Removed files that are still open on NFS and FUSE; files of macOS, Windows, ext4, vi, Emacs."""
+"""Names of removed files that are still open on NFS and FUSE, and of files that macOS, Windows,
+ext4, vi and Emacs create."""
 _INDEX_NAME = re.compile(r"[0-9]{17}")
 
 

@@ -1,9 +1,9 @@
-"""Op messages: they list the queue offsets of ended half messages, each followed by a comma.
+"""Op messages, which list the queue offsets of ended half messages, each followed by a comma.
 
     RMQ_SYS_TRANS_OP_HALF_TOPIC, queue as the half messages', TAGS d      b"12,13,"
 
-Op messages of brokers before 5.0 hold one offset without a comma. No op message shows whether a
-half message was committed or rolled back.
+Op messages of brokers before 5.0 contain one offset without a comma. Op messages do not show
+whether a half message was committed or rolled back.
 Source: TransactionalMessageBridge.putOpMessage, TransactionalOpBatchService.
 """
 
@@ -18,7 +18,7 @@ from pocketmq.model.message import TAGS, WAIT
 from pocketmq.model.topic import OP_HALF_TOPIC
 
 OP_BODY_SIZE_MAX: Final = 4_096
-"""Most bytes of one body (transactionOpMsgMaxSize)."""
+"""Upper limit of the bytes of one body (transactionOpMsgMaxSize)."""
 OP_TAG: Final = "d"
 OP_BLOCK: Final = f"{WAIT}\x01true\x02{TAGS}\x01{OP_TAG}\x02".encode()
 
@@ -82,9 +82,9 @@ def read_op_body(body: bytes) -> list[int]:
 
 
 def is_op_body(body: bytes) -> bool:
-    """Returns whether a body contains only queue offsets, separated or each followed by a comma.
+    """Returns whether a body contains only queue offsets, separated or followed by commas.
 
-    Brokers read the valid offsets of any other body too.
+    Brokers also read the valid offsets of other bodies.
     """
     parts = body.removesuffix(b",").split(b",")
     return all(_queue_offset(part) is not None for part in parts)

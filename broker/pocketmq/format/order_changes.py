@@ -6,7 +6,7 @@
     number  u32   number of the row after that version, 1 for the first
     text          JSON, for each queue [name, queue id, is whole, next, settled, delivered]
 
-Spans of queue offsets are [begin, end) pairs. The rows end at the first that is invalid, of another
+Spans of queue offsets are [begin, end) pairs. The rows end before a row that is invalid, of another
 version, or out of sequence: later bytes are older, or were not written completely.
 """
 
@@ -21,7 +21,7 @@ from pocketmq.format.order_row import OrderedDelivery, QueueOrder, order_from, r
 from pocketmq.model.message import INT32_MAX, OFFSET_MAX
 
 VERSION_MEMBER: Final = "pocketmqVersion"
-"""Member of the table: the version that journal rows follow. RocketMQ drops it."""
+"""Member of the table with the version that journal rows follow. RocketMQ drops the member."""
 _HEAD: Final = Struct(">IIQI")
 _CHECKED: Final = Struct(">QI")
 _CHECKED_FROM: Final = 8
@@ -29,7 +29,7 @@ _TEXT: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check
 
 
 def version_of(table: dict[str, Any]) -> int:
-    """Returns the version of the table that journal rows follow; 0: no row follows it."""
+    """Returns the version of the table that journal rows follow; 0 if no row can follow."""
     version: Any = table.get(VERSION_MEMBER)
     return version if is_integer(version, 1, COUNT_MAX) else 0
 
@@ -90,9 +90,9 @@ def decode_changes(content: bytes, follows: int) -> Iterator[QueueChange]:
 
 
 def lost_rows_at(content: bytes, follows: int) -> int | None:
-    """Returns the position of an invalid row that valid rows of its version follow, else None.
+    """Returns the position of an invalid row that valid rows of this version follow, else None.
 
-    The row was damaged, or a power cut removed it and kept a later one that was never acknowledged.
+    The row was damaged, or a power cut lost it and kept a later row that was never acknowledged.
     """
     if follows >> 64:  # No row has a number that large.
         return None

@@ -1,16 +1,17 @@
 """State of a group in a FIFO queue, as a row of RocketMQ's `config/consumerOrderInfo.json`.
 
-    o        queue offsets delivered: the first, then the distance of each other one from it
-    cm       bit n: the n-th of them is settled
-    oc       queue offset -> number of deliveries before the last one, if any
+    o        delivered queue offsets: the first one, then the difference of each other one from it
+    cm       bit n is set if the n-th of these queue offsets is settled
+    oc       queue offset -> number of earlier deliveries, for messages delivered more than once
     ot       queue offset -> wall ms from which it may be delivered again
-    popTime · i · l     last receive: its time, invisible duration, and when it was written
+    popTime · i         time of the last receive, and its invisible duration
+    l                   time at which the row was written
     a        attempt id of the last receive
     pocketmq            PocketMQ's members, which RocketMQ ignores and does not preserve
 
 RocketMQ keeps one receive for a queue, of at most 64 messages, and delivers no more while any of
 them is invisible. In PocketMQ each message group has its own receive, which RocketMQ's members
-cannot express. Without the member `pocketmq`, RocketMQ wrote the row.
+cannot express. A row without the member `pocketmq` was written by RocketMQ.
 Source: QueueLevelConsumerManager.OrderInfo.
 """
 
@@ -24,7 +25,7 @@ OWN_MEMBER: Final = "pocketmq"
 BIT_COUNT: Final = 64
 """Bits of `cm`, a Java long."""
 SPAN_MAX: Final = 1 << 20
-"""Most settled offsets that are read from a row; no window holds more."""
+"""Upper limit of settled offsets read from a row; no group has more of them in a queue."""
 DELIVERIES_MAX: Final = 1 << 30
 """Highest delivery attempt read from a row, so that later attempts fit clients' 32-bit integers."""
 
@@ -35,7 +36,8 @@ class OrderedDelivery(NamedTuple):
     number          delivery attempt, 1 for the first
     popped_at_ms    wall ms of the last delivery, which the receipt handle contains
     visible_at_ms   wall ms from which it may be delivered again
-    claim           names the receive that may be repeated with the same result, "" for none
+    claim           id of the receive that delivered the message: a client that repeats the receive
+                    gets the same messages; "" if the receive cannot be repeated
     """
 
     number: int
@@ -48,7 +50,7 @@ class QueueOrder(NamedTuple):
     """State of a group in one FIFO queue.
 
     next_offset   all lower offsets are settled
-    settled       queue offsets settled before lower ones
+    settled       settled queue offsets above `next_offset`: some lower one is not settled yet
     delivered     delivered and unsettled messages, by queue offset
     """
 

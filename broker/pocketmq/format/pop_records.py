@@ -1,6 +1,6 @@
 """Leases as RocketMQ stores them: checkpoints of delivered messages, and their acks.
 
-    checkpoint  messages of one queue are invisible until a time    TAGS ck
+    checkpoint  messages of one queue were leased until a time         TAGS ck
     ack         one of these messages is settled                    TAGS ack
     batch ack   several messages of one checkpoint are settled      TAGS bAck
 
@@ -28,14 +28,14 @@ CHECKPOINT_TAG: Final = "ck"
 ACK_TAG: Final = "ack"
 BATCH_ACK_TAG: Final = "bAck"
 CHECKPOINT_LEAD_MS: Final = 1_000
-"""A checkpoint is due this long before its lease ends (PopAckConstants.ackTimeInterval)."""
+"""Time from a checkpoint's due time to the end of its lease (PopAckConstants.ackTimeInterval)."""
 _FIRST: Final = "pocketmqFirst"
-"""PocketMQ's member of a lease that continues an earlier one: the time in its receipt handles."""
+"""PocketMQ's member of a lease that continues an earlier lease: the time in its receipt handles."""
 PRECISION_MS: Final = 1_000
 CHECKPOINT_COUNT_MAX: Final = 32
-"""Most messages of one checkpoint: RocketMQ has a bit for each in an int."""
+"""Upper limit of messages of one checkpoint: RocketMQ has a bit of an int for each message."""
 _COUNT_MAX: Final = 127
-"""Most offsets of one stored entry: RocketMQ counts them in a byte."""
+"""Upper limit of offsets in one stored entry: RocketMQ counts them in a byte."""
 
 
 class Batched(NamedTuple):
@@ -52,8 +52,8 @@ class Batched(NamedTuple):
 class PopCheckpoint(NamedTuple):
     """Leased messages: their queue offsets, and the duration of their lease.
 
-    first_popped_ms   time of the receive whose lease this one continues; 0: this lease is a
-                      receive's first, and moves the group's offset
+    first_popped_ms   time of the receive whose lease this lease continues; 0: this lease is the
+                      first of its receive, and advances the group's offset
     """
 
     batched: Batched
@@ -104,7 +104,7 @@ def checkpoint_entry(checkpoint: PopCheckpoint, revive_topic: str) -> Entry:
 
 
 def ack_entry(ack: Ack, due_ms: int, revive_queue: int, revive_topic: str) -> Entry:
-    """Returns the journal message of an ack, due when its checkpoint ends; a batch for several."""
+    """Returns the journal message of an ack, due when the lease ends; a batch ack for several."""
     (group, topic, queue_id, start, popped_ms, broker), offsets = ack
     assert offsets
     rest = (
@@ -141,10 +141,10 @@ def _quoted(text: str) -> str:
 def read_entry(record: Buffer) -> tuple[PopCheckpoint | Ack, Mapping[str, str]] | None:
     """Parses a stored record; returns the entry and the record's properties.
 
-    None     the record is not the broker's: a client's message may have the same tag
+    None     a client sent the record: its message may have the same tag
     Shape    a valid record; RocketMQ's entries are accepted
     Cost     about 10 µs
-    Errors   BadRecord: it is the broker's, but its body is not an entry
+    Errors   BadRecord: a broker wrote the record, but its body is not an entry
     """
     head, body_begin, _, _, block_begin, block_end = split_record(record, 0)
     properties = decode_properties(record[block_begin:block_end])

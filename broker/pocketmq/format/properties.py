@@ -1,4 +1,4 @@
-"""The property block of a record, encoded and parsed; no other module parses it pair by pair.
+"""Encodes and parses the property block of a record; only this module parses pair by pair.
 
 Properties: name, 0x01, value, 0x02 for each pair
     K E Y S 01 k 1   k 2 02 T A G S 01 T a g A 02
@@ -122,14 +122,14 @@ def led_by_separator(properties: bytes) -> bytes:
 
 
 def property_key(name: str) -> bytes:
-    """Returns the bytes before a property's value; made once, used for many records."""
+    """Returns the bytes before a property's value; a caller uses them for many records."""
     return PAIR_END + name.encode() + NAME_END
 
 
 def property_value(raw: bytes, key: bytes, begin: int, end: int) -> bytes | None:
-    """Returns a property's value from the block at [begin, end); None if absent.
+    """Returns a property's value from the block at [begin, end); None if it is absent.
 
-    key    from `property_key`; the block may begin with a separator or without
+    key    result of `property_key`; the block may begin with or without a separator
     Cost   0.25 µs and one search of the block
     """
     upper = end
@@ -141,7 +141,7 @@ def property_value(raw: bytes, key: bytes, begin: int, end: int) -> bytes | None
             value_end = end
         if value_begin < value_end:
             return raw[value_begin:value_end]
-        upper = value_begin - 1  # An empty value does not count: an earlier one may.
+        upper = value_begin - 1  # An empty value does not count; an earlier value may.
         place = raw.rfind(key, begin, upper)
     if begin >= end or raw[begin] != key[1] or not raw.startswith(key[1:], begin, end):
         return None
@@ -153,7 +153,7 @@ def property_value(raw: bytes, key: bytes, begin: int, end: int) -> bytes | None
 
 
 def property_text(block: bytes, key: bytes) -> str | None:
-    """Returns a property's value from a block with a leading separator; None if absent.
+    """Returns a property's value from a block with a leading separator; None if it is absent.
 
     Cost   0.3 µs and one search of the block
     """

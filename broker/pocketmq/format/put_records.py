@@ -1,4 +1,4 @@
-"""Records of one put, encoded from requests: the parts that all kinds share.
+"""Encodes the records of one put: the code that all kinds of records share.
 
     send_records      messages of a plain request ─────────┐
     end_records       decisions about half messages ───────┤
@@ -30,10 +30,10 @@ _HALF: Final = 0x8000_0000
 class PutRecords(ABC):
     """Records that one put stores contiguously.
 
-    property_crc   whether each ends with a property CRC
+    property_crc   whether each record ends with a property CRC
     size_sum       bytes of all records
     written        runs for the dispatcher, once encoded; one for each run of records of one queue
-    taken          by queue: the offset of the next message after these records
+    taken          queue -> queue offset of the next message after these records
     """
 
     __slots__ = ("property_crc", "size_sum", "taken", "written")
@@ -48,10 +48,10 @@ class PutRecords(ABC):
     def encode(
         self, next_offsets: dict[QueueKey, int], place: i64, now_ms: i64, time_ms: i64
     ) -> bytes:
-        """Returns all records; the first goes to physical offset `place`.
+        """Returns all records; the first one has physical offset `place`.
 
         Effects        sets `written` and `taken`
-        next_offsets   by queue: the offset of its next message
+        next_offsets   queue -> queue offset of its next message
         now_ms         born time
         time_ms        store time
         """
@@ -98,7 +98,7 @@ class PlainRecords(PutRecords):
     def _join_run(self, place: i64, size: i64, code: i64) -> None:
         """Adds the next record to the run.
 
-        code   its tags code, of which the low 32 bits count
+        code   tags code of the record; only its low 32 bits count
         """
         if code & _HALF:
             code -= _WORD + 1

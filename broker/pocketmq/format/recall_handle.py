@@ -51,7 +51,7 @@ def encode_recall_handle(handle: RecallHandle) -> str:
 def decode_recall_handle(text: str) -> RecallHandle:
     """Parses a handle.
 
-    Errors   ValueError: it is invalid
+    Errors   ValueError: the handle is invalid
     """
     if len(text) > SIZE_MAX:
         raise ValueError(f"it has {len(text)} characters")
@@ -71,7 +71,8 @@ def decode_recall_handle(text: str) -> RecallHandle:
 
 
 def recall_marker(handle: RecallHandle, now_ms: int, born_host: bytes, store_host: bytes) -> Run:
-    """Returns the delete marker that cancels a delayed message, in its slot; hosts are packed.
+    """Returns the delete marker that cancels a delayed message.
+    The marker waits in the timer slot of the message. Hosts are packed addresses and ports.
 
     Source   RecallMessageProcessor.buildMessage, HookUtils.transformTimerMessage
     """

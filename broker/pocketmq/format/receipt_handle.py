@@ -23,7 +23,7 @@ NORMAL: Final = 0
 RETRY_V1: Final = 1
 RETRY_V2: Final = 2
 GROUP_RETRY: Final = 3
-"""The group's topic %RETRY%group, for messages that consumers sent back; PocketMQ's own value."""
+"""Kind of the topic %RETRY%group, for messages that consumers sent back; PocketMQ's own value."""
 ORDERED: Final = 999
 """Revive queue of a lease without a checkpoint (KeyBuilder.POP_ORDER_REVIVE_QUEUE)."""
 PREFIX_LENGTH_MAX: Final = 1_024

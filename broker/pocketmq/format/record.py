@@ -45,9 +45,9 @@ MAGIC_V1: Final = 0xDAA320A7
 MAGIC_V2: Final = 0xDAA320AB
 MAGIC_BLANK: Final = 0xCBD43194
 TOPIC_LENGTH_MAX_V1: Final = 127
-"""Most characters of a topic in a V1 record; longer topics need V2."""
+"""Upper limit of a topic's characters in a V1 record; longer topics need V2."""
 BLANK_SIZE: Final = 8
-"""A record leaves at least this many bytes in its file, so that a BLANK always fits."""
+"""Bytes that a record must leave free in its file, so that a BLANK always fits."""
 PROPERTY_CRC_SIZE: Final = 20
 STORE_TIMESTAMP_FIELD: Final = 10
 """Index of the store time among the fields of a head."""
@@ -90,7 +90,7 @@ HEADS: Final = {
 """The compiled heads by the host bits of the system flag."""
 SYSTEM_FLAG_POSITION: Final = RECORD_HEAD.positions["system_flag"]
 RECORD_SIZE_MIN: Final = RECORD_HEAD.size + 1 + 2
-"""Size of a V1 record with IPv4 hosts and nothing else."""
+"""Size of a V1 record with IPv4 hosts, and without body, topic and properties."""
 
 SIZE_AND_MAGIC: Final = struct.Struct(">iI")
 SYSTEM_FLAG: Final = struct.Struct(">i")
@@ -103,7 +103,7 @@ class BadRecord(ValueError):
 
 
 def body_crc(body: Buffer) -> int:
-    """Returns the CRC a record keeps of its body."""
+    """Returns the CRC that a record contains of its body."""
     return crc32(body) & CRC_MASK
 
 
@@ -201,13 +201,13 @@ def _with_property_crc(parts: list[bytes]) -> Iterator[bytes]:
 
 
 def property_crc_field(record_before: Buffer) -> bytes:
-    """Returns the 20 bytes that close a record, given all bytes before them."""
+    """Returns the 20 bytes at the end of a record, computed from all bytes before them."""
     digits = f"{crc32(record_before) & CRC_MASK:010d}"[::-1]
     return _CRC_MARK + digits.encode() + b"\x02"
 
 
 def encode_blank(size_left: int) -> bytes:
-    """Returns the 8 bytes that close a file with `size_left` bytes left."""
+    """Returns the 8 bytes that end a file in which `size_left` bytes are left."""
     return SIZE_AND_MAGIC.pack(size_left, MAGIC_BLANK)
 
 
@@ -216,7 +216,7 @@ def _separated(block: bytes) -> bytes:
 
 
 def ends_with_crc(buffer: Buffer, end: int) -> bool:
-    """Returns whether the record that ends at a position closes with a property CRC."""
+    """Returns whether the record that ends at a position has a property CRC at its end."""
     begin = end - PROPERTY_CRC_SIZE
     return begin >= 0 and bytes(buffer[begin : begin + len(_CRC_MARK)]) == _CRC_MARK
 
@@ -304,7 +304,7 @@ def check_record(
     crc: bool = True,
     property_crc: bool = False,
 ) -> int:
-    """Returns the size of the valid record at a position, 0 for a BLANK.
+    """Returns the size of the valid record at a position; 0 for a BLANK.
 
     Checks   size, magic, lengths, own offset; with `crc` the CRC of the body and, if the record
              has one, the property CRC; with `property_crc` (the writer appends one) also that the
@@ -345,8 +345,8 @@ def _check_property_crc(buffer: Buffer, position: int, block_end: int) -> None:
 def message_fields(message: StoredMessage) -> dict[str, Any]:
     """Returns a message as replies and commands show it, fields as in pocketmq.v1.StoredMessage.
 
-    Shape    ids and hosts are texts; None: the message has none. Without a unique key the id is
-             the offset message id
+    Shape    ids and hosts are texts; None for a value that the message does not have. Without a
+             unique key the id is the offset message id
     Source   MessageClientExt.getMsgId
     """
     properties = message.properties

@@ -2,8 +2,8 @@
 
     queue offset         offset of the record in its queue
     reconsume times      number of retries; the delivery attempt is one more. The attempts of a dead
-                         letter begin with 1 again: its reconsume times count the failed deliveries
-                         to the group that could not consume it
+                         letter restart at 1: its reconsume times are the failed deliveries to the
+                         group that could not consume it
 
 Records must be valid (store/read/record_check.py); several may be contiguous.
 """
@@ -54,7 +54,7 @@ def _attempt_at(records: bytes, begin: i64) -> int:
 
 
 def _is_dead_letter(records: bytes, begin: i64, at: i64) -> bool:
-    """Returns whether a record is in a dead-letter topic; `at`: position of its reconsume times."""
+    """Returns whether a record is a dead letter; `at` is the position of its reconsume times."""
     topic: i64 = at + _BODY_BEHIND + i64(read_i32_be(records, at + _BODY_BEHIND - 4)) + 1
     magic: int = read_i32_be(records, begin + 4)
     if magic == _MAGIC_V2:
@@ -65,7 +65,7 @@ def _is_dead_letter(records: bytes, begin: i64, at: i64) -> bool:
 def read_heads(pieces: list[bytes]) -> tuple[list[int], list[int]]:
     """Returns (queue offsets, delivery attempts) of records, in order.
 
-    pieces   each of one record, or of several contiguous ones
+    pieces   each contains one record, or several contiguous records
     Shape    queue offsets ascend; bytes after a piece's last whole record are ignored
     Cost     below 0.1 µs a record if compiled, else 1 µs
     """

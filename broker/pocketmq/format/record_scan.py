@@ -98,7 +98,7 @@ class RecordScan:
 
 
 def written_at(buffer: Buffer, position: int, levels: DelayLevels) -> Written:
-    """Parses the record at a position to a run of one, as views receive it.
+    """Parses the record at a position to a run of one record, as views receive it.
 
     Errors   BadRecord
     Cost     about 4 µs

@@ -4,8 +4,8 @@
                properties, some changed, some dropped
 
 Unchanged parts are neither decompressed nor decoded, not even invalid UTF-8. Properties have the
-order of Java's hash table of 128 slots, as in all messages that RocketMQ reads and writes again; if
-it copies properties, the table begins with 16 slots. No reader depends on the order.
+order of Java's hash table of 128 slots, as in all messages that RocketMQ reads and writes again. If
+RocketMQ copies properties, the table begins with 16 slots. No reader depends on the order.
 Source: MessageDecoder.string2messageProperties, HashMap.
 """
 
@@ -64,7 +64,7 @@ def put_again(
 
     record           all bytes of one valid record
     store_host       packed address of this broker
-    changed          properties to set; an empty value removes one
+    changed          properties to set; an empty value removes the property
     dropped          names of properties to remove
     reconsume_times, born_host   None keeps the record's value
     is_copied        whether to order properties as RocketMQ does after copying them

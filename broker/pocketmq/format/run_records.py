@@ -31,7 +31,7 @@ class RunRecords(PutRecords):
         self.size_sum = sum(map(sum, self.sizes))
 
     def results(self) -> list[PutResult]:
-        """Returns the positions of the runs, once all are stored."""
+        """Returns the positions of the runs, once all runs are stored."""
         return [
             PutResult(
                 PutStatus.OK, run.physical_offsets, run.queue_offset, run.store_time_ms,

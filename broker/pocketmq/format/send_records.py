@@ -43,9 +43,9 @@ _NOTHING_YET: Final = bytes(4) + bytes(8)
 class SendRecords(PlainRecords):
     """Encodes the messages of one plain request after another, each for one queue.
 
-    frame           of the topic
+    frame           frame of the topic
     sizes, places   size and physical offset of each record
-    told_queue_id   target queue of the messages; half messages are stored in another
+    told_queue_id   target queue of the messages; half messages are stored in another queue
     """
 
     __slots__ = (
@@ -69,7 +69,7 @@ class SendRecords(PlainRecords):
         """Prepares the parsed request; returns whether all property blocks are small enough.
 
         peer_host   packed address of the sender, for messages without a born host
-        now_ms      born time of messages without one
+        now_ms      born time of messages without a born time
         """
         request = self.request
         self.frame = frame
@@ -121,7 +121,7 @@ class SendRecords(PlainRecords):
             self.size_sum -= missing * len(self.sizes)
 
     def name(self, stamp: bytes, counter: i64) -> None:
-        """Gives ids to messages without one: the stamp and an increasing counter."""
+        """Gives ids to messages without an id: the stamp and an increasing counter."""
         assert len(stamp) == MADE_ID_SIZE - COUNTER_DIGITS
         hashed = hash_on(0, stamp)
         request = self.request

@@ -17,13 +17,13 @@ from pocketmq.model.message import RESERVED_PROPERTIES, SHARDING_KEY
 from pocketmq.native.machine import append, i64, vec
 
 MESSAGES_MAX: Final = 1_024
-"""Most messages of one request: if they are not plain, they need about 10 ms of the event loop."""
+"""Upper limit of messages in one request: not plain, so many take 10 ms of the event loop."""
 FIELDS_MAX: Final = 32_768
 """Upper limit of keys plus properties in a plain request, of fields in any other: 15 ms of work."""
 TEXT_SIZE_MAX: Final = 255
 """Longest plain key, tag or id, in bytes: RocketMQ's limit of an id."""
 PROPERTIES_MAX: Final = 32
-"""Most properties of a plain message: each name is compared with all earlier names."""
+"""Upper limit of a plain message's properties: each name is compared with all earlier names."""
 WAIT: Final = b"\x02WAIT\x01true\x02"
 NO_WAIT: Final = b"\x02WAIT\x01false\x02"
 ABSENT: Final = -1
@@ -90,7 +90,7 @@ class MessageSpan:
 class SendRequest:
     """The messages of a request; `begin` starts the next request.
 
-    messages_max    a request with more messages is not plain
+    messages_max    upper limit of messages in a plain request
     count           number of messages
     waits           whether the reply waits until the flush mode's guarantee holds
     id_end          bytes that follow the id in each property block
@@ -99,7 +99,7 @@ class SendRequest:
     unnamed_count   number of messages without an id
     is_half         whether all messages are half messages; False: none is
     group           producer group of half messages; empty: the topic serves as the group
-    message_group   message group of all messages, empty for none
+    message_group   message group of all messages; empty if they have none
     order           the message group as a property of each block
     order_hash      String.hashCode of the message group, unsigned
     is_compressed   whether the producer compressed all bodies; False: none is compressed
@@ -164,7 +164,7 @@ class SendRequest:
     ) -> bool:  # fmt: skip
         """Counts a message whose parts were set; returns whether the request is still plain.
 
-        It is not if the message differs from earlier ones, or if there are too many keys and
+        It is not plain if the message differs from earlier ones, or if there are too many keys and
         properties.
         """
         assert span.body_size > 0, "message without a body"
@@ -233,7 +233,7 @@ class SendRequest:
     ) -> bool:
         """Adds a property, given the positions of its name and value; returns whether it is plain.
 
-        A property is not plain if it repeats a name, has a reserved name, or is one too many.
+        A property is not plain if its name is repeated or reserved, or if there are too many.
         """
         raw, name_end = self.raw, name + name_size
         if text_hash(raw, name, name_end, 0) < 0:

@@ -3,8 +3,8 @@
     x-mq-date-time  20261120T220952Z
     authorization   MQv2-HMAC-SHA1 Credential=KEY, SignedHeaders=x-mq-date-time, Signature=HEX
 
-Only the date is signed, with the user's secret as the HMAC key. So anyone who reads a call in
-transit can send other calls while the date is accepted: use TLS.
+Only the date is signed, with the user's secret as the HMAC key. So anyone who reads a call on the
+network can send other calls while the broker accepts the date: use TLS.
 Source: AuthenticationHeader, Signature of rocketmq-clients; DefaultAuthenticationContextBuilder.
 """
 
@@ -85,7 +85,7 @@ def is_page_proof(proof: str, secret: str) -> bool:
 def pair_from_text(authorization: str) -> tuple[str, str, str]:
     """Parses an HTTP authorization to (scheme, access key, secret or proof).
 
-    The scheme is in lower case, and "" if it is neither basic nor bearer, or if a part is missing.
+    The scheme is in lower case. It is "" if it is not basic or bearer, or if a part is missing.
     """
     scheme, _, encoded = authorization.partition(" ")
     if scheme.lower() not in {BASIC, BEARER}:
@@ -103,7 +103,7 @@ def date_from_ms(now_ms: int) -> str:
 
 
 def ms_from_date(text: str) -> int | None:
-    """Parses a date to ms since 1970; returns None for an invalid one.
+    """Parses a date to ms since 1970; returns None for an invalid date.
 
     Most clients write local time as if it were UTC, others RFC 3339 with a zone.
     """

@@ -9,7 +9,7 @@ from pocketmq.native.machine import i32, i64, write_i32_be, write_i64_be
 class SystemRecords(PlainRecords):
     """Encodes messages of the broker itself.
 
-    frame   of their topic, whose only queue is 0
+    frame   frame of the messages' topic, whose only queue is 0
     """
 
     __slots__ = ("_around", "_flags", "_frame")

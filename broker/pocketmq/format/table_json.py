@@ -45,7 +45,7 @@ _ROWS_OF: Final = {
 BOTH_MEMBER: Final = "pocketmqBoth"
 """Member that marks a file of consumer offsets as written together with the other file."""
 INTEGER_MARK: Final = "\ue000"
-"""Precedes a key that is an integer while the table is text; no name contains it."""
+"""Character before an integer key in an intermediate text; no name contains it."""
 GROUP_DEFAULTS: Final[dict[str, Any]] = {
     "attributes": {},
     "brokerId": 0,
@@ -83,7 +83,7 @@ def encode_row(row: dict[str, Any]) -> str:
 
 
 def encode_rows(others: dict[str, Any], member: str, rows: Mapping[str, str]) -> bytes:
-    """Returns a table like `encode_table`, from rows that are encoded already.
+    """Returns a table like `encode_table`, from encoded rows.
 
     others   the table's other members
     member   name of the member with the rows
@@ -102,14 +102,14 @@ def encode_rows(others: dict[str, Any], member: str, rows: Mapping[str, str]) ->
 def encode_compact(table: dict[str, Any]) -> bytes:
     """Returns a table on one line, in a sixth of the time of `encode_table`; for frequent writes.
 
-    Shape    keys that look like integers are unquoted too: RocketMQ treats both alike
+    Shape    string keys that look like integers are also unquoted: RocketMQ reads both forms
     """
     text = json.dumps(table, separators=(",", ":"), ensure_ascii=False)
     return _INTEGER_KEY.sub(r"\1:", text).encode()
 
 
 def decode_table(content: bytes) -> dict[str, Any]:
-    """Parses a table; unquoted keys become `int`, all others `str`.
+    """Parses a table; unquoted keys become `int`, all other keys `str`.
 
     Errors   ValueError: the text is not a JSON object
     """
@@ -146,7 +146,7 @@ def decode_file(name: str, content: bytes) -> dict[str, Any]:
     """Parses a file of config/, as strictly as a start does.
 
     name     name of the file; a file that the broker does not read may have any members
-    Errors   ValueError: it is not a JSON object, or its rows are invalid
+    Errors   ValueError: the file is not a JSON object, or its rows are invalid
     """
     if name in _ROWS_OF:
         return decode_rows(content, _ROWS_OF[name])
@@ -161,13 +161,13 @@ def _is_count(value: Any) -> bool:
 
 
 def read_number(value: Any, upper: int) -> int:
-    """Returns a number of a row, clamped to [0, upper]; 0 for an invalid one."""
+    """Returns a number of a row, clamped to [0, upper]; 0 for an invalid number."""
     is_number = isinstance(value, int) and not isinstance(value, bool)
     return min(max(value, 0), upper) if is_number else 0
 
 
 def read_texts(value: Any) -> dict[str, str]:
-    """Returns the pairs of texts in a member; ignores all others."""
+    """Returns the pairs of texts in a member; ignores all other pairs."""
     pairs = value.items() if isinstance(value, dict) else ()
     return {k: v for k, v in pairs if isinstance(k, str) and isinstance(v, str)}
 
@@ -213,12 +213,12 @@ def _unmark_keys(pairs: list[tuple[str, Any]]) -> dict[Any, Any]:
 def merged_offsets(
     found: dict[str, Any] | None, lmq: dict[str, Any] | None
 ) -> dict[str, Any] | None:
-    """Returns the table of consumer offsets of a store's two files, None without any.
+    """Returns the table of consumer offsets of a store's two files; None without files.
 
     found    table of config/consumerOffset.json
     lmq      table of config/lmqConsumerOffset.json
-    Effects  rows that only the older table has are added to the newer one, unless one of the tables
-             is marked as written together with the other (BOTH_MEMBER)
+    Effects  rows that only the older table has are added to the newer table, unless a table is
+             marked as written together with the other one (BOTH_MEMBER)
     """
     if found is None or lmq is None:
         return lmq if found is None else found

@@ -1,4 +1,4 @@
-"""Records of the timer topic, many at a time: their due times, and the messages they become.
+"""Records of the timer topic, many at a time: their due times, and the delivered messages.
 
     TimedFacts     records ──► columns: due time, offset, size, hash of the real topic, …
     DueRecords     records ──► messages of their real topics: same body, flags, born time and host,
@@ -66,12 +66,12 @@ def _time_of(text: bytes | None) -> int:
 
 
 def rolls_after(text: str) -> int:
-    """Returns the next roll count (TIMER_ROLL_TIMES): how often a message was put back so far."""
+    """Returns the roll count after that of a text (TIMER_ROLL_TIMES); 1 for an invalid text."""
     return max(number_of(text, INT32_MAX - 1) + 1, 1)
 
 
 def is_journal_record(record: bytes) -> bool:
-    """Returns whether a record belongs to the lease journal, judged by its real topic alone.
+    """Returns whether a record belongs to the lease journal; only its real topic decides.
 
     A client's message may have the same tag, an equal body and a topic with the same hash.
     """
@@ -94,7 +94,7 @@ class TimedFacts:
     due_ms        due times: PMQ_TIMER_OUT_MS, corrected for clock changes, if the broker set it;
                   else out_ms
     topic_hashes  as units of the timer log contain them
-    markers       whether each is a delete marker, which recalls another message
+    markers       whether each record is a delete marker, which recalls another message
     """
 
     out_ms: list[int] = field(default_factory=list)
@@ -162,7 +162,7 @@ class TimedFacts:
 
 
 def taken_back(record: bytes) -> bytes:
-    """Returns the id of the message that a delete marker recalls, empty without one.
+    """Returns the id of the message that a delete marker recalls; empty if it names none.
 
     The marker of a recall applies only to the topic that its caller may send to. So its id consists
     of topic and key, even if RocketMQ's setting compares only the key.
@@ -179,7 +179,7 @@ def taken_back(record: bytes) -> bytes:
 def is_taken_back(topic: bytes, key: bytes, gone: frozenset[bytes]) -> bool:
     """Returns whether a message is among those that delete markers recall.
 
-    Markers not made by a recall hold the unique key, or topic, "+" and unique key.
+    Other markers than those of recalls contain the unique key, or topic, "+" and unique key.
     """
     ways = (key, topic + b"+" + key, topic + RECALL_SEPARATOR.encode() + key)
     return not gone.isdisjoint(ways)
@@ -188,7 +188,7 @@ def is_taken_back(topic: bytes, key: bytes, gone: frozenset[bytes]) -> bool:
 class _Plan(NamedTuple):
     """How property blocks with the same names are rewritten for delivery.
 
-    order      selects the template's values from: the block's values, enqueue time, dequeue time
+    order      indices of the template's values in: the block's values, enqueue time, dequeue time
     numbers    indices of the values of real topic, real queue, unique key, keys, tags; -1: absent
     """
 
@@ -284,7 +284,7 @@ def odd_run(
 ) -> Run:  # fmt: skip
     """Returns a run that puts a record into a queue as one message, whatever its property block.
 
-    rolls    the next roll count if it returns to the timer topic; 0 if it is delivered
+    rolls    the next roll count if the record is put back to the timer topic; 0 if it is delivered
     moved_ms clock correction of its due time, added to TIMER_OUT_MS
     Errors   BadRecord
     """

@@ -30,7 +30,7 @@ SLOT: Final = Layout(
 )
 SLOT_SIZE: Final = SLOT.size
 PRECISION_MS: Final = 1_000
-"""Time that a slot covers, unless the files show another (timerPrecisionMs)."""
+"""Duration of a slot, unless the files show another duration (timerPrecisionMs)."""
 SLOT_COUNT: Final = 2 * 7 * 24 * 3_600
 """Slots of the wheel: the seconds of two weeks, whatever the precision."""
 WHEEL_SIZE: Final = SLOT_COUNT * SLOT_SIZE
@@ -99,7 +99,7 @@ def encode_log_blank(bytes_left: int) -> bytes:
 def sound_units(content: Buffer, position: int) -> Units:
     """Returns the leading valid units of some bytes.
 
-    position   of the first byte in the timer log: links lead to lower positions
+    position   position of the first byte in the timer log: valid links refer to lower positions
     Cost       some 10 ns a unit
     """
     units, is_sound = judged_units(content, position)
@@ -107,7 +107,7 @@ def sound_units(content: Buffer, position: int) -> Units:
 
 
 def judged_units(content: Buffer, position: int) -> tuple[Units, NDArray[np.bool_]]:
-    """Returns the units of some bytes, and for each whether it is valid."""
+    """Returns the units of some bytes, and a mask of the valid ones."""
     whole = len(content) - len(content) % LOG_UNIT_SIZE
     units = np.frombuffer(content[:whole], LOG_UNIT_TYPE)
     places = position + np.arange(len(units)) * LOG_UNIT_SIZE
@@ -159,8 +159,8 @@ def link_slots(
 ) -> None:  # fmt: skip
     """Links slots of a wheel to units, which are in the order of the timer log.
 
-    A slot with another time is replaced. A slot with the same time may have some of the units: it
-    links to the newest, and counts only the others.
+    A slot with another time is replaced. A slot with the same time may already link some of the
+    units: it then links to the newest, and adds only the other units to its count.
     numbers, places   as in `previous_units`
     counts            effect of each unit on its slot's count, 1 or -1
     begin             slots whose first unit is at or after this position are rebuilt; NO_UNIT: none
@@ -190,7 +190,7 @@ def link_slots(
 def _runs(
     numbers: NDArray[np.int64], slot_count: int
 ) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.bool_]]:
-    """Returns the units' order by slot, the begin of each time, and whether it begins a slot."""
+    """Returns the order of units by slot, the begin of each time, and which times begin a slot."""
     of_slot = numbers % slot_count
     order = np.argsort(of_slot, kind="stable")
     slot, time = of_slot[order], numbers[order]
@@ -201,7 +201,7 @@ def _runs(
 
 # -- the progress of a timer -----------------------------------------------------------------------
 # 2048   8  "pocketmT": mark of PocketMQ's fields, which RocketMQ does not change
-# 2056   8  read_ms           a copy: if it differs, RocketMQ wrote, and these fields are void
+# 2056   8  read_ms           a copy: if it differs, RocketMQ wrote later: these fields are void
 # 2064   8  delivered_before  messages delivered by then are stored below this physical offset
 # 2072   8  wheel_ms          time of the wheel's clock at the write
 # 2080   8  shift_count       number of rows that follow, at least 1: jumps of the wall clock
@@ -214,7 +214,7 @@ _SHIFT: Final = Struct(">qq")
 _RESUME: Final = Struct(">q")
 _RESUME_PLACE: Final = CHECK_SIZE - _RESUME.size
 SHIFTS_MAX: Final = (_RESUME_PLACE - _OWN_PLACE - _OWN.size) // _SHIFT.size
-"""Most clock shifts: the file has no room for more."""
+"""Upper limit of clock shifts for which the file has room."""
 
 
 class ClockShift(NamedTuple):
@@ -272,7 +272,7 @@ def encode_progress(progress: TimerProgress) -> bytes:
 def decode_progress(content: bytes) -> TimerProgress | None:
     """Parses the file, without checks of RocketMQ's numbers; returns None if it is too short.
 
-    PocketMQ's numbers are used only if all are valid and RocketMQ did not write since.
+    PocketMQ's numbers are used only if all are valid and RocketMQ did not write the file later.
     """
     if len(content) < CHECK.size:
         return None

@@ -21,7 +21,7 @@ class TopicFrame:
     destinations, queues   for each queue, its destination and its key in tables
     before_id              bytes before the id in a half message's property block, else empty
     before_queue           bytes between that id and the target queue
-    digits_max             most digits of the target queue's number
+    digits_max             upper limit of digits of the target queue's number
     flags                  system flag of each record, except the bit for the sender's address
     """
 
@@ -47,7 +47,7 @@ class TopicFrame:
 
         real          for half messages: target topic and its number of queues
         group         producer group of half messages
-        system_flag   of the messages, as views receive it
+        system_flag   system flag of the messages, as views receive it
         """
         assert topic.isascii()
         assert len(topic) <= TOPIC_LENGTH_MAX_V1

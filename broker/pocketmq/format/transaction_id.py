@@ -3,8 +3,8 @@
     2A.1F4C0.FD0000000000000000000000000000024E854E0E2F2A672150F7005D
     queue offset in the half topic (hex) . physical offset (hex) . unique key
 
-A decision is accepted only if all three parts match one half message. In the log, the id of a
-transaction is its unique key, as in RocketMQ.
+A decision is accepted only if all three parts match one half message. In the log, a transaction is
+identified by its unique key alone, as in RocketMQ.
 Source: EndTransactionRequestHeader (tranStateTableOffset, commitLogOffset, transactionId).
 """
 

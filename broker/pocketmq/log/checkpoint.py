@@ -1,12 +1,12 @@
-"""The small files that record how far a store is durable: checkpoint, flushed mark, queue ends.
+"""The small files that record a store's durable ends: checkpoint, flushed mark, queue ends.
 
-    checkpoint                  how far log, queues and index were durable when it was written
+    checkpoint                  the ends up to which log, queues and index were durable
     pocketmq/watermark          the flushed mark: below it, the log is durable for certain
     pocketmq/queue_ends.json    the end of every queue when the checkpoint was written
 
 The mark separates a torn tail (above it) from damage (below it). Both its slots contain a copy of
-the checkpoint. If neither copy equals the checkpoint, another broker wrote here since, and the mark
-is void. A slot is overwritten only once the other is synced, so a power cut always leaves a mark.
+the checkpoint. If neither copy equals the checkpoint, another broker wrote to the store later, and
+the mark is void. A slot is overwritten only once the other is synced, so a power cut leaves a mark.
 
 After a crash a start reads the queue ends from the table and opens no queue. The table is written
 before its checkpoint, and the previous table is kept as `.bak`. If neither table belongs to the
@@ -47,7 +47,7 @@ QUEUE_ENDS_FILE: Final = "queue_ends.json"
 
 
 class _NumbersFile:
-    """A file of fixed length that stays open and is overwritten in place; base of two files."""
+    """Base class of files of fixed length that stay open and are overwritten in place."""
 
     __slots__ = ("_descriptor", "_disk", "path", "size")
 
@@ -81,7 +81,7 @@ class _NumbersFile:
 
 
 def read_checkpoint(disk: Disk, directory: Path) -> CheckpointValues:
-    """Returns the values of a store's checkpoint, zeros if there is none."""
+    """Returns the values of a store's checkpoint; zeros if the store has none."""
     path = directory / CHECKPOINT_FILE
     return decode_checkpoint(disk.read_file(path) if disk.exists(path) else b"")
 
@@ -107,7 +107,7 @@ class StoreCheckpoint(_NumbersFile):
     def save(self, values: CheckpointValues) -> None:
         """Writes the values durably; blocks.
 
-        They must describe durable data, never data about to be written.
+        The values must describe durable data, never data that is about to be written.
         Errors   DiskFull, AllocationFailed, FsyncFailed
         """
         if self._descriptor < 0:
@@ -183,7 +183,7 @@ class FlushedMark(_NumbersFile):
         self.checkpoint = checkpoint
 
     def valid_upto(self, checkpoint: bytes) -> int | None:
-        """Returns the mark; None if there is none or another broker wrote since.
+        """Returns the mark; None if there is none, or if another broker wrote after it.
 
         Effects  the newest slot that has this checkpoint becomes the current one
         """
@@ -198,9 +198,9 @@ class FlushedMark(_NumbersFile):
     def write(self, flushed_upto: int, checkpoint: bytes | None = None) -> None:
         """Sets the mark; durable with the next `sync`. A mark may be too low, but never too high.
 
-        checkpoint   the checkpoint's bytes to store with it; None: as in the last mark
+        checkpoint   the checkpoint's bytes to store with the mark; None: those of the last mark
         Effects  between `announce` and `settle` the mark is kept in memory only
-        Errors   DiskFull, AllocationFailed, before the first mark only
+        Errors   DiskFull, AllocationFailed: only before the first mark
         """
         self.flushed_upto = flushed_upto
         if self._is_announced:
@@ -238,7 +238,7 @@ class FlushedMark(_NumbersFile):
         self.write(self.flushed_upto)
 
     def sync(self) -> None:
-        """Makes the mark durable; blocks. Another thread may `write` meanwhile."""
+        """Makes the mark durable; blocks. Another thread may call `write` at the same time."""
         slot, self._written = self._written, None
         self._disk.sync(self._descriptor)
         if slot is not None:
@@ -254,10 +254,10 @@ class QueueEnds:
         self._disk = disk
         self._table = TableFile(disk, own_directory / QUEUE_ENDS_FILE)
         self.rows: dict[QueueKey, QueueEnd] = {}
-        """Rows of the next table; rows of queues that grew since are out of date."""
+        """Rows of the next table; the rows of queues that have grown are out of date."""
 
     def load(self, checkpoint: bytes) -> dict[QueueKey, QueueEnd]:
-        """Returns the table written for this checkpoint; empty if there is none."""
+        """Returns the table that was written for this checkpoint; empty if there is none."""
         try:
             return self._table.read(lambda content: _decode(content, checkpoint)) or {}
         except (ReadFailed, TableUnreadable):

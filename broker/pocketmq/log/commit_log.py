@@ -37,8 +37,8 @@ from pocketmq.model.finding import ScanEnd
 
 DRAFT_NAME: Final = "commitlog.draft"
 HOT_SIZE: int = 64 * 1024 * 1024  # Not Final, also when compiled: tests set it to 0.
-"""Number of newest bytes of the log, which are read through the map: the system evicts older pages
-first."""
+"""Number of newest bytes of the log that are read through the map: the system evicts the pages of
+older bytes first."""
 _KEY_NAMES: Final = "mappedFileSizeCommitLog"
 
 
@@ -108,7 +108,7 @@ class CommitLog:
         self.property_crc = property_crc
         """Whether new records end with a CRC of the whole record."""
         self.property_crc_from: int | None = None
-        """Physical offset from which on every record has such a CRC; None: it is unknown."""
+        """Physical offset from which on every record has such a CRC; None if it is unknown."""
         self.files = MappedFileQueue(disk, directory, file_size_bytes, _KEY_NAMES, keeper)
         self._spare: MappedFile | None = None
         self._last: MappedFile | None = None
@@ -146,7 +146,7 @@ class CommitLog:
 
     @property
     def is_pool_empty(self) -> bool:
-        """Whether the next file has to wait for a free buffer."""
+        """Whether the next file must wait for a free buffer."""
         return self.pool is not None and not self.pool.free_count
 
     def place(self, size_bytes: int) -> int:
@@ -203,7 +203,7 @@ class CommitLog:
             self._staged.append(file)
 
     def take_full(self) -> list[MappedFile]:
-        """Returns full files whose pages may be evicted, held; the caller releases them."""
+        """Holds and returns full files whose pages may be evicted; the caller releases them."""
         full, self._full = self._full, []
         return full
 
@@ -220,7 +220,7 @@ class CommitLog:
         ]
 
     def unstage(self, upto: int, files: Sequence[MappedFile]) -> None:
-        """Releases held files; files that are committed to their end return their buffer."""
+        """Releases held files; the buffers of files that are committed to their end become free."""
         for file in files:
             file.let_go()
         for file in [f for f in self._staged if f is not self._last and f.base + f.size <= upto]:
@@ -236,7 +236,7 @@ class CommitLog:
     # -- the next file -------------------------------------------------------------------------
     @property
     def spare_base(self) -> int | None:
-        """Base of the next file, None if the file has been created already."""
+        """Base of the next file to create; None if the next file exists already."""
         if self._spare is not None:
             return None
         if self._last is None:
@@ -259,7 +259,7 @@ class CommitLog:
         return file
 
     def offer_spare(self, file: MappedFile) -> None:
-        """Accepts a file as the next one; removes it if its base is not `spare_base`."""
+        """Accepts a file as the next file; removes the file if its base is not `spare_base`."""
         if file.base == self.spare_base:
             self._spare = file
         else:
@@ -267,7 +267,7 @@ class CommitLog:
 
     # -- reading -------------------------------------------------------------------------------
     def read(self, physical_offset: int, size_bytes: int) -> bytes:
-        """Returns a copy of the bytes at an offset; fewer at the file's end."""
+        """Returns a copy of the bytes at a physical offset; fewer at the file's end."""
         file = self.files.file_at(physical_offset)
         if file is None:
             return b""
@@ -276,7 +276,7 @@ class CommitLog:
 
     @property
     def tells_resident(self) -> bool:
-        """Whether `read_resident` never waits; on some file systems it must read."""
+        """Whether `read_resident` never waits; on some file systems it must read from the disk."""
         return self._disk.tells_resident
 
     def read_resident(self, physical_offset: int, size_bytes: int) -> bytes:
@@ -328,7 +328,7 @@ class CommitLog:
         """Starts appending at the end that recovery found; everything before it is durable."""
         self.files.cut(end + 1)
         self.files.remove_empty()
-        # An empty file after a BLANK stays: without it the log would end before the BLANK.
+        # An empty file after a BLANK is kept: without the file the log would end before the BLANK.
         last = self.files.file_at(end) or self.files.file_at(end - 1)
         if last is None and self.files.files:
             last = self.files.files[0]
@@ -347,7 +347,7 @@ class CommitLog:
         return str(file.path), physical_offset - file.base
 
     def serve_upto(self, end: int) -> None:
-        """Makes records below an offset readable in a log that is not appended to."""
+        """Makes records below an offset readable in a log to which nothing is appended."""
         self.appended = end
 
     def truncate(self, physical_offset: int) -> None:
@@ -363,7 +363,8 @@ class CommitLog:
         """Writes all bytes from an offset on again and makes them durable; blocks.
 
         The previous process may have ended before a sync, or because a sync failed. Bytes that a
-        failed sync lost can still be read and count as written, so no later sync stores them.
+        failed sync lost can still be read, but the kernel counts them as written: no later sync
+        stores them.
         """
         for file in self.files.files:
             if file.base + file.size > begin and file.wrote:

@@ -1,4 +1,4 @@
-"""Consume queues: for each message of a (topic, queue id), the position of its record.
+"""Consume queues: the physical offsets of the records of each (topic, queue id).
 
     byte 20 * n  →  unit n  →  record in the log
 
@@ -7,10 +7,11 @@
 Invariants
     1. Unit n is at byte 20 * n. Units before the first message, and units of messages that a repair
        removed from the log, are pre-blank. Physical offsets ascend with n.
-    2. A file holds at least one unit: an empty one would read as a unit (0, 0, 0).
+    2. A file contains at least one unit: an empty file would read as a unit (0, 0, 0).
 
-A start finds the ends in the last files (log/queue_end.py), or in the table of the checkpoint. The
-table does not cover bytes after the last unit; `settle` zeroes them before the next checkpoint.
+A start finds the ends of queues in their last files (log/queue_end.py), or in the table of the
+checkpoint. If it used the table, bytes after the last unit are unchecked; `settle` zeroes them
+before the next checkpoint.
 Source: ConsumeQueue.
 """
 
@@ -43,7 +44,7 @@ _NOT_ASKED: Final = -1
 
 
 class ConsumeQueue:
-    """One queue: its units, and the bounds of those that are messages."""
+    """One queue: its units, and the bounds of the units that are readable messages."""
 
     __slots__ = (
         "_min_asked", "_min_place", "buffer", "extension", "extension_failures", "files", "floor",
@@ -128,7 +129,7 @@ class ConsumeQueue:
     def put_row(self, queue_offset: int, units: bytes) -> bool:
         """Appends encoded units if they continue the queue without a gap.
 
-        Returns  False if they do not; nothing was done, and the caller must `put` each unit
+        Returns  False if they do not continue it: nothing was done; the caller must `put` each unit
         Errors   DiskFull, AllocationFailed
         """
         follows = 0 < self.max_offset == queue_offset
@@ -149,7 +150,7 @@ class ConsumeQueue:
         *,
         store_timestamp_ms: int = 0,
     ) -> None:
-        """Appends the unit of one record by RocketMQ's rules, also where queue offsets have gaps.
+        """Appends the unit of one record by RocketMQ's rules, even if queue offsets have gaps.
 
         gaps     log ranges that may have contained missing messages; pre-blank units replace the
                  units of these messages
@@ -181,7 +182,7 @@ class ConsumeQueue:
     def _append(self, units: bytes) -> None:
         try:
             self.units.append(units, is_doubtful=self.is_doubtful)
-        except BaseException:  # Some units may be in the files: the queue ends after these.
+        except BaseException:  # Some units may be in the files: the queue ends after them.
             self.max_physical_offset = self.units.last_end()
             raise
 
@@ -199,7 +200,7 @@ class ConsumeQueue:
 
     # -- reading -------------------------------------------------------------------------------
     def plain_code(self, tags_code: int) -> int:
-        """Returns the tags code of an extension address; other codes are returned unchanged."""
+        """Returns the tags code at an extension address; any other code is returned unchanged."""
         if self.extension is None or not is_extension_address(tags_code):
             return tags_code
         found = self.extension.tags_code(tags_code)
@@ -238,11 +239,11 @@ class ConsumeQueue:
 
     # -- begin and end --------------------------------------------------------------------------
     def load(self, *, read_only: bool = False, believed_upto: int = 0) -> None:
-        """Finds the files and where their units end.
+        """Finds the files, and the end of their units.
 
         believed_upto   physical offset below which every record has its unit; 0: unknown
-        Effects  files after the first empty unit are left out; so are all files of a queue that has
-                 only pre-blank units, as a crash lost the file with its first message
+        Effects  files after the first empty unit are left out, and all files of a queue that has
+                 only pre-blank units: a crash lost the file with its first message
         Source   ConsumeQueue.recover
         """
         assert not self.buffer.size_bytes
@@ -261,7 +262,7 @@ class ConsumeQueue:
     def end(self) -> QueueEnd:
         """Returns the queue's ends, which the next start can `adopt`.
 
-        Cost     about 1 µs: it is called for all queues at once
+        Cost     about 1 µs: a checkpoint calls it for all queues
         """
         self.units.write_out()
         files = self.files.files
@@ -318,7 +319,7 @@ class ConsumeQueue:
     def _cut_extension(self) -> None:
         """Ends the extension at the last unit that refers to it.
 
-        Effects  none if no unit refers to it: the extension may have been switched off since
+        Effects  none if no unit refers to the extension: it may have been switched off later
         """
         assert self.extension is not None
         address = last_address(self.units)
@@ -326,7 +327,7 @@ class ConsumeQueue:
             self.extension.cut(address)
 
     def _note_ends(self, units: bytes) -> None:
-        """Notes the end of the last record, and the first message's offset if its unit was read."""
+        """Sets the end of the last record, and the first message's offset if its unit was read."""
         self._min_asked = _NOT_ASKED
         last = UNIT.unpack_from(units, len(units) - UNIT_SIZE) if units else None
         if last is None or last[1] == PRE_BLANK_SIZE:
@@ -348,12 +349,12 @@ class ConsumeQueue:
     def truncate(self, physical_offset: int) -> MappedFile | None:
         """Drops the units of records at or after a physical offset, and zeroes their bytes.
 
-        Returns  the zeroed file, which the caller must sync before it writes a checkpoint; or None
+        Returns  the zeroed file, or None; the caller must sync it before it writes a checkpoint
         """
         if self.max_physical_offset <= physical_offset:
             return None
         self.units.write_out()
-        self.buffer.clear()  # Forgets the room it reserved in files that may be removed.
+        self.buffer.clear()  # Its room may be in files that are removed.
         keep = self.units.first_at_or_behind(physical_offset)
         if keep * UNIT_SIZE >= self.files.max_offset:
             return None
@@ -381,7 +382,7 @@ class ConsumeQueue:
     def correct_min(self, min_physical_offset: int) -> None:
         """Sets `unit_min` to the first unit whose record is still in the log.
 
-        Cost     one read while the first unit does not change; none if the minimum is the same
+        Cost     one read if the first unit does not change; none if the minimum is unchanged
         Source   ConsumeQueue.correctMinOffset, which counts pre-blank units; PocketMQ skips them
         """
         if _NOT_ASKED < self._min_asked <= min_physical_offset <= self._min_place:
@@ -402,10 +403,10 @@ class ConsumeQueue:
         self.min_offset = max(self.unit_min, self.floor)
 
     def trim(self, min_physical_offset: int) -> list[MappedFile]:
-        """Drops files whose records have left the log, never the last; returns them for unlinking.
+        """Drops files, except the last, whose records left the log; returns them for unlinking.
 
         Source   ConsumeQueue.deleteExpiredFile, MappedFileQueue.deleteExpiredFileByOffset
-        Cost     about 20 reads of the queue; one comparison if none of its records left the log
+        Cost     about 20 reads of the queue; one comparison if no record of the queue left the log
         """
         if self._min_place >= min_physical_offset:
             return []

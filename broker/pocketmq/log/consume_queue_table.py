@@ -2,9 +2,9 @@
 
     consumequeue/TOPIC/QUEUE/FILE
 
-A queue is made with its first record. Prepared and rollback records have no queue; records of the
-quarantine topic record where a repair removed messages from the log. Records of a damaged or
-foreign log that name no valid topic or queue have no queue either.
+A queue is created with its first record. Prepared and rollback records have no queue. Records of
+the quarantine topic show where a repair removed messages from the log. In a damaged or foreign
+log, records that name no valid topic or queue have no queue.
 Source: ConsumeQueueStore, CommitLogDispatcherBuildConsumeQueue.
 """
 
@@ -36,7 +36,7 @@ from pocketmq.model.stats import Gauge
 from pocketmq.model.topic import QUARANTINE_TOPIC
 
 FILES_APART_MAX: Final = 64
-"""Up to this many dirty files are synced one by one; more are synced with their file system."""
+"""Upper limit of dirty files that are synced one by one; more are synced with their file system."""
 UNIT_NAMES: Final = UNIT_TYPE.names or ()
 NO_ENDS: Final[Mapping[QueueKey, QueueEnd]] = {}
 NONE_REMOVED: Final[Mapping[QueueKey, int]] = {}
@@ -72,11 +72,11 @@ class ConsumeQueueTable:
         self._unadopted: dict[QueueKey, QueueEnd] = {}
         """Known ends of queues whose files are others."""
         self.damaged: set[QueueKey] = set()
-        """Queues that miss a file in the middle, or have a truncated file; found by `load`."""
+        """Queues that lack a file in the middle, or have a truncated file; found by `load`."""
         self.dirty: set[QueueKey] = set()
-        """Queues with records since their last flush; a flush removes them."""
+        """Queues that got records after their last flush; a flush removes them."""
         self.grown: set[QueueKey] = set()
-        """Queues that got units since their file sizes were last read."""
+        """Queues that got units after their file sizes were last read."""
         self.has_unsynced_cuts = False
         """Whether zeros after the ends of queues are not durable. If so, the whole file system is
         synced before the next checkpoint; otherwise a crash might restore units that were cut."""
@@ -84,10 +84,10 @@ class ConsumeQueueTable:
         """Queue offsets below which messages of a deleted topic are left out; may change."""
         self._batch_topics = batch_topics  # Their queues have another format, and are not touched.
         self.extension_failures = 0
-        """Messages since the start whose extension unit could not be written."""
+        """Number of messages since the start whose extension unit could not be written."""
         self._held: Sequence[Written] = ()
         self._gaps: dict[int, int] = {}
-        """Begins and ends of the log ranges that applied quarantine records name."""
+        """Log ranges, begin -> end, of the quarantine records that were applied."""
         self.stats: list[Gauge] = [
             Gauge(
                 "pocketmq_consume_queue_files",
@@ -98,11 +98,11 @@ class ConsumeQueueTable:
 
     @property
     def durable_offset(self) -> int:
-        """The end of the last record with a unit in any queue, 0 without units."""
+        """The end of the last record with a unit in any queue; 0 without units."""
         return max((queue.max_physical_offset for queue in self.queues.values()), default=0)
 
     def durable_below(self, physical_offset: int) -> int:
-        """Returns what `durable_offset` would be after `truncate`."""
+        """Returns the value that `durable_offset` would have after `truncate`."""
         return max((queue.end_below(physical_offset) for queue in self.queues.values()), default=0)
 
     def load(
@@ -157,7 +157,7 @@ class ConsumeQueueTable:
     def _usable(
         self, ends: Mapping[QueueKey, QueueEnd], believed_upto: int
     ) -> Mapping[QueueKey, QueueEnd]:
-        """Returns ends without doubtful units, of queues whose topic was not deleted since."""
+        """Returns the ends that have no doubtful units, and whose topics were not deleted later."""
         if self._extension.directory is not None:
             return NO_ENDS
         return {
@@ -325,7 +325,7 @@ class ConsumeQueueTable:
                 queue.extension.files.unlink_from(0)
 
     def finish_removals(self) -> None:
-        """Removes queues that hold only messages of a deleted topic, after a crash."""
+        """Removes queues with only messages of a deleted topic: a crash prevented their removal."""
         gone = {key for key, begin in self.removed.items() if self._is_below(key, begin)}
         self.remove(gone)
 
@@ -366,7 +366,7 @@ class ConsumeQueueTable:
         return self.queues.pop(key)
 
     def correct_min(self, min_physical_offset: int) -> None:
-        """Sets every queue's minimum offset from the log's."""
+        """Sets every queue's minimum offset from the log's minimum offset."""
         for queue in self.queues.values():
             queue.correct_min(min_physical_offset)
 
@@ -376,7 +376,7 @@ class ConsumeQueueTable:
 
     @property
     def doubtful(self) -> list[ConsumeQueue]:
-        """Queues whose bytes after the end are unchecked since the start."""
+        """Queues whose bytes after the last unit are unchecked since the start."""
         return [queue for queue in self.queues.values() if queue.is_doubtful]
 
     def settle(self, queues: Iterable[ConsumeQueue]) -> None:

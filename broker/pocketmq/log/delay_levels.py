@@ -2,8 +2,8 @@
 
     unit of queue n - 1: due at 12:00:05, its record stored at 12:00:03  ─►  level n is 2s
 
-RocketMQ has the table only in its configuration (messageDelayLevel), not in the store. The newest
-units decide. Source: CommitLog.checkMessageAndReturnSize.
+RocketMQ has the delay levels only in its configuration (messageDelayLevel). The newest
+units show the delay of each level. Source: CommitLog.checkMessageAndReturnSize.
 """
 
 from collections import Counter
@@ -55,7 +55,7 @@ def written_levels(disk: Disk, store: Path, stated: str, *, log_file_bytes: int)
 
 
 def _delay_ms(disk: Disk, queue: Path, log: PlacedRecords) -> int:
-    """Returns the delay that most of a queue's newest units show, 0 if none shows it."""
+    """Returns the delay that most of a queue's newest units show; 0 if no unit shows a delay."""
     found: Counter[int] = Counter()
     files = [name for name in disk.names(queue) if offset_from_file_name(name) is not None]
     for name in reversed(files):

@@ -4,10 +4,10 @@
     unit 0 of each queue                offset of its first message
     pocketmq/left_over.json             findings of a backup, whose copy has no queues
 
-Unit 0 is used only if it refers to a record of the queue with queue offset 0. While its topic has a
-row, a queue without directory is not a deleted queue. If a queue begins above unit 0, the first
-unit with a remaining record shows how far the queue offset in that record is above the unit number.
-For a queue whose directory is lost, the table of queue ends contains both numbers.
+Unit 0 is used only if it refers to a record of the queue with queue offset 0. A queue without
+directory is not a deleted queue if its topic has a row. If a queue begins above unit 0, the first
+unit with a remaining record shows the difference between the record's queue offset and the unit's
+number. For a queue whose directory is lost, the table of queue ends contains both numbers.
 """
 
 from collections.abc import Iterable
@@ -55,7 +55,7 @@ def find_left_over(
 
     upto     physical offset below which queues and topics are durable; a topic with later records
              may have lost its row in a crash
-    known    further existing topics
+    known    topics that exist in addition to those found
     Cost     a few reads of each queue
     """
     earlier = kept_left_over(disk, directory)
@@ -83,7 +83,7 @@ def find_left_over(
 
 
 def left_over_now(disk: Disk, directory: Path, log_file_bytes: int) -> LeftOver:
-    """Returns left-over records for a tool: after a crash only those below the checkpoint."""
+    """Returns left-over records for a tool; after a crash only records below the checkpoint."""
     upto = OFFSET_MAX
     if disk.exists(directory / ABORT_FILE):
         upto = read_checkpoint(disk, directory).logics_physical_offset
@@ -91,7 +91,7 @@ def left_over_now(disk: Disk, directory: Path, log_file_bytes: int) -> LeftOver:
 
 
 def kept_left_over(disk: Disk, directory: Path) -> LeftOver:
-    """Returns the saved findings of a store, or NOTHING_LEFT_OVER if there is no valid file."""
+    """Returns the findings in left_over.json; NOTHING_LEFT_OVER if there is no valid file."""
     path = directory / OWN_DIRECTORY / LEFT_OVER_FILE
     with suppress(FileNotFoundError, ValueError):
         return left_over_of(disk.read_file(path).decode())
@@ -139,7 +139,7 @@ def _start(
 ) -> tuple[int, int] | None:
     """Returns (physical offset, unit number) of a queue's first remaining message.
 
-    Returns  None if the record contains that unit number as its queue offset, or if the unit at the
+    Returns  None if the record's queue offset equals the unit number, or if the unit at the
              record's queue offset also refers to the record
     Cost     reads about 15 units of each queue, and a record
     """

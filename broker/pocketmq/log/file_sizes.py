@@ -1,7 +1,8 @@
 """Finds the file sizes of a store's log and queues from names and lengths.
 
 All files of a mapped file queue have one length, and the name of each is the offset of its first
-byte. So two consecutive names show the length. A truncated file is outvoted by the others. If it is
+byte. So the smallest difference of two names is the length, if a file has that length. Otherwise
+the most frequent length counts, so that one truncated file does not matter. If a truncated file is
 the only file, only a record that crosses its end shows the truncation.
 """
 
@@ -21,7 +22,7 @@ from pocketmq.format.record import MAGIC_V1, MAGIC_V2, SIZE_AND_MAGIC
 from pocketmq.format.record_scan import RecordScan
 
 _TAIL: Final = 8
-"""Bytes that are zeros at the end of a file that is not full or ends with a BLANK."""
+"""Number of bytes that are zeros at the end of a file that is not full or ends with a BLANK."""
 
 
 def shown_sizes(disk: Disk, store: Path) -> dict[str, Any]:
@@ -40,7 +41,7 @@ def shown_sizes(disk: Disk, store: Path) -> dict[str, Any]:
 
 
 def _queue_file_size(disk: Disk, root: Path) -> int:
-    """Returns the file size of the first queue that has a file, 0 if none has."""
+    """Returns the file size of the first queue that has a file; 0 if no queue has one."""
     queues = (
         root / topic / name for topic in disk.names(root) for name in disk.names(root / topic)
     )
@@ -48,14 +49,14 @@ def _queue_file_size(disk: Disk, root: Path) -> int:
 
 
 def _log_file_size(disk: Disk, directory: Path) -> int:
-    """Returns the size of the log's files; 0 without files, or if a single one is truncated."""
+    """Returns the size of the log's files; 0 without files, or if the only file is truncated."""
     size = _row_file_size(disk, directory)
     lone = [name for name in disk.names(directory) if offset_from_file_name(name) is not None]
     return 0 if len(lone) == 1 and size and _is_cut(disk, directory / lone[0], size) else size
 
 
 def _row_file_size(disk: Disk, directory: Path) -> int:
-    """Returns the size of the files in a directory, 0 without files."""
+    """Returns the size of the files in a directory; 0 without files."""
     bases = {name: offset_from_file_name(name) for name in disk.names(directory)}
     places = sorted(base for base in bases.values() if base is not None)
     lengths = [disk.file_size(directory / name) for name, base in bases.items() if base is not None]

@@ -4,10 +4,10 @@ found                                    RocketMQ's setting                 resu
 dledger-NAME/                            enableDLegerCommitLog=true         the store is refused
 consumequeue_rocksdb/, RocksDB's files   storeType=defaultRocksDB           the store is refused
 under consumequeue/ or config/
-no file under commitlog/, files of views storePathCommitLog elsewhere       the store is refused
+no file under commitlog/, files of views storePathCommitLog set             the store is refused
 batchconsumequeue/TOPIC                  queue.type=BatchCQ of that topic   its queues are not built
 
-Refused stores can still be read.
+Offline tools can still read refused stores.
 Source: DLedgerConfig, RocksDBConsumeQueueStore, ConsumeQueueStore, MultiPathMappedFileQueue.
 """
 
@@ -56,7 +56,7 @@ def check_understood(disk: Disk, store: Path, *, may_lack_log: bool = False) -> 
 
 
 def check_place(disk: Disk, store: Path, topic: str, queue_id: int) -> None:
-    """Raises if a queue without files cannot get any.
+    """Raises if the files of a queue without files cannot be created.
 
     Errors   NotAStore: a file has the name of its directory or of its topic's directory
     """
@@ -126,7 +126,7 @@ def _log_files(disk: Disk, directory: Path) -> list[str]:
 
 
 def _views_with_files(disk: Disk, store: Path) -> list[str]:
-    """Returns the views of which there are files with bytes."""
+    """Returns the views that have files with bytes."""
     queues = store / CONSUME_QUEUE_DIRECTORY
     of_queues = (
         queues / topic / queue_id

@@ -2,8 +2,8 @@
 
     index/20261121003515660 (full) · index/20261121003518147 (full) · index/… (being filled)
 
-A record is indexed by its unique key, each of its keys and, in the 5.5 style, its tag. A full
-file is followed by a new one; the entries of one record may be in two files.
+A record is indexed by its unique key, each of its keys and, in the 5.5 style, its tag. When a file
+is full, the next entries go to a new file; the entries of one record may be in two files.
 Source: IndexService, CommitLogDispatcherBuildIndex.
 """
 
@@ -24,7 +24,7 @@ from pocketmq.model.batch import Written
 from pocketmq.model.stats import Counter, Gauge
 
 TIME_MARGIN_MS: Final = 1_000
-"""Time by which a search by time is extended in both directions, as entries have whole seconds."""
+"""Time by which a search is extended in both directions, as entries contain whole seconds."""
 KNOWN: Final = "known"
 """Reason to skip a record: it precedes the last indexed record."""
 ROLLED_BACK: Final = "rolled_back"
@@ -35,8 +35,8 @@ class Candidate(NamedTuple):
     """An entry whose key hash may match; the key itself is not compared.
 
     file_name, number   position from which a search can continue
-    is_match            False for an entry of another key in the same chain
-    A physical offset of BROKEN (log/index_file.py) reports a damaged chain, which ends there.
+    is_match            whether the key hash matches; False: an entry of another key in the chain
+    The physical offset BROKEN (log/index_file.py) reports that the chain is damaged and ends here.
     """
 
     file_name: str
@@ -67,7 +67,7 @@ class HashIndex:
         self.is_damaged = False
         """Whether `load` removed a truncated file: the index lacks entries."""
         self.sealed_time = 0
-        """End time of the last file that was flushed when full, ms; 0 if none was."""
+        """End time of the last file that was flushed when full, ms; 0 if there is none."""
         self.entries_put = Counter("pocketmq_index_entries_total", "Entries put into the index.")
         self.skipped = Counter(
             "pocketmq_index_skipped_total", "Records that were not indexed.", ("reason",)
@@ -109,7 +109,7 @@ class HashIndex:
             if not is_index_file_name(name):
                 continue
             size = self._disk.file_size(path)
-            if not size:  # A crash came between its creation and its allocation.
+            if not size:  # A crash occurred between the file's creation and its allocation.
                 if not read_only:
                     self._disk.unlink(path)
                 continue
@@ -197,7 +197,7 @@ class HashIndex:
             self.files[-1].repair(physical_offset, time_of)
 
     def durable_below(self, physical_offset: int, sealed_time: int | None) -> int:
-        """Returns what `durable_offset` would be after `drop_doubtful` and `truncate`."""
+        """Returns the value of `durable_offset` after a `drop_doubtful` and `truncate`."""
         sound = self._sound_count(sealed_time)
         if 0 < sound < len(self.files):
             physical_offset = min(physical_offset, self.files[sound - 1].header.end_physical_offset)
@@ -221,7 +221,7 @@ class HashIndex:
 
         A power cut leaves a never synced file empty, after a file that is not full.
 
-        sealed_time   set after another broker's unclean end: files that end later are removed too,
+        sealed_time   set after another broker's unclean end: files that end later are also removed,
                       as such a broker syncs index files only when they are full
         """
         sound = self._sound_count(sealed_time)
@@ -240,7 +240,7 @@ class HashIndex:
             self.files.pop().remove()
 
     def trim(self, min_physical_offset: int) -> list[IndexFile]:
-        """Drops files whose records left the log, never the last; returns them for unlinking.
+        """Drops files, except the last, whose records left the log; returns them for unlinking.
 
         Source   IndexService.deleteExpiredFile
         """
@@ -280,8 +280,8 @@ class HashIndex:
             if header.end_physical_offset < lowest:
                 continue
             first_ms, last_ms = header.begin_timestamp, header.end_timestamp
-            # Store times decrease where a fast clock was corrected: entries older than the file's
-            # first entry have a second difference of 0.
+            # Store times decrease where a fast clock was corrected: entries that are older than the
+            # file's first entry have a second difference of 0.
             went_back = last_ms < first_ms
             if max(first_ms, last_ms) < lower or (first_ms > upper and not went_back):
                 continue

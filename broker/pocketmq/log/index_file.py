@@ -5,7 +5,7 @@
 Invariants
     1. An entry's `previous` is smaller than its own number: chains end.
     2. Entries are in log order; undoing them from the newest restores every slot exactly.
-    3. The header in memory is the header in the map.
+    3. The header in memory equals the header in the map.
 Source: IndexFile.
 """
 
@@ -48,7 +48,7 @@ ITEM_ALLOCATION_STEP: Final = 1024 * 1024
 BROKEN: Final = -1
 """Value in place of a physical offset where a chain is damaged."""
 FEW_ENTRIES: Final = 4_096 if isinstance(chained, BuiltinFunctionType) else 40
-"""Below this number of entries a loop is faster than numpy; it depends on compilation."""
+"""Number of entries below which a loop is faster than numpy; it depends on compilation."""
 
 
 class IndexFile:
@@ -71,20 +71,20 @@ class IndexFile:
 
     @property
     def is_full(self) -> bool:
-        """Whether it has no room for another entry."""
+        """Whether the file has no room for another entry."""
         return self.header.index_count >= self.geometry.entry_count_max
 
     @property
     def entry_count(self) -> int:
-        """Number of its entries."""
+        """Number of the file's entries."""
         return self.header.index_count - 1
 
     # -- opening -------------------------------------------------------------------------------
     def make(self, disk: Disk, previous: IndexHeaderValues | None) -> None:
         """Creates the file.
 
-        previous   header of the full file before; its end time and end offset become this file's
-                   begin and end
+        previous   header of the previous file, which is full; its end time and end offset become
+                   this file's begin and end
         Errors     DiskFull, AllocationFailed; no file remains
         Source   IndexService.getAndCreateLastIndexFile
         """
@@ -101,7 +101,7 @@ class IndexFile:
         self._bind()
 
     def hold(self) -> MappedFile:
-        """Keeps the file open until the returned hold is released, even if it is removed."""
+        """Holds the file: it stays open until the caller releases the result, even if removed."""
         return self._file.hold()
 
     def wrong_size(self, found_bytes: int) -> WrongFileSize:
@@ -133,7 +133,7 @@ class IndexFile:
         )
 
     def is_sound(self) -> bool:
-        """Returns whether header, first, last and next entry agree; a torn write breaks that."""
+        """Returns whether header, first, last and next entry agree: not after a torn write."""
         header, view = self.header, self._file.view
         if not 1 <= header.index_count <= self.geometry.entry_count_max:
             return False
@@ -186,7 +186,7 @@ class IndexFile:
         rows, numbers, used = chained(entries, heads, slot_count, number, header.begin_timestamp)
         position = self._position(number)
         view[position : position + len(rows)] = rows
-        self._slots[slots] = np.frombuffer(numbers, dtype=">i4")  # For equal slots the last wins.
+        self._slots[slots] = np.frombuffer(numbers, dtype=">i4")  # Of equal slots the last counts.
         begin, begin_place = header.begin_timestamp, header.begin_physical_offset
         if number <= 1:
             _, begin_place, begin = PACKED.unpack_from(entries)
@@ -278,7 +278,7 @@ class IndexFile:
         self.is_dirty = True
 
     def _durable_end(self, physical_offset: int) -> int:
-        """Returns how far the first entries are of records below an offset, as an entry number."""
+        """Returns the number of the first entry that is not of a record below an offset."""
         assert self._entries is not None
         data_size = self._file.data_end() - self.geometry.entries_position
         entries = self._entries[1 : max(-(-data_size // ENTRY_SIZE), 1)]
@@ -309,7 +309,7 @@ class IndexFile:
         return ENTRY.unpack_from(self._file.view, self._position(number))
 
     def last_record_count(self) -> int:
-        """Returns how many of the newest entries are of one record; 0 if the header is invalid."""
+        """Returns how many entries the last record has; 0 if the header is invalid."""
         if self.header.index_count > self.geometry.entry_count_max:
             return 0
         place, number = self.header.end_physical_offset, self.entry_count
@@ -345,7 +345,7 @@ class IndexFile:
         while 0 < number < upper:
             found, physical_offset, seconds, previous = self.entry(number)
             time_ms = self.header.begin_timestamp + seconds * 1000
-            # An all-zero entry hashes to slot 0: only the first entry can be one.
+            # An all-zero entry would hash to slot 0; only the first entry can consist of zeros.
             is_written = found > 0 or physical_offset or previous or number == 1
             if not is_written or found % slot_count != slot:
                 physical_offset = BROKEN

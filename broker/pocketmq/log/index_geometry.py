@@ -1,10 +1,10 @@
-"""Finds how many slots and entries a store's index files have, if no setting or manifest says so.
+"""Finds the slot and entry counts of index files if no setting or manifest contains them.
 
-The length of a file leaves both numbers open. First, known pairs are tried: the configured pair,
-RocketMQ's default, PocketMQ's default. The first pair that gives the length of a file is used.
+Several pairs of numbers give the same file length. First, known pairs are tried: the configured
+pair, RocketMQ's default, PocketMQ's default. The first pair that gives a file's length is used.
 Otherwise all pairs that give the length are compared with a file's header; if exactly one fits, it
 is used. A pair fits if the first and the newest entry contain the header's begin and end physical
-offset, and the newest entry's slot refers to it. If no pair fits, the operator must set it.
+offset, and the newest entry's slot refers to that entry. If none fits, the operator must set it.
 """
 
 from collections.abc import Container
@@ -39,8 +39,8 @@ def shown_geometry(
     """Returns the geometry of a store's index.
 
     stated   fields of the shape that an operator set: they are not changed
-    Returns  None without index files, or if one number is stated and no file's length fits it
-    Errors   UnknownGeometry: no number is stated, and no file determines them
+    Returns  None without index files, or if one number is stated and fits no file's length
+    Errors   UnknownGeometry: no number is stated, and no file determines the numbers
     """
     directory, given = store / INDEX_DIRECTORY, IndexGeometry.of(shape)
     has_slots, has_entries = "index_slot_count" in stated, "index_entry_count_max" in stated
@@ -57,7 +57,7 @@ def find_geometry(disk: Disk, directory: Path, stated: IndexGeometry) -> IndexGe
     """Returns the geometry of the index files in a directory; None without files.
 
     stated   the pair to try first
-    Errors   UnknownGeometry: no file determines it
+    Errors   UnknownGeometry: no file determines the geometry
     Cost     reads the files' lengths; one pass over each file if no length fits a known pair
     """
     lengths = _lengths(disk, directory)

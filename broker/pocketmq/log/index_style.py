@@ -1,6 +1,6 @@
-"""Finds the styles in which a store's index was written: since RocketMQ 5.5 tags are indexed.
+"""Finds the styles in which a store's index was written: RocketMQ indexes tags since 5.5.
 
-A directory that an older broker began and a newer broker continued has both styles, the older style
+A directory that an older broker began and a newer broker continued has both styles: the older one
 up to some record. This module reads the first style of every file, and the last style of the newest
 file. So it does not find two changes within one file.
 
@@ -46,14 +46,14 @@ from pocketmq.log.placed_records import PlacedRecords
 from pocketmq.model.batch import Written
 
 FILES_MAX: Final = 8
-"""Upper limit of files at each end of the index that are sampled for the first and last style; if
-they show no tag, hardly any record has one."""
+"""Upper limit of files at each end of the index that are sampled for the first and last style. If
+they show no tag, hardly any record has a tag."""
 ALL_FILES_MAX: Final = 100
-"""Up to this many files, all are sampled, even if the first and the last show the same style."""
+"""Upper limit of files that are all sampled even if the first and last show the same style."""
 FIRST_ENTRIES: Final = 4096
 SAMPLE_COUNT: Final = 15
 SAMPLE_ENTRIES: Final = 256
-"""Number of samples after the first entries of a file, and entries of each."""
+"""Number of samples after the first entries of a file, and number of entries of each sample."""
 BETWEEN_MAX: Final = 64
 """Upper limit of records without entries that are read between two records with entries."""
 
@@ -121,9 +121,9 @@ class _File:
             return self._shown(entries, samples)
 
     def last_style(self) -> str:
-        """Returns the style of the last distinctive records, "" without any.
+        """Returns the style of the last distinctive records; "" if there are none.
 
-        If the last two contradict each other, damage may have removed an entry of a tag.
+        If the last two records contradict each other, damage may have removed the entry of a tag.
         """
         with self._opened() as entries:
             first = entries.first_from(self._log.min_offset)
@@ -169,7 +169,7 @@ def _told(log: PlacedRecords, entries: NDArray[Any]) -> Iterator[tuple[int, str 
 
 
 def _split(told: Sequence[tuple[int, str]], before: str, after: str) -> int | None:
-    """Returns where the style changes, so that the fewest records contradict.
+    """Returns the record at which the style changes: the one that the fewest records contradict.
 
     A record that lost an entry to damage shows the wrong style.
     """
@@ -202,7 +202,7 @@ class _Entries:
         return np.frombuffer(content, dtype=ENTRY_TYPE, count=len(content) // ENTRY_SIZE)
 
     def is_cut(self, number: int, count: int) -> bool:
-        """Returns whether a part's last record may have more entries, here or in a later file."""
+        """Returns whether a part's last record may have more entries, in this or the next file."""
         return number + count < self.upper or self.upper == self._geometry.entry_count_max
 
     def first_from(self, physical_offset: int) -> int:
@@ -261,7 +261,7 @@ def _style_shown(log: PlacedRecords, entries: NDArray[Any], is_cut: bool) -> str
 
 
 def _style_told(record: Written, hashes: list[int]) -> str | None:
-    """Returns the style of a record's entries; "": fit both styles; None: fit no style."""
+    """Returns the style of a record's entries; "" if they fit both styles, None if neither."""
     with_tag, without = (_key_hashes(record, style) for style in (STYLE_5_5, STYLE_5_3))
     if hashes == with_tag:
         return STYLE_5_5 if with_tag != without else ""

@@ -1,4 +1,4 @@
-"""Stores copies of damaged bytes; a repair changes nothing before its copy is durable here.
+"""Stores copies of damaged bytes; a repair changes no bytes before their copy is durable.
 
     pocketmq/quarantine/20261121T061800Z/
         00000000000000393216@424023          bytes of a log file from a physical offset on
@@ -43,7 +43,7 @@ class Quarantine:
         """Copies bytes [begin, end) of a file whose first byte is `base`; returns the copy's name.
 
         begin, end   physical offsets for a log file, else positions in the file (base 0)
-        Blocks   reads the bytes once or twice, and syncs
+        Blocks   until the bytes are read once or twice, and the copy is synced
         Errors   DiskFull, AllocationFailed, FsyncFailed
         """
         name = f"{path.name}@{begin}"

@@ -32,7 +32,7 @@ class QueueEnd(NamedTuple):
     begin, end            first byte of the first file, byte after the last unit
     max_physical_offset   end of the last unit's record
     min_offset            queue offset of the first message
-    min_place             physical offset of the first message, 0: unknown
+    min_place             physical offset of the first message; 0: unknown
     """
 
     begin: int
@@ -45,7 +45,7 @@ class QueueEnd(NamedTuple):
 class WrittenUnits(NamedTuple):
     """The part of a file that contains units.
 
-    end        byte after the last unit before the first lost unit
+    end        byte after the last unit that precedes the first lost unit
     has_more   whether non-zero bytes follow: units that must not reappear when the lost unit is
                written again
     units      the units read last, up to `end`
@@ -57,7 +57,7 @@ class WrittenUnits(NamedTuple):
 
 
 def first_doubtful(files: Sequence[MappedFile], believed_upto: int, *, read_only: bool) -> int:
-    """Returns the index of the first file that must be read; earlier ones are full and durable."""
+    """Returns the index of the first file to read; all earlier files are full and durable."""
     lowest = 0 if believed_upto else max(len(files) - FILES_READ, 0)
     number = len(files) - 1
     while number > lowest:
@@ -128,8 +128,8 @@ def leave_out_last(row: MappedFileQueue, *, read_only: bool) -> None:
 def is_clean_behind(disk: Disk, file: MappedFile) -> bool:
     """Returns whether all bytes after the last unit are zero and no later file exists.
 
-    Threads call it while the event loop appends units: a new unit may count as old bytes, but never
-    old bytes as a new unit. Also False if the file does not exist.
+    Threads call it while the event loop appends units. New units may then count as old bytes, but
+    old bytes never count as new units. Returns False if the file does not exist.
     Blocks   some 40 µs
     """
     path = file.path

@@ -2,8 +2,8 @@
 
     consumequeue_ext/TOPIC/QUEUE/FILE
 
-It is optional: a message whose extension unit is missing may match every filter. Units are stored
-contiguously; a unit that does not fit the last file is stored in a new one.
+An extension is optional: a message without extension unit counts as a match of every filter. Units
+are stored contiguously; a unit that does not fit the last file is stored in a new file.
 Source: ConsumeQueueExt.
 """
 
@@ -39,9 +39,9 @@ def no_bitmap(topic: str, physical_offset: int, size: int) -> bytes:
 
 
 class ExtensionFiles(NamedTuple):
-    """Directory of all queues' extensions, their file length, and whether they are written.
+    """Directory of all queues' extensions, their file length, and whether new units are written.
 
-    Existing extensions are read even if none are written. `bitmap_of` returns a record's bitmap,
+    Existing extensions are read even if none is written. `bitmap_of` returns a record's bitmap,
     given its topic, physical offset and size (filter/subscriptions.py).
     """
 
@@ -108,7 +108,7 @@ class QueueExtension:
         return self.files.make_file(last.base + last.size)
 
     def tags_code(self, address: int) -> int | None:
-        """Returns the tags code of the unit at an address; None if there is none."""
+        """Returns the tags code of the unit at an address; None if there is no valid unit."""
         position = extension_position(address)
         file = self.files.file_at(position)
         if file is None or position - file.base + EXTENSION_SIZE_MIN > file.size:
@@ -139,7 +139,7 @@ class QueueExtension:
         self.flushed = min(self.flushed, self.files.max_offset)
 
     def trim(self, first_address: int) -> list[MappedFile]:
-        """Drops the files before an address, never the last one; returns them for unlinking."""
+        """Drops the files before an address, except the last file; returns them for unlinking."""
         gone: list[MappedFile] = []
         files = self.files.files
         while len(files) > 1 and files[0].base + files[0].size <= extension_position(first_address):
@@ -156,9 +156,9 @@ class QueueExtension:
 
 
 def last_address(units: QueueUnits) -> int | None:
-    """Returns the last extension address among the units of a queue, None if there is none.
+    """Returns the last extension address among the units of a queue; None if there is none.
 
-    Cost     reads all units after it
+    Cost     reads the unit with the address and all later units
     """
     lowest, end, count = units.files.min_offset // UNIT_SIZE, units.max_offset, 1
     while end > lowest:

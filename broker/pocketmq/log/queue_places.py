@@ -1,6 +1,6 @@
 """Lists queues on disk and reads single units without opening a queue.
 
-For code that needs facts about queues before they are loaded, or without loading thousands of them.
+Callers need facts about queues before the queues are loaded, or without loading thousands of them.
 """
 
 from bisect import bisect_left
@@ -65,7 +65,7 @@ def _last_unit(disk: Disk, queue: Path) -> tuple[Path, int] | None:
 
 
 def first_unit(disk: Disk, queue: Path, log_begin: int) -> tuple[int, bytes]:
-    """Returns number and bytes of the first unit at or after a physical offset; b"" if none."""
+    """Returns number and bytes of the first unit at or after a physical offset; b"" without one."""
 
     def is_old(position: int) -> bool:
         place, size, _ = UNIT.unpack(disk.read_at(file, position, UNIT_SIZE))
@@ -85,7 +85,7 @@ def first_unit(disk: Disk, queue: Path, log_begin: int) -> tuple[int, bytes]:
 
 
 def unit_at(disk: Disk, queue: Path, number: int) -> bytes:
-    """Returns the bytes of a unit, b"" if it does not exist."""
+    """Returns the bytes of a unit; b"" if the unit does not exist."""
     position = number * UNIT_SIZE
     bases = map(offset_from_file_name, disk.names(queue))
     base = max((base for base in bases if base is not None and base <= position), default=None)
@@ -116,7 +116,7 @@ def lost_starts(
     """Yields the known facts about the first message of each queue whose directory is lost.
 
     Yields   (queue, physical offset, number of its unit, queue offset in its record)
-    The table of queue ends has them, if it was written for this checkpoint.
+    The table of queue ends contains these facts if it was written for this checkpoint.
     """
     ends = QueueEnds(disk, directory / OWN_DIRECTORY).load(checkpoint)
     for key, end in ends.items():
@@ -133,6 +133,6 @@ def lost_starts(
 
 
 def first_log_offset(disk: Disk, directory: Path) -> int:
-    """Returns the physical offset of the log's first file, 0 without files."""
+    """Returns the physical offset of the log's first file; 0 without files."""
     bases = map(offset_from_file_name, disk.names(directory / COMMIT_LOG_DIRECTORY))
     return min((base for base in bases if base is not None), default=0)

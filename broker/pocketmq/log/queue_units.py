@@ -2,8 +2,8 @@
 
     byte 20 * n  →  unit n  →  record in the log
 
-Units before the first message are pre-blank, as are units of messages that a repair removed from
-the log; searches skip them. The last units may still be in a buffer, and are read from there:
+Units before the first message, and units of messages that a repair removed from the log, are
+pre-blank; searches skip them. The last units may still be in a buffer, and are read from it:
 
     |- in files -|----- buffered -----|
                  ^ files.max_offset   ^ end
@@ -35,9 +35,9 @@ from pocketmq.log.unit_buffer import UnitBuffer
 Units = NDArray[Any]
 """Elements as on disk (UNIT_TYPE)."""
 HOT_SIZE: Final = 64 * 1024
-"""Number of last bytes of a queue that are read directly: as written last, they are in memory."""
+"""Number of last bytes of a queue that are read directly: as the newest, they are in memory."""
 TAILS: Final = (64, 3_200)
-"""Numbers of last units that a search reads first: most searches are for new units."""
+"""Numbers of last units that a search reads first, as most searches are for new units."""
 FILL_UNITS: Final = 4096
 """Number of pre-blank units written or read at once."""
 _KEY_NAMES: Final = "mappedFileSizeConsumeQueue"
@@ -62,7 +62,7 @@ class QueueUnits:
             disk, directory, file_size_bytes, _KEY_NAMES, keeper, is_mapped=False, is_view=True
         )
         self.cold_below = 0
-        """Byte below which nothing was read or written since the start."""
+        """Position below which no byte was read or written since the start."""
         self.front = 0
         """Queue offset where searches begin: all units before it are known to be pre-blank."""
         self._found = _NOTHING
@@ -75,7 +75,7 @@ class QueueUnits:
 
     @property
     def end(self) -> int:
-        """The queue's byte after the last unit, buffered units included."""
+        """Position in the queue after the last unit, buffered units included."""
         return self.files.max_offset + self.buffer.size_bytes
 
     def read(self, queue_offset: int, count: int) -> bytes:
@@ -130,7 +130,7 @@ class QueueUnits:
 
         Pre-blank units count as units before the offset. Returns max_offset if there is no such
         unit.
-        Cost     one or two reads if it is among the last units, else about 20; none if the search
+        Cost     one or two reads if the unit is among the last, else about 20; none if the search
                  is repeated; the first search after a start reads all leading pre-blank units
         """
         asked = (physical_offset, self.files.min_offset, self.end)
@@ -161,7 +161,7 @@ class QueueUnits:
             found = self._search(physical_offset, before)
 
     def first_from_front(self, physical_offset: int) -> tuple[int, tuple[int, int, int] | None]:
-        """Returns (`first_at_or_behind`, its unit); one read if it is the queue's first unit."""
+        """Returns (`first_at_or_behind`, its unit); one read if the result is the first unit."""
         found = self._lowest
         unit = self.at(found)
         if unit is not None and unit[1] != PRE_BLANK_SIZE and unit[0] >= physical_offset:
@@ -180,7 +180,7 @@ class QueueUnits:
         return begin + (int(is_behind.argmax()) if is_behind.any() else len(units))
 
     def _search(self, physical_offset: int, upper: int) -> int:
-        """Returns the boundary between units before an offset and others, below `upper`."""
+        """Returns the first unit, at most `upper`, that is not before a physical offset."""
         lower = self._lowest
         while lower < upper:
             middle = (lower + upper) // 2
@@ -197,7 +197,7 @@ class QueueUnits:
         return max(self.files.min_offset // UNIT_SIZE, self.front)
 
     def message_before(self, queue_offset: int) -> tuple[int, tuple[int, int, int] | None]:
-        """Returns (queue offset, unit) of the last message before one; (-1, None) if none."""
+        """Returns (queue offset, unit) of the last message before an offset, else (-1, None)."""
         end, count = queue_offset, 1
         while end > self._lowest:
             begin = max(self._lowest, end - count)
@@ -244,7 +244,7 @@ class QueueUnits:
 
     # -- writing -------------------------------------------------------------------------------
     def append(self, units: bytes, *, is_doubtful: bool) -> None:
-        """Writes units after the last one; `is_doubtful`: later files may exist.
+        """Writes units after the last one; `is_doubtful` means that later files may exist.
 
         Errors   DiskFull, AllocationFailed: some units may have been written
         """
@@ -253,7 +253,7 @@ class QueueUnits:
         self.buffer.room = 0
         file = self.files.files[-1]
         end = file.wrote + len(units)
-        if end <= file.allocated and file.is_open:  # As nearly always.
+        if end <= file.allocated and file.is_open:  # This is nearly always so.
             file.was_used = True
             file.write(file.wrote, units)
             file.wrote = end

@@ -1,11 +1,11 @@
-"""The directory of one store: its lock, its manifest, and how its last run ended.
+"""The directory of one store: its lock, its manifest, and the kind of its last stop.
 
 `abort` exists while a broker runs. If a start finds it, the last run did not stop in order, unless
 that run ended after it wrote the `closed` list (`ClosedState.is_last_word`).
 
-RocketMQ takes file sizes from its configuration; PocketMQ stores them with the data, in the
-manifest `pocketmq/store.json`. Its `closed` lists queues and index files at the last orderly stop,
-so that a start notices missing files. The list is valid only while the checkpoint file is still the
+RocketMQ reads file sizes from its configuration; PocketMQ stores them with the data, in the
+manifest `pocketmq/store.json`. Its member `closed` lists queues and index files at the last orderly
+stop, so that a start notices missing files. The list is valid only while the checkpoint file is the
 one written at that stop.
 Source: DefaultMessageStore.load, createTempFile.
 """
@@ -42,11 +42,10 @@ _STORE_NAMES: Final = {
 }
 """Names in a store's directory: a directory with any of them is a store."""
 _FILE_NAMES: Final = frozenset({ABORT_FILE, CHECKPOINT_FILE, LOCK_FILE})
-"""Store names that are files; the others are directories."""
+"""Names of the store that are files; the other names are directories."""
 MANIFEST_FILE: Final = "store.json"
 BEHIND_SIZE: Final = 8
-"""Number of bytes read after the log end that the `closed` list contains: a record's size and
-magic."""
+"""Number of bytes read after the log end in the `closed` list: a record's size and magic."""
 FORMAT_VERSION: Final = 1
 
 
@@ -119,7 +118,7 @@ class StoreDirectory:
         self._disk.sync_directory(self.path)
 
     def remove_drafts(self) -> None:
-        """Removes unfinished files of earlier runs; the store is locked."""
+        """Removes unfinished files of earlier runs; the store must be locked."""
         for directory in (self.own_directory, self.path / CONFIG_DIRECTORY, self.path):
             for name in self._disk.names(directory):
                 if name.endswith(DRAFT_SUFFIX):
@@ -149,9 +148,9 @@ class ClosedState:
     def is_last_word(self, checkpoint: bytes, mark: int | None, behind: bytes) -> bool:
         """Returns whether the store was stopped in order although its abort mark exists.
 
-        A stop writes this list and then removes the abort mark. If another broker, which ignores
-        the list, ran since and was killed before its first checkpoint, the log contains records
-        after the log end in the list.
+        A stop writes this list and then removes the abort mark. Another broker, which ignores the
+        list, may have run later and been killed before its first checkpoint. The log then contains
+        records after the log end in the list.
 
         mark     the offset in the flushed-mark file; None if that file is not valid
         behind   first bytes of the log after the log end in the list; empty at the end of the last
@@ -169,7 +168,7 @@ class StoreManifest(StoreShape):
     made_here           whether PocketMQ created the store
     property_crc_from   physical offset from which on every record ends with a property CRC; None:
                         records are written without property CRC
-    closed              state at the last orderly stop; None: never stopped in order
+    closed              state at the last orderly stop; None: the store was never stopped in order
     """
 
     cluster: str
@@ -201,7 +200,7 @@ class ManifestFile:
         self._table = TableFile(disk, own_directory / MANIFEST_FILE)
 
     def read(self) -> StoreManifest | None:
-        """Returns the manifest, None in a store that never had one.
+        """Returns the manifest; None if the store never had one.
 
         Errors   StoreTooNew; ValueError: neither the file nor its backup can be parsed
         """

@@ -1,6 +1,6 @@
 """Reads tables under config/, for the broker and for offline tools.
 
-Consumer offsets have two files, as RocketMQ uses another one with `enableLmq`:
+Consumer offsets have two files, as RocketMQ uses another file if `enableLmq` is set:
 
     config/consumerOffset.json       of brokers without enableLmq
     config/lmqConsumerOffset.json    of brokers with enableLmq, for all groups
@@ -10,7 +10,7 @@ and both are written, so that RocketMQ can continue with either setting. PocketM
 each file, which RocketMQ drops when it writes the file:
 
     one of the two files has the mark    the newer file has all rows
-    neither file has the mark            the newer file's rows win, other rows are added
+    neither file has the mark            the newer file's rows, and rows only in the older file
 
 Source: LmqConsumerOffsetManager, ConsumerOffsetManager.
 """
@@ -47,7 +47,7 @@ class OffsetFiles(TableFile):
         """Whether the file of brokers with `enableLmq` exists; known after `read`."""
 
     def read(self, parse: Callable[[bytes], Content]) -> Content | None:
-        """Returns the rows of both files, None without files.
+        """Returns the rows of both files; None if there are no files.
 
         Errors   TableUnreadable: a file exists, but neither it nor its `.bak` can be parsed
         """
@@ -66,9 +66,9 @@ class OffsetFiles(TableFile):
 
 
 def read_table(disk: Disk, directory: Path, name: str) -> dict[str, Any]:
-    """Returns a table under config/, or its .bak, as the broker reads it; empty without files.
+    """Returns a table under config/, or its .bak, as a broker reads it; empty without files.
 
-    Errors   TableUnreadable: neither can be parsed
+    Errors   TableUnreadable: neither the file nor its .bak can be parsed
     """
     is_offsets = name == CONSUMER_OFFSETS_FILE
     path = directory / CONFIG_DIRECTORY / name

@@ -3,8 +3,8 @@
     |---- file ----BLANK|---- file ----BLANK|---- file --.......|
     base of first                                        end
 
-Units of one slot form a chain, from the newest back to the oldest. Written units change only in an
-orderly stop (store/timer/timer_files.py). Files whose messages were all delivered are removed.
+The units of one slot form a chain from the newest to the oldest unit. Written units change only in
+an orderly stop (store/timer/timer_files.py). Files whose messages were all delivered are removed.
 
 Invariants
     1. Every file but the last is full, so the position of unit n can be computed.
@@ -36,7 +36,7 @@ from pocketmq.format.timer_layout import (
 
 KEY_NAMES: Final = "mappedFileSizeTimerLog"
 PIECE_COUNT: Final = 65_536
-"""Upper limit of units in one piece of a scan: some MiB."""
+"""Upper limit of units in one piece of a scan, which takes some MiB."""
 _PREVIOUS: Final = slice(4, 12)
 
 
@@ -80,7 +80,7 @@ class TimerLog:
 
     # -- appending -----------------------------------------------------------------------------
     def room(self) -> int:
-        """Returns how many more units fit into the last file, at least one.
+        """Returns the number of further units that fit into the last file: at least one.
 
         Effects  creates the next file if the last one is full
         Errors   DiskFull, AllocationFailed: nothing has changed
@@ -99,7 +99,7 @@ class TimerLog:
         return places
 
     def append(self, units: Units) -> None:
-        """Adds units to the last file; they must fit, see `room`.
+        """Adds units to the last file, which must have `room` for them.
 
         Errors   DiskFull, AllocationFailed: no unit was added
         """
@@ -118,7 +118,7 @@ class TimerLog:
         assert self.end == self.files.max_offset
 
     def overwrite(self, place: int, position: int, content: bytes) -> MappedFile:
-        """Overwrites a unit's bytes from `position` in it on; returns its file, to be synced."""
+        """Overwrites a unit's bytes from `position` on; returns the file, which must be synced."""
         file = self.files.file_at(place)
         assert file is not None
         assert position + len(content) <= LOG_UNIT_SIZE
@@ -127,7 +127,7 @@ class TimerLog:
 
     # -- reading -------------------------------------------------------------------------------
     def pieces(self, begin: int) -> Iterator[tuple[int, Units]]:
-        """Yields (position, contiguous valid units from there on) up to the first invalid unit.
+        """Yields (position, contiguous valid units from it on) up to the first invalid unit.
 
         begin    position of a unit, or base of a file
         Shape    at most PIECE_COUNT units a piece; they are copies
@@ -150,7 +150,7 @@ class TimerLog:
             yield places[is_sound], units[is_sound]
 
     def _contents(self, begin: int) -> Iterator[tuple[int, bytes]]:
-        """Yields (position, bytes from there on), at most PIECE_COUNT units a piece."""
+        """Yields (position, bytes from it on), at most PIECE_COUNT units a piece."""
         for file in self._files_from(begin):
             position = max(begin - file.base, 0)
             used = min(file.wrote, self._used_per_file)
@@ -161,7 +161,7 @@ class TimerLog:
                 position = upper
 
     def behind(self, place: int) -> int:
-        """Returns the position of the unit that follows one ending at `place`."""
+        """Returns the position of the unit that follows a unit whose end is `place`."""
         base = place - place % self.files.file_size
         return base + self.files.file_size if place - base >= self._used_per_file else place
 
@@ -173,7 +173,7 @@ class TimerLog:
 
     @property
     def last_message(self) -> int:
-        """Physical offset of the last unit's message, -1 without units."""
+        """Physical offset of the last unit's message; -1 without units."""
         base = self.end - 1 - (self.end - 1) % self.files.file_size if self.end > self.begin else 0
         last = min(self.end - base, self._used_per_file) - LOG_UNIT_SIZE
         file = self.files.file_at(base) if self.end > self.begin else None
@@ -183,9 +183,9 @@ class TimerLog:
         return int(unit["physical_offset"][0])
 
     def chain(self, last: int, count_max: int) -> tuple[list[int], Units]:
-        """Returns (positions, units) of one slot's chain, from the newest unit back.
+        """Returns (positions, units) of one slot's chain, newest unit first.
 
-        Shape    at most `count_max`; the chain is complete if the last unit's `previous` is NO_UNIT
+        Shape    at most `count_max` units; the chain is complete if its last `previous` is NO_UNIT
                  or refers to no unit of this log
         Cost     about 0.6 µs a unit
         """
@@ -223,7 +223,7 @@ class TimerLog:
             last.wrote = end - last.base
             last.allocated = last.wrote - last.wrote % 4096
             last.zero_from(last.wrote)
-            if last.wrote == self._used_per_file:  # Only the file's blank was lost.
+            if last.wrote == self._used_per_file:  # Only the blank at the file's end was lost.
                 last.allocate(last.size)
                 last.write(last.wrote, encode_log_blank(last.size - last.wrote))
                 last.wrote = last.size
@@ -232,7 +232,7 @@ class TimerLog:
         assert end == (self.files.max_offset if last is not None else end)
 
     def drop_before(self, position: int) -> int:
-        """Removes files that end at or before a position, never the last; returns how many."""
+        """Removes files, except the last, that end at or before a position; returns their count."""
         count = 0
         while len(self.files.files) > 1 and self.files.files[1].base <= position:
             self.files.drop_first().remove()

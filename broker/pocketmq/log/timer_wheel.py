@@ -2,8 +2,8 @@
 
     time ──► slot (time / precision) mod slot count ──► first, last: positions in the timer log
 
-A slot serves one second at a time. A slot that contains another time counts as empty and is reused;
-until then it keeps its link to delivered messages. The wheel is only an index of the timer log.
+A slot serves one second at a time. A slot that contains another time counts as empty. It keeps its
+link to delivered messages until it is reused. The wheel is only an index of the timer log.
 Source: TimerWheel.
 """
 
@@ -28,7 +28,7 @@ DRAFT_NAME: Final = "timerwheel.draft"
 KEY_NAMES: Final = "it has 32 bytes for each second of two weeks"
 TIME_MAX_MS: Final = 2**62
 SEARCH_STEP: Final = 8_192
-"""Slots that one search for the next used slot covers."""
+"""Upper limit of slots that one search for the next used slot examines."""
 Numbers = NDArray[np.int64]
 
 
@@ -59,19 +59,19 @@ class TimerWheel:
 
     @property
     def size_bytes(self) -> int:
-        """Length of its file."""
+        """Length of the wheel's file."""
         return self.slot_count * SLOT_SIZE
 
     @property
     def span_ms(self) -> int:
-        """Least distance of two times that share a slot."""
+        """Smallest difference of two times that share a slot, ms."""
         return self.slot_count * self._precision_ms
 
     # -- its file ------------------------------------------------------------------------------
     def make(self, own_directory: Path) -> None:
-        """Creates an empty wheel, replacing any other; blocks some 50 ms.
+        """Creates an empty wheel, which replaces an existing one; blocks some 50 ms.
 
-        Errors   DiskFull, AllocationFailed: the old file is gone
+        Errors   DiskFull, AllocationFailed: the old file is removed
         """
         self._disk.unlink(self.path)
         draft = own_directory / DRAFT_NAME
@@ -111,7 +111,7 @@ class TimerWheel:
 
     # -- slots ---------------------------------------------------------------------------------
     def slot(self, time_ms: int) -> Slot | None:
-        """Returns the slot of a time; None if no message is due then."""
+        """Returns the slot of a time; None if no message is due at that time."""
         number = time_ms // self._precision_ms
         found, first, last, count, _ = self._slots[number % self.slot_count].item()
         return Slot(time_ms, first, last, count) if found == number and last >= 0 else None
@@ -119,8 +119,8 @@ class TimerWheel:
     def next_used(self, begin_ms: int, end_ms: int) -> int:
         """Returns the first time of [begin, end) with a used slot, else `end`.
 
-        Cost     some 10 ns a slot, at most `SEARCH_STEP` slots; if none of these is used, the
-                 result is the time after them
+        Cost     some 10 ns a slot; after `SEARCH_STEP` slots without a used one, the search ends
+                 and returns the time after them
         """
         begin, end = begin_ms // self._precision_ms, end_ms // self._precision_ms
         upper = min(end, begin + SEARCH_STEP)
@@ -141,7 +141,7 @@ class TimerWheel:
         return times
 
     def waiting_count(self, begin_ms: int, end_ms: int = TIME_MAX_MS) -> int:
-        """Returns the number of messages due in [begin, end), by the counts of slots."""
+        """Returns the number of messages due in [begin, end), according to the counts of slots."""
         slots = self._slots
         begin, end = max(begin_ms // self._precision_ms, 1), end_ms // self._precision_ms
         used = (slots["time"] >= begin) & (slots["time"] < end) & (slots["last"] >= 0)
@@ -182,13 +182,13 @@ class TimerWheel:
     def revise(self, times_ms: Numbers, places: Numbers, counts: Numbers, begin: int) -> None:
         """Links slots to units that a start found in the log, from position `begin` on.
 
-        A slot may already link some of these units: it then links the newest, and only units that
-        it did not count are added to its count.
+        A slot may already link some of these units. It then links the newest one, and only units
+        that it did not count are added to its count.
         """
         link_slots(self._slots, times_ms // self._precision_ms, places, counts, begin)
 
     def replace(self, slot: Slot) -> None:
-        """Replaces the slot of a time; `last` NO_UNIT empties it."""
+        """Replaces the slot of a time; if `last` is NO_UNIT, the slot becomes empty."""
         number = slot.time_ms // self._precision_ms
         at = number % self.slot_count
         if slot.last < 0:

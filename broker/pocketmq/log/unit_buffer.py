@@ -3,11 +3,12 @@
     dispatched ──take──► buffer of the queue ──write_out──► its file ──sync──► durable
                          └─ UNITS_BYTES_MAX
 
-With ten thousand queues, each gets a message only now and then. A write for each unit would cost
-more than the rest of dispatch. Readers read buffered units from here. A crash loses them. The views
-are then rebuilt from the checkpoint's position, which is never beyond the units in files.
+If there are ten thousand queues, each queue gets few messages. A write for each unit would cost
+more than the rest of dispatch. Readers read buffered units from the buffer. A crash loses buffered
+units. The views are then rebuilt from the checkpoint's offset, which is never beyond the units in
+files.
 
-A buffer accepts a unit if it follows the last one and there is room. Room never exceeds the file's
+A buffer accepts a unit that follows the last one, if it has room. Room never exceeds the file's
 allocated blocks, so the later write cannot fail. The caller writes all other units to the file.
 """
 
@@ -54,8 +55,8 @@ class UnitBuffers:
         dirty    set to which queues are added when their buffers begin to fill
         Effects  a run that does not fit closes its queue's buffer, so that no later run of the
                  queue is buffered before it is written; runs of prepared or rolled-back
-                 transactions are returned, but close nothing
-        Cost     about 0.3 µs a run compiled
+                 transactions are returned, but close no buffer
+                 Cost     about 0.3 µs a run if compiled
         """
         left: list[Written] = []
         for run in written:
@@ -95,10 +96,10 @@ class UnitBuffers:
 class UnitBuffer:
     """Units of one queue that are not yet in its file.
 
-    units        units after the last one in the file
+    units        units that follow the last unit in the file
     next_offset  queue offset of the next message, while there is room
-    record_end   physical offset after the last record with a unit, in the file or here
-    room         bytes of units that still fit; 0: all units go to the file
+    record_end   physical offset after the last record with a unit, in the file or the buffer
+    room         bytes of units that still fit; 0: all units are written to the file
     """
 
     __slots__ = ("_all", "next_offset", "record_end", "room", "units")
@@ -126,7 +127,7 @@ class UnitBuffer:
         self.room = min(room, UNITS_BYTES_MAX)
 
     def append(self, run: Written) -> bool:
-        """Buffers the units of a run if they follow and fit; else closes the buffer.
+        """Buffers the units of a run if they follow the last unit and fit; else closes the buffer.
 
         Returns  whether the units are buffered
         """

@@ -18,7 +18,7 @@ class View(Protocol):
 
     @property
     def durable_offset(self) -> int:
-        """Physical offset below which every record that starts there has been applied."""
+        """Physical offset: every record that starts below it has been applied."""
 
     def apply(self, written: Sequence[Written]) -> None:
         """Applies records in log order; ignores records that were applied before.
@@ -30,7 +30,10 @@ class View(Protocol):
         """Makes all applied records durable; blocks."""
 
     def truncate(self, physical_offset: int, time_of: Callable[[int], int]) -> None:
-        """Removes all records at or after a physical offset; `time_of`: store time of a record."""
+        """Removes all records at or after a physical offset.
+
+        time_of   returns the store time of the record at a physical offset
+        """
 
     def close(self) -> None:
         """Unmaps all files."""

@@ -60,7 +60,7 @@ class Resource(NamedTuple):
         return f"{self.kind.value}:{self.pattern}"
 
     def covers(self, kind: ResourceKind, name: str) -> bool:
-        """Returns whether it covers a name; only the pattern * covers *, which means all names."""
+        """Returns whether the resource covers a name; the name * (all) needs the pattern *."""
         if self.kind is ResourceKind.EVERYTHING:
             return True
         if self.kind is not kind:
@@ -81,7 +81,7 @@ class User(NamedTuple):
 
 
 class Grant(NamedTuple):
-    """A rule: a user's permission for actions on a resource, from anywhere or some networks."""
+    """A rule: allows or denies a user actions on a resource, from all or some networks."""
 
     user: str
     actions: frozenset[Action]
@@ -109,7 +109,7 @@ class Need(NamedTuple):
 
 
 def action_from_text(text: str) -> Action:
-    """Parses the name of an action, in any case.
+    """Parses the name of an action; upper and lower case are equal.
 
     Errors   IllegalGrant
     """

@@ -1,7 +1,7 @@
 """Values of administration: topics, groups, offsets, lag and the store.
 
-Services make them, the protocols encode them, and the client decodes them. Fields are named as in
-pocketmq.v1.Admin. Times are wall time in ms, 0: none.
+Services create the values, the protocols encode them, and the client decodes them. Fields have
+names as in pocketmq.v1.Admin. Times are wall times in ms; 0 means none.
 Source of groups: SubscriptionGroupConfig.
 """
 
@@ -68,7 +68,7 @@ class QueueState(NamedTuple):
 
 
 class TopicChange(NamedTuple):
-    """Changes to a topic; None keeps a value. Other attributes than the given ones are kept."""
+    """Changes to a topic; None keeps a value. Attributes that are not given are kept."""
 
     read_queue_count: int | None = None
     write_queue_count: int | None = None
@@ -93,7 +93,7 @@ class PurgedQueue(NamedTuple):
 
 
 class TopicCounts(NamedTuple):
-    """Counts of stored and of ever stored messages; times and queues only if requested."""
+    """Counts of messages now and ever stored in a topic; times and queues only if requested."""
 
     name: str
     queue_count: int
@@ -105,11 +105,11 @@ class TopicCounts(NamedTuple):
 
 
 class GroupSettings(NamedTuple):
-    """Settings of a group; None: unchanged, or RocketMQ's default for a new group.
+    """Settings of a group; None keeps a setting, or means RocketMQ's default for a new group.
 
-    max_attempts   total deliveries, the first included
-    begin          where it begins in queues without its offset: min, max, or a time as RFC 3339;
-                   it includes begins_at_min, which RocketMQ knows
+    max_attempts   upper limit of deliveries, the first included
+    begin          point where the group begins in queues without its offset: min, max, or a time as
+                   RFC 3339; it determines begins_at_min, RocketMQ's setting
     """
 
     enabled: bool | None = None
@@ -155,7 +155,7 @@ class QueueLag(NamedTuple):
 
 
 class TopicLag(NamedTuple):
-    """Lag of a group in a topic; lists of all groups leave queues and lag_ms out."""
+    """Lag of a group in a topic; lists of all groups contain no queues and no lag_ms."""
 
     group: str
     topic: str
@@ -174,7 +174,7 @@ class ResetTarget(NamedTuple):
 
 
 class MovedOffset(NamedTuple):
-    """Old offset of a group in a queue (None: none), and the new or planned one."""
+    """Old offset of a group in a queue (None: it had none), and the new or planned offset."""
 
     topic: str
     queue_id: int
@@ -198,7 +198,7 @@ class ClientAnswer(NamedTuple):
 class Member(NamedTuple):
     """A client that consumes for a group.
 
-    client_id          as the client reports it, "" if it does not
+    client_id          as the client reports it; "" if the client reports none
     address            in gRPC's notation, "ipv4:127.0.0.1:4711"
     mode               "receive" or "pull"
     since_ms, seen_ms  times of its first and last call
@@ -214,7 +214,7 @@ class Member(NamedTuple):
 
 
 class DeadLetters(NamedTuple):
-    """Counts of a group's dead letters, and when the first one was stored."""
+    """Counts of a group's dead letters, and the store time of the first one."""
 
     group: str
     topic: str
@@ -226,10 +226,10 @@ class DeadLetters(NamedTuple):
 class DelayedMessage(NamedTuple):
     """A message parked for a delay level or until a time.
 
-    topic, queue_id   its target
+    topic, queue_id   target of the message
     delay_level       None for a message with a delivery time
-    physical_offset   of the parked record
-    recall_handle     "" if it cannot be recalled
+    physical_offset   physical offset of the parked record
+    recall_handle     "" if the message cannot be recalled
     """
 
     message_id: str
@@ -245,7 +245,7 @@ class DelayedMessage(NamedTuple):
 
 
 class Redriven(NamedTuple):
-    """A redriven dead letter; queue_offset: in its target queue, None in a dry run."""
+    """A redriven dead letter; `queue_offset` is that in its target queue, None in a dry run."""
 
     message_id: str
     dead_queue_id: int

@@ -1,7 +1,7 @@
 """Messages by column: on the way into the log, and as the views receive them.
 
-    request ─► Batch ─► bytes in the log          target: a Destination; content: its columns
-                 └────► Written ─► views          positions, and index keys
+    request ─► Batch ─► bytes in the log          messages as columns; their target is a Destination
+                 └────► Written ─► views          physical offsets and index keys of the records
 
 A run is (Destination, Batch): consecutive messages of one queue. A single message is a batch of
 length one.
@@ -18,7 +18,9 @@ UNIT_BYTES: Final = 20
 ENTRY_BYTES: Final = 20
 """Size of one entry in `Written.entries`."""
 NO_TEXTS: Final[list[str]] = []
-"""Empty text column for a `Written` with `entries`, whose texts are not read; never modified."""
+"""Shared empty text column for a `Written` with `entries`, whose texts are not read.
+Must not be modified.
+"""
 
 
 class Destination(NamedTuple):
@@ -47,16 +49,16 @@ class Destination(NamedTuple):
 
 
 class Batch:
-    """Messages to put, as lists of one length: element i of each belongs to message i.
+    """Messages to put, as lists of equal length: element i of each list belongs to message i.
 
     bodies           as they are stored, compressed or not
     property_blocks  see format/properties.py, without a property CRC
     unique_keys, keys, tags   copies of these properties, so that the block need not be parsed;
                      `keys` joined by spaces; "": absent
-    born_ms          the producer's clock
+    born_ms          times of creation by the producers' clocks
     born_hosts       packed, as in `Destination`
     flags            message flags (RocketMQ's Message.flag), set by the user
-    reconsume_times  how often each was retried
+    reconsume_times  how often each message was retried
     """
 
     __slots__ = (
@@ -96,7 +98,7 @@ class Batch:
         return len(self.bodies)
 
     def part(self, numbers: Sequence[int]) -> "Batch":
-        """Returns the messages with these numbers; at least one."""
+        """Returns the messages with these indexes; there must be at least one."""
         return Batch(
             bodies=[self.bodies[number] for number in numbers],
             property_blocks=[self.property_blocks[number] for number in numbers],
@@ -134,7 +136,7 @@ def batch_of(
 class Written:
     """Records of one run in the log, consecutive in their queue, with the data that views need.
 
-    queue_offset      of the first record; the following records have the following offsets. 0 for
+    queue_offset      of the first record; later records have consecutive queue offsets. 0 for
                       prepared and rollback records, which have no queue offset
     physical_offsets  of each record, ascending
     sizes             of each record in the log, bytes
@@ -144,9 +146,9 @@ class Written:
     units             the consume units, UNIT_BYTES each, exactly as the queue's file gets them;
                       empty: views encode them
     entries           the index entries of all records in log order, ENTRY_BYTES each: key hash
-                      (i32), physical offset (i64), store time in ms (i64), big-endian, in the style
-                      of the store's index; the three text columns may then be empty. None: views
-                      make the entries from the texts
+                      (i32), physical offset (i64), store time in ms (i64), big-endian. The format
+                      of the store's index determines which keys have entries. The three text
+                      columns may then be empty. None: views make the entries from the texts
     """
 
     __slots__ = (

@@ -1,8 +1,8 @@
 """The point where a new group begins to consume a queue, as text and as a time.
 
     text   "min", "max", or a time: RFC 3339 or ms since 1970
-    time   ms since 1970; the group begins with the first message stored then or later
-           0 (BEGIN_MIN) is every queue's minimum, 2^63 - 1 (BEGIN_MAX) its end
+    time   ms since 1970; the group begins with the first message stored at or after it
+           0 (BEGIN_MIN) is every queue's min offset, 2^63 - 1 (BEGIN_MAX) its end
 
 Source: ConsumeFromWhere, ConsumeInitMode.
 """
@@ -50,7 +50,7 @@ def begin_text(begin_ms: int) -> str:
 
 
 def is_timed(begin_ms: int) -> bool:
-    """Returns whether a begin is a time, not an end of the queue and not unset."""
+    """Returns whether a begin is a time: not BEGIN_MIN, BEGIN_MAX or BEGIN_UNSET."""
     return BEGIN_MIN < begin_ms < BEGIN_MAX
 
 

@@ -1,7 +1,7 @@
 """Receives under leases, and their settlement: requests and results.
 
-A received message is invisible to its group's other consumers until its lease ends: by an ack,
-by being sent back, by being forwarded to the group's dead letters, or by expiry.
+A received message is invisible to its group's other consumers until its lease ends. A lease ends by
+an ack, by expiry, or if the message is sent back or forwarded to the group's dead letters.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,16 +20,16 @@ INVISIBLE_MIN_MS: Final = 1_000
 INVISIBLE_MAX_MS: Final = 12 * 3_600_000
 """Longest invisible duration of one lease."""
 RENEWED_MS: Final = 60_000
-"""Duration of a lease that the broker renews while its client is alive, from each renewal on."""
+"""Duration of a lease from each renewal on, if the broker renews it while its client is alive."""
 RENEWED_MAX_MS: Final = 3 * 3_600_000
 """Total duration for which the broker renews a lease (renewMaxTimeMillis)."""
 
 
 class Held(NamedTuple):
-    """Counts a group's leased messages in one queue.
+    """Counts of a group's leased messages in one queue.
 
-    behind   messages below its committed offset
-    ahead    messages at or above it: leased in FIFO order, or after the offset was reset
+    behind   messages below the group's committed offset
+    ahead    messages at or above it: leased in FIFO order, or before the offset was set back
     first    approximate queue offset of the first leased message
     """
 
@@ -39,7 +39,7 @@ class Held(NamedTuple):
 
     @property
     def total(self) -> int:
-        """All leased messages."""
+        """Number of all leased messages."""
         return self.behind + self.ahead
 
 
@@ -50,7 +50,7 @@ Leased = Mapping[tuple[str, str], Mapping[int, Held]]
 
 
 class Unconsumed(NamedTuple):
-    """Counts the messages of one queue that a group has not consumed.
+    """Counts of the messages of one queue that a group has not consumed.
 
     left          unconsumed messages, leased ones included
     ready         messages available at once
@@ -69,7 +69,7 @@ def unconsumed(
 ) -> Unconsumed:
     """Returns the part of a queue of [lower, upper) that a group has not consumed.
 
-    committed   the group's offset; None: the group has none, the queue counts as consumed
+    committed   the group's offset; None: the group has no offset, and the queue counts as consumed
     Leased messages count as unconsumed, even if the committed offset is past them. Messages that
     expired unread do not count.
     Source   ConsumerLagCalculator
@@ -92,14 +92,14 @@ class ReceiveRequest(NamedTuple):
     invisible_ms   duration of the leases
     wait_ms        time left until the caller's deadline, 0: no long polling
     client_id      the receiving client; "": unknown
-    attempt_id     repeated by a client that lost the reply, and then gets the same reply; "": none
+    attempt_id     id that a client repeats if it lost the reply: it gets the same reply; "": none
     auto_renew     whether leases last as long as the client is alive
     broadcast      broadcasting consumption: every client gets all messages, without leases
     joined         whether contiguous records of the log may be one element of the result
-    room           called with the wanted number of bytes, returns how many may be read; called
-                   again with the number that was read; `int` grants all
+    room           called with the wanted number of bytes, returns how many bytes may be read; it
+                   is then called with the number of bytes that were read; `int` grants all
     user           the user whose share of filter work is charged for expensive filters
-    begin_ms       where the group begins in queues without its offset (model/begin.py)
+    begin_ms       begin of the group in queues without its offset (model/begin.py)
     """
 
     group: str
@@ -119,7 +119,7 @@ class ReceiveRequest(NamedTuple):
 
     @property
     def has_begin(self) -> bool:
-        """Whether it states where its group begins."""
+        """Whether the request states where its group begins."""
         return self.begin_ms != BEGIN_UNSET
 
     @property
@@ -128,19 +128,19 @@ class ReceiveRequest(NamedTuple):
         return is_timed(self.begin_ms)
 
     def begun_by(self, group: GroupConfig) -> "ReceiveRequest":
-        """Returns the request with its group's begin, if that is a time and it states none."""
+        """Returns the request with its group's begin, if that is a time and it has none itself."""
         if self.begin_ms == BEGIN_UNSET and is_timed(group.begin_ms):
             return self._replace(begin_ms=group.begin_ms)
         return self
 
     @property
     def attempt(self) -> Attempt:
-        """Names the receive and its repetitions."""
+        """Identity of the receive, which its repetitions share."""
         return self.client_id, self.group, self.topic, self.attempt_id
 
 
 class Received(NamedTuple):
-    """Messages under leases: lists of one length, empty if no message arrived in time.
+    """Messages under leases: lists of equal length, empty if no message arrived in time.
 
     records              as stored; fewer elements if the request has `joined`
     handles              receipt handles of the leases

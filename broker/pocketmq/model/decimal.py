@@ -2,8 +2,8 @@
 
     number_of("17") 17      number_of("2147483648", INT32_MAX) -1      signed_number_of("-3") -3
 
-A number consists of ASCII digits, with any count of leading zeros. Its limit is 2^63 - 1, or that
-of a narrower field. Texts with blanks, underscores or digits of other scripts are not numbers.
+A number consists of ASCII digits, with any count of leading zeros. Its limit is 2^63 - 1, or the
+limit of a narrower field. Texts with blanks, underscores or digits of other scripts are no numbers.
 Source: Long.parseLong, Integer.parseInt.
 """
 
@@ -14,10 +14,10 @@ from pocketmq.native.machine import i64
 LONG_MAX: Final = 2**63 - 1
 DIGITS_MAX: Final = 19
 SUMMABLE_MAX: Final = 10**18 - 1
-"""Largest time or offset that a sum or a change of units cannot make overflow 64 bits."""
+"""Limit of times and offsets: sums and changes of units cannot overflow 64 bits."""
 _TENTH: Final[i64] = 922_337_203_685_477_580
 _LAST: Final[i64] = 7
-"""2^63 - 1 is ten times _TENTH plus _LAST."""
+"""Last decimal digit of 2^63 - 1; _TENTH has the other digits."""
 
 
 def number_of(text: str, largest: int = LONG_MAX) -> int:
@@ -43,7 +43,7 @@ def number_of_bytes(raw: bytes, largest: int = LONG_MAX) -> int:
 def number_in(raw: bytes, position: i64, end: i64) -> i64:
     """Parses bytes [position, end); returns -1 if they are not a number from 0 to 2^63 - 1.
 
-    For compiled callers: no slice is made.
+    Compiled callers use it, as it makes no slice.
     """
     if position >= end:
         return -1
@@ -60,7 +60,7 @@ def number_in(raw: bytes, position: i64, end: i64) -> i64:
 def signed_number_of(text: str, largest: int = LONG_MAX) -> int | None:
     """Parses a text with an optional sign; returns None if the field cannot hold it.
 
-    largest   of the field, whose smallest number is -largest - 1
+    largest   largest number of the field; its smallest number is -largest - 1
     """
     digits = text[1:] if text[:1] in ("+", "-") else text
     number = number_of(digits, largest + 1)

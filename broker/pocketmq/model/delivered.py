@@ -1,7 +1,7 @@
 """Counts messages delivered to consumers by topic and group: pulled, or received under a lease.
 
 Series of groups that receive have the label `is_retry`, as RocketMQ's pops have. For groups that
-pull it is empty, which means that the label is absent.
+pull, the label is empty: Prometheus treats it as absent.
 """
 
 from typing import Final
@@ -11,7 +11,7 @@ from pocketmq.model.topic import is_system_group, is_system_topic
 
 SERIES_MAX: Final = 1_000
 """Upper limit of series: clients choose group names, and each pair of topic and group adds a series
-to each scrape. Later pairs share the group name `__other__`."""
+to each scrape. Further pairs share the group name `__other__`."""
 OTHER_GROUP: Final = "__other__"
 LABELS: Final = ("topic", "consumer_group", "is_system", "is_retry")
 
@@ -38,7 +38,7 @@ class Delivered:
     def count(
         self, topic: str, group: str, message_count: int, byte_count: int, is_retry: str = ""
     ) -> None:
-        """Counts messages; `is_retry` is "true" or "false" for received ones, "" for pulled."""
+        """Counts messages; `is_retry` is "true" or "false" for received messages, "" for pulled."""
         labels = self._labels.get((topic, group, is_retry))
         if labels is None:
             labels = self._new_labels(topic, group, is_retry)

@@ -1,7 +1,7 @@
 """Determines which messages are due, unaffected by changes of the wall clock.
 
-A due time is a wall time, by the clock at the message's arrival. It is compared with that clock
-continued: wall time at the arrival, and monotonic time since then. Guarantees:
+A due time is a wall time as the clock was set when the message arrived. It is compared with the
+wall time at the arrival plus the monotonic time since then. Guarantees:
 
     1. No message is due early: from its arrival to its due time the full time passes by the
        monotonic clock, whatever jumps happen.
@@ -20,9 +20,9 @@ from typing import Final
 from pocketmq.model.step import Now
 
 JUMP_MS: Final = 50
-"""Largest difference of two readings of both clocks that does not count as a jump."""
+"""Largest change of the clocks' difference, between two readings, that is no jump."""
 LEAD_MAX_MS: Final = 3_600_000
-"""Largest lead of store times over the wall clock; beyond it they follow the clock back."""
+"""Largest lead of store times over the wall clock; beyond it, store times go back."""
 EPOCHS_MAX: Final = 64
 """Upper limit of epochs that are kept; beyond it two adjacent epochs are merged."""
 
@@ -30,7 +30,7 @@ EPOCHS_MAX: Final = 64
 class DueTime:
     """Determines which messages are due; the caller passes each reading of the clocks to `look`.
 
-    An epoch lasts from one jump to the next: (place at its beginning, wall less monotonic ms).
+    An epoch lasts from one jump to the next: (place at its begin, wall minus monotonic time in ms).
     """
 
     __slots__ = ("_epochs", "_skew_ms")
@@ -41,15 +41,15 @@ class DueTime:
 
     @property
     def written(self) -> list[tuple[int, int]]:
-        """Epochs to save: (place at the beginning, lead of the present clock over its clock, ms).
+        """Epochs to save: (place at the begin, lead of the present clock over its clock in ms).
 
-        The lead is negative if the clock was set back since that epoch.
+        The lead is negative if the clock was set back after that epoch.
         """
         newest_ms = self._epochs[-1][1] if self._epochs else 0
         return [(begin, newest_ms - skew_ms) for begin, skew_ms in self._epochs]
 
     def restore(self, written: Sequence[tuple[int, int]], now: Now, end: int) -> None:
-        """Resumes from saved epochs, assuming that the clock was not set since then.
+        """Resumes from saved epochs; assumes that the clock was not set after they were saved.
 
         end   place of the next arrival; a power cut may have removed later arrivals
         """
@@ -58,7 +58,7 @@ class DueTime:
         self._epochs = [(min(begin, end), self._skew_ms - ahead_ms) for begin, ahead_ms in written]
 
     def look(self, now: Now, end: int) -> int:
-        """Notes the time, and that the next message's place is at least `end`.
+        """Records a reading of the clocks; the next message's place is at least `end`.
 
         Returns  ms by which the wall clock jumped since the last call; 0: no jump
         """
@@ -74,7 +74,7 @@ class DueTime:
             self._epochs[-1] = (begin, current_ms + jump_ms)
             return 0
         if self._epochs[-1][0] == end and len(self._epochs) > 1:
-            self._epochs.pop()  # No message arrived in it.
+            self._epochs.pop()  # No message arrived in this epoch.
         self._epochs.append((end, skew_ms))
         if len(self._epochs) > EPOCHS_MAX:
             self._merge()
@@ -89,7 +89,7 @@ class DueTime:
         return now.monotonic_ms + self._skew_of(place)
 
     def forget(self, place: int) -> None:
-        """Drops epochs that matter only to lower places."""
+        """Drops epochs that only messages at lower places use."""
         while len(self._epochs) > 1 and self._epochs[1][0] <= place:
             del self._epochs[0]
 
@@ -102,7 +102,7 @@ class DueTime:
         return epochs[0][1]
 
     def _merge(self) -> None:
-        """Merges the two most similar epochs; the slower clock is kept, so no message is early."""
+        """Merges the two most similar epochs; keeps the slower clock, so no message is early."""
         epochs = self._epochs
         pairs = range(len(epochs) - 2)  # The last epoch is the current clock.
         at = min(pairs, key=lambda i: abs(epochs[i][1] - epochs[i + 1][1]))

@@ -1,4 +1,4 @@
-"""Parses the endpoint of a broker: HOST:PORT, with tls:// in front for TLS."""
+"""Parses the endpoint of a broker: HOST:PORT, or tls://HOST:PORT for TLS."""
 
 import re
 from ipaddress import IPv6Address

@@ -1,6 +1,6 @@
 """The interface of all filters, whatever their language (broker/pocketmq/filter).
 
-    by the tags code of a unit   without reading the message; may report false matches
+    by the tags code of a unit   without reading the message; may match messages wrongly
     by the stored record         exact
 
 Source: MessageFilter.isMatchedByConsumeQueue, isMatchedByCommitLog.

@@ -1,4 +1,4 @@
-"""Names of damage: why a walk over the log stopped, and findings of a check of a store.
+"""Kinds of damage: reasons why a walk over the log stopped, and findings of a verification.
 
 `verify`, `repair` and the backfill use the same names.
 """
@@ -59,7 +59,7 @@ class Finding:
 
     @property
     def lost_count(self) -> int:
-        """Number of messages lost by it."""
+        """Number of messages that are lost because of the damage."""
         return sum(loss.messages for loss in self.lost)
 
     @property

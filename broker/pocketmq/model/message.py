@@ -1,8 +1,8 @@
 """A stored message, and the names and bits of its format.
 
 A physical offset counts bytes from the start of the whole commit log; a queue offset counts
-messages of one queue; a file position counts bytes in one file. `batch.py` has many messages as
-columns.
+messages of one queue; a file position counts bytes in one file. `batch.py` contains the classes for
+many messages as columns.
 """
 
 from dataclasses import dataclass
@@ -37,12 +37,14 @@ TIMER_ENQUEUED: Final = "TIMER_ENQUEUE_MS"
 TIMER_DEQUEUED: Final = "TIMER_DEQUEUE_MS"
 TIMER_ROLLS: Final = "TIMER_ROLL_TIMES"
 TIMER_OUT_NOW: Final = "PMQ_TIMER_OUT_MS"
-"""PocketMQ's own: TIMER_OUT by the clock of the latest enqueue, if it was set since the first."""
+"""PocketMQ's own: TIMER_OUT converted to the wall clock of the latest enqueue.
+A message has it if the clock was set between its first and its latest enqueue.
+"""
 TIMER_DELETE: Final = "TIMER_DEL_UNIQKEY"
 RECALL_TAG: Final = "_RECALL_TAG_"
 """Tag of delete markers that recalls put."""
 RECALL_SEPARATOR: Final = "\x01"
-"""Separates topic and key in the id of a recalled message."""
+"""Separator of topic and key in the id of a recalled message."""
 PRIORITY: Final = "_SYS_MSG_PRIORITY_"
 IS_TRANSACTIONAL: Final = "TRAN_MSG"
 TRANSACTION_ID: Final = "__transactionId__"
@@ -78,7 +80,7 @@ RESERVED_PROPERTIES: Final = frozenset(
     DLQ_ORIGIN_MESSAGE_ID __CRC32# __SHARDINGKEY __transactionId__ TRANSACTION_CHECK_TIMES
     CHECK_IMMUNITY_TIME_IN_SECONDS ORIGIN_GROUP _SYS_MSG_PRIORITY_""".split()
 )
-"""Property names that clients may not set: they have a meaning for the broker."""
+"""Property names that clients may not set, as they have a meaning for brokers."""
 
 # System flag bits (MessageSysFlag).
 FLAG_COMPRESSED: Final = 0x1
@@ -108,8 +110,8 @@ def first_unread(committed: int, lower: int, upper: int) -> int:
 class StoredMessage:
     """A decoded record of the commit log.
 
-    body         decompressed, unless it is too large or was not needed
-    body_codec   compression of a body that is too large, "" for others
+    body         decompressed, unless it is too large or the reader asked for no decompression
+    body_codec   compression of a body that is too large to be decompressed, else ""
     body_crc     CRC of the stored bytes
     born_host, store_host   packed address and port (see `format/addresses.py`)
     """
@@ -134,7 +136,7 @@ class StoredMessage:
 
     @property
     def unique_key(self) -> str:
-        """The id that its producer or the broker gave it; "" without one."""
+        """The id that the producer or the broker assigned; "" if there is none."""
         return self.properties.get(UNIQUE_KEY, "")
 
     @property
@@ -148,5 +150,5 @@ class StoredMessage:
 
     @property
     def tag(self) -> str | None:
-        """The tag, None without one."""
+        """The tag; None if there is none."""
         return self.properties.get(TAGS)

@@ -36,13 +36,14 @@ KINDS_TAKEN: Final[Mapping[str, frozenset[MessageKind]]] = {
     **{kind.value: frozenset({kind}) for kind in MessageKind},
     MIXED: frozenset(MessageKind),
 }
-"""Kinds that a topic accepts, by its type; a type that only other brokers know accepts none."""
+"""Kinds that a topic accepts, by its type; a topic of an unknown type accepts none."""
 
 
 def kinds_taken(type_name: str | None) -> frozenset[MessageKind]:
     """Returns the kinds of messages that a topic accepts; None: a topic without a row.
 
-    Topics without a row accept every kind, as RocketMQ's broker does; only its proxy rejects that.
+    Topics without a row accept every kind, as in RocketMQ's broker; only its proxy rejects such
+    messages.
     """
     if type_name is None:
         return KINDS_TAKEN[MIXED]

@@ -23,7 +23,7 @@ from pocketmq.model.topic import LMQ_PREFIX, RETRY_PREFIX
 
 TOPIC_LENGTH_MAX: Final = 127
 RETRY_TOPIC_LENGTH_MAX: Final = 255
-"""A retry topic is a prefixed group name; above 127 characters it needs the V2 record."""
+"""Longest name of a retry topic; a name of more than 127 characters needs a V2 record."""
 GROUP_LENGTH_MAX: Final = 120
 MESSAGE_ID_LENGTH_MAX: Final = 255
 MESSAGE_GROUP_LENGTH_MAX: Final = 63
@@ -37,7 +37,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 def check_topic(topic: str) -> None:
     """Raises IllegalTopic unless the name may be a topic, system topics included.
 
-    Limits   1..127 characters of % | a-z A-Z 0-9 _ -, up to 255 for %RETRY% topics
+    Limits   1..127 characters of % | a-z A-Z 0-9 _ -; up to 255 for %RETRY% topics
     """
     if not topic:
         raise IllegalTopic(topic=topic, why="it is empty")
@@ -60,8 +60,8 @@ def is_queue_topic(name: str) -> bool:
 def check_queue_topic(topic: str) -> None:
     """Raises IllegalTopic unless a directory of queues may have this name.
 
-    Names of light message queues come from other systems: after their prefix everything is allowed
-    that does not lead out of the directory, up to 255 bytes.
+    Other systems choose the names of light message queues. After the prefix they may contain
+    everything that does not lead out of the directory, up to 255 bytes.
     """
     if not topic.startswith(LMQ_PREFIX):
         check_topic(topic)

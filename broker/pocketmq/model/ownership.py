@@ -1,11 +1,11 @@
 """Finds the owners of retry and dead-letter topics: the groups whose messages they may hold.
 
     %DLQ%g           of group g
-    %RETRY%a_b_c     of group a_b_c for sent-back messages; of a_b for topic c; of a for topic b_c
+    %RETRY%a_b_c     of group a_b_c (sent-back messages), of a_b for topic c, of a for topic b_c
     %RETRY%a_b+c     of group a_b for topic c
 
 Permissions, reads and removals by such a name follow these rules. A topic has several owners if the
-groups and topics of several readings exist; a record in it usually has one (`record_owners`).
+groups and topics of several readings exist; a record in it usually has one owner (`record_owners`).
 Source: KeyBuilder, MixAll.
 """
 
@@ -23,7 +23,7 @@ Exists = Callable[[str], object]
 class Owner(NamedTuple):
     """A group, and the topic whose messages are redelivered to it from a retry topic.
 
-    topic   "": messages of all topics, which the group sent back or which are its dead letters
+    topic   "": sent-back messages or dead letters of the group, from all topics
     """
 
     group: str
@@ -49,7 +49,7 @@ def readings(name: str) -> list[Owner]:
 
 
 def owners(name: str, is_group: Exists, is_topic: Exists) -> list[Owner]:
-    """Returns the existing owners of a group's topic: the group exists, and the topic if named.
+    """Returns the owners of a group's topic whose group and topic, if it has one, exist.
 
     Cost     two look-ups for each separator in the name
     """
@@ -77,7 +77,7 @@ def record_owners(
     origin = properties.get(ORIGIN_GROUP)
     if origin and name.startswith(RETRY_PREFIX):
         return [origin]
-    if RETRY_TOPIC in properties:  # It was sent back, or is a dead letter.
+    if RETRY_TOPIC in properties:  # The record was sent back, or is a dead letter.
         return [readings(name)[0].group]
     return owner_groups(name, is_group, is_topic)
 
@@ -88,5 +88,5 @@ def is_ambiguous(name: str) -> bool:
 
 
 def is_left_alone(name: str, owner: Owner, is_group: Exists, is_topic: Exists) -> bool:
-    """Returns whether this is the only owner, so that the topic may be deleted with it."""
+    """Returns whether no other owner exists, so that the topic may be deleted with this one."""
     return all(found == owner for found in owners(name, is_group, is_topic))

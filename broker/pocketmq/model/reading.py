@@ -1,6 +1,6 @@
 """Results of reading a store.
 
-That something was not found is a result here, not an error (`model/errors`).
+A message that is not found is a result here, not an error (`model/errors`).
 """
 
 from enum import Enum
@@ -10,7 +10,7 @@ from pocketmq.model.message import OFFSET_MAX, StoredMessage
 
 
 class ReadRange(NamedTuple):
-    """Messages of a queue from an offset on; the first is returned whatever its size."""
+    """Messages of a queue from an offset on; the first is returned however large it is."""
 
     topic: str
     queue_id: int
@@ -61,7 +61,7 @@ class PullStatus(Enum):
 
 
 class PullResult(NamedTuple):
-    """Records of one queue in order, and the offset to continue at.
+    """Records of one queue in order, and the offset at which to continue.
 
     records   stored bytes, one element for each record; in a joined pull, one for each run of
               contiguous records
@@ -79,8 +79,8 @@ class QueryResult(NamedTuple):
     """Messages with a key, newest first.
 
     complete      whether no older message matches
-    next_cursor   where the next page begins, if the result is not complete; "" in an incomplete
-                  result: the index or the log is damaged, and messages may be missing
+    next_cursor   begin of the next page, if the result is not complete. "" in an incomplete result:
+                  the index or the log is damaged, and messages may be missing
     """
 
     messages: list[StoredMessage]

@@ -1,13 +1,13 @@
-"""Decides whether a user may do something, and names the rule that decides.
+"""Decides whether a user may perform an action, and names the rule that decides.
 
     an admin                               everything is allowed
     the broker's own topics and groups     only for admins
-    a rule denies it                       denied; of several actions, each is decided by itself
+    a rule denies it                       denied; several actions are decided one by one
     a rule allows it, and none denies it   allowed
     no rule matches                        denied
 
-Source: DefaultAuthorizationHandler, AclAuthorizationHandler; in RocketMQ the closest rule decides,
-here a denying rule always does.
+Source: DefaultAuthorizationHandler, AclAuthorizationHandler. In RocketMQ the closest rule decides;
+in PocketMQ any denying rule does.
 """
 
 from collections.abc import Iterable
@@ -29,11 +29,11 @@ from pocketmq.model.topic import is_system_group, is_system_topic
 
 LOOPBACK: Final = "127.0.0.1"
 KNOWN_MAX: Final = 10_000
-"""Upper limit of cached results for one user: clients choose names, so any number may occur."""
+"""Upper limit of cached results for one user: clients choose names, of any number."""
 
 
 class Verdict(NamedTuple):
-    """Whether something is allowed, why, and the rule that decides, if one does."""
+    """Whether an action is allowed, the reason, and the rule that decides, if one does."""
 
     is_allowed: bool
     why: str
@@ -60,9 +60,9 @@ class Rights:
         """Cache of topics and producer groups that the user may publish with, from any address."""
 
     def may(self, need: Need, address: bytes) -> bool:
-        """Returns whether a permission is granted; 0.2 µs if it was requested before.
+        """Returns whether a permission is granted; takes 0.2 µs if the result is cached.
 
-        address   the client's, packed, 4 or 16 bytes
+        address   packed address of the client, 4 or 16 bytes
         """
         if self.user.is_admin:
             return True
@@ -90,7 +90,7 @@ class Rights:
             return Verdict(False, "it belongs to the broker: only admins may access it")
         about = [grant for grant in self._grants if _is_about(grant, need, address)]
         refused = Verdict(False, "no rule allows it")
-        for action in need.actions:  # One of them is enough.
+        for action in need.actions:  # One allowed action is enough.
             found = [grant for grant in about if grant.actions & {action, Action.ALL}]
             denial = next((grant for grant in found if not grant.is_allowed), None)
             if found and denial is None:
@@ -101,9 +101,9 @@ class Rights:
 
 
 def explain(roster: Roster, user: str, action: str, resource: str, source: str = "") -> Verdict:
-    """Decides about an action and a resource given as text.
+    """Decides about an action and a resource that are given as text.
 
-    source   the client's address, "": this machine's own
+    source   the client's address; "": this machine
     Errors   UserNotFound, IllegalGrant
     """
     rights = Rights(roster.existing(user), roster.grants_of(user))

@@ -79,7 +79,7 @@ class Roster:
         return [grant for grant in self.grants if grant.user == access_key]
 
     def grant(self, grant: Grant) -> Grant:
-        """Adds a rule, or merges its actions into one for the same resource; returns the result.
+        """Adds a rule, or merges its actions into a rule for the same resource; returns the result.
 
         Errors   UserNotFound
         """

@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple, Protocol
 
 CLOSING_MS: Final = 1_000
-"""Time that each service gets when the broker stops, to write what RocketMQ needs to open the
-store."""
+"""Time that each service gets when the broker stops, to write the data that RocketMQ needs to open
+the store."""
 
 
 class Clock(Protocol):
@@ -56,7 +56,7 @@ class Mark(Protocol):
 
 
 class Next(NamedTuple):
-    """When to call a step again: at a time, at a mark's value, or at whichever comes first.
+    """Next call of a step: at a time, at a mark's value, or at the earlier of both.
 
     at_ms   earliest monotonic ms; a past time means soon, after the other steps
     mark    a mark that must reach `value`

@@ -25,7 +25,7 @@ class StoreShape:
     consume_queue_extension   new messages get extension units; existing units are always read
     index_style    "5.5" or "5.3": whether tags are indexed (format/index_layout.py)
     time_zone      zone of index file names, for `zone_from_name`; "": the machine's
-    delay_levels   delays by level as operators write them; "": RocketMQ's 18
+    delay_levels   delays by level as operators write them; "": RocketMQ's 18 levels
     property_crc   whether records end with a CRC of the whole record
     """
 

@@ -63,7 +63,7 @@ class Sparingly:
     def __init__(self) -> None:
         self._quiet_until_s = float("-inf")
         self.left_out = 0
-        """Events that were not logged since the last logged one."""
+        """Number of events since the last logged event, none of which was logged."""
 
     def may_tell(self, now_s: float) -> bool:
         """Returns whether to log an event now; else counts it until `told`.
@@ -78,6 +78,6 @@ class Sparingly:
         return True
 
     def told(self) -> int:
-        """Returns the number of events left out before the one that is logged now."""
+        """Returns the number of events that were left out before the event that is logged now."""
         left_out, self.left_out = self.left_out, 0
         return left_out

@@ -7,8 +7,9 @@
     revived     %RETRY%group_topic       after its lease expired
     dead        %DLQ%group               after the group's last delivery attempt
 
-Each function returns a `ParkedMessage`: topic, queue and changed properties. `restored` finds the
-target again from the properties alone. No function does I/O; format/rewrite.py makes the record.
+Each of these functions returns a `ParkedMessage`: topic, queue and changed properties. `restored`
+finds the target from the properties alone. No function does I/O; format/rewrite.py makes the
+record.
 Source: HookUtils, ScheduleMessageService, AbstractSendMessageProcessor.consumerSendMsgBack,
 PopReviveService, KeyBuilder.
 """
@@ -48,7 +49,7 @@ TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
 """Topic whose queue 0 contains messages with a delivery time."""
 REVIVE_TOPIC_PREFIX: Final = "rmq_sys_REVIVE_LOG_"
 REVIVE_GROUP: Final = "CID_RMQ_SYS_REVIVE_GROUP"
-"""RocketMQ's group that reads the revive topic; its committed offset is the last one read."""
+"""RocketMQ's group that reads the revive topic; it commits the offset of the last record read."""
 RETRY_SEPARATOR: Final = "_"
 RETRY_SEPARATOR_V2: Final = "+"
 REVIVE_QUEUE_COUNT: Final = 8
@@ -63,7 +64,7 @@ ADDED_ON_THE_WAY: Final = frozenset(
 )  # fmt: skip
 """Properties that retries and delays add to a message."""
 ADDED_TO_WAIT: Final = frozenset({REAL_QUEUE, REAL_TOPIC, TIMER_OUT, TRANSACTION_ID})
-"""Properties that parking adds and `restored` removes; it keeps those its producer set."""
+"""Properties that parking adds and `restored` removes; the producer's own are kept."""
 FIRST_BACK_LEVEL: Final = 3
 """Delay level of a message sent back for the first time; each further time adds one."""
 
@@ -112,7 +113,8 @@ def lease_retry_topic_v2(group: str, topic: str) -> str:
 
 
 def leased_topic(topic: str, group: str) -> str:
-    """Returns the topic from whose leases a group's retry topic got messages, or `topic` itself.
+    """Returns the topic whose messages were leased, if `topic` is a retry topic of the group.
+    A retry topic for expired leases contains its name. Any other topic is returned unchanged.
 
     Source   KeyBuilder.parseNormalTopic
     """
@@ -135,9 +137,10 @@ def delayed(place: QueuePlace, level: int, level_count: int) -> ParkedMessage:
 
 
 def timed(place: QueuePlace, deliver_at_ms: int, precision_ms: int = 1_000) -> ParkedMessage:
-    """Returns a message parked until a time, whose slot is the last full precision before it.
+    """Returns a message parked until a time.
 
-    The producer's property with the time does not change.
+    Its slot is the latest multiple of `precision_ms` before that time. The producer's property with
+    the time does not change.
     Source   HookUtils.transformTimerMessage
     """
     assert precision_ms > 0
@@ -161,7 +164,7 @@ def half(place: QueuePlace, unique_key: str) -> ParkedMessage:
 def restored(properties: Mapping[str, str]) -> tuple[QueuePlace, dict[str, str]] | None:
     """Returns a parked message's target and original properties.
 
-    None   its properties do not name the target
+    None   the properties do not name the target
     """
     place = real_place(properties)
     if place is None:
@@ -186,7 +189,7 @@ def sent_back(
 ) -> ParkedMessage:
     """Returns a message sent back to its group's retry topic, where its delay level applies.
 
-    topic       the topic it was consumed from
+    topic       the topic from which the message was consumed
     message_id  the offset message id of the record
     Source      AbstractSendMessageProcessor.consumerSendMsgBack
     """
@@ -207,7 +210,7 @@ def dead(group: str, topic: str, properties: Mapping[str, str], message_id: str)
 def sent_first(group: str, properties: Mapping[str, str]) -> tuple[str, ParkedMessage] | None:
     """Returns a dead letter's original topic, and the message as it is put there again.
 
-    Retry and delay properties are dropped. None: its properties name no topic.
+    Retry and delay properties are dropped. None: the dead letter's properties name no topic.
     """
     topic = properties.get(DLQ_ORIGIN_TOPIC) or properties.get(RETRY_TOPIC, "")
     if not topic:
@@ -221,7 +224,7 @@ def revived(
 ) -> ParkedMessage:
     """Returns a message whose lease expired, as it is put into the topic that redelivers it.
 
-    topic    the topic it was leased from: the producer's, or already a retry topic
+    topic    the topic from which it was leased: the producer's topic, or already a retry topic
     Source   PopReviveService.reviveRetry
     """
     changed = {ORIGIN_GROUP: group}

@@ -22,7 +22,7 @@ PERMISSION_WRITE: Final = 2
 PERMISSION_INHERIT: Final = 1
 PERMISSION_MAX: Final = PERMISSION_READ | PERMISSION_WRITE | PERMISSION_INHERIT
 QUEUE_COUNT_MAX: Final = 1_024
-"""Upper limit of queues of a topic: more are of no use, and each costs a file."""
+"""Upper limit of queues of a topic: more queues have no use, and each costs a file."""
 TYPE_ATTRIBUTE: Final = "message.type"
 DEFAULT_TYPE: Final = "NORMAL"
 """The type of a topic without the attribute."""
@@ -116,9 +116,9 @@ class TopicConfig:
 
     name: str
     read_queue_count: int
-    """Queues a consumer may pull from."""
+    """Number of queues from which consumers may pull."""
     write_queue_count: int
-    """Queues a producer may send to."""
+    """Number of queues to which producers may send."""
     permission: int = PERMISSION_READ | PERMISSION_WRITE
     """Sum of 4 (read), 2 (write), 1 (inherit)."""
     order: bool = False
@@ -127,13 +127,13 @@ class TopicConfig:
     is_kept: bool = True
     """Whether the topic table contains it; False: only its queues exist."""
     is_plain: bool = field(init=False)
-    """Whether sends need no further checks: it is in the table and no internal topic."""
+    """Whether sends need no further checks: the topic is in the table and not internal."""
     is_readable: bool = field(init=False)
     is_writable: bool = field(init=False)
     kinds: frozenset[MessageKind] = field(init=False)
-    """Kinds of messages that it accepts."""
+    """Kinds of messages that the topic accepts."""
     unsupported: str = field(init=False)
-    """The attribute that makes it neither readable nor writable, "" without one."""
+    """The attribute for which the topic is neither readable nor writable; "" if none."""
 
     def __post_init__(self) -> None:
         assert self.read_queue_count >= 0, "read queue count is negative"
@@ -185,7 +185,7 @@ class TopicConfig:
         return self.type_name == MessageKind.PRIORITY.value
 
     def check_supported(self) -> None:
-        """Raises UnsupportedTopic if this broker cannot serve how the topic is stored."""
+        """Raises UnsupportedTopic if this broker cannot read or write the topic's queues."""
         if self.unsupported:
             raise UnsupportedTopic(topic=self.name, attribute=self.unsupported)
 

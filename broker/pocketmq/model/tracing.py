@@ -1,4 +1,4 @@
-"""The trace of a message: its records, and why each of them exists."""
+"""The trace of a message: its records, and the reason for each record."""
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
@@ -16,7 +16,7 @@ from pocketmq.model.topic import (
 
 
 class TraceStep(Enum):
-    """Why a record of a message exists; names and numbers are those of the proto."""
+    """Reason why a record of a message exists; names and numbers are those of the proto."""
 
     SENT = 1
     SCHEDULED = 2
@@ -30,10 +30,10 @@ class TraceStep(Enum):
 class TracedRecord(NamedTuple):
     """One record of a traced message.
 
-    group           group whose retry or dead letter it is or will be, "" for others
-    target_topic    target of a parked message, "" for others
-    origin_topic    the topic that consumers subscribe to, not the one it is stored in
-    passed_by       groups that have consumed it; awaited_by: groups that have not reached it
+    group           group whose retry or dead letter the record is or will be; else ""
+    target_topic    target of a parked message, else ""
+    origin_topic    the topic to which consumers subscribe, not the topic that contains the record
+    passed_by       groups that have consumed the record; awaited_by: groups that have not
     """
 
     step: TraceStep
@@ -57,11 +57,11 @@ STEPS: Final = {
     TIMER_TOPIC: TraceStep.TIMED,
     HALF_TOPIC: TraceStep.PREPARED,
 }
-"""Topics of parked messages, and why they are there."""
+"""Topics of parked messages, and the reason for their records."""
 
 
 def step_of(topic: str) -> TraceStep:
-    """Returns why a topic contains a record."""
+    """Returns the reason why a topic contains a record."""
     if topic.startswith(RETRY_PREFIX):
         return TraceStep.RETRIED
     if topic.startswith(DLQ_PREFIX):
@@ -72,7 +72,7 @@ def step_of(topic: str) -> TraceStep:
 def origin_topic_of(topic: str, properties: Mapping[str, str], group: str) -> str:
     """Returns the original topic of a retry or dead letter; for other messages, their own topic.
 
-    topic, group   where it is or will be stored, and its owner (`owner_of`)
+    topic, group   the topic that contains or will contain the message, and its owner (`owner_of`)
     """
     if step_of(topic) not in (TraceStep.RETRIED, TraceStep.DEAD_LETTER):
         return topic
@@ -81,7 +81,7 @@ def origin_topic_of(topic: str, properties: Mapping[str, str], group: str) -> st
 
 
 def owner_of(topic: str, properties: Mapping[str, str], groups: Iterable[str]) -> str:
-    """Returns the group whose retry or dead letter a message is, "" for others.
+    """Returns the group whose retry or dead letter a message is; "" for other messages.
 
     groups   existing groups: a retry topic's name may contain a topic after the group, and the
              separator "_" may occur in both
@@ -94,7 +94,7 @@ def owner_of(topic: str, properties: Mapping[str, str], groups: Iterable[str]) -
     if given:
         return given
     rest = topic.removeprefix(RETRY_PREFIX)
-    if RETRY_TOPIC in properties:  # It was sent back.
+    if RETRY_TOPIC in properties:  # The message was sent back.
         return rest
     known = [group for group in groups if f"{rest}_".startswith((f"{group}_", f"{group}+"))]
     return max(known, key=len, default=rest)

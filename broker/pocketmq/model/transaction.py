@@ -27,7 +27,7 @@ class Decision(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """Result of a decision: `error` is None if it is carried out, now or earlier."""
+    """Result of a decision; `error` is None if the decision is in effect, now or before."""
 
     transaction_id: str
     error: RequestError | None = None
@@ -36,7 +36,7 @@ class Decided(NamedTuple):
 class Check(NamedTuple):
     """A check for a producer: the record of its half message, and the transaction id to decide.
 
-    topic   target topic of the message, "" if its record does not name it
+    topic   target topic of the message; "" if its record does not name a topic
     """
 
     transaction_id: str

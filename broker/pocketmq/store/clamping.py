@@ -17,7 +17,7 @@ from pocketmq.store.tables.offsets import Clamped
 from pocketmq.store.tables.tables import Tables
 
 SHOWN_MAX: Final = 100
-"""Upper limit of offsets that a start logs one by one; their count covers all."""
+"""Upper limit of clamped offsets that a start logs one by one; the logged count has all."""
 EndOf = Callable[[str, int], int]
 """(topic, queue id) -> queue offset of the queue's next message."""
 

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import Final
 
 TICKS_PER_S: Final = 64
-"""A deadline fires at most 1/64 s, or 1/256 of its distance, late; never early."""
+"""A deadline fires never early, and at most 1/64 s or 1/256 of its distance late."""
 EXACT_TICKS: Final = 4_096
-"""Distance up to which ticks are exact: about a minute. Later deadlines share ticks, so that there
-are at most a few thousand buckets, whatever times clients request."""
+"""Distance up to which deadlines have ticks of 1/64 s: about a minute. More distant deadlines share
+coarser ticks, so that there are at most a few thousand buckets, whatever times clients request."""
 SHARED_BITS: Final = 8
 
 
@@ -35,7 +35,7 @@ class Deadlines:
     def add(self, at_s: float, call_back: Callable[[], None]) -> int:
         """Calls back when the loop's time reaches `at_s`.
 
-        Returns  the tick, which `remove` needs
+        Returns  the tick, an argument of `remove`
         """
         tick = int(at_s * TICKS_PER_S) + 1
         bucket = self._buckets.get(tick)
@@ -63,7 +63,7 @@ class Deadlines:
         return tick + -tick % step
 
     def remove(self, tick: int, call_back: Callable[[], None]) -> None:
-        """Cancels a callback; has no effect after the call."""
+        """Cancels a callback; has no effect once the callback was called."""
         bucket = self._buckets.get(tick)
         if bucket is not None:
             bucket.discard(call_back)
@@ -73,7 +73,7 @@ class Deadlines:
         return len(self._due)
 
     def close(self) -> None:
-        """Drops all deadlines without a call."""
+        """Drops all deadlines without calling their callbacks."""
         if self._timer is not None:
             self._timer.cancel()
         self._buckets.clear()

@@ -19,8 +19,8 @@ from pocketmq.model.errors import Draining
 from pocketmq.model.step import Clock, SystemClock
 
 SLACK_MS: Final = 4
-"""Heavy work may be this far ahead of its share before it has to pause. As a piece is charged twice
-its duration, this is half as much time of work without a pause."""
+"""Charged time up to which heavy work may exceed its share before it has to pause. As a piece is
+charged twice its duration, 2 ms of work run without a pause."""
 SHARE: Final = 2
 """Time charged for a piece, as a multiple of its duration: others get half of all time."""
 COUNTED_MAX_MS: Final = 50
@@ -51,7 +51,7 @@ class HeavyTurns:
         self._is_running = self._is_granted = False
         """Whether a piece runs now; whether a coroutine was resumed to run one."""
         self._begun_ms = -1
-        """Time at which that coroutine was resumed, -1 before."""
+        """Time at which the coroutine that runs a piece was resumed; -1 if none was."""
         self._is_woken = False
         """Whether `_go_on` is scheduled."""
         self._is_ended = False
@@ -64,8 +64,8 @@ class HeavyTurns:
     def run(self, user: str, work: Callable[[], Any]) -> Any:
         """Runs work at once or queues it; returns its result, or an awaitable of its result.
 
-        If queued work returns an awaitable, that is awaited, and its result is returned. Work that
-        is requested by running work runs at once, as a part of it.
+        If queued work returns an awaitable, the awaitable's result is returned. Work that running
+        work requests runs at once, as a part of the running work.
 
         Errors   those of `work`; the awaitable also raises Draining
         Cost     0.5 µs in addition to the work, if it runs at once
@@ -149,7 +149,7 @@ class HeavyTurns:
         return await found if isawaitable(found) else found
 
     async def _in_line(self, user: str, serve: Callable[["asyncio.Future[Any]"], None]) -> Any:
-        """Queues `serve`; returns the result of its future. A cancelled caller leaves the queue."""
+        """Queues `serve`; returns its future's result. A cancelled caller leaves the queue."""
         if self._is_ended:
             raise Draining()
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()

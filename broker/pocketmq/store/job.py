@@ -1,4 +1,4 @@
-"""Background work, whose end a step checks later.
+"""Background work: a step starts it, and checks later whether it has ended.
 
     job = Job(work())        starts at once
     Next(mark=job, value=1)  requests a call of the step when the job is done
@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 
 class Job(Generic[Result]):
-    """One piece of work, which completes even if all waiting callers are cancelled."""
+    """One piece of work; it completes even if all callers that wait for it are cancelled."""
 
     __slots__ = ("_task",)
 
@@ -46,7 +46,7 @@ class Job(Generic[Result]):
 def or_failed(
     finish: Callable[["asyncio.Future[Result]"], object], fail: Callable[[Exception], object]
 ) -> Callable[["asyncio.Future[Result]"], None]:
-    """Wraps a done callback: its errors go to `fail`, where asyncio would only log them."""
+    """Wraps a done callback: passes its errors to `fail`, as asyncio would only log them."""
 
     def finish_or_fail(job: "asyncio.Future[Result]") -> None:
         try:

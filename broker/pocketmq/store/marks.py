@@ -1,14 +1,14 @@
-"""The marks of the log: how far it is appended, flushed and dispatched.
+"""The marks of the log: the offsets up to which it is appended, flushed and dispatched.
 
     ├──── every view has it ────┤··┤·····┤············┤
     0                  dispatched   │     committed    appended
                                     flushed = replicated
 
     appended     end of the last record, which may be in a buffer
-    committed    records below are in the files; equal to appended without a transient pool
-    flushed      records below survive a power cut
-    replicated   followers have the records below; equal to flushed, as there are no followers
-    dispatched   every view has every record below
+    committed    lower records are in the files; equal to appended without a transient pool
+    flushed      lower records survive a power cut
+    replicated   followers have lower records; equal to flushed, as there are no followers
+    dispatched   every view has every lower record
 
 A mark is a physical offset, with the store time of the last record below it. Marks only grow, and
 each advance asserts their order: flushed <= committed <= appended, replicated <= flushed,
@@ -23,7 +23,7 @@ from pocketmq.store.watermark import Watermark
 
 @final
 class End(Watermark):
-    """One mark of the log: `value` is a physical offset, `time_ms` a store time. Can be awaited."""
+    """A mark of the log that tasks can await: a physical offset `value`, a store time `time_ms`."""
 
     __slots__ = ("time_ms",)
 
@@ -42,9 +42,9 @@ class End(Watermark):
 class Marks:
     """The marks of one store's log, used on the event loop.
 
-    end, time_ms   end of the log after recovery, which is durable and dispatched up to there, and
-                   store time of its last record
-    last_record    physical offset of that record
+    end            end of the log after recovery; the log is durable and dispatched up to it
+    time_ms        store time of the log's last record
+    last_record    physical offset of the log's last record
     is_sync        whether consumers see flushed records; else they see committed records
     """
 
@@ -93,7 +93,7 @@ class Marks:
         assert self.replicated.value == self.flushed.value
 
     def dispatch(self, end: int, time_ms: int, last_record: int) -> None:
-        """Advances `dispatched`; the last record below starts at `last_record`."""
+        """Advances `dispatched` to `end`; the last record below `end` starts at `last_record`."""
         assert self.last_dispatched <= last_record <= end, (self.last_dispatched, last_record, end)
         assert end <= self._visible.value, (end, self._visible.value)
         self.last_dispatched = last_record

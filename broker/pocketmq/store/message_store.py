@@ -120,8 +120,8 @@ async def open_store(
 ) -> "MessageStore":
     """Locks, loads and recovers a store, then starts flushing and dispatching.
 
-    starting   receives the progress
-    Errors     StorageError and its subclasses; a refused start has changed nothing
+    starting   receives the start's progress
+    Errors     StorageError and its subclasses; a refused start has changed no file
     """
     starting = starting or Starting(clock)
     with ExitStack() as undo:
@@ -211,7 +211,7 @@ class MessageStore:
         self.level_clocks = LevelClocks(level_count, tables.delay_offsets.clocks, now, next_offsets)
         self.timer.observe_clock(
             now, marks.appended.time_ms
-        )  # From here on, a changed clock is detected.
+        )  # From now on, a changed clock is detected.
         self.writing.before_waiting = self.look_at_clocks
         behind = views.dispatcher
         self.stats: list[Stat] = [
@@ -288,7 +288,7 @@ class MessageStore:
 
     @property
     def damage(self) -> StoreDamaged | None:
-        """Damage for which the store serves only valid records and refuses sends; None without."""
+        """Damage for which the store serves only valid records and refuses sends, else None."""
         return self._start.recovery.damage
 
     @property
@@ -303,7 +303,7 @@ class MessageStore:
 
     @property
     def flushed(self) -> int:
-        """Physical offset below which everything is durable."""
+        """Physical offset below which all records are durable."""
         return self.marks.flushed.value
 
     @property
@@ -313,7 +313,7 @@ class MessageStore:
 
     @property
     def min_offset(self) -> int:
-        """Physical offset of the oldest file."""
+        """Physical offset of the first byte of the oldest file."""
         return self.log.min_offset
 
     def look_at_clocks(self, now: Now | None = None) -> None:
@@ -429,7 +429,7 @@ class MessageStore:
         """Removes the queues of a topic; its messages stay in the log until they expire.
 
         If the topic is created again, its queue offsets continue above the old ones. The caller
-        ensures that no message is sent to the topic meanwhile.
+        ensures that no message is sent to the topic until this returns.
         Errors   DiskFull, StoreDamaged
         """
         if self.damage is not None:
@@ -450,7 +450,7 @@ class MessageStore:
     async def purge(self, floors: Mapping[QueueKey, int]) -> None:
         """Makes the messages below queue offsets unreachable; durable when it returns.
 
-        Shape    floors at most at the ends of their queues
+        Shape    no floor is above the end of its queue
         Effects  the messages stay in the log until their files expire
         Errors   DiskFull, FsyncFailed, StoreDamaged: nothing is purged
         """
@@ -462,7 +462,7 @@ class MessageStore:
         self._apply_floors(floors)
 
     def expire(self, floors: Mapping[QueueKey, int]) -> None:
-        """Makes the messages below queue offsets unreachable, at once and durable soon."""
+        """Makes messages below queue offsets unreachable at once; the floors are durable later."""
         self.tables.floors.rise(floors)
         self._apply_floors(floors)
 

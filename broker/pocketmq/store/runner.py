@@ -1,6 +1,6 @@
 """Scheduler of steps (model/step.py): each step returns the time or mark of its next call.
 
-    step(now) ──► Next(at_ms, mark, value) ──► time reached or mark risen ──► step(now) …
+    step(now) ──► Next(at_ms, mark, value) ──► time or mark value reached ──► step(now) …
 
 One runner runs the steps of the store, another runs the steps of the services. A step is never
 interrupted, so a slow step delays the others.
@@ -65,7 +65,7 @@ class _Called:
 class Runner:
     """Calls steps until it is closed; calls `failed` if a step raises.
 
-    Cost     a call by a mark: one iteration of the event loop, some 5 µs
+    Cost     some 5 µs for a call by a mark: one iteration of the event loop
     """
 
     __slots__ = ("_called", "_clock", "_failed", "_is_closed", "_loop", "_timer", "_timer_at_ms")
@@ -102,7 +102,7 @@ class Runner:
         self._turn()
 
     def _turn(self, _: object = None) -> None:
-        """Calls every step whose time has come or whose mark has risen."""
+        """Calls every step whose requested time or mark value is reached."""
         now = Now(self._clock.monotonic_ms(), self._clock.wall_ms())
         for one in [one for one in self._called if one.is_due(now.monotonic_ms)]:
             if not self._is_closed:  # An earlier step may have failed the store.

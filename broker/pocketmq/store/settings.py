@@ -16,7 +16,7 @@ FLUSH_ASYNC: Final = "async"
 
 @dataclass(frozen=True, kw_only=True)
 class StoreSettings(StoreShape):
-    """The shape and the policies of one store.
+    """The shape of one store, and the settings of its operation.
 
     The shape applies to a new store. An existing store keeps its shape, except for fields in
     `explicit`. Existing extension units are always read.
@@ -44,8 +44,8 @@ class StoreSettings(StoreShape):
     warm_files: bool = False
     """Touch and lock the pages of the next commit-log file before it is used."""
     open_queue_files_max: int = 16_384
-    """Upper limit of open consume-queue files, at most half of the process's limit. The least
-    recently used file is closed before a further file is opened."""
+    """Upper limit of open consume-queue files; it is lowered to half of the process's limit. The
+    least recently used file is closed before a further file is opened."""
     reserve_size_bytes: int = 16 * 1024 * 1024
     """Disk space that is released when the disk is full (store/write/allocation.py); at most the
     size of one commit-log file."""

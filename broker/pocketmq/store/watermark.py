@@ -1,8 +1,8 @@
 """A number that only grows, and callers that wait for a value.
 
 Producers wait for the disk, consumers for a message, a drain for dispatch: all with `await
-mark.reached(n)`. Waiting costs one future on a heap. A queue's mark exists only while a caller may
-wait on it, so that a million queues polled once cost nothing.
+mark.reached(n)`. Waiting costs one future on a heap. A queue's mark exists only while callers may
+wait for it, so that a million queues that were polled once cost nothing.
 
 Source: replaces GroupCommitService, WaitNotifyObject, PullRequestHoldService,
 NotifyMessageArrivingListener.
@@ -36,7 +36,7 @@ class Watermark:
         return len(self._heap)
 
     def reached(self, value: int, deadline_ms: int = 0) -> asyncio.Future[bool]:
-        """Returns a future: True once the mark is at `value` or above, False if released.
+        """Returns a future: True once the mark is at `value` or above, False if it is released.
 
         The caller may cancel the future. `sweep` releases it after its deadline.
         """
@@ -100,8 +100,8 @@ class Watermark:
 class Arrivals:
     """Watermarks by queue, with the queue's max offset as value.
 
-    forget_above   number of marks at which marks without waiters are dropped; afterwards at least
-                   twice the number kept, so that scans are rare with many waiters
+    forget_above   number of marks above which marks without waiters are dropped. Afterwards it is
+                   at least twice the number of kept marks, so that scans are rare
     """
 
     __slots__ = ("_forget_above", "_forget_at", "_is_closed", "_marks")

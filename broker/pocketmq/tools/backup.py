@@ -5,8 +5,8 @@
 
 The tables and the log up to its durable offset are copied from a running store. The broker rebuilds
 queues and index when it opens the copy, as after a crash. The order of copying keeps the copy
-consistent while messages arrive: no committed offset is beyond the end of its log, and every topic
-in its log has a row. The store is neither written to nor locked.
+consistent while messages arrive: no committed offset is beyond the end of its queue in the copied
+log, and every topic of that log has a row. The store is neither written to nor locked.
 
 `backup.json` lists every file with its sha256. It is written last: a copy without it is unfinished,
 and the next run continues from `backup.json.before`. Complete files, such as full log files, are
@@ -76,7 +76,7 @@ _MADE: Final = (
     f"{OWN_DIRECTORY}/{MANIFEST_FILE}",
     f"{OWN_DIRECTORY}/{LEFT_OVER_FILE}",
 )
-"""Files that a copy without views gets new, so that it opens as after a crash."""
+"""Files that a backup creates in a copy without views, so that it opens as after a crash."""
 
 
 def backup(
@@ -137,9 +137,9 @@ def is_running(disk: Disk, directory: Path) -> bool:
 
 @contextmanager
 def _begun(disk: Disk, copy: Path, store: str) -> Iterator[Backup]:
-    """Locks a copy and marks it unfinished; yields the description of the earlier backup.
+    """Locks a copy and marks it as unfinished; yields the description of the earlier backup.
 
-    Errors   NotAStore, StoreLocked, Corruption; the copy is unchanged then
+    Errors   NotAStore, StoreLocked, Corruption; after any of them the copy is unchanged
     """
     said = [read_backup(disk, copy, name) for name in (BACKUP_FILE, BEFORE_FILE)]
     before = said[0] or said[1]
@@ -169,7 +169,7 @@ class _Copying:
     """One run of a backup.
 
     earlier   files that earlier runs copied, by path
-    column    column of the table of turns: RUNNING, STOPPED or WITH_VIEWS
+    column    column of the table of turns in copies.py: RUNNING, STOPPED or WITH_VIEWS
     """
 
     _disk: Disk
@@ -208,7 +208,7 @@ class _Copying:
         return copied
 
     def log(self, files: Sequence[LogFile]) -> None:
-        """Copies the log: of a running store up to its durable offset, else all of it."""
+        """Copies the whole log, or, if the store is running, the log up to its durable offset."""
         made = self._made
         if made.is_live:
             made.flushed = flushed_upto(self._disk, self._directory)
@@ -277,7 +277,7 @@ class _Copying:
         self._disk.sync_directory(copy)
 
     def _keep_what_queues_tell(self) -> None:
-        """Copies what only queues show: deleted topics' records, next offsets of empty queues."""
+        """Copies facts that only queues show: deleted topics, next offsets of empty queues."""
         disk, store, copy = self._disk, self._directory, self._copy
         found = left_over_now(disk, store, self._log_file_bytes)
         upto = self._made.checked_upto
@@ -327,7 +327,7 @@ def _make_as_after_crash(disk: Disk, copy: Path, made: Backup, sizes: KnownShape
 
 
 def _state_sizes(disk: Disk, own: Path, sizes: KnownShape) -> None:
-    """Writes a copy's manifest with sizes, and without a list of views."""
+    """Writes the file sizes into a copy's manifest, and removes its list of views."""
     try:
         manifest = ManifestFile(disk, own).read()
     except (ValueError, StoreTooNew):
@@ -341,7 +341,7 @@ def _state_sizes(disk: Disk, own: Path, sizes: KnownShape) -> None:
 
 
 def first_damage(file: LogFile, upto: int) -> str:
-    """Returns physical offset and reason of the first invalid record below an offset, "" if none.
+    """Returns offset and reason of the first invalid record below an offset as text, else "".
 
     Cost     about 1 s a million records, CRCs included
     """

@@ -36,7 +36,7 @@ class CopiedFile:
 
     path          path in the store
     size, sha256  length and digest of the copy
-    changed_ns    modification time of the file, which the copy gets also
+    changed_ns    modification time of the file; the copy has the same one
     is_complete   the file's content was final when it was copied
     damage        first invalid record of a log file, "" if all are valid
     """
@@ -61,8 +61,8 @@ class CopiedFile:
 class Backup:
     """The contents of `backup.json`.
 
-    begin, upto   physical offsets of the copied log
-    flushed       durable offset of a running store
+    begin, upto   range of physical offsets of the copied log
+    flushed       durable offset of the log if the store was running, else None
     is_whole      the store was stopped in order, and its views were copied
     left_out      files and directories of the store that were not copied
     bytes_copied  bytes that the last run copied
@@ -111,7 +111,7 @@ class Backup:
 
 
 def read_backup(disk: Disk, copy: Path, name: str = BACKUP_FILE) -> Backup | None:
-    """Returns the description of a copy, None if the file is missing.
+    """Returns the description of a copy; None if the file is missing.
 
     Errors   NotAStore: the file was not written by a backup
              Corruption: the file was changed since a backup wrote it
@@ -178,7 +178,7 @@ BLOCK_SIZE: Final = 64 * 1024
 
 
 class Turn(Enum):
-    """When a file is copied."""
+    """Turn in which a file is copied, or the reason why it is not."""
 
     FIRST = "before the tables"
     EARLY = "before the log"
@@ -206,7 +206,7 @@ _TURNS: Final[tuple[tuple[str, tuple[Turn, Turn, Turn]], ...]] = (
     ("config/topics.json* config/subscriptionGroup.json*", (Turn.LATE, Turn.LATE, Turn.LATE)),
     ("config/topicQueueMapping.json*", (Turn.LATE, Turn.LATE, Turn.LATE)),
     # The timer's read time is copied before the timer log: a restored store delivers messages
-    # again that were delivered in between, and misses none.
+    # again that were delivered between the two copies, and loses none.
     ("config/timercheck", (Turn.EARLY, Turn.EARLY, Turn.EARLY)),
     ("timerlog/*", (Turn.EARLY, Turn.LATE, Turn.LATE)),
     ("config/*.json config/*.json.bak", (Turn.EARLY, Turn.EARLY, Turn.EARLY)),
@@ -215,7 +215,7 @@ _TURNS: Final[tuple[tuple[str, tuple[Turn, Turn, Turn]], ...]] = (
     # the journal, so every row is in the copied journal or in the copied table.
     ("pocketmq/order.journal", (Turn.FIRST, Turn.FIRST, Turn.FIRST)),
     ("pocketmq/removed.json*", (Turn.LATE, Turn.LATE, Turn.LATE)),
-    # A floor above the copied end of its queue is lowered by the start.
+    # The start of the copy lowers a floor that is above the copied end of its queue.
     ("pocketmq/floors.json*", (Turn.LATE, Turn.LATE, Turn.LATE)),
     ("pocketmq/store.json", (Turn.LATE, Turn.LATE, Turn.LATE)),
     ("*", (Turn.OUT, Turn.LATE, Turn.LATE)),

@@ -1,8 +1,8 @@
-"""Finds where the messages and files of two stores differ.
+"""Finds the differences between the messages and files of two stores.
 
-Both logs are walked once, side by side. While they contain the same messages in the same order,
+Both logs are read once, in parallel. While they contain the same messages in the same order,
 only counts are kept. Otherwise the digest of each message is kept until the other log reaches the
-next message of that queue. So memory grows with the distance between the two logs.
+message with the same queue offset. So memory grows with the distance between the two logs.
 
 Files of log and queues are paired by name. Index files are paired by order, as their names are
 times of creation. A log file of zeros counts as missing, because a broker may have allocated it
@@ -57,10 +57,10 @@ _HEAD_FIELDS: Final = (
 class Difference(NamedTuple):
     """One difference.
 
-    part    "queue", "message", "file" or "table"
+    part    kind of the difference: "queue", "message", "file" or "table"
     where   TOPIC:QUEUE, TOPIC:QUEUE:OFFSET, or a path in the stores
     what    the fields, the byte or the entry that differs
-    left    value of the first differing field in the left store; `right` in the right store
+    left    value of the first differing field in the left store; `right`: in the right store
     """
 
     part: str
@@ -142,9 +142,9 @@ class _Queue:
 
     @property
     def difference(self) -> list[_Waiting | None] | None:
-        """First pair of messages that differ, with None in the pair for a missing message.
+        """Returns the first pair of messages that differ; a missing message of the pair is None.
 
-        None instead of a pair: the sides agree, or one side lacks the queue.
+        Returns None if the sides agree, or if one side lacks the queue.
         """
         if self.first is None and any(self.waiting) and None not in self.tallies:
             return [waiting[0] if waiting else None for waiting in self.waiting]
@@ -164,7 +164,7 @@ class MessageComparison:
     records in them count as missing.
 
     anywhere   ignores the messages' physical offsets
-    Cost       about 5 µs a pair of messages, 8 µs where the logs are out of step
+    Cost       about 5 µs a pair of messages; 8 µs if the logs have different orders
     """
 
     left: Side
@@ -232,9 +232,9 @@ def _compare(
 
 
 def _forget_place(record: bytearray) -> None:
-    """Blanks what depends on a record's position.
+    """Sets the fields that depend on a record's position to zero.
 
-    That is its physical offset, its prepared transaction offset, and its property CRC.
+    They are the physical offset, the prepared transaction offset, and the property CRC.
     """
     record[_PLACE : _PLACE + 8] = bytes(8)
     (flags,) = SYSTEM_FLAG.unpack_from(record, SYSTEM_FLAG_POSITION)

@@ -141,7 +141,7 @@ def loaded_index(disk: Disk, directory: Path, sizes: KnownShape) -> "Iterator[Ha
 
 # -- records of a queue ------------------------------------------------------------------------
 class UnitRecord(NamedTuple):
-    """A unit and its record, None if the log has no valid record there."""
+    """A unit and its record; None in place of the record if the log has no valid one."""
 
     unit: Unit
     record: bytes | None
@@ -165,7 +165,7 @@ def records_of(files: Sequence[LogFile], units: Iterable[Unit]) -> Iterator[Unit
 
 
 def _record_at(source: LogSource, unit: Unit) -> bytes | None:
-    """Returns the record of a unit; None if it is damaged, missing or of another size."""
+    """Returns the record of a unit; None if the record is damaged, missing or of another size."""
     position = unit.physical_offset - source.base
     if unit.size <= 0 or position + unit.size > source.size:
         return None

@@ -1,4 +1,4 @@
-"""Reads from a store's small files what is durable, and whether its last stop was orderly."""
+"""Reads the durable offsets and the kind of the last stop from a store's small files."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from pocketmq.model.errors import StoreTooNew
 
 
 def index_time_ms(disk: Disk, directory: Path) -> int:
-    """Returns the store time up to which full index files are durable, 0 without full files."""
+    """Returns the store time up to which full index files are durable; 0 without full files."""
     return read_checkpoint(disk, directory).index_msg_timestamp
 
 
@@ -39,7 +39,7 @@ def flushed_upto(disk: Disk, directory: Path) -> int | None:
 
 
 def marked_upto(disk: Disk, directory: Path) -> int | None:
-    """Returns the flushed mark even if another broker wrote since; None without a mark file."""
+    """Returns the flushed mark, also if another broker wrote later; None without a mark file."""
     mark = _mark(disk, directory)
     return None if mark is None else mark.flushed_upto
 

@@ -2,7 +2,7 @@
 
     1. The staged views are made durable.
     2. The table of queue ends is removed. If the new views cover less than the old ones, the
-       checkpoint is lowered to what they cover.
+       checkpoint is lowered to the records that the new views cover.
     3. consumequeue/ and index/ are exchanged with the staged directories, each atomically.
     4. The flushed mark, the checkpoint and store.json are rewritten for the new views.
     5. The old views are removed, or kept under pocketmq/replaced/.
@@ -60,7 +60,7 @@ class StagedViews:
     """Views that are built, but not installed.
 
     queues   (first, end) queue offsets of each queue
-    end      physical offset after the last record they cover
+    end      physical offset after the last record that the views cover
     """
 
     directory: Path
@@ -79,7 +79,7 @@ def stage_and_install(
 ) -> Path | None:
     """Calls `stage` to build views in a store's staging directory, and installs them.
 
-    Effects  holds the store's lock meanwhile
+    Effects  holds the store's lock until it returns
     Errors   StoreLocked, and those of `stage`, `install_views` and `check_understood`
     """
     check_understood(disk, directory)
@@ -110,7 +110,7 @@ def install_views(
     """Installs staged views in a store whose lock this process holds.
 
     keep_as    directory below pocketmq/replaced/ that keeps the old views; "" removes them
-    Returns    the directory that keeps old views or a replaced extension, None without one
+    Returns    the directory that keeps old views or a replaced extension; None if neither is kept
     Errors     DiskFull, AllocationFailed, FsyncFailed
     """
     _carry_over(directory / CONSUME_QUEUE_DIRECTORY, staged.directory / CONSUME_QUEUE_DIRECTORY)
@@ -138,7 +138,7 @@ def install_views(
     numbers.write(wanted)
     _rewrite_manifest(disk, directory / OWN_DIRECTORY, staged, sizes, encode_checkpoint(wanted))
     extension = directory / CONSUME_QUEUE_EXTENSION_DIRECTORY
-    if not has_extension and disk.exists(extension):  # No unit refers to it now.
+    if not has_extension and disk.exists(extension):  # No new unit refers to it.
         disk.rename(extension, staged.directory / CONSUME_QUEUE_EXTENSION_DIRECTORY)
         disk.sync_directory(directory)
     lone = () if has_extension else (CONSUME_QUEUE_EXTENSION_DIRECTORY,)
@@ -172,7 +172,7 @@ def sync_tree(disk: Disk, directory: Path) -> None:
 def _last_dispatched(
     disk: Disk, directory: Path, staged: StagedViews, sizes: KnownShape
 ) -> tuple[int, int]:
-    """Returns physical offset and store time of the last record with a unit; zeros without one."""
+    """Returns offset and store time of the last record with a unit; zeros without units."""
     last = -1
     for key, (_, end) in staged.queues.items():
         queue = queue_directory(staged.directory / CONSUME_QUEUE_DIRECTORY, *key)
@@ -190,7 +190,7 @@ def _last_dispatched(
 
 
 def _index_end(disk: Disk, staged: StagedViews) -> int:
-    """Returns the last store time in the newest index file, ms; 0 without one."""
+    """Returns the last store time in the newest index file, ms; 0 without index files."""
     if not staged.index_names:
         return 0
     path = staged.directory / INDEX_DIRECTORY / staged.index_names[-1]
@@ -212,7 +212,7 @@ class _Numbers:
     def write(self, values: CheckpointValues) -> None:
         """Writes the mark, then the checkpoint.
 
-        Between the two writes the mark does not match the checkpoint, so that it is ignored.
+        Between the two writes the mark does not match the checkpoint, so that readers ignore it.
         """
         if values == self.values:
             return
@@ -230,11 +230,11 @@ class _Numbers:
 def write_mark(
     disk: Disk, directory: Path, before: bytes, after: bytes, *, log_end: int = OFFSET_MAX
 ) -> dict[str, int] | None:
-    """Rewrites a store's valid flushed mark for a checkpoint that is written next.
+    """Rewrites a store's valid flushed mark to match a checkpoint that the caller writes next.
 
     before, after   the current and the next checkpoint, encoded
     log_end         end of the log, to which a higher mark is lowered
-    Returns         the mark's old and new values, None without a valid mark
+    Returns         the mark's old and new values; None without a valid mark
     """
     own = directory / OWN_DIRECTORY
     if not disk.exists(own / MARK_FILE):
@@ -244,7 +244,7 @@ def write_mark(
     try:
         upto = mark.valid_upto(before)
         if upto is None:
-            upto = mark.valid_upto(after)  # Killed earlier after the mark was written.
+            upto = mark.valid_upto(after)  # An earlier run was killed after it wrote the mark.
         if upto is None:
             return None
         lowered = min(upto, log_end)
@@ -289,7 +289,7 @@ def _rewrite_manifest(
 def _drop_others(disk: Disk, staging: Path) -> None:
     """Removes everything but views from the staging directory, durably.
 
-    Otherwise a later rebuild would continue from state that the exchange made obsolete.
+    Otherwise a later rebuild would continue from files that the exchange made obsolete.
     """
     for name in disk.names(staging):
         if name not in VIEW_DIRECTORIES:
@@ -307,7 +307,7 @@ def _put_away(
     """Moves replaced directories to pocketmq/replaced/, and removes the staging directory.
 
     names     directories to keep
-    Returns   where they are kept, None if none of them exists
+    Returns   the directory in which they are kept; None if none of them exists
     """
     kept = [name for name in names if disk.exists(staging / name)]
     target = None

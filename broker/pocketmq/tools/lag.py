@@ -1,7 +1,7 @@
 """Computes the lag of consumer groups from committed offsets and the ends of queues.
 
-The ends are those of the consume queues. In a store without consume queues, the log's records
-determine them.
+The ends are those of the consume queues. If the store has no consume queues, the ends are computed
+from the log's records.
 """
 
 from pathlib import Path
@@ -78,7 +78,7 @@ def delivered_levels(disk: Disk, directory: Path) -> dict[int, int]:
 def queue_ranges(disk: Disk, directory: Path, sizes: KnownShape, search: LogSearch) -> QueueRanges:
     """Returns the range of each queue.
 
-    It is read from the consume queues, or from the log if the store has none.
+    The ranges are read from the consume queues, or from the log if the store has no queues.
 
     Errors   WrongFileSize, StoreGap
     """

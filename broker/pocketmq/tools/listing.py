@@ -47,7 +47,7 @@ KINDS: Final = (
 )
 """Kinds of files, each named after its directory in the store."""
 UNKNOWN_GEOMETRY: Final = IndexGeometry(0, 0)
-"""Geometry of a store whose index files do not show it: index file sizes are then not checked."""
+"""Geometry of a store without readable index files: index file sizes are not checked."""
 BLOCK_SIZE: Final = 512
 """Bytes in one of a file's `st_blocks`."""
 TIME_MS_MAX: Final = 253_370_764_800_000
@@ -59,7 +59,7 @@ _DEPTHS: Final = {
     CONSUME_QUEUE_EXTENSION_DIRECTORY: 4,
     INDEX_DIRECTORY: 2,
 }
-"""Path components of a file of each kind, as 4 in consumequeue/TOPIC/QUEUE/FILE."""
+"""Number of components in the path of a file of each kind: 4 in consumequeue/TOPIC/QUEUE/FILE."""
 
 
 class FileRow(NamedTuple):
@@ -101,9 +101,9 @@ def _named(relative: Path) -> FileRow:
 
 # -- walking ---------------------------------------------------------------------------------------
 def _paths(directory: Path) -> list[Path]:
-    """Returns the paths of all files and of the directories that are not scanned, sorted.
+    """Returns the sorted paths of all files, and of the directories that are not scanned.
 
-    Links to directories are followed where a store may have directories; each is scanned once.
+    Links are followed where a store may have directories; each directory is scanned once.
     """
     found: list[Path] = []
     seen: set[tuple[int, int]] = set()

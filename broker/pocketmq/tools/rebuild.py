@@ -3,8 +3,8 @@
 It also rebuilds the timer wheel from the timer log.
 
 A rebuild in place builds in `pocketmq/rebuild/` and exchanges the views at the end (`install.py`).
-A rebuild that is killed before leaves the store unchanged. The next rebuild continues it, or starts
-over if log or settings changed.
+If a rebuild is killed before the exchange, the store is unchanged. The next rebuild continues the
+killed one, or starts over if log or settings changed.
 """
 
 import shutil
@@ -50,7 +50,7 @@ class RebuildPlan:
     """The plan of a rebuild.
 
     out         output directory; None: replaces the store's own views
-    upto        only records that start below this physical offset
+    upto        only records that start below this physical offset are included
     settings    geometry of the views
     estimate    disk usage of the views
     replaced    (files, bytes on the disk) of the store's own views
@@ -168,7 +168,7 @@ def rebuild_in_place(
     """Builds the views and replaces the store's own with them, under its lock.
 
     Returns  the built views, and the directory that keeps the old ones
-    Errors   StoreLocked; Corruption as in `rebuild_beside`; the store is unchanged then
+    Errors   StoreLocked; Corruption as in `rebuild_beside`: the store is unchanged
     """
     built: list[Rebuilt] = []
 

@@ -1,8 +1,9 @@
 """Restores a store from a backup and checks every byte.
 
 All files are copied to a draft directory beside the target and compared with the digests in
-`backup.json`. Then the draft is made durable and renamed to the target. After an error the target
-is unchanged. If a restore is killed, the next one to the same target removes its draft.
+`backup.json`. Then the draft is made durable and renamed to the target. After an error before the
+rename, the target is unchanged. If a restore is killed, the next restore to the same target removes
+the draft.
 """
 
 import os
@@ -25,13 +26,14 @@ RESTORING_SUFFIX: Final = ".restoring"
 def restore(disk: Disk, copy: Path, directory: Path, *, advance: Advance = no_advance) -> Backup:
     """Copies a backup to a new store; returns the content of `backup.json`.
 
-    After an error, the target directory is unchanged.
+    After an error the target is unchanged, unless the sync after the rename failed. Then the target
+    is the whole restored store, but a crash of the machine may undo the rename.
 
     Errors   NotAStore: the target is not empty, or the backup is unfinished
              StoreLocked: the backup is in use, or another restore writes to the same target
              Corruption: a file of the backup is missing, or changed since it was copied, as by a
              broker that opened the copy
-             DiskFull, FsyncFailed
+             DiskFull, AllocationFailed, FsyncFailed
     Cost     about 300 MB/s
     """
     disk.enclosure.add(copy)

@@ -3,9 +3,9 @@
     chunk ─► offset, store time ─► topic, queue ─► key, tag, property ─► selected messages
              columns of heads      queue table      bytes of the chunk     as columns, or decoded
 
-A chunk without the bytes of the key, tag or property is skipped, and only selected records are
-decoded. Files without store times in the wanted range are not read. `may_hold` compares the first
-store times of files, and allows for a broker's clock that was set back.
+A chunk that does not contain the bytes of the key, tag or property is skipped. Only selected
+records are decoded. Files without store times in the wanted range are not read. `may_hold` compares
+the first store times of files, and allows for a broker's clock that was set back.
 """
 
 from collections.abc import Iterator, Sequence
@@ -43,7 +43,7 @@ class Selection:
     begin        physical offsets [begin, upto)
     key          one of the message's keys, or its unique key
     properties   (name, value) pairs, all of which the message must have
-    with_system  includes system topics; a system topic that `topics` names in full is always
+    with_system  includes system topics; a system topic whose whole name is in `topics` is always
                  included
     """
 
@@ -73,7 +73,7 @@ EVERYTHING: Final = Selection()
 class Picked(NamedTuple):
     """Selected records of a chunk, valid until the next chunk is read.
 
-    queue   number of each record's queue in the search's table
+    queue   number of each record's queue in the table of the search
     shift   physical offset of the buffer's position 0
     """
 
@@ -83,7 +83,7 @@ class Picked(NamedTuple):
     shift: int
 
     def take(self, chosen: "slice | NDArray[np.int64] | NDArray[np.bool_]") -> "Picked":
-        """Returns the records that a slice, row numbers or a mask choose."""
+        """Returns the records chosen by a slice, by row numbers or by a mask."""
         return Picked(self.buffer, self.heads.take(chosen), self.queue[chosen], self.shift)
 
     def messages(self, *, decompress: bool = True) -> Iterator[StoredMessage]:
@@ -141,7 +141,7 @@ class LogSearch:
 
     @property
     def tail(self) -> Hole | None:
-        """Bytes that a crash left after the last valid record, None if there are none."""
+        """Bytes that a crash left after the last valid record; None if there are none."""
         return holes_and_tail(self._damage, self.end)[1]
 
     def __iter__(self) -> Iterator[Picked]:
@@ -224,7 +224,7 @@ class LogSearch:
 
 
 def _holds_needles(chunk: Chunk, chosen: Selection) -> bool:
-    """Returns whether the chunk contains the bytes that a selected record must contain."""
+    """Returns whether the chunk contains the bytes that every selected record contains."""
     needles = [chosen.key] if chosen.key is not None else []
     needles += [f"{TAGS}{_SEPARATOR}{chosen.tag}"] if chosen.tag is not None else []
     needles += [_SEPARATOR.join(pair) for pair in chosen.properties]

@@ -5,8 +5,8 @@
 
 An integer identifies each group: a queue's number, an hour, a power of two, or a 64-bit hash of a
 text. The texts of the shown rows are read from the log at the end. Above `GROUPS_MAX` groups, the
-groups with the fewest messages are dropped. The counts of the others may then be too small, and
-`is_rough` is set.
+groups with the fewest messages are dropped. The counts of the other groups may then be too small,
+and `is_rough` is set.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,11 +28,11 @@ from pocketmq.tools.selection import LogSearch, Picked
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
 IN_ORDER: Final = frozenset({"hour", "day", "size"})
-"""Dimensions whose groups are all shown, in their natural order; others show the largest first."""
+"""Dimensions that show all groups in natural order; others show the largest groups first."""
 PENDING_MAX: Final = 1 << 20
 """Upper limit of rows that are kept before they are merged into one row per group."""
 GROUPS_MAX: Final = 1 << 21
-"""Most groups: 200 MiB of sums."""
+"""Upper limit of groups: their sums take 200 MiB."""
 TIMES_MS: Final = (-62_135_596_800_000, 253_402_300_799_999)
 """Range of representable dates; store times outside it are clamped."""
 
@@ -55,7 +55,7 @@ class Statistics:
     """Statistics of a search: sums over all messages and by group, and the largest messages.
 
     group_count   number of groups, of which `rows` may show only some
-    is_rough      small groups were dropped, so that counts may be too small
+    is_rough      whether small groups were dropped, so that counts may be too small
     """
 
     summary: Document
@@ -101,7 +101,7 @@ def measure(
     """Counts the messages that a search finds, in total and by one of DIMENSIONS.
 
     files    the log's files, from which the names of groups are read
-    top      most rows of dimensions outside IN_ORDER, and most rows of the largest messages
+    top      upper limit of rows for dimensions outside IN_ORDER, and for the largest messages
     Cost     about 1 µs a record plus reading; more by `key`
     """
     total, tally, largest = GroupSums(), GroupSums(), Largest(top)
@@ -175,7 +175,7 @@ class GroupSums:
 
 
 def _reduced(rows: Rows) -> Rows:
-    """Returns one row per group: the sums of its rows."""
+    """Returns one row per group: the sums of the group's rows."""
     if not len(rows):
         return rows
     group = rows["group"]
@@ -217,7 +217,7 @@ class Largest:
     _rows: list[tuple[int, int, int, int, int]] = field(default_factory=list)
 
     def add(self, picked: Picked) -> None:
-        """Merges the largest of some records into the list."""
+        """Adds those of some records that are among the largest."""
         heads = picked.heads
         least = self._rows[-1][0] if len(self._rows) == self.count else 1
         hits = np.flatnonzero(-heads.body_size < least)

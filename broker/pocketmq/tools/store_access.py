@@ -1,7 +1,7 @@
 """Checks that an offline tool may read a directory: it is a store that no process has open.
 
 The check does not acquire the store's lock, but tests whether a process holds it. A tool that sets
-`read_only` may read a live store also; records written meanwhile may look torn.
+`read_only` may also read a live store; records that the broker is writing may look torn.
 """
 
 from pathlib import Path
@@ -20,7 +20,7 @@ def is_live(directory: Path) -> bool:
 
 
 def in_use(directory: Path) -> StoreLocked:
-    """Returns the error of a store that is in use, with the process that has it."""
+    """Returns the error for a store that is in use; it names the process that uses the store."""
     return StoreLocked(path=str(directory), holder=held_by(directory / LOCK_FILE) or UNKNOWN)
 
 

@@ -16,8 +16,8 @@ from pocketmq.model.roster import Roster
 def changed_roster(directory: Path) -> Iterator[Roster]:
     """Yields a store's users for the caller to change, and saves changes at the end.
 
-    Effects  holds the store's lock meanwhile, so that no broker starts with the old users; creates
-             a missing directory
+    Effects  holds the store's lock until the end, so that no broker starts with the old users;
+             creates a missing directory
     Errors   NotAStore, StoreLocked, TableUnreadable, DiskFull
     """
     disk = Disk()

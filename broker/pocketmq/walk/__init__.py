@@ -3,7 +3,7 @@
     source ─► reader: chunks of valid records ─► log walk: chunks and holes, file after file
                                      damage ─► search: next valid record
 
-All code that starts, rebuilds, verifies, repairs, dumps, searches or exports a log uses this walk,
-so that all of it sees the same records. The caller opens the files; `LogSource` contains a file's
-bytes and a function to read them.
+Starts, rebuilds, verifications, repairs, dumps, searches and exports use this walk, so that all
+process the same records. The caller opens the files; `LogSource` contains a file's bytes and a
+function to read them.
 """

@@ -4,10 +4,10 @@
                                                                           ^ end
 
 After damage the walk continues with the next valid record of the file (`search.py`). If there is
-none, it continues with the next file, whose first record must not be older than the last record
-before the damage. Damage across the end of a file is therefore one hole in each file. Damage after
-the last valid record is not a hole but the tail: zeros after the log's end, or what a crash left.
-`holes_and_tail` separates holes and tail.
+none, the walk continues with the next file, whose first record must not be older than the last
+record before the damage. Damage across the end of a file is therefore one hole in each file. Damage
+after the last valid record is not a hole but the tail: zeros after the log's end, or bytes that a
+crash left. `holes_and_tail` separates holes and tail.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,9 +25,9 @@ ORDERLY_END: Final = "no record up to the file's end"
 TOO_OLD: Final = "a record older than those before it"
 """Reason of a hole that begins with a valid record, at the beginning of a file."""
 PAUSE_MS_MAX: Final = 30 * 24 * 3_600_000
-"""Longest plausible pause between two records. If a record is more than this younger than the one
-before it, and damage follows, a flipped bit of its store time is more likely than such a pause: the
-CRC of the body does not cover the store time."""
+"""Longest plausible pause between two records. If a record is younger than the previous one by more
+than this, and damage follows, its store time probably has a flipped bit: the CRC of the body does
+not cover the store time."""
 Times = tuple[int, ...]
 """Store times (ms) of the last two valid records of a walk; fewer if it began in the middle."""
 NO_RECORD: Final[Times] = (0, 0)
@@ -51,8 +51,8 @@ class Hole:
 def oldest_behind(last_times: Times) -> int | None:
     """Returns the least store time (ms) that a record after damage may have.
 
-    Returns  None if no record before the damage is known. A broker may have truncated the log
-             there, so no record after the damage is searched.
+    Returns  None if no record before the damage is known. A broker may then have truncated the log
+             at the damage, so no record after it is searched.
     """
     if not last_times:
         return None
@@ -63,10 +63,10 @@ def oldest_behind(last_times: Times) -> int | None:
 class LogWalk:
     """One walk; the caller passes files in order.
 
-    end            physical offset after the last valid record, 0 without one
+    end            physical offset after the last valid record; 0 without valid records
     last_times     store times of the last two valid records
-    damaged_from   begin of the damage that the walk is in, None after a valid record
-    stop           how the records of the last file end
+    damaged_from   begin of the damage that the walk has reached; None after a valid record
+    stop           end of the records of the last file, and its reason
     """
 
     __slots__ = ("_reader", "_search_below", "damaged_from", "end", "last_times", "stop")
@@ -91,7 +91,7 @@ class LogWalk:
         self.damaged_from = None if stop.is_orderly else stop.physical_offset
 
     def skip(self) -> None:
-        """Skips a file; how its records end is then unknown."""
+        """Skips a file; the end of its records is then unknown."""
         self.damaged_from = None
 
     def over(self, source: LogSource, begin: int, upto: int = OFFSET_MAX) -> Iterator[Chunk | Hole]:
@@ -146,9 +146,9 @@ def is_too_old(source: LogSource, begin: int, last_times: Times) -> bool:
 def holes_and_tail(holes: Sequence[Hole], end: int) -> tuple[list[Hole], Hole | None]:
     """Returns the holes inside a log, and the bytes after its last valid record.
 
-    If a file follows damage but is TOO_OLD, the bytes before it are holes, not the tail: a single
-    wrong store time would otherwise hide the file. If it follows zeros, a broker truncated the log
-    there, and the file is not part of the log.
+    If a file that is TOO_OLD follows damage, the bytes before the file are holes, not the tail: a
+    single wrong store time would otherwise hide the file. If such a file follows zeros, a broker
+    truncated the log before it, and the file is not part of the log.
 
     holes   all holes of a walk
     end     physical offset after the last valid record

@@ -26,11 +26,11 @@ from pocketmq.walk.source import LogSource
 CHUNK_SIZE: Final = 8 * 1024 * 1024
 """Bytes per read: smaller reads cost more calls, larger ones exceed the processor's caches."""
 _SPREAD: Final = 0x9E3779B1
-"""Multiplier that spreads offsets over 32 bits."""
+"""Multiplier of a hash that spreads offsets over 32 bits."""
 
 
 class Stop(NamedTuple):
-    """Where the records of a file end, and why."""
+    """End of the records of a file, and the reason for the end."""
 
     kind: ScanEnd
     physical_offset: int
@@ -38,7 +38,7 @@ class Stop(NamedTuple):
 
     @property
     def is_orderly(self) -> bool:
-        """Whether nothing is missing: the file is full, or the requested end was reached."""
+        """Whether no record is missing: the file is full, or the requested end was reached."""
         return self.kind in (ScanEnd.FILE_FULL, ScanEnd.UPTO)
 
 
@@ -63,12 +63,12 @@ class Chunk(NamedTuple):
 
 
 class LogReader:
-    """Reads chunk by chunk; `stop` describes its end afterwards.
+    """Reads chunk by chunk; afterwards `stop` describes the end of the records.
 
     check_crc      whether records with a wrong CRC are damage
     property_crc   whether the writer appends property CRCs; properties that end in zeros are then
                    damage
-    crc_share      share of chunks whose CRCs are checked, chosen by offset; 1: all chunks
+    crc_share      share of the chunks whose CRCs are checked; offsets select them. 1: all chunks
     """
 
     __slots__ = (
@@ -96,7 +96,7 @@ class LogReader:
         self._make_room(min(self._chunk_size, source.end - begin))
         end = yield from self._chain(source, begin, upto)
         while (stop := self._judge(source, end, upto)) is None:
-            before = end  # The record was still being written when the chunk was read.
+            before = end  # A broker was still writing the record when the chunk was read.
             end = yield from self._chain(source, before, upto)
             assert end > before, f"{source.path} at {end}: valid only in the second check"
         self.stop = stop
@@ -143,7 +143,7 @@ class LogReader:
         return at * _SPREAD % 2**32 < self._crc_share * 2**32
 
     def _is_cut(self, source: LogSource, at: int) -> bool:
-        """Returns whether a valid record exceeds the buffer, which is then enlarged.
+        """Returns whether a valid record exceeds the buffer; if so, enlarges the buffer.
 
         The lengths in the record must add up to its size: memory must not be allocated for a
         damaged size.

@@ -87,7 +87,7 @@ def next_sound_record(source: LogSource, physical_offset: int, last_time_ms: int
 
 
 def _magic_places(source: LogSource, begin: int) -> Iterator[int]:
-    """Yields the positions of a magic's first bytes in a file."""
+    """Yields the positions in a file at which the first bytes of a magic occur."""
     while len(piece := source.read(begin, _PIECE_SIZE)) >= len(_MAGIC_BEGIN):
         at = piece.find(_MAGIC_BEGIN)
         while at >= 0:
@@ -99,7 +99,7 @@ def _magic_places(source: LogSource, begin: int) -> Iterator[int]:
 def _end_by_lengths(source: LogSource, physical_offset: int) -> int | None:
     """Returns the end of a record whose lengths agree with its size, even if its CRC is wrong.
 
-    Bytes of its body are not records of the log, even if they look like records.
+    Bytes of the record's body are not records of the log, even if they look like records.
     """
     position = physical_offset - source.base
     if position + RECORD_SIZE_MIN > source.size:

@@ -11,8 +11,8 @@ class LogSource(NamedTuple):
 
     base        physical offset of its first byte
     view        the whole file, mapped
-    read_into   (position, buffer) -> number of bytes read, fewer at the file's end; walks read with
-                it, so that a file truncated meanwhile causes no SIGBUS
+    read_into   (position, buffer) -> number of bytes read, fewer at the file's end. Walks use it,
+                as reading the map of a file that is truncated at the same time causes SIGBUS
     data_end    position after which all bytes are known to be zeros
     """
 

@@ -1,9 +1,9 @@
 """HTTP/2 and gRPC framing, sans-I/O: no sockets, no tasks, no logging.
 
-    connection   server side of one connection: received bytes to streams, responses to bytes
+    connection   server side of one connection: makes streams of received bytes, bytes of responses
       requests   HEADERS, DATA, RST_STREAM    outbound   frames to the peer, within its windows
       peer       other frames of the peer     flow       flow control and rate limits
-      stream     one call                     streams    open streams, and ends of closed ones
+      stream     one call                     streams    open streams; states of closed ones
       headers    headers of a call            messages   gRPC's framing and compression
       blocks     cache of header blocks       fields     checks of header fields
       hpack      decoding of header blocks    huffman    Huffman-coded strings

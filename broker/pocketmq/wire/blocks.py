@@ -21,7 +21,7 @@ CACHE_SIZE_MAX: Final[i64] = 65_536
 class HeaderBlocks:
     """Header blocks of one connection, in order of arrival.
 
-    stream_id   stream of the unfinished block, 0 for none
+    stream_id   stream of the unfinished block; 0 if there is none
     flags       flags of the HEADERS frame that began the unfinished block
     """
 

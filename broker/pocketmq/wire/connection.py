@@ -1,4 +1,4 @@
-"""Server side of one HTTP/2 connection: received bytes to streams, responses to bytes.
+"""Server side of one HTTP/2 connection: makes streams of received bytes, bytes of responses.
 
     connection = Connection()
     for stream in connection.receive(data):         read headers, messages, ended
@@ -48,16 +48,16 @@ from pocketmq.wire.streams import Streams
 
 _OWN_PING: Final = b"are you?"
 WHOLE: Final[i64] = 1 << 62
-"""Longer than any data."""
+"""End position that is beyond all data."""
 CONTROL_SIZE_MAX: Final[i64] = 1_048_576
-"""Upper limit of unsent bytes above `output_max`; the connection breaks beyond it."""
+"""Upper limit of unsent bytes above `output_max`; if they exceed it, the connection breaks."""
 
 
 @final
 class Connection:
     """One HTTP/2 connection for gRPC. Memory stays within `Limits`, whatever the peer does.
 
-    closing    the connection is broken: send what `take` returns, then close
+    closing    whether the connection is broken: send the bytes that `take` returns, then close
     taken      position at which the last `receive` stopped in its data
     """
 
@@ -102,9 +102,9 @@ class Connection:
         """Processes received bytes from `begin` on; returns the streams with news, each once.
 
         Processes frames that begin before `upto`. `taken` is the begin of the next frame, or the
-        end of `data`. News are a new stream, messages, the end of a request, or a reset stream. A
-        request that cannot be served is answered here and is no news: it is no gRPC call, its
-        method or compression is unknown, or its metadata or a message exceeds the limit.
+        end of `data`. News are a new stream, messages, the end of a request, or a reset stream.
+        A request is answered here, and is no news, if it cannot be served: it is not a gRPC call,
+        its method or compression is unknown, or its metadata or a message exceeds the limit.
         """
         requests = self._requests
         requests.begin_turn()
@@ -204,7 +204,7 @@ class Connection:
     # -- sending
 
     def take(self) -> bytes:
-        """Returns the next bytes to send, b"" if there are none.
+        """Returns the next bytes to send; b"" if there are none.
 
         Each call encodes up to about 64 KiB of pending answers. Call it until it returns b"", or
         until the transport's buffer is full.
@@ -244,12 +244,12 @@ class Connection:
     def consume(self, stream: Stream, size: i64) -> None:
         """Releases `size` bytes of consumed messages to the client's window.
 
-        Not needed for calls that are answered at once: the end of a call releases all its bytes.
+        Calls that are answered at once need not call it: the end of a call releases all its bytes.
         """
         self._requests.consume(stream, size)
 
     def drop_request(self, stream: Stream) -> None:
-        """Drops a call's complete request; its end releases the bytes to the client's window."""
+        """Drops a call's complete request; the end of the call releases its bytes to the window."""
         self._streams.drop_request(stream)
 
     # -- the connection
@@ -303,7 +303,7 @@ class Connection:
 
     @property
     def drained(self) -> bool:
-        """Whether `drain` is complete: no call is open, and none will be."""
+        """Whether `drain` is complete: no call is open, and no new call can be opened."""
         return self._requests.last_served >= 0 and not self._streams.open
 
     @property
@@ -316,7 +316,7 @@ class Connection:
         write_ping(self._outbound.out, 0, _OWN_PING)
 
     def drain(self) -> None:
-        """Refuses new calls, except those the peer sent before it received the GOAWAY.
+        """Refuses new calls, except calls that the peer sent before it received the GOAWAY.
 
         The first GOAWAY contains the largest possible stream id. The last GOAWAY is sent after the
         answer to a ping, or at a second `drain`.

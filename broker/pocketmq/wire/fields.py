@@ -65,7 +65,7 @@ class HeaderField:
 
 
 def kind_of(name: bytes) -> i64:
-    """Returns the kind of the fields with a name, ILLEGAL for a name forbidden in requests."""
+    """Returns the kind of the fields with a name; ILLEGAL for a name forbidden in requests."""
     kind = _KINDS.get(name)
     if kind is not None:
         return kind

@@ -1,8 +1,8 @@
 """Flow control of a peer, by memory and by rates of costly frames.
 
-Received bytes of requests are `held`. The connection's window is opened only as far as held bytes
-leave room in its budget. A message may be larger than the budget: the oldest unfinished message
-gets extra room, so that it can be completed.
+Received bytes of requests are `held` until they are consumed. The connection's window is opened
+only as far as held bytes leave room in its budget. A message may be larger than the budget: the
+oldest unfinished message gets extra room, so that it can be completed.
 """
 
 from collections.abc import Callable
@@ -16,13 +16,13 @@ LOW_WINDOW: Final[i64] = 65_536
 """Connection window below which the peer may be stuck, and unfinished messages are checked."""
 PERIOD_S: Final = 1.0
 RESETS_MAX: Final[i64] = 1_000
-"""Upper limit of streams reset in a second, by the peer or for its faults."""
+"""Upper limit of streams that are reset in a second, by the peer or for the peer's faults."""
 PINGS_MAX: Final[i64] = 1_000
 SETTINGS_MAX: Final[i64] = 100
 EMPTY_MAX: Final[i64] = 10_000
 """Upper limit of frames without effect in a second: empty DATA, PRIORITY, unknown types."""
 CONTINUATIONS_MAX: Final[i64] = 32
-"""Most CONTINUATION frames of one header block; ordinary peers fill each frame."""
+"""Upper limit of CONTINUATION frames of one header block; ordinary peers fill each frame."""
 
 
 @final
@@ -33,8 +33,8 @@ class Limits:
     budget          bytes of requests held before the window closes
     stream_window   receive window of a stream
     streams_max     concurrent calls
-    list_max        bytes of a call's metadata, with an overhead of 32 per field
-    lists_max       bytes of the metadata of all open calls outside header tables
+    list_max        bytes of a call's metadata, with an overhead of ENTRY_OVERHEAD per field
+    lists_max       bytes of the metadata of all open calls, without fields in header tables
     block_max       bytes of an encoded header block
     output_max      bytes of answers encoded ahead of `take`; further answers wait unencoded
     """
@@ -99,7 +99,7 @@ def stream_grant(stream: Stream, limit: i64) -> i64:
 
 @final
 class Allowance:
-    """Rate limit of `count_max` events per period; reads the clock once per `count_max` events.
+    """Rate limit of `count_max` events per period; reads the clock once in `count_max` events.
 
     clock   returns monotonic seconds
     """

@@ -39,15 +39,15 @@ CONTENT_LENGTH_DIGITS_MAX: Final[i64] = 15
 
 @final
 class Headers:
-    """The header fields of a call; shared by calls of one connection, so immutable.
+    """The header fields of a call; immutable, as calls of one connection share them.
 
     path            b"/package.Service/Method"
-    timeout_ms      deadline of the call, -1 without one
+    timeout_ms      time from the call's begin to its deadline; -1 without a deadline
     encoding        b"identity" or b"gzip": compression of the request's messages
     own_size        bytes of the fields that are in no header table
-    content_length  bytes of the request's body, -1 if unknown
-    status          gRPC status that refuses the call, 0 for none; why_refused is its text
-    http_status     HTTP status that refuses the call, 0 for none
+    content_length  bytes of the request's body; -1 if unknown
+    status          gRPC status that refuses the call; 0 for none. why_refused is its text
+    http_status     HTTP status that refuses the call; 0 for none
     """
 
     def __init__(self, fields: list[HeaderField]) -> None:
@@ -75,14 +75,14 @@ class Headers:
         return self._metadata
 
     def value(self, name: bytes) -> bytes | None:
-        """Returns the first raw value of a field, None if it is absent. Cost: a scan."""
+        """Returns the first raw value of a field; None if it is absent. Cost: a scan."""
         for field in self.fields:
             if field.name == name:
                 return field.value
         return None
 
     def text(self, name: str) -> str | None:
-        """Returns the first custom-metadata value of a name as text, None if it is absent."""
+        """Returns the first custom-metadata value of a name as text; None if it is absent."""
         wanted = name.encode()
         if wanted.endswith(BINARY_SUFFIX):
             for key, value in self.metadata:
@@ -95,7 +95,7 @@ class Headers:
         return None
 
     def refuse(self, status: i64, why: str) -> None:
-        """Sets the status that refuses the call; the first one stays."""
+        """Sets the status that refuses the call; a status that was set earlier is kept."""
         assert status != OK, "a refusal needs an error status"
         if self.status == OK:
             self.status = status

@@ -11,7 +11,7 @@ INTEGER_BITS_MAX: Final[i64] = 28
 """Largest shift of an integer's last byte: at most five bytes, which fit 64 bits."""
 STATIC_COUNT: Final[i64] = 61
 EVICTED_COUNT_MAX: Final[i64] = 64
-"""Evicted entries that may remain at the front of the table's list."""
+"""Upper limit of evicted entries that remain at the front of the table's list."""
 
 _STATIC: Final = (
     ":authority|:method=GET|:method=POST|:path=/|:path=/index.html|:scheme=http|:scheme=https|"
@@ -80,8 +80,8 @@ class Decoder:
     def __init__(self, list_max: i64, table_max: i64 = TABLE_SIZE_DEFAULT) -> None:
         """Begins with an empty table.
 
-        list_max    most bytes of a block's fields, each with ENTRY_OVERHEAD
-        table_max   most bytes of the table
+        list_max    upper limit of the bytes of a block's fields, each with ENTRY_OVERHEAD
+        table_max   upper limit of the table's bytes
         """
         self.list_max: i64 = list_max
         self.table_max: i64 = table_max
@@ -178,7 +178,7 @@ class Decoder:
         return block[begin:end], end
 
     def _insert(self, field: HeaderField) -> None:
-        """Adds a field to the table; a field larger than the table empties it."""
+        """Adds a field to the table; a field that is larger than the table empties the table."""
         self.generation += 1
         self._entries.append(field)
         self.size += field.size
@@ -194,7 +194,7 @@ class Decoder:
         self._evict()
 
     def _evict(self) -> None:
-        """Removes the oldest entries until the rest fits."""
+        """Removes the oldest entries until the other entries fit the table."""
         while self.size > self.limit:
             self.size -= self._entries[self._oldest].size
             self._entries[self._oldest] = STATIC_TABLE[0]

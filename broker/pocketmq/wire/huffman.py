@@ -1,9 +1,9 @@
 """Huffman-coded strings of HPACK (RFC 7541, section 5.2 and appendix B), eight bits at a time.
 
-The code is canonical, so that code lengths define it: shorter codes first, then by symbol. A state
-is an inner node of the code's tree; the root is 0. For each next byte, a state's row contains the
-next state and the decoded symbols: at most two, as the shortest code has five bits. Rows are built
-at first use; few of the 256 are used.
+The code is canonical, so that code lengths define it: codes are in order of length, then of symbol.
+A state is an inner node of the code's tree; the root is 0. For each next byte, a state's row
+contains the next state and the decoded symbols: at most two, as the shortest code has five bits.
+Rows are built at first use; few of the 256 rows are used.
 """
 
 from typing import Final

@@ -11,7 +11,7 @@ from pocketmq.native.machine import BytesWriter, i64, u8
 BINARY_SUFFIX: Final = b"-bin"
 TIMEOUT_DIGITS_MAX: Final[i64] = 8
 TEXT_SIZE_MAX: Final[i64] = 4_096
-"""Most bytes of a status text, as clients limit the fields of a response."""
+"""Upper limit of the bytes of a status text, as clients limit the fields of a response."""
 
 _UNITS: Final[dict[int, tuple[int, int]]] = {
     ord("n"): (1, 1_000_000),
@@ -49,7 +49,7 @@ def escaped(text: str) -> bytes:
 
 
 def binary_values(value: bytes) -> list[bytes] | None:
-    """Returns the comma-separated values of a `-bin` field, decoded; None if one is not base64."""
+    """Returns the comma-separated values of a `-bin` field, decoded; None if any is not base64."""
     values: list[bytes] = []
     for part in value.split(b","):
         bare = part.strip(b" =")

@@ -28,7 +28,7 @@ _OK: Final = b"\x00\x0bgrpc-status\x010"
 _OK_SIZE: Final[i64] = 15
 _ACCEPTED: Final = (b"grpc-accept-encoding", b"identity,gzip")
 _EMPTY_TABLE: Final = b"\x20"
-"""Size update to 0, due once if the peer's table is smaller than the default."""
+"""Size update to 0, which is sent once if the peer's table is smaller than the default."""
 _HTTP_TEXT: Final = b"this port speaks gRPC: POST with content-type application/grpc\n"
 _HTTP_HEAD: Final = {
     405: b"\x08\x03405\x0f\x10\x0atext/plain\x0f\x07\x04POST",
@@ -41,7 +41,7 @@ KEPT_SIZE_MAX: Final[i64] = 65_536
 PIECE_SIZE: Final[i64] = 65_536
 """Approximate size of a piece of pending output; larger pieces need fresh memory pages."""
 SEEN_SIZE_MIN: Final[i64] = 1_024
-"""Size from which on a slice of a part is a memoryview, which saves a copy."""
+"""Size from which on a slice of a part is a memoryview, as that saves a copy."""
 
 
 @final

@@ -49,7 +49,7 @@ _SETTING_SIZE: Final[i64] = 6
 class Peer:
     """The peer of a connection: its settings, pings and the drain.
 
-    is_draining   the peer got the first GOAWAY of a drain
+    is_draining   whether the first GOAWAY of a drain was sent
     pongs         number of answered pings, except the drain's
     """
 

@@ -53,7 +53,7 @@ from pocketmq.wire.streams import (
 )
 
 DISCARDED_SIZE_MAX: Final[i64] = 65_536
-"""Most bytes of a non-gRPC request that are received before it is answered."""
+"""Upper limit of the bytes of a non-gRPC request that are received before it is answered."""
 PROGRESS_SIZE: Final[i64] = 4_096
 """An unfinished request with fewer new bytes between two checks has stalled."""
 
@@ -63,10 +63,10 @@ class Requests:
     """The requests of one connection.
 
     news         streams with news since `begin_turn`, each once
-    last_served  streams with higher ids are ignored, -1 while all are served
+    last_served  streams with higher ids are ignored; -1 while all streams are served
     received     bytes of DATA so far
     sizes        largest message in bytes by path of each method; None: any path is served
-    has_pages    GET and HEAD requests for other paths are news, else they are refused
+    has_pages    whether GET and HEAD requests for other paths are news; else they are refused
     """
 
     def __init__(
@@ -171,7 +171,7 @@ class Requests:
             self._tell(stream)
 
     def _message_max(self, path: bytes) -> i64:
-        """Returns the message limit of a method, -1 for an unknown method."""
+        """Returns the message limit of a method; -1 for an unknown method."""
         limit: i64 = self.limits.message_max
         sizes = self.sizes
         if sizes is not None:
@@ -252,7 +252,7 @@ class Requests:
             self._tell(stream)
 
     def _is_page(self, stream: Stream) -> bool:
-        """Returns whether a page is requested: GET or HEAD for a path of no method."""
+        """Returns whether a page is requested: GET or HEAD for a path that is not a method."""
         if not self.has_pages or stream.message_max >= 0:
             return False
         return stream.headers.method in (b"GET", b"HEAD")

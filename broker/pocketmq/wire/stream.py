@@ -7,10 +7,10 @@ from pocketmq.wire.headers import Headers
 from pocketmq.wire.messages import PREFIX_SIZE, check_prefix, opened
 
 PIECE_SIZE_MIN: Final[i64] = 4_096
-"""Size from which on a piece of an unfinished message is kept as an object; smaller pieces are
-copied together, as their overhead would exceed their content."""
+"""Size from which on a piece of an unfinished message is kept as an object. Smaller pieces are
+copied into one buffer, as their overhead as objects would exceed their content."""
 MESSAGE_OVERHEAD: Final[i64] = 64
-"""Memory charged for a message in addition to its bytes, which limits empty messages."""
+"""Memory charged for a message in addition to its bytes; it limits the count of empty messages."""
 STREAM_OVERHEAD: Final[i64] = 1_024
 """Memory charged for an open stream in addition to its content."""
 
@@ -23,11 +23,11 @@ class Stream:
     headers     headers of the call
     messages    complete request messages, decompressed; the server clears the list and calls
                 `consume`
-    ended       the request is complete
-    reset_code  HTTP/2 error code of a reset by either side; -1 for none
-    call        object of the server, None at first
+    ended       whether the request is complete
+    reset_code  HTTP/2 error code of a reset by either side; -1 without a reset
+    call        object that the server sets; None at first
     pending     bytes of answers that wait for the client's window
-    closed      nothing can be sent: the answer is complete, or the stream was reset
+    closed      whether nothing can be sent: the answer is complete, or the stream was reset
     held        bytes of unconsumed request messages and of the unfinished message
     dropped     bytes of `held` that were dropped, but are still counted in the windows
     """
@@ -38,7 +38,7 @@ class Stream:
         """Begins a stream that HEADERS opened.
 
         receive_window   bytes that the client may send
-        message_max      most bytes of a decompressed message
+        message_max      upper limit of the bytes of a decompressed message
         """
         self.id: i64 = stream_id
         self.headers = headers
@@ -113,7 +113,7 @@ class Stream:
     def _grow(self, partial: BytesWriter, data: bytes, p: i64, end: i64) -> i64:
         """Adds bytes to the unfinished message; returns the end of its bytes.
 
-        Cost     two copies of a large message, whatever its frame sizes
+        Cost     two copies of a large message, independent of its frames' sizes
         """
         if self.wanted < 0:
             size: i64 = len(partial)

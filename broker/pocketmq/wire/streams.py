@@ -30,7 +30,7 @@ _VERDICTS: Final = (
 RECENT_COUNT: Final[i64] = 256
 """Number of closed streams whose state is remembered."""
 LINE_SPARE: Final[i64] = 32
-"""Entries of streams that have left a `Turns`, above which its list is compacted."""
+"""A `Turns` compacts its list if it exceeds twice the queued streams by more than this."""
 
 
 @final
@@ -80,7 +80,7 @@ class Streams:
     last_id   highest stream id that the client has used
     held      received bytes of requests of all open streams
     dropped   bytes of `held` that were dropped
-    listed    bytes of the metadata of all open streams outside header tables
+    listed    bytes of the metadata of all open streams, without fields in header tables
     pending   bytes of answers of all open streams that wait for windows
     turns     streams with pending bytes whose own window may be open
     """

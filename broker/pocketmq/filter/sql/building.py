@@ -1,4 +1,4 @@
-"""Builds nodes from the grammar's rules, and refuses combinations that RocketMQ refuses.
+"""Builds nodes from the grammar's rules, and rejects combinations that RocketMQ rejects.
 
 Source: SelectorParser, ComparisonExpression.checkLessThanOperand, checkEqualOperand, createBetween.
 """
@@ -15,20 +15,20 @@ from pocketmq.filter.sql.like import matcher, weight_of
 from pocketmq.filter.sql.nodes import Evaluate, Truth
 
 DEPTH_MAX: Final = 64
-"""Deepest nesting of nodes, each of which is a nested call."""
+"""Limit of nested nodes: the evaluation of each is a nested call."""
 TERMS_MAX: Final = 256
-"""Most comparisons of an expression, each of which may scan all properties of a message."""
+"""Upper limit of an expression's comparisons: each may scan all properties of a message."""
 TERM_WEIGHT: Final = 2
 """Weight of a comparison, which scans the properties and reads one value."""
 WEIGHT_MAX: Final = 2_000
-"""Largest weight of an expression: 65 ms for a message with the most properties, 32 KiB."""
+"""Largest weight of an expression: 65 ms for a message with 32 KiB of properties, the limit."""
 TEXT_TESTS: Final[dict[str, Callable[[str, str], bool]]] = {
     "CONTAINS": str.__contains__, "STARTSWITH": str.startswith, "ENDSWITH": str.endswith,
 }  # fmt: skip
 
 
 class NotAllowed(Exception):
-    """Error of a grammatical expression that breaks a rule; `place` is the character, from 0."""
+    """Error of a grammatical expression that breaks a rule; `place` is a character's index."""
 
     def __init__(self, place: int, why: str) -> None:
         super().__init__(why)
@@ -106,7 +106,7 @@ class Builder(Transformer[Token, Node]):
         return _condition(_equal(left, right), left, right, terms=1)
 
     def unequal(self, left: Node, right: Node) -> Node:
-        """Inequality of two values."""
+        """Inequality (<>) of two values."""
         return self.inverted(self.equal(left, right))
 
     def is_null(self, side: Node, null: Token) -> Node:

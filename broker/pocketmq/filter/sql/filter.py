@@ -9,12 +9,12 @@ from pocketmq.filter.sql.nodes import Evaluate
 from pocketmq.format.named_properties import properties_size, property_block
 
 KEPT_MAX: Final = 256
-"""Most filters cached by expression; a consumer sends its expression with every pull."""
+"""Upper limit of cached filters: a consumer sends its expression with every pull."""
 WEIGHT_KEPT_MAX: Final = 24_000
-"""Largest total weight of cached parsed expressions.
+"""Upper limit of the total weight of cached parsed expressions.
 
-Long expressions consist of many objects, which each full garbage collection visits: 256
-expressions of 60 LIKEs made it take 200 ms.
+Long expressions consist of many objects, which each full garbage collection visits: with 256
+expressions of 60 LIKEs, a collection took 200 ms.
 """
 BASE_WEIGHT: Final = 8
 """Weight of each expression in addition to its comparisons."""
@@ -50,7 +50,7 @@ class Parsed:
     def evaluate(self, expression: str) -> Evaluate:
         """Returns the evaluator of an expression that was parsed before.
 
-        Cost     0.1 µs for the expression used last; parsing it again after an eviction
+        Cost     0.1 µs for the last used expression; an evicted expression is parsed again
         """
         if expression is self._last:
             return self._evaluate
@@ -72,7 +72,7 @@ class Parsed:
 
 
 def _nothing(_: bytes) -> None:
-    """Returns null; the evaluator before any use."""
+    """Returns null; the evaluator before the first use."""
 
 
 _PARSED: Final = Parsed(WEIGHT_KEPT_MAX)
@@ -102,7 +102,7 @@ class SqlFilter:
         return RECORD_NS + self._weight * properties_size(record)
 
     def matches_code(self, code: int) -> bool:
-        """Returns True: only the message decides."""
+        """Returns True, as only the message shows whether it matches."""
         return True
 
     def matches(self, record: bytes) -> bool:
@@ -110,7 +110,7 @@ class SqlFilter:
         return self.matches_block(property_block(record))
 
     def matches_block(self, block: bytes) -> bool:
-        """Returns whether the expression is true, neither false nor null, for these properties.
+        """Returns whether the expression is true (not false or null) for these properties.
 
         A comparison of incomparable values ends the evaluation without a match.
         """

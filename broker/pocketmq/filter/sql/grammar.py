@@ -2,7 +2,7 @@
 
 NOT binds tighter than a comparison, as in RocketMQ: NOT a = 5 compares NOT a with 5.
 Extensions to RocketMQ: LIKE, and names in double quotes as in ActiveMQ. RocketMQ stops at the first
-unexpected token and uses the part before it as the expression; here that is an error.
+unexpected token and uses the part before it as the expression; in PocketMQ that is an error.
 Source: SelectorParser.jj.
 """
 
@@ -84,7 +84,7 @@ _SHOWN: Final = {
     "UNEQUAL": "<>", "LPAR": "(", "RPAR": ")", "COMMA": ",", "$END": "the end",
 }  # fmt: skip
 _UNSAID: Final = frozenset({"DOUBLE", "FALSE", "MINUS", "PLUS", "QUOTED", "TRUE", "_ESCAPE"})
-"""Tokens that error texts omit from the list of expected ones."""
+"""Tokens that error texts omit from the list of expected tokens."""
 _TEXT: Final = re.compile(r"'[^']*'|\"[^\"]*\"")
 
 _PARSER: Final = Lark(GRAMMAR, parser="lalr", transformer=Builder(), maybe_placeholders=False)
@@ -94,7 +94,7 @@ _PARSER: Final = Lark(GRAMMAR, parser="lalr", transformer=Builder(), maybe_place
 def tree_of(expression: str) -> Node:
     """Returns the node of a whole expression.
 
-    Errors   IllegalFilter: too long or too deep, or the position and kind of a syntax error
+    Errors   IllegalFilter: the expression is too long or too deep, or has a syntax error
     Cost     0.1 to 1 ms
     """
     if len(expression) > LENGTH_MAX:

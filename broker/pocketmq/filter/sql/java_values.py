@@ -2,7 +2,7 @@
 
     str    String      of properties and literals
     int    Integer     literals up to 2**31 - 1
-    Long   Long        literals beyond
+    Long   Long        larger literals
     float  Double
     bool   Boolean
     None   null

@@ -1,7 +1,7 @@
 """LIKE in linear time: "%" matches any characters, "_" one character.
 
 "%" splits a pattern into parts. The text must begin with the first part and end with the last. Each
-part between is searched after the match of the one before; the first match suffices.
+other part is searched after the match of the previous part; the first match suffices.
 
 A pattern with a long part that contains "_" is matched by an automaton, whose states are the bits
 of one number. Bit i means that the first i characters of the pattern, without "%", match the text
@@ -15,7 +15,7 @@ from typing import Final
 MANY: Final = "%"
 ONE: Final = "_"
 PART_SIZE_MAX: Final = 16
-"""Longest part with "_" that is searched; each position may cost as many steps."""
+"""Longest part with "_" that is searched: each position may cost a step for each character."""
 AUTOMATON_WEIGHT: Final = 300
 """Estimated nanoseconds per character of the text; the unit of `weight_of`."""
 STEP_WEIGHT: Final = 4
@@ -25,7 +25,7 @@ PLAIN_WEIGHT: Final = 2
 def matcher(pattern: str, escape: str = "") -> Callable[[str], bool]:
     """Returns a predicate for texts that match a pattern.
 
-    escape   character that makes the next one literal, "" for none
+    escape   character that makes the next character literal; "" for none
     Errors   ValueError: the pattern ends with the escape character
     """
     steps = _steps(pattern, escape)
@@ -77,7 +77,7 @@ Find = Callable[[str, int], int]
 
 
 def _finder(part: _Part) -> Find:
-    """Returns a function that finds a part from a position on, -1 if there is none."""
+    """Returns a function that finds a part from a position on; -1 if the part does not occur."""
     plain = "".join(step for step, _ in part)
     if all(is_literal for _, is_literal in part):
         return lambda text, begin: text.find(plain, begin)

@@ -2,9 +2,9 @@
 
     evaluate(block) -> value     block as format/named_properties.property_block returns it
 
-Logic is three-valued. AND is false if a side is false, OR is true if a side is true; otherwise both
-are null if a side is null. NOT null is null. Sides are evaluated from the left until the result is
-known, so an incomparable side may remain unevaluated.
+Logic is three-valued. AND is false if a side is false, OR is true if a side is true; otherwise the
+result is null if a side is null. NOT null is null. Sides are evaluated from the left until the
+result is known, so a comparison of incomparable values may remain unevaluated.
 Source: LogicExpression, ComparisonExpression, UnaryExpression.
 """
 

@@ -4,7 +4,7 @@
                           │
                           └────► properties ─► hashes ─► tags codes, index entries
 
-Every column has one element for each record, in log order. Positions are those of the buffer. The
-buffer has room before the first and after the last record (`heads.FRONT`, `heads.BEHIND`), so that
-whole words and whole rows can be loaded at any position.
+Every column has one element for each record, in log order. A position is a byte index into the
+buffer. The buffer has room before the first and after the last record (`heads.FRONT`,
+`heads.BEHIND`), so that whole words and whole rows can be loaded at any position.
 """

@@ -33,7 +33,7 @@ BEHIND: Final = 64 * 1024
 """Bytes that a buffer has after its last record: more than the longest property block."""
 
 ROWS_SIZE_MAX: Final = 4 * 1024 * 1024
-"""Most bytes of rows that are processed at once."""
+"""Upper limit of the bytes of rows that are processed at once."""
 
 Numbers = NDArray[np.int64]
 Words = NDArray[np.uint64]
@@ -90,10 +90,10 @@ class Heads:
 
 
 def starts(buffer: bytearray, begin: int, end: int) -> Numbers:
-    """Returns the positions of the chain from `begin` on, as far as whole records fit.
+    """Returns the positions of the records that follow each other from `begin` on.
 
-    It ends at an invalid size, and at a record that extends beyond `end`. Positions after the first
-    invalid record have no meaning: `sound_count` returns the number of those before it.
+    The chain ends at an invalid size, or at a record that extends beyond `end`. Positions after the
+    first invalid record have no meaning: `sound_count` returns the number of records before it.
     Cost     0.15 µs a record
     """
     unpack = _SIZE.unpack_from
@@ -117,7 +117,7 @@ def rows_at(buffer: bytearray, positions: Numbers, width: int) -> NDArray[Any]:
 
 
 def first_with_zeros(buffer: bytearray, begins: Numbers, sizes: Numbers) -> int:
-    """Returns the index of the first range that contains a zero byte, their count if none does.
+    """Returns the index of the first range that contains a zero byte; their count if none does.
 
     Cost     about 0.05 µs a range of 100 bytes
     """
@@ -229,7 +229,7 @@ def sound_count(heads: Heads, shift: int) -> int:
 
 
 def unsound_by_crc(buffer: bytearray, heads: Heads, *, property_crc: bool) -> int:
-    """Returns the index of the first record with a wrong CRC, their count if all are right.
+    """Returns the index of the first record with a wrong CRC; their count if all are right.
 
     Checks   the body's CRC, the property CRC of records that have one; with `property_crc` also
              that the properties do not end in zeros

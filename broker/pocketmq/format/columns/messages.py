@@ -1,4 +1,4 @@
-"""All fields of many messages: `decode_record` by column.
+"""Decodes all fields of many messages, column by column (`decode_record` decodes one record).
 
 buffer ─► heads ─► numbers, hosts, topic
     │       └────► property spans ─► message id, tag, keys
@@ -53,7 +53,7 @@ _PREPARED_OFFSET_BACK: Final = RECORD_HEAD.size - RECORD_HEAD.positions["prepare
 
 
 class Integers(NamedTuple):
-    """Whole numbers; `is_missing` None: no number is missing."""
+    """Integers; if `is_missing` is None, no number is missing."""
 
     values: Numbers
     is_missing: Flags | None = None
@@ -70,7 +70,7 @@ class Texts(NamedTuple):
     is_missing: Flags | None = None
 
     def each(self) -> list[bytes]:
-        """Returns the texts one by one; missing ones are empty."""
+        """Returns the texts as a list; missing texts are empty."""
         ends = self.bounds.tolist()
         return [self.content[begin:end] for begin, end in pairwise(ends)]
 
@@ -104,7 +104,7 @@ class MessageColumns:
     """The columns of some records of a buffer; shared intermediate results are computed once.
 
     queue          the records' queue numbers in the table
-    decompressed   the bodies to return, None: bodies as stored
+    decompressed   the bodies to return; None: bodies as stored
     """
 
     def __init__(
@@ -237,7 +237,7 @@ class MessageColumns:
         return _find_pairs(self._buffer, self._heads)
 
     def properties(self) -> TextMaps:
-        """Returns all properties of each record, in the order stored."""
+        """Returns all properties of each record, in their stored order."""
         return self._maps
 
     def property_texts(self, name: str) -> Texts:
@@ -305,7 +305,7 @@ def _find_pairs(buffer: bytearray, heads: Heads) -> TextMaps:
     is_name_end = octets[separators] == 1
     pair_end = separators[~is_name_end]
     pair_begin = np.append(_FRONT, pair_end[:-1] + 1)
-    # The first name separator of a pair ends its name; the value may contain more of them.
+    # The first name separator of a pair ends its name; the value may contain further separators.
     name_ends = np.append(separators[is_name_end], len(joined))
     name_end = name_ends[np.searchsorted(name_ends, pair_begin)]
     kept = np.flatnonzero((name_end > pair_begin) & (name_end + 1 < pair_end))
@@ -364,7 +364,7 @@ def _bounds(sizes: Numbers) -> Bounds:
 
 
 def _bounds_of(record: Numbers, count: int) -> Bounds:
-    """Returns where each record's elements begin and end.
+    """Returns the bounds of each record's elements.
 
     record   number of the record of each element, in ascending order
     """
@@ -403,7 +403,7 @@ def _sound(texts: Texts) -> Texts:
 def _is_sound(texts: Texts) -> bool:
     """Returns whether every text is valid UTF-8.
 
-    That holds if their concatenation is valid and no text begins in the middle of a character.
+    This is true if their concatenation is valid and no text begins inside a character.
     """
     if texts.content.isascii():
         return True

@@ -27,7 +27,7 @@ _NAME_WORDS: Final = [np.uint64(int.from_bytes(begin, "little")) for begin in _B
 
 
 class Spans(NamedTuple):
-    """Values in a buffer: record of each (ascending, at most one a record), begin, length."""
+    """Values in a buffer, at most one per record: record number (ascending), begin, length."""
 
     record: Numbers
     begin: Numbers
@@ -76,7 +76,7 @@ def _classes(sizes: Numbers) -> Iterator[tuple[Numbers, int]]:
 
 def _find_in_rows(buffer: bytearray, heads: Heads, records: Numbers, width: int) -> list[Spans]:
     begin, size = heads.block_begin[records], heads.block_size[records]
-    # One row more than records, so that whole words can be loaded from the last row.
+    # An additional last row, so that whole words can be loaded from the row before it.
     cells = rows_at(buffer, np.append(begin, begin[-1:]), width).view(np.uint8)
     row_begin = np.arange(len(records), dtype=np.int64) * width
     cells[row_begin + size] = _PAIR_SEPARATOR
@@ -186,7 +186,7 @@ def _split_rows(buffer: bytearray, keys: Spans, width: int) -> Spans:
 
 
 def _ordinals(record: Numbers) -> Numbers:
-    """Returns the ordinal of each element among equal ones of an ascending column."""
+    """Returns the ordinal of each element among equal elements of an ascending column."""
     numbers = np.arange(len(record), dtype=np.int64)
     is_first = np.ones(len(record), dtype=np.bool_)
     np.not_equal(record[1:], record[:-1], out=is_first[1:])
@@ -195,5 +195,5 @@ def _ordinals(record: Numbers) -> Numbers:
 
 
 def decoded(blocks: Iterable[memoryview]) -> list[dict[str, str]]:
-    """Returns all properties of blocks, decoded one by one; for what columns cannot handle."""
+    """Returns all properties of blocks that cannot be decoded by column, one by one."""
     return list(map(decode_properties, blocks))

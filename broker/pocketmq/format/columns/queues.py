@@ -20,7 +20,7 @@ from pocketmq.model.message import QueueKey
 EVERY_QUEUE: Final = "*"
 BUCKET_BITS: Final = 20
 TOPIC_SIZE_MAX: Final = 256
-"""Longer topics, which no broker accepts, are compared one by one."""
+"""Longest topic that is compared by column; longer ones, which no broker accepts, one by one."""
 _MIX: Final = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT: Final = np.uint64(64 - BUCKET_BITS)
 _FOLD: Final = np.uint64(29)
@@ -31,9 +31,9 @@ _LOW_BYTES: Final = np.array([(1 << 8 * count) - 1 for count in range(8)] + [2**
 class QueueTable:
     """The queues of the records so far; a queue's number is its index in `keys`.
 
-    removed   JSON: for deleted topics, by queue id or EVERY_QUEUE, the queue offset below which
-              messages have no unit
-    left_over bounds of the records that no longer belong to a queue
+    removed    JSON: for deleted topics, by queue id or EVERY_QUEUE, the queue offset below which
+               messages have no unit
+    left_over  bounds of the records that no longer belong to a queue
     """
 
     __slots__ = (
@@ -74,12 +74,12 @@ class QueueTable:
         return are_left
 
     def first_place(self, topic: str, queue_id: int) -> int:
-        """Returns the physical offset of a queue's first message, 0 if unknown."""
+        """Returns the physical offset of a queue's first message; 0 if it is unknown."""
         return self._left_over.places.get((topic, queue_id), 0)
 
     @property
     def left_over(self) -> LeftOver:
-        """Bounds of left-over records, including what the records so far have shown."""
+        """Bounds of left-over records, completed from the records so far."""
         return self._left_over.with_empty([self.keys[number] for number in self.met], self.keys)
 
     @property

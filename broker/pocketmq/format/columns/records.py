@@ -1,4 +1,4 @@
-"""Computes the columns of many records that views need: `written_at` and `entry_keys` at once.
+"""Computes the columns that views need of many records (`written_at` does so for one record).
 
 record 0   queue 3   tags code   entries: unique key, key, key, tag
 record 1   queue 0   tags code   entries: unique key
@@ -28,7 +28,7 @@ from pocketmq.model.store_shape import DelayLevels
 
 # -- further columns ---------------------------------------------------------------------------
 class Further(NamedTuple):
-    """Units of further queues: record of each (ascending), queue number and queue offset."""
+    """Units in further queues: record number (ascending), queue number and queue offset of each."""
 
     record: Numbers
     queue: Numbers
@@ -43,7 +43,7 @@ def further_units(
 ) -> Further:
     """Returns the further units of many records.
 
-    Units before the first message of a queue that was deleted and created again are left out.
+    If a queue was deleted and created again, units before its new first message are left out.
     Shape    queue: the records' own queue numbers; told: records with further units
     Cost     some 10 µs for each record with further units
     """
@@ -61,11 +61,11 @@ def further_units(
 
 # -- columns of records ------------------------------------------------------------------------
 ENTRY_TYPE: Final = np.dtype([("hash", "<i4"), ("physical_offset", "<i8"), ("time_ms", "<i8")])
-"""An entry for an index file, 20 bytes; in this processor's byte order, packed."""
+"""An index entry, packed in 20 bytes, in this processor's byte order."""
 
 
 class Entries(NamedTuple):
-    """Index entries in log order: record of each, and the hash of its key."""
+    """Index entries in log order: record number and key hash of each."""
 
     record: Numbers
     hash: NDArray[np.int32]
@@ -90,7 +90,7 @@ class Decoded(NamedTuple):
 
 
 class UnitRows(NamedTuple):
-    """Units in log order: record of each (ascending), queue number, queue offset, 20 bytes."""
+    """Units in log order: record number (ascending), queue number, queue offset, unit of each."""
 
     record: Numbers
     queue: Numbers
@@ -104,7 +104,7 @@ def decode(
 ) -> Decoded:  # fmt: skip
     """Returns the records' queues, tags codes and index entries.
 
-    older_styles   styles of records below some offsets, instead of `style`
+    older_styles   styles that replace `style` for records below some offsets
     Shape    heads are of valid records of this buffer (see `sound_count`)
     Cost     about 1 µs a record with three entries
     """
@@ -198,7 +198,7 @@ def _entries(
     hashes[key_places] = _hashed(buffer, pieces, queues.prefixes, queue)
     hashes[ends[tags.record] - 1] = _hashed(buffer, tags, queues.tag_prefixes, queue)
     signed = hashes.view(np.int32)
-    absolute = np.abs(signed)  # -2**31 has no absolute value and stays negative.
+    absolute = np.abs(signed)  # -2**31 has no positive counterpart and stays negative.
     absolute[absolute < 0] = 0
     return Entries(np.repeat(np.arange(len(queue), dtype=np.int64), counts), absolute)
 

@@ -13,7 +13,7 @@ from pocketmq.format.columns.heads import Numbers, Words, words_of
 from pocketmq.format.java_hash import java_hashes
 
 LENGTH_MAX: Final = 512
-"""Longest text in bytes that is hashed here; longer ones are decoded."""
+"""Longest text in bytes that is hashed here; longer texts are decoded."""
 _POWERS: Final = np.array([pow(31, count, 1 << 32) for count in range(LENGTH_MAX + 9)], np.uint32)
 _HIGH_BITS: Final = np.uint64(0x8080808080808080)
 _BYTES: Final = np.uint64(0x00FF00FF00FF00FF)

@@ -1,4 +1,4 @@
-"""All errors that the broker raises, with wire code and whether a retry makes sense.
+"""All errors that the broker raises; each has a wire code, and its class shows the next step.
 
 BrokerError
     RequestError        the request is invalid; the client must change it

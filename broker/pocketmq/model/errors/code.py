@@ -8,7 +8,7 @@ from typing import ClassVar, Final, dataclass_transform
 __all__ = ["BrokerError", "Code", "RequestError", "shown", "shown_duration"]
 
 SHOWN_LENGTH_MAX: Final = 200
-"""Longest client text in an error message: longer text is cut, so that it cannot flood logs."""
+"""Longest client text in an error message; longer text is shortened, as it could flood logs."""
 
 
 DURATION_UNITS: Final = (
@@ -87,8 +87,8 @@ def _shown_moment(time_ms: int) -> str:
 class BrokerError(Exception):
     """Base of all errors; `reason` is the stable name that clients may test for.
 
-    A subclass is made from its fields like a dataclass. Its `code` is its parent's by default, and
-    its `message` names every field.
+    A subclass declares its fields like a dataclass. Its `code` is that of its parent by default.
+    Its `message` contains every field.
     """
 
     code: ClassVar[Code] = Code.INTERNAL_SERVER_ERROR

@@ -73,7 +73,7 @@ class GroupExists(RequestError, code=Code.PRECONDITION_FAILED):
 
 
 class IllegalBegin(RequestError):
-    """A text that is no point where a group begins."""
+    """A text that is not a point at which a group can begin."""
 
     message = (
         "a group cannot begin at {begin}; "
@@ -146,7 +146,7 @@ class BodyEmpty(RequestError, code=Code.MESSAGE_BODY_EMPTY):
 
 
 class BodyTooLarge(RequestError, code=Code.MESSAGE_BODY_TOO_LARGE):
-    """A body, or a batch's bodies together, above the limit."""
+    """A body, or the sum of a batch's bodies, above the limit."""
 
     message = (
         "bodies of {size_bytes} bytes exceed the limit of {limit_bytes}; "
@@ -260,7 +260,7 @@ class MixedKinds(RequestError, code=Code.MESSAGE_CORRUPTED):
 
 
 class IllegalDeliveryTime(RequestError, code=Code.ILLEGAL_DELIVERY_TIME):
-    """A delivery time further ahead than messages may be delayed."""
+    """A delivery time beyond the longest delay of messages."""
 
     message = (
         "a delivery {ahead_ms} ahead exceeds the limit of {limit_ms}; deliver earlier, or raise "
@@ -369,7 +369,7 @@ class OriginUnknown(RequestError, code=Code.PRECONDITION_FAILED):
 
 
 class TransactionsRefused(RequestError, code=Code.FORBIDDEN):
-    """A transactional message, while the broker refuses these."""
+    """A transactional message, while the broker refuses transactional messages."""
 
     message = (
         "this broker accepts no messages of transactions (transactions.refuse); "

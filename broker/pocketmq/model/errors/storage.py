@@ -1,4 +1,4 @@
-"""Errors that pass by themselves, and errors of storage: a retry or an operator helps."""
+"""Errors after which a retry may succeed, and errors of storage: an operator must act."""
 
 from pocketmq.model.errors.code import BrokerError, Code
 
@@ -51,7 +51,7 @@ class TooManyRequests(Unavailable, code=Code.TOO_MANY_REQUESTS):
 
 
 class ShareTaken(Unavailable, code=Code.TOO_MANY_REQUESTS):
-    """A user, connection or address that uses its share of what a broker can do at once.
+    """A user, connection or address that uses its whole share of concurrent work.
 
     holder   owner of the share: "user alice", "address 10.0.0.7"
     field    class of calls
@@ -81,7 +81,7 @@ class LimitReached(Unavailable, code=Code.TOO_MANY_REQUESTS):
 
 
 class CreationsUsedUp(Unavailable, code=Code.TOO_MANY_REQUESTS):
-    """A user who created as many topics and groups as one may in an hour."""
+    """A user who created as many topics and groups as allowed in an hour."""
 
     message = (
         "user {user} has made {limit} topics and groups within an hour; continue later, have an "
@@ -104,7 +104,7 @@ class Draining(Unavailable):
 
 
 class DiskFull(Unavailable, code=Code.TOO_MANY_REQUESTS):
-    """No space for the next file; reads continue, sends resume by themselves."""
+    """No space for the next file; reads continue, and sends resume once there is space."""
 
     message = "the disk under {path} is full; free space, sends resume by themselves"
     path: str
@@ -193,7 +193,7 @@ class NotAPlainFile(ReadFailed):
 
 
 class TableUnreadable(StorageError, ValueError):
-    """A small table that cannot be parsed, nor its previous version if one is kept."""
+    """A small table that cannot be parsed, and whose previous version, if any, cannot either."""
 
     message = (
         "{path} cannot be read ({why}), and there is no valid .bak of it; repair it with "
@@ -352,7 +352,7 @@ class StoreFailed(StorageError):
 
     @staticmethod
     def by(error: BaseException) -> "StoreFailed":
-        """Returns an error that ends the store as StoreFailed, with its reason."""
+        """Returns an error as StoreFailed, with its reason."""
         return error if isinstance(error, StoreFailed) else StoreFailed(why=str(error))
 
 
@@ -363,7 +363,7 @@ class FsyncFailed(StoreFailed):
 
 
 class WriteFailed(StoreFailed):
-    """The disk could not be written to, or a name not removed; it is not full."""
+    """A write or the removal of a name failed, and the disk is not full."""
 
     message = "the disk could not be written to ({why})"
 

@@ -12,7 +12,7 @@ _SPENT_MAX: Final = 1_024
 
 @final
 class DispatchBuffer:
-    """Queue of put runs in log order; `count` is the number of records that wait for dispatch."""
+    """Queue of appended runs in log order; `count` is the number of their records."""
 
     __slots__ = ("_count_max", "_first", "_followed", "_runs", "_tell", "count")
 
@@ -32,7 +32,7 @@ class DispatchBuffer:
     def add(self, written: Sequence[Written]) -> None:
         """Adds the runs of a put; called in log order.
 
-        Effects  drops the waiting records if `count_max` wait: dispatch reads the log then
+        Effects  drops the waiting runs if they have `count_max` records: dispatch reads the log
         """
         if self.count >= self._count_max:
             self._runs = []

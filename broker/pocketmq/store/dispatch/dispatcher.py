@@ -3,9 +3,9 @@
     log ──[dispatched … visible)──► consume queues ──► index ──► arrival marks
 
 A buffer holds the runs of recent puts, so that the log is not read again. If the buffer does not
-begin at the dispatched offset (after a start or an overflow), the log is scanned. A view that
-cannot be written is retried every second. After its last try, `failure` is set and puts are refused
-until the view is written.
+begin at the dispatched offset (after a start or an overflow), the log is scanned. If a view cannot
+be written, the write is retried every second. After the last try, `failure` is set and puts are
+refused until the view is written.
 Source: ReputMessageService, CommitLogDispatcherBuildConsumeQueue, CommitLogDispatcherBuildIndex.
 """
 
@@ -53,7 +53,7 @@ def written_between(
 
 # -- the dispatcher ----------------------------------------------------------------------------
 BATCH_MAX: Final = 1_024
-"""Upper limit of records in one dispatch step: about 2 ms of the event loop."""
+"""Upper limit of records in one dispatch step, which takes about 2 ms of the event loop."""
 BATCH_MIN: Final = 8
 SLOW_STEP_SECONDS: Final = 0.01
 """Duration of a step above which the next step dispatches half as many records. Steps with many new
@@ -94,14 +94,14 @@ class Dispatcher:
         self._tries = 0
         self._retry_at_ms = 0
         self.failure: ViewFailed | None = None
-        """Error of a view that has failed all its tries; None once the view is written."""
+        """Error of a view whose tries have all failed; None once the view is written."""
         self.reput_seconds = Histogram(
             "pocketmq_reput_seconds", "Duration of one step of dispatch."
         )
 
     @property
     def is_blocked(self) -> bool:
-        """Whether a view waits for a retry."""
+        """Whether the write of a view waits for a retry."""
         return self._blocked is not None
 
     @property
@@ -150,7 +150,7 @@ class Dispatcher:
         return found
 
     def _follows(self, physical_offset: int) -> bool:
-        """Returns whether at most a file's BLANK is between `dispatched` and an offset."""
+        """Returns whether a file's BLANK is all that is between `dispatched` and an offset."""
         size = self._log.file_size_bytes
         is_file_start = physical_offset % size == 0
         if not is_file_start or physical_offset - self._dispatched > size:

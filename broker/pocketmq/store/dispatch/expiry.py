@@ -1,12 +1,12 @@
 """Removes expired files of log, consume queues and index.
 
     log      oldest file ─► removed from the list ─► unlinked, directory synced (thread) ─► unmapped
-    queues   leading files whose units all refer below the log, never the last; minimum corrected
-    index    leading files whose records are all below the log, never the last
+    queues   oldest files, except the last, whose units all refer below the log; minimum corrected
+    index    oldest files, except the last, whose records are all below the log
 
 The log is trimmed first, so that no queue lacks units of records that the log still has. A reader
-that holds a removed file can finish. Later reads of the removed part return the queue's new
-minimum. services/retention.py decides which files expire.
+that holds a removed file can finish. Later reads of the removed part return the new minimum of the
+queue. services/retention.py decides which files expire.
 Source: CleanCommitLogService, CleanConsumeQueueService, IndexService.deleteExpiredFile.
 """
 
@@ -99,9 +99,9 @@ class Expiry:
         return len(log.files.files) * log.file_size_bytes
 
     def last_time(self, oldest: OldestLogFile, upto_ms: int = UNKNOWN_TIME) -> Job[int]:
-        """Returns the store time of the last record in the oldest file, ms; 0 without a record.
+        """Returns the store time of the last record in the oldest file, ms; 0 without records.
 
-        upto_ms  latest plausible time; a later store time shows that the clock was ahead. The time
+        upto_ms  latest plausible time. A later store time shows that the clock was ahead. The time
                  of the next file with a plausible time is then returned, as the oldest file is not
                  younger than that file
         Cost     one walk over each file in a thread, once

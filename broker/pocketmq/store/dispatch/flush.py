@@ -44,7 +44,7 @@ VIEWS: Final = "views"
 
 
 class Unsaved(NamedTuple):
-    """The durable extent of the views, saved once the log is durable up to `last_record`.
+    """The durable extent of the views, which is saved once the log is durable up to `last_record`.
 
     last_record   physical offset of the views' last record
     views_time    store time of that record, ms
@@ -163,7 +163,7 @@ class ViewFlush:
         self.flush_seconds[QUEUES].observe(perf_counter() - begun)
 
     def _taken(self, key: QueueKey, queue: ConsumeQueue) -> list[MappedFile]:
-        """Returns the dirty files of a queue, and counts the queue as flushed."""
+        """Returns the dirty files of a queue; from then on the queue counts as flushed."""
         files = queue.dirty_files()
         queue.count_as_flushed()
         self._queues.dirty.discard(key)
@@ -194,7 +194,8 @@ class ViewFlush:
     async def _thorough(self, last_record: int, views_time: int, log_time: int) -> None:
         """Flushes dirty files, a few queues at a time, and saves the extent of the views.
 
-        Queue ends may include units added meanwhile: recovery ignores ends beyond `last_record`.
+        Queue ends may include units added during the pass: recovery ignores ends beyond
+        `last_record`.
         """
         files: list[MappedFile] = []
         rows, queues = self._ends.rows, self._queues

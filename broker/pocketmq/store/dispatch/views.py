@@ -87,7 +87,7 @@ class Views:
     def dispatch(self, now: Now) -> Next:
         """Runs one step: dispatches visible records for at most TURN_SECONDS.
 
-        A record after an idle time is dispatched at once, others in batches after a pause.
+        The first record after an idle time is dispatched at once; later ones wait for a pause.
         """
         visible, dispatched = self._marks.visible(), self._marks.dispatched
         behind_bytes = visible.value - dispatched.value

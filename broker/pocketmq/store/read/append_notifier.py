@@ -29,13 +29,13 @@ from pocketmq.store.watermark import Watermark
 SERVED_A_TURN: Final = 32
 """Waiters served in one loop iteration: each costs a read and a reply, about 20 µs."""
 LOOK_AGAIN_S: Final = 0.01
-"""Delay of the next check of a queue whose mark is already ahead of its readable units: a wait for
-such a mark would end at once."""
+"""Delay of the next check of a queue whose mark is ahead of its readable units, as a wait for such
+a mark would end at once."""
 GIVEN_UP_MAX: Final = 8
 """Cancelled watches that a mark keeps before it is swept."""
 
 GroupKey = tuple[Filter, str]
-"""(filter, user whose heavy turn it uses); the user is "" for a filter by tags codes."""
+"""(filter, user in whose heavy turns it runs); the user is "" for a filter by tags codes."""
 Look = Callable[[QueueKey, GroupKey, int], PullResult | Awaitable[PullResult]]
 """Returns the records that match a group in a queue from a queue offset on."""
 
@@ -44,7 +44,7 @@ class Waiter(asyncio.Future[Any]):
     """A waiting pull: a future that leaves its queue when it is cancelled.
 
     place    queue offset; no record before it is for this waiter
-    user     user whose heavy turn the filter uses
+    user     user in whose heavy turns the filter runs
     """
 
     __slots__ = ("_tick", "_waiting", "group", "key", "place", "user", "wanted")
@@ -85,7 +85,7 @@ class Waiter(asyncio.Future[Any]):
             self.set_exception(error)
 
     def cancel(self, msg: Any | None = None) -> bool:
-        """Leaves the queue; for a caller that no longer needs the result."""
+        """Removes the waiter from its queue; the caller no longer needs the result."""
         if not self.done():
             self._leave()
         return super().cancel(msg)
@@ -123,7 +123,7 @@ class Queue:
 class AppendNotifier:
     """All waiting pulls; used on one event loop.
 
-    arrivals   returns the mark of a queue, which rises with its max offset
+    arrivals   returns the mark of a queue, which rises with the queue's max offset
     look       finds the records for a group
     serve      answers a waiter, or joins it again
     give_up    answers a waiter whose deadline has passed
@@ -147,7 +147,7 @@ class AppendNotifier:
         self.deadlines = Deadlines(self.loop)
         self.give_up = give_up
         self.count = 0
-        """Waiters that wait for an append."""
+        """Number of waiters that wait for an append."""
         self._arrivals = arrivals
         self._look = look
         self._serve = serve
@@ -191,7 +191,7 @@ class AppendNotifier:
             self._forget(group)
 
     def end_all(self) -> None:
-        """Ends all waits as at their deadlines."""
+        """Ends all waits, as if their deadlines had passed."""
         waiters = [w for q in self._queues.values() for g in q.groups.values() for w in g.waiters]
         for waiter in (*waiters, *self._ready, *self._due):
             waiter()
@@ -248,7 +248,7 @@ class AppendNotifier:
             for group in list(queue.groups.values()):
                 self._look_for(group)
         finally:
-            if queue.watch is watch:  # A new watch before would fire for these same messages.
+            if queue.watch is watch:  # An earlier new watch would fire for the same messages.
                 queue.watch = None
             self._watch(queue)
 
@@ -283,7 +283,7 @@ class AppendNotifier:
         try:
             result = await found
         except BrokerError:
-            self._wake(group)  # Each waiter then reads by itself, and gets its own error.
+            self._wake(group)  # Each waiter then reads for itself, and gets its own error.
             return
         self._judge(group, result)
         if group.is_looking:

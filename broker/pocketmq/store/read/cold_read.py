@@ -1,10 +1,10 @@
-"""Reads that may wait for the disk: they return a value at once, or an awaitable of it.
+"""Reads that may wait for the disk: they return a value, or an awaitable of the value.
 
     read ──in memory──────────────────────────────────► value
       └──ColdRead──► Later ──fetched in a thread, read again──► value
 
-A read changes nothing, so that it can be repeated. A `Later` begins when it is awaited, so that a
-dropped `Later` costs nothing.
+A read changes nothing, so that it can be repeated. A `Later` begins its fetch when it is awaited,
+so that a dropped `Later` costs nothing.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ class Later(Awaitable[Found]):
 
 
 async def value_of(found: NowOrLater[Found]) -> Found:
-    """Returns the value of a read, and awaits it if needed."""
+    """Returns the value of a read; awaits the value if it is not in memory."""
     return await found if isinstance(found, Awaitable) else found
 
 

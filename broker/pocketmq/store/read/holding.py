@@ -27,7 +27,7 @@ class RetentionHolder(NamedTuple):
     """The message that keeps files from its physical offset on from expiring.
 
     kind       DELAY, LEASE, TRANSACTION, or RECORD if the kind is unknown
-    topic      target topic, or topic that the message was leased from; "" if unknown
+    topic      target topic, or topic from which the message was leased; "" if unknown
     group      consumer group of a lease, producer group of a transaction; else ""
     until_ms   wall time at which the message is due or the lease expires; 0 if unknown
     """

@@ -1,9 +1,9 @@
-"""Finds messages by key: candidates of the index, checked against their records.
+"""Finds messages by key: takes candidates from the index and checks their records.
 
 The index contains only hashes. A candidate matches if its record has the topic and the key (or
 unique key, or tag). Results are newest first. A page ends when it is full or after 10,000 steps
-along a chain, and contains a cursor for the next page. After damage in a chain or record, the last
-page is marked incomplete and has no cursor.
+along a chain, and contains a cursor for the next page. If a chain or record was damaged, the last
+page is marked as incomplete and has no cursor.
 Source: DefaultMessageStore.queryMessage, without its time-based rounds.
 """
 
@@ -72,7 +72,7 @@ class KeySearch:
         self.stats: list[Counter | Histogram] = [self.seconds, self.candidates, self.truncated]
 
     def by_key(self, wanted: KeyRange) -> QueryResult:
-        """Returns one page of messages that carry a key, newest first.
+        """Returns one page of messages that have a key, newest first.
 
         Errors   IllegalPageToken, ColdRead; Corruption: the search found only a damaged record
         """
@@ -125,7 +125,7 @@ class KeySearch:
         self, place: int, wanted: KeyRange, cold_reads: list[ColdRead],
         damages: list[Corruption | None],
     ) -> StoredMessage | None:  # fmt: skip
-        """Returns the message at a physical offset if it has the key and was not purged.
+        """Returns the message at a physical offset if it has the key and was not purged, else None.
 
         Effects   adds to `cold_reads` and `damages`; an expired record is no damage
         """

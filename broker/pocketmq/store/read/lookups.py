@@ -35,7 +35,7 @@ examined."""
 
 
 def find_message(log: CommitLog, physical_offset: int) -> StoredMessage | None:
-    """Returns the message whose record starts at a physical offset, None if none does.
+    """Returns the message whose record starts at a physical offset; None if no record does.
 
     Shape    the body is as stored, not decompressed
     Errors   Corruption: a record starts there, but is damaged; ColdRead
@@ -88,7 +88,7 @@ def records_with(
 
 
 def _starts_record(content: bytes, physical_offset: int) -> bool:
-    """Returns whether bytes are a record of this offset, whatever its body."""
+    """Returns whether bytes are a record of this physical offset; ignores its body."""
     try:
         return check_record(content, 0, physical_offset, crc=False) > 0
     except BadRecord:
@@ -117,10 +117,10 @@ def shown_message(
 
 
 def _unit_before(queue: ConsumeQueue, carried: int, place: int) -> int | None:
-    """Returns the real queue offset of a record if it is lower than `carried`, else None.
+    """Returns the queue offset of a record's unit if it is lower than `carried`, else None.
 
     carried  the queue offset that the record contains
-    Cost     reads one unit if `carried` is correct, as nearly always; else about 16 units
+    Cost     one unit is read if `carried` is correct (nearly always), else about 16 units
     Errors   ColdRead
     """
     unit = queue.units.resident_at(carried)
@@ -139,7 +139,7 @@ def _unit_before(queue: ConsumeQueue, carried: int, place: int) -> int | None:
 
 
 def store_time_at(log: CommitLog, queue: ConsumeQueue, queue_offset: int) -> int | None:
-    """Returns the store time of a message in ms, None if queue or log do not contain it.
+    """Returns the store time of a message in ms; None if queue or log do not contain it.
 
     Errors   ColdRead
     """
@@ -154,7 +154,7 @@ def _is_before_all(log: CommitLog, unit: tuple[int, int, int]) -> bool:
 
 
 def _time_of(log: CommitLog, queue: ConsumeQueue, place: int, queue_offset: int) -> int | None:
-    """Returns the store time of a message's record, None if the record is not at `place`."""
+    """Returns the store time of a message's record; None if the record is not at `place`."""
     head = log.read_resident(place, HEADS[HOSTS_V6_MASK].size) if place < log.appended else b""
     if len(head) < RECORD_SIZE_MIN:
         return None
@@ -175,8 +175,8 @@ def _time_of(log: CommitLog, queue: ConsumeQueue, place: int, queue_offset: int)
 def queue_offset_by_time(log: CommitLog, queue: ConsumeQueue, time_ms: int, bound: Bound) -> int:
     """Returns the queue offset at a store time.
 
-    LOWER    first message stored at or after the time, max offset if all are earlier
-    UPPER    last message stored at or before the time, min offset if all are later
+    LOWER    first message stored at or after the time; max offset if all are earlier
+    UPPER    last message stored at or before the time; min offset if all are later
     Cost     about 20 reads of the log, one for each step of a binary search
     Errors   ColdRead
     """
@@ -199,7 +199,7 @@ def _time_near(
 ) -> tuple[int, int | None]:
     """Returns (queue offset, store time) of the first message in [queue_offset, upper) with a time.
 
-    The time is -1 for an expired message, None if none of PROBES_MAX units refers to a record.
+    The time is -1 for an expired message, and None if none of PROBES_MAX units refers to a record.
     """
     for number in range(queue_offset, min(upper, queue_offset + PROBES_MAX)):
         unit = queue.units.resident_at(number)

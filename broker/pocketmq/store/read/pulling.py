@@ -9,8 +9,8 @@ otherwise                         FOUND                   after the last unit re
 Recent records are read through the memory map. Other records in memory are read by a non-blocking
 read, and records on disk in a thread that holds their files. A page fault would block the event
 loop; a read blocks only its thread. Each record is checked (store/read/record_check.py). A pull
-ends before a wrong or damaged record. If that is the first record of the range, the log is searched
-(store/read/unit_repair.py).
+ends before a wrong or damaged record. If the first record of the range is wrong or damaged, the log
+is searched for the right one (store/read/unit_repair.py).
 Source: DefaultMessageStore.getMessage.
 """
 
@@ -80,7 +80,7 @@ class Pulling:
     def pull(
         self, queue: ConsumeQueue | None, wanted: ReadRange, accept: Accept | None, *, joined: bool
     ) -> NowOrLater[PullResult]:
-        """Returns records from a queue offset on, at least one whatever its size.
+        """Returns records from a queue offset on: at least one, however large it is.
 
         joined   records adjacent in the log are one element, except in an awaited result
         Errors   MessageDamaged, raised by the awaitable: the first record is damaged; the error
@@ -142,7 +142,7 @@ class Pulling:
     def _of_run(
         self, run: QueuedRecords, asked: Asked, *, is_fresh: bool, joined: bool
     ) -> CheckedRecords:
-        """Returns the records of a run up to its first damage.
+        """Returns the records of a run before its first damaged record.
 
         Errors   ColdRead
         """
@@ -227,7 +227,7 @@ class Pulling:
         return found._replace(damage=found.damage or nowhere)
 
     def _gone_since(self, queue: ConsumeQueue, status: PullResult) -> PullResult | None:
-        """Returns the result for a removed queue or an expired range, None if the range exists."""
+        """Returns the result for a removed queue or an expired range; None if the range exists."""
         if not queue.files.files:
             return status_at(None, status.next_begin_offset)
         if not is_gone(queue, status.next_begin_offset, self._log.min_offset):
@@ -242,7 +242,7 @@ def _nothing() -> None:
 
 
 def answer_of(status: PullResult, following: int, found: CheckedRecords) -> PullResult | None:
-    """Returns the result with the records found, None if the first record is damaged."""
+    """Returns the result with the found records; None if the first record is damaged."""
     if found.damage is not None:
         following = found.damage.queue_offset
     assert status.next_begin_offset <= following

@@ -27,11 +27,11 @@ from pocketmq.log.consume_queue import ConsumeQueue
 from pocketmq.model.reading import PullResult, PullStatus, ReadRange
 
 SCAN_COUNT_MIN: Final = 800
-"""Least units that a filtered pull scans (maxFilterMessageSize, 16000 bytes)."""
+"""Lower limit of the units that a filtered pull scans (maxFilterMessageSize, 16000 bytes)."""
 BYTES_MAX: Final = 256 * 1024
-"""Upper limit of bytes in one pull of old messages, whatever the request: the event loop copies a
-reply several times, which would delay senders. RocketMQ's maxTransferBytesOnMessageInDisk is 64
-KiB."""
+"""Upper limit of bytes in one pull of old messages, even if the request allows more: the event loop
+copies a reply several times, and large copies would delay senders. RocketMQ's
+maxTransferBytesOnMessageInDisk is 64 KiB."""
 
 Accept = Callable[[int], bool]
 """Returns whether a filter accepts a tags code."""
@@ -42,7 +42,7 @@ Row = tuple[int, int, int]
 class QueuedRecords(NamedTuple):
     """Rows in queue order.
 
-    is_straight   each record begins where the one before it ends
+    is_straight   whether each record begins at the end of the previous record
     """
 
     rows: list[Row]
@@ -69,7 +69,7 @@ def scan_count_of(max_messages: int, accept: Accept | None) -> int:
 
 
 def first_place(units: bytes) -> int:
-    """Returns the physical offset of the first record, 2**63 if all units are pre-blank."""
+    """Returns the physical offset of the first record; 2**63 if all units are pre-blank."""
     for place, size, _ in UNIT.iter_unpack(units):
         if size != PRE_BLANK_SIZE:
             return int(place)
@@ -165,7 +165,7 @@ def runs_of(chosen: QueuedRecords, file_size_bytes: int, gap_max: int) -> list[Q
 def is_gone(queue: ConsumeQueue, queue_offset: int, log_begin: int) -> bool:
     """Returns whether a record expired meanwhile.
 
-    Its unit must refer below the log, and the unit before it must be consistent with that.
+    Its unit must refer below the log, and a message unit before it to a lower offset.
     """
     if queue_offset < queue.min_offset:
         return True

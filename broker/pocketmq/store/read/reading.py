@@ -150,7 +150,7 @@ class Reading:
     ) -> NowOrLater[PullResult]:
         """Returns records of a queue from an offset on (store/read/pulling.py).
 
-        accept   filter of tags codes
+        accept   returns whether a filter accepts a tags code
         joined   records adjacent in the log may be one element
         Errors   MessageDamaged, raised by the awaitable: the first record is damaged; the error
                  contains the offset to continue at
@@ -205,7 +205,7 @@ class Reading:
         return self._patience.now_or_later(look)
 
     def place_of(self, topic: str, queue_id: int, queue_offset: int) -> NowOrLater[int | None]:
-        """Returns the physical offset of a message, None if the queue does not contain it."""
+        """Returns the physical offset of a message; None if the queue does not contain it."""
         queue = self._queues.find(topic, queue_id)
         if queue is None:
             return None
@@ -217,7 +217,7 @@ class Reading:
         return self._patience.now_or_later(look)
 
     def size_of(self, topic: str, queue_id: int, queue_offset: int) -> int:
-        """Returns the size of a record in bytes, 0 if its unit is not in memory."""
+        """Returns the size of a record in bytes; 0 if its unit is not in memory."""
         queue = self._queues.find(topic, queue_id)
         if queue is None or not queue.min_offset <= queue_offset < queue.max_offset:
             return 0
@@ -228,12 +228,12 @@ class Reading:
         return 0 if unit is None or unit[1] == PRE_BLANK_SIZE else unit[1]
 
     def queue_range(self, topic: str, queue_id: int) -> tuple[int, int]:
-        """Returns (min, max) queue offset, (0, 0) for a queue without units."""
+        """Returns (min, max) queue offset of a queue; (0, 0) if it has no units."""
         queue = self._queues.find(topic, queue_id)
         return (queue.min_offset, queue.max_offset) if queue is not None else (0, 0)
 
     def queue_ids(self, topic: str) -> list[int]:
-        """Returns the ids of the queues of a topic that have a file, whatever its queue count."""
+        """Returns the ids of a topic's queues that have files, even above its queue count."""
         return sorted(queue_id for name, queue_id in self._queues.queues if name == topic)
 
     def is_purged(self, message: StoredMessage) -> bool:
@@ -275,7 +275,7 @@ class Reading:
     async def message_by_unique_key(self, topic: str, key: str) -> StoredMessage | None:
         """Returns the newest message with a unique key.
 
-        Unique keys with one hash form a long chain: the search yields between its pages.
+        Many unique keys with one hash form a long chain, so the search yields between its pages.
         Errors   Corruption, DiskSlow
         """
         tries, wanted = iter(range(TRIES_MAX)), KeyRange(topic, key, UNIQUE_KEY_PAGE)
@@ -296,7 +296,7 @@ class Reading:
         return await self._patience.in_turn(search, lambda page: bool(page.next_cursor), tries)
 
     def message_at(self, physical_offset: int) -> NowOrLater[StoredMessage | None]:
-        """Returns the dispatched message that starts at a physical offset, None if none does.
+        """Returns the dispatched message whose record starts at a physical offset, else None.
 
         Errors   Corruption, DiskSlow
         """
@@ -334,7 +334,7 @@ class Reading:
     def store_timestamp_at(
         self, topic: str, queue_id: int, queue_offset: int
     ) -> NowOrLater[int | None]:
-        """Returns the store time of a message in ms, None if there is no message.
+        """Returns the store time of a message in ms; None if there is no message.
 
         Errors   StorageError, DiskSlow
         """

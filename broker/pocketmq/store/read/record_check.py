@@ -36,7 +36,7 @@ from pocketmq.model.message import MULTI_QUEUE_OFFSET, PROPERTY_CRC
 from pocketmq.store.read.read_plan import BYTES_MAX, QueuedRecords, Row, apart
 
 CRC_MARK: Final = ord("_")
-"""Each of the first two bytes of a property CRC; a record with them is checked in full."""
+"""Value of the first two bytes of a property CRC; a record with them is checked in full."""
 _MULTI_QUEUE_OFFSET: Final = MULTI_QUEUE_OFFSET.encode()
 _CRC_NAME: Final = f"{PROPERTY_CRC}\x01".encode()
 _DIGITS: Final = slice(len(_CRC_NAME), PROPERTY_CRC_SIZE - 1)
@@ -50,7 +50,7 @@ NO_CRC: Final = 2**63
 _HEAD_SIZE: Final = RECORD_HEAD.size
 _NUMBER_AT: Final = RECORD_HEAD.positions["queue_offset"]
 GAP_MAX: Final = 64 * 1024
-"""Largest distance in bytes of two records that one read covers: this is faster than two reads."""
+"""Upper limit of the bytes between two records that one read covers; two reads are slower."""
 SIZE: Final = Struct(">i")
 """Size field at the start of a record."""
 
@@ -71,7 +71,7 @@ class Asked(NamedTuple):
 
 
 class UnservedRecord(NamedTuple):
-    """The damage of the record at a queue offset, with its expected physical offset."""
+    """The damage of the record at a queue offset, and the record's expected physical offset."""
 
     queue_offset: int
     physical_offset: int
@@ -81,8 +81,8 @@ class UnservedRecord(NamedTuple):
 class Beside(NamedTuple):
     """Physical offsets of adjacent units of a queue.
 
-    first    queue offset of the first unit
-    places   physical offsets, -1 for an empty unit
+    first    queue offset of the first of these units
+    places   physical offsets of the units' records; -1 for an empty unit
     """
 
     first: int
@@ -100,7 +100,7 @@ NOTHING_BESIDE: Final = Beside(0, [])
 
 
 def beside(first: int, units: bytes) -> Beside:
-    """Returns the physical offsets of units, the first of which has queue offset `first`."""
+    """Returns the physical offsets of units; the first unit has queue offset `first`."""
     rows = UNIT.iter_unpack(units)
     return Beside(first, [-1 if size in (0, PRE_BLANK_SIZE) else at for at, size, _ in rows])
 
@@ -137,7 +137,7 @@ def is_sound(
     """Returns whether a record is valid and belongs to a queue offset.
 
     view      bytes with the record at `position`; `place` is the record's physical offset
-    is_known  the record was valid before: only its identity is checked
+    is_known  whether the record was found valid earlier: only its identity is checked
     Cost      about 0.6 µs and the CRC of the body; some 5 µs with a property CRC
     """
     end = position + size
@@ -183,7 +183,7 @@ def sound_count(
 def is_row_known(view: Buffer, origin: int, run: QueuedRecords, asked: Asked) -> bool:
     """Returns whether the first and last record of a straight run of known records match.
 
-    As all records of the run are adjacent, the bytes between may then be returned unchecked.
+    As all records of the run are adjacent, the records between may be returned unchecked.
     """
     ends = (run.rows[0], run.rows[-1])
     return run.is_straight and all(
@@ -195,7 +195,7 @@ def is_row_known(view: Buffer, origin: int, run: QueuedRecords, asked: Asked) ->
 def was_sound(file: MappedFile, begin: int, asked: Asked, first: int, upper: int) -> bool:
     """Returns whether the records of queue offsets [first, upper) in a file are known as valid.
 
-    Known are records that this process wrote or has checked since it opened the file.
+    A record is known as valid if this process wrote or checked it since it opened the file.
 
     begin   physical offset of the first record
     """
@@ -227,7 +227,7 @@ def remember_sound(file: MappedFile, asked: Asked, first: int, upper: int) -> No
 def why_unsound(
     record: bytes, place: int, size: int, asked: Asked, queue_offset: int | None
 ) -> str:
-    """Returns why bytes are not the record of a queue offset, "" if they are.
+    """Returns why bytes are not the record of a queue offset; "" if they are.
 
     queue_offset   None accepts any queue offset
     """
@@ -261,7 +261,7 @@ def check_copy(
         return
     if must_have_crc:
         raise BadRecord("it does not end with a CRC over its properties")
-    # The CRC's name may be damaged: its digits would not match by chance.
+    # Only the CRC's name may be damaged: these digits would not match by chance.
     if field[_DIGITS].isdigit() and field[_DIGITS] == _digits_of(record):
         raise BadRecord("the name of the CRC over its properties is wrong")
 
@@ -271,7 +271,7 @@ def _digits_of(record: bytes) -> bytes:
 
 
 def shown_at(record: bytes, queue_offset: int) -> bytes:
-    """Returns a record with its queue offset replaced; one with a property CRC is unchanged."""
+    """Returns a record with another queue offset; a record with a property CRC is unchanged."""
     if record[-PROPERTY_CRC_SIZE:].startswith(_CRC_NAME):
         return record
     return b"".join((record[:_NUMBER_AT], queue_offset.to_bytes(8), record[_NUMBER_AT + 8 :]))
@@ -282,8 +282,8 @@ def read_runs(
 ) -> CheckedRecords:
     """Reads and checks the records of runs in held files; blocks.
 
-    around   physical offsets of the rows' units: a record with another queue offset is accepted
-             between its neighbours, and gets the unit's queue offset
+    around   physical offsets of the rows' units. A record with another queue offset is accepted if
+             it is between its neighbours, and gets the queue offset of its unit
     Memory   the result, and in a run up to GAP_MAX bytes between two records
     """
     records: list[bytes] = []
@@ -307,7 +307,7 @@ def read_runs(
 
 
 def _read_together(file: MappedFile, rows: list[Row]) -> bytes:
-    """Returns the bytes of a run, b"" if its records must be read one by one."""
+    """Returns the bytes of a run; b"" if the run's records must be read one by one."""
     begin, (last, last_size, _) = rows[0][0], rows[-1]
     size = last + last_size - begin
     if size > BYTES_MAX + len(rows) * GAP_MAX:
@@ -319,7 +319,7 @@ def _read_together(file: MappedFile, rows: list[Row]) -> bytes:
 
 
 def _read_alone(file: MappedFile, place: int, size: int) -> tuple[bytes, str]:
-    """Returns the bytes of a record, and why there are none.
+    """Returns the bytes of a record, and the reason if they are not a record.
 
     A size that the record does not confirm may be damaged, so no memory is allocated for it.
     """

@@ -141,7 +141,7 @@ Row = tuple[int, tuple[int, int, int]]
 
 
 class _Neighbour(NamedTuple):
-    """A valid record; `drift` is the queue offset in it minus its unit's."""
+    """A valid record; `drift` is the record's queue offset minus that of its unit."""
 
     place: int
     size: int
@@ -178,7 +178,7 @@ class Search:
         """
         assert damage.queue_offset == self._queue_offset
         found = self._judged(damage.physical_offset, is_led=True)
-        if isinstance(found, UnservedRecord):  # The unit is right, and the record is damaged.
+        if isinstance(found, UnservedRecord):  # The unit is valid, and its record is damaged.
             return damage
         if found is not None:
             return found
@@ -199,7 +199,7 @@ class Search:
         return worst or damage
 
     def _judged(self, place: int, *, is_led: bool = False) -> bytes | UnservedRecord | None:
-        """Returns the searched record if it is at a physical offset, or its damage, else None.
+        """Returns the record, or its damage, if it is at a physical offset, else None.
 
         is_led   the unit refers to the offset: a record with an unreadable topic counts as found
         """
@@ -216,7 +216,7 @@ class Search:
         return UnservedRecord(self._queue_offset, place, why) if is_ours else None
 
     def _sound(self, rows: Iterable[Row], around: Beside) -> "_Neighbour | None":
-        """Returns the first record that contains its unit's queue offset, else the first valid."""
+        """Returns the first record with its unit's queue offset, else the first valid record."""
         found = [*islice(self._all_sound(rows, around), AGREEING)]
         self._taken |= {neighbour.place for neighbour in found if neighbour.drift}
         exact = [neighbour for neighbour in found if not neighbour.drift]
@@ -254,7 +254,7 @@ class Search:
         return left
 
     def _next_magic(self, place: int, upper: int) -> int:
-        """Returns the next physical offset at which a record may start, `upper` without one."""
+        """Returns the next physical offset at which a record may start, else `upper`."""
         at = place + _MAGIC_AT
         while at < upper:
             begin, piece = self._piece
@@ -270,7 +270,7 @@ class Search:
         return upper
 
     def _step_from(self, place: int) -> int:
-        """Returns the distance to the next possible record, 1 if the record's size is in doubt.
+        """Returns the distance to the next possible record; 1 if this record's size is uncertain.
 
         A valid record is skipped as a whole, as its body may contain bytes that look like a record.
         """
@@ -286,7 +286,7 @@ class Search:
         return _HEAD.unpack(head) if len(head) == _HEAD.size else (0, 0, 0, -1)
 
     def _read(self, place: int, size: int) -> bytes:
-        """Returns bytes of one file, fewer at its end, none if they cannot be read."""
+        """Returns bytes of one file: fewer at the file's end, none if they cannot be read."""
         begin, piece = self._piece
         if begin <= place <= place + size <= begin + len(piece):
             return piece[place - begin : place - begin + size]
@@ -299,7 +299,7 @@ class Search:
 
 
 def _topic_of(record: bytes) -> bytes | None:
-    """Returns length and topic as a record contains them, None if its lengths are inconsistent."""
+    """Returns a record's bytes of topic length and topic; None if its lengths are inconsistent."""
     try:
         head, body_begin, _, topic_end, _, _ = split_record(record, 0)
     except BadRecord:

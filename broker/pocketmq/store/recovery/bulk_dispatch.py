@@ -3,10 +3,9 @@
     chunks ─► units ────────┬─(put)──► queues: one write for each queue
         └───► index entries ┘    └───► index
 
-Until the first damage, chunks come from the walk that searches the log's end. Only when that walk
-has found the end is it known which of the collected records are dispatched to the views. After
-damage, this module reads the records itself. The views get the same content as from dispatching
-each record alone.
+Chunks before the first damage come from the walk that searches the log's end. This module collects
+their records, and dispatches them when the walk has found the end. It reads records after damage
+itself. The views get the same content as from dispatching each record alone.
 """
 
 from collections.abc import Container, Iterable, Iterator
@@ -25,7 +24,7 @@ from pocketmq.store.recovery.log_survey import CHUNK_SIZE, log_sources
 from pocketmq.walk.reader import Chunk, LogReader
 
 COLLECTED_MAX: Final = 262_144
-"""Number of records collected before a put: a queue is written once per put, not per chunk."""
+"""Number of records collected before a put, so that a queue is written once for many chunks."""
 AHEAD_MAX: Final = 1_048_576
 """Upper limit of records collected before the end of the log is known: about 100 MB."""
 
@@ -128,7 +127,7 @@ class BulkDispatch:
         self._gaps, self._entries, self._units, self._count = [], [], [], 0
 
     def _begin_queues(self, rows: UnitRows) -> None:
-        """Uses the unit's queue offset for a queue's first record if the record's is higher."""
+        """Corrects the queue offset of a queue's first record if it exceeds its unit's."""
         starts = self._parts.left_over.starts
         if starts:
             places, keys = rows.units["physical_offset"], self.queues.keys

@@ -28,8 +28,8 @@ def missing_from_list(
 ) -> tuple[set[QueueKey], bool]:
     """Returns (queues to rebuild, whether the index lacks files), by the manifest of the last stop.
 
-    A queue is to be rebuilt if it lacks units at either end, or if its last unit refers beyond the
-    log. Missing units of expired records do not count.
+    A queue must be rebuilt if it lacks units at its begin or end, or if its last unit refers beyond
+    the log. Missing units of expired records do not count.
     """
     lacking: set[QueueKey] = set()
     for topic, ranges in closed.queues.items():
@@ -53,8 +53,8 @@ def missing_from_log(
 ) -> tuple[set[QueueKey], bool, LeftOver]:  # fmt: skip
     """Returns (queues to rebuild, whether the index lacks files, left-over records), by the log.
 
-    older_styles   styles of index keys before the present one
-    left_over      records of deleted topics, as found from queues and topics
+    older_styles   earlier styles of the index's entries, each with the offset up to which it holds
+    left_over      records of deleted topics, as queues and topics show them
     Cost     about 5 µs a record
     """
     ranges: dict[QueueKey, _Range] = {}
@@ -123,7 +123,7 @@ def _has_left(queue: ConsumeQueue, queue_offset: int, log_begin: int) -> bool:
 
 
 class _Range(NamedTuple):
-    """The records of a queue: offset and place of the first one, offset and end of the last."""
+    """Queue and physical offset of a queue's first record; queue offset and end of its last."""
 
     first: int
     place: int
@@ -134,8 +134,8 @@ class _Range(NamedTuple):
 def _lacks(queue: ConsumeQueue | None, found: _Range) -> bool:
     """Returns whether a queue lacks units at either end.
 
-    Queue offsets of records may exceed those of their units (RocketMQ 5.0.0), so physical offsets
-    are compared too.
+    A record may contain a higher queue offset than its unit's (RocketMQ 5.0.0), so physical offsets
+    are compared as well.
     """
     if queue is None:
         return True
@@ -161,7 +161,7 @@ class _IndexSeams:
         ends = [file.header.end_physical_offset for file in self.files]
         self._numbers = {end: number for number, end in enumerate(ends)}
         self._due: int | None = 0
-        """Number of the file that must begin with the next record, None if none must."""
+        """Number of the file that must begin with the next record; None if no file must."""
         self.has_gap = False
 
     def look(self, physical_offset: int, key_count: int) -> None:
@@ -174,7 +174,7 @@ class _IndexSeams:
             return
         following = number + 1
         if self.files[number].last_record_count() < key_count:
-            self._expect(following, physical_offset)  # Its other keys must begin the next file.
+            self._expect(following, physical_offset)  # The record's other keys begin the next file.
         elif following < len(self.files):
             self._due = following
 

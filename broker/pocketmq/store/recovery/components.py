@@ -1,4 +1,4 @@
-"""The components of one store, built together under its lock, and closed together.
+"""The components of one store, which are built under the store's lock and closed together.
 
 Building does not read the files: a start (store/recovery/start.py) loads the components and makes
 them consistent.
@@ -55,7 +55,7 @@ logger = logging.getLogger(__name__)
 
 
 def _transient_pool(settings: StoreSettings, disk: Disk) -> TransientPool | None:
-    """Returns the transient pool of a store, None if it is not set.
+    """Returns the transient pool of a store; None if the settings disable it.
 
     Errors   IllegalConfig: in sync mode, acknowledged messages must be on disk
     """
@@ -111,7 +111,7 @@ def _views(
 def _filter_bits(settings: StoreSettings, disk: Disk) -> FilterBits:
     """Returns the subscriptions that have bits in extension units.
 
-    RocketMQ writes them. PocketMQ reads them once at start, and does not change them.
+    RocketMQ writes the subscriptions. PocketMQ reads them once at a start, and never changes them.
     """
     path = settings.directory / CONFIG_DIRECTORY / SUBSCRIPTIONS_FILE
     if not settings.consume_queue_extension or not disk.exists(path):
@@ -155,7 +155,7 @@ class StoreComponents:
         self.manifest: StoreManifest | None = self.manifest_file.read()
         self.settings = settings = fit_to_disk(settings, self.manifest, disk)
         self.made_here = self.manifest is None or self.manifest.made_here
-        """Whether PocketMQ created the store; without a manifest, set once the log is loaded."""
+        """Whether PocketMQ created the store; without a manifest, known once the log is loaded."""
         self.levels = settings.levels
         self.left_over = NOTHING_LEFT_OVER
         """Records of deleted topics, set before queues are rebuilt."""
@@ -181,7 +181,7 @@ class StoreComponents:
         self.ends = QueueEnds(disk, own)
 
     def _bitmap_of(self, topic: str, physical_offset: int, size: int) -> bytes:
-        """Returns the filter bitmap of a record, b"" if its topic has no subscriptions."""
+        """Returns the filter bitmap of a record; b"" if its topic has no subscriptions."""
         if not self.filter_bits.has(topic):
             return b""
         return self.filter_bits.bitmap(topic, self.log.read(physical_offset, size))
@@ -221,7 +221,7 @@ class StoreComponents:
     def was_left_in_order(self, mark: int | None) -> bool:
         """Returns whether the last run ended in order, even if its abort mark still exists.
 
-        mark   flushed offset, None without a valid mark
+        mark   flushed offset; None without a valid mark
         """
         closed = self.manifest.closed if self.manifest is not None else None
         if not self.was_aborted or closed is None:
@@ -231,7 +231,7 @@ class StoreComponents:
 
     @property
     def listed_at_stop(self) -> ClosedState:
-        """The list of the last orderly stop, which the manifest must have."""
+        """The views' ends at the last orderly stop; the manifest must contain them."""
         assert self.manifest is not None
         assert self.manifest.closed is not None
         return self.manifest.closed

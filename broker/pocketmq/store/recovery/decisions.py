@@ -6,11 +6,11 @@ order of a start").
 DAMAGED: durable bytes are damaged or missing. The log stays unchanged, sends are refused, and every
 valid record is served. With `accept_damage` the start quarantines holes and abandons lost records.
 Bytes at or after the mark were never acknowledged as durable, so the log is cut at damage there.
-Without a valid mark (RocketMQ wrote last), valid records after damage distinguish it from a torn
-tail. RocketMQ cuts the log at such damage and loses them.
+Without a valid mark (RocketMQ wrote last), damage is a torn tail unless valid records follow it.
+RocketMQ cuts the log at any damage, and loses the valid records that follow.
 
-Views are trusted up to some offset and dispatched again from there. An incomplete view is removed
-and rebuilt from the log's minimum.
+Views are trusted up to some offset, and later records are dispatched again. An incomplete view is
+removed and rebuilt from the log's minimum.
 Source: CommitLog.recoverNormally, recoverAbnormally; DefaultMessageStore.recover.
 """
 
@@ -37,8 +37,8 @@ class Observation:
 
     mark           flushed offset, None without a valid mark
     view_offsets   durable offsets of the views
-    has_holes      valid records follow damage
-    is_short       without a mark: queues refer to durable records after the end
+    has_holes      whether valid records follow damage
+    is_short       whether, without a mark, queues refer to durable records after the log's end
     """
 
     has_log: bool
@@ -95,9 +95,9 @@ class Compared(Enum):
 class ViewObservation:
     """Contents of the small files of a store.
 
-    was_aborted   the last run did not end in order
-    mark          flushed offset, None without a valid mark: RocketMQ wrote last
-    is_listed     the manifest lists the views, and was written with this checkpoint
+    was_aborted   whether the last run did not end in order
+    mark          flushed offset; None without a valid mark: RocketMQ wrote last
+    is_listed     whether the manifest lists the views, and was written with this checkpoint
     """
 
     was_aborted: bool
@@ -111,10 +111,10 @@ class ViewPlan:
     """The row of the views' table that applies.
 
     units_upto      queue files are not read if their units refer below this offset
-    takes_ends      queue ends are read from their table
-    believed_upto   units and index entries of records below are trusted, None: all
+    takes_ends      whether queue ends are read from their table
+    believed_upto   units and index entries of records below this offset are trusted; None: all
     sealed_time     index files that end later are not trusted, ms; None: no limit by time
-    may_wait        if there are many findings, the running store may save them later
+    may_wait        whether the running store may save many findings later
     """
 
     label: str

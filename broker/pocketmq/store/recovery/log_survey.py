@@ -22,7 +22,7 @@ from pocketmq.walk.reader import Chunk, LogReader, Stop
 from pocketmq.walk.source import LogSource
 
 CHUNK_SIZE: Final = 4 * 1024 * 1024
-"""Number of bytes read at once."""
+"""Number of bytes in one read."""
 _UNWRITTEN: Final = Stop(ScanEnd.TORN, 0, "zeros in its topic or properties")
 
 
@@ -30,7 +30,7 @@ class Known(NamedTuple):
     """The known extent of the log.
 
     mark       flushed offset, None without a valid mark
-    view_end   end of the views after an orderly stop of RocketMQ, which abandoned later records;
+    view_end   end of the views after an orderly stop of RocketMQ: it abandoned all later records.
                None after a crash
     """
 
@@ -41,7 +41,7 @@ class Known(NamedTuple):
     def upto(self) -> int | None:
         """Physical offset from which on damage ends the log.
 
-        None: damage ends the log only if no valid record follows it.
+        If None, damage ends the log only if no valid record follows the damage.
         """
         return self.mark if self.mark is not None else self.view_end
 
@@ -50,7 +50,7 @@ class Known(NamedTuple):
 class Survey:
     """Result of the walk.
 
-    end, scan_end            end of valid records, and its cause
+    end, scan_end            end of valid records, and the cause of the end
     holes                    damage that valid records follow, one hole per file
     last_record, last_time   physical offset and store time (ms) of the last valid record
     """
@@ -83,7 +83,7 @@ def survey_log(
     log: CommitLog, disk: Disk, begin: int, known: Known, *, crc: bool,
     chunk_size: int = CHUNK_SIZE, take: Callable[[Chunk], object] | None = None,
 ) -> Generator[float, None, Survey]:  # fmt: skip
-    """Walks from a record start to the end of valid records, yielding the share done.
+    """Walks from a record start to the end of valid records; yields the finished share (0..1).
 
     crc      verifies the CRC of each body
     take     called with each chunk of valid records before the first damage; the last chunk may
@@ -115,10 +115,10 @@ def survey_log(
 def _take_last(found: Survey, chunk: Chunk, mark: int | None) -> bool:
     """Extends the result by a chunk, up to the first record after the mark with a lost page.
 
-    The CRC covers the body only. A lost page after it leaves zeros in topic or properties, where
-    PocketMQ writes none. Records before the mark are durable and have no lost page.
+    The CRC covers only the body. A lost page after the body leaves zeros in topic or properties,
+    where PocketMQ writes no zeros. Records before the mark are durable and have no lost page.
 
-    Returns  whether no page is lost
+    Returns  whether no record of the chunk has a lost page
     Cost     about 0.1 µs a record after the mark
     """
     heads, buffer = chunk.heads, chunk.buffer

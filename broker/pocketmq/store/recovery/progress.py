@@ -1,9 +1,9 @@
 """The phase of a start, and the duration of each phase.
 
-load        finds and maps files, removes incomplete files
+load        finds and maps files, and removes incomplete files
 scan        finds the log's end
 dispatch    dispatches the records that queues and index lack
-settle      reads tables, syncs all files
+settle      reads tables, and syncs all files
 """
 
 from time import perf_counter
@@ -35,7 +35,7 @@ class Starting:
         """Wall time at which the state began, ms."""
         self.seconds: dict[LabelValues, float] = {(phase,): 0.0 for phase in PHASES}
         self.progress = 0.0
-        """Share of recovery that is done, 0 to 1."""
+        """Finished share of the recovery, 0 to 1."""
         self.truncated_bytes = 0
         """Bytes after the last valid record that were zeroed."""
         self.stats: list[Stat] = [

@@ -101,8 +101,8 @@ def _write(disk: Disk, file: MappedFile, begin: int, contents: Iterable[bytes]) 
 
 # -- the plan ----------------------------------------------------------------------------------
 WALK_BACK: Final = 16 * 1024 * 1024
-"""Distance from the start of a file up to which a walk begins there instead: it then checks the
-earlier records for damage again."""
+"""A walk that would begin at most this far after the start of a file begins at the file's start,
+and so checks the earlier records for damage again."""
 
 logger = logging.getLogger(__name__)
 
@@ -111,9 +111,9 @@ class TrustedOffsets(NamedTuple):
     """The offsets that a start trusts before it walks the log.
 
     views          trusted units and index entries
-    mark           flushed offset, None without a valid mark
-    from_min       a consume queue lacks units: rebuild from the log's minimum
-    accept_damage  continue despite damage
+    mark           flushed offset; None without a valid mark
+    from_min       whether a consume queue lacks units: queues are rebuilt from the log's minimum
+    accept_damage  whether to continue despite damage
     now_ms         wall time, for the name of the quarantine
     """
 
@@ -148,7 +148,7 @@ class StoreRecovery:
         self._distrust = distrust
         self.plan = Plan("@no_log", LogDecision.KEEP)
         self.damage: StoreDamaged | None = None
-        """Damage for which the store refuses messages, None without."""
+        """Damage for which the store refuses messages, else None."""
         self.holes: list[Hole] = []
         """Damage in the log that valid records follow."""
         self.last_record = 0
@@ -157,7 +157,7 @@ class StoreRecovery:
         """Store time of the last valid record, ms."""
 
     def steps(self, beliefs: TrustedOffsets) -> Iterator[float]:
-        """Recovers the store, yielding the share done (0..1).
+        """Recovers the store; yields the finished share (0..1).
 
         Effects  for DAMAGED, `damage` is set and the log stays unchanged
         Errors   DiskFull, AllocationFailed, FsyncFailed while damage is quarantined
@@ -222,7 +222,7 @@ class StoreRecovery:
         return survey
 
     def _complete(self, mark: int, end: int) -> int:
-        """Returns the log's end for a view that has the last record, else the view's mark."""
+        """Returns the log's end if a view has the last record, else the view's durable offset."""
         return end if self.last_record < mark <= end else mark
 
     def _is_short(self, survey: Survey, beliefs: TrustedOffsets) -> bool:
@@ -279,7 +279,7 @@ class StoreRecovery:
         return self._parts.log.place_of(begin)[0]
 
     def _count_behind(self, physical_offset: int) -> int:
-        """Returns the number of units that refer to a physical offset or beyond."""
+        """Returns the number of units that refer to a physical offset or a higher one."""
         return sum(
             queue.max_offset - queue.units.first_at_or_behind(physical_offset)
             for queue in self._parts.queues.queues.values()
@@ -296,7 +296,7 @@ class StoreRecovery:
         if beliefs.is_aborted and upto < below:
             self._distrust(upto)
         self._cut_views(upto)
-        if survey.holes:  # After the views are cut: no unit may refer to a replaced record.
+        if survey.holes:  # The views are cut before, so that no unit refers to a replaced record.
             fill_holes(
                 log, self._parts.disk, self._parts.settings.directory, survey.holes,
                 time_ms=self._time_before(survey.holes[0].begin), now_ms=beliefs.now_ms,
@@ -306,14 +306,14 @@ class StoreRecovery:
             logger.warning("log.cut", extra={"physical_offset": end, "reason": survey.reason})
             self._progress.truncated_bytes = log.appended - end
         if survey.is_torn or beliefs.is_aborted:
-            log.truncate(end)  # Records may exist after a lost page.
+            log.truncate(end)  # Valid records may follow a lost page.
         else:
             log.adopt_end(end)
         assert log.appended == end
         self._cut_views(end)
 
     def _time_before(self, place: int) -> int:
-        """Returns the store time of the last record before an offset in its file, 0 if none."""
+        """Returns the store time of the last record before an offset in its file, else 0."""
         log = self._parts.log
         file = log.files.file_at(place - 1)
         last = None

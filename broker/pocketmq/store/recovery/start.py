@@ -95,11 +95,11 @@ class StoreStart:
         self._has_looked = True
 
     def steps(self, now_ms: int) -> Iterator[float]:
-        """Loads and recovers the store, yielding the share done between bounded pieces.
+        """Loads and recovers the store in bounded pieces; yields the finished share after each.
 
         Effects  if the log is damaged below its durable end, `recovery.damage` is set, and
                  checkpoint, mark and manifest stay unchanged
-        Errors   NotAStore, WrongFileSize, StoreGap: nothing was changed;
+        Errors   NotAStore, WrongFileSize, StoreGap: nothing was changed
                  Corruption: a queue differs from its table; the next start reads all queues
         """
         try:
@@ -226,7 +226,7 @@ class StoreStart:
                 ends.save(encode_checkpoint(values), ends.rows)
         mark.write(end, encode_checkpoint(values))
         mark.sync()
-        parts.checkpoint.save(values)  # Before, the mark is valid by its other half.
+        parts.checkpoint.save(values)  # Until here, the mark is valid by its other half.
         assert mark.valid_upto(parts.checkpoint.content) == end
         parts.write_manifest(None)
 

@@ -4,10 +4,10 @@
      "pocketmq":{"deliveredBefore":353964, "clocks":{"2":[[0,3600000],[7,0]]}}}
 
 In this example the first 28 messages of level 1 are delivered. RocketMQ ignores the member
-`pocketmq`. `deliveredBefore` is a physical offset below which the delivered copies of these
-messages are stored. A copy at or above it was delivered after the last write. `clocks` exists if
-the wall clock was changed while messages waited. In the example, messages of level 2 from offset 7
-on have times by the present clock, earlier messages by a clock that is an hour behind it.
+`pocketmq`. `deliveredBefore` is a physical offset: the delivered copies of these messages are below
+it. A copy at or above it was delivered after the last write of the table. `clocks` exists if the
+wall clock was changed while messages waited. In the example, messages of level 2 from offset 7 on
+have times by the present clock, earlier messages by a clock that is an hour slow.
 Source: ScheduleMessageService.encode, DelayOffsetSerializeWrapper.
 """
 
@@ -32,7 +32,7 @@ _BEFORE: Final = "deliveredBefore"
 _CLOCKS: Final = "clocks"
 
 Epochs = Mapping[int, Sequence[tuple[int, int]]]
-"""By level: (queue offset of the first message, lead of the present clock over its clock in ms)."""
+"""By level: (queue offset of a clock's first message, lead of the present clock over it in ms)."""
 
 
 class DelayOffsets:
@@ -48,7 +48,7 @@ class DelayOffsets:
         self._rows: dict[int, int] = {}
         self.clocks: Epochs = {}
         self.delivered_before = 0
-        """Physical offset below which all delivered copies are; 0 if unknown."""
+        """Physical offset below which all delivered copies are stored; 0 if unknown."""
 
     def load(self) -> None:
         """Reads the table.
@@ -84,7 +84,7 @@ class DelayOffsets:
     async def put(self, offsets: Mapping[int, int], delivered_before: int, clocks: Epochs) -> None:
         """Sets offsets, clocks and `delivered_before`; durable when it returns.
 
-        Shape    the log below `delivered_before` is durable
+        Shape    the log below `delivered_before` must be durable
         Errors   DiskFull
         """
         assert all(map(_is_offset, offsets.values()))

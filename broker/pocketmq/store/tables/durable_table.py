@@ -51,7 +51,7 @@ class Saving:
         self._job: asyncio.Future[None] | None = None
 
     def touch(self) -> None:
-        """Counts a change of the table."""
+        """Registers a change of the table."""
         self._change += 1
 
     async def saved(self) -> None:
@@ -122,7 +122,7 @@ class RowTable:
 
     written      returns the rows to write, a copy or `rows` itself
     file         replaces the file of this name
-    is_counted   the rows are counts that can be recomputed: an unreadable table counts as empty
+    is_counted   whether the rows can be recomputed: an unreadable table then counts as empty
     """
 
     __slots__ = (
@@ -139,7 +139,7 @@ class RowTable:
         self._file = file or TableFile(disk, directory / CONFIG_DIRECTORY / file_name)
         self._written = written
         self._encoded: dict[str, tuple[dict[Any, Any], str]] = {}
-        """Encoded rows, so that a change does not encode all rows again; used by the writing
+        """Cache of encoded rows: a change does not encode all rows again. Used by the writing
         thread."""
         self._durable = DurableTable(self._file, pool, self._snapshot)
         self._member = member
@@ -164,7 +164,7 @@ class RowTable:
         self.rows = self._others.pop(self._member, None) or {}
 
     def other_rows(self, member: str) -> dict[str, Any]:
-        """Returns another member of the file, {} if it does not exist."""
+        """Returns another member of the file; {} if it does not exist."""
         found = self._others.get(member)
         return found if isinstance(found, dict) else {}
 
@@ -218,13 +218,13 @@ class RowTable:
         await self.saved()
 
     async def drop(self, name: str) -> None:
-        """Removes a row, if it is there; durable when it returns."""
+        """Removes a row, if it exists; durable when it returns."""
         if self.rows.pop(name, None) is not None:
             self.touch()
         await self.saved()
 
     async def saved(self) -> None:
-        """Returns when every change so far is durable.
+        """Waits until every change so far is durable.
 
         Errors   DiskFull, FsyncFailed
         """
@@ -268,7 +268,7 @@ class NamedTable(Generic[Config]):
         self._followers: list[Callable[[str], None]] = []
 
     def follow(self, told: Callable[[str], None]) -> None:
-        """Calls a function with each name that is set or removed; it must not raise."""
+        """Calls `told`, which must not raise, with each name that is set or removed."""
         self._followers.append(told)
 
     def _tell(self, name: str) -> None:
@@ -302,7 +302,7 @@ class NamedTable(Generic[Config]):
             raise LimitReached(count=count, limit=limit, field=field, setting=setting)
 
     def find(self, name: str) -> Config | None:
-        """Returns the entry of a name, None if it does not exist."""
+        """Returns the entry of a name; None if it does not exist."""
         return self._configs.get(name)
 
     def existing(self, name: str) -> Config:

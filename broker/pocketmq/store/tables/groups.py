@@ -26,8 +26,8 @@ _RETRIES: Final = "retryMaxTimes"
 _FROM_MIN: Final = "consumeFromMinEnable"
 _ATTRIBUTES: Final = "attributes"
 BEGIN_ATTRIBUTE: Final = "pocketmq.begin"
-"""Attribute with the time at which a group begins. RocketMQ preserves it, and then begins at the
-minimum, so that it skips no message."""
+"""Attribute with the time at which a group begins. RocketMQ preserves the attribute, and begins at
+the minimum, so that the group skips no message."""
 _GROUP_MEMBERS: Final = {
     "enabled": "consumeEnable",
     "fifo": "consumeMessageOrderly",
@@ -49,7 +49,7 @@ class GroupTable(NamedTable[GroupConfig]):
     def __init__(self, disk: Disk, directory: Path, clock: Clock, pool: ThreadPoolExecutor) -> None:
         super().__init__(RowTable(disk, directory, GROUPS_FILE, GROUPS_MEMBER, clock, pool), _KIND)
         self.begin_ms = BEGIN_MIN
-        """Where groups begin that are created without a setting for it (model/begin.py)."""
+        """Begin of groups that are created without the setting `begin` (model/begin.py)."""
 
     async def ensure(self, group: str) -> None:
         """Creates a group with the defaults unless it exists; durable when it returns.
@@ -107,13 +107,13 @@ def _group_from_row(name: str, row: dict[str, Any]) -> GroupConfig:
 
 
 def _begin_ms(attributes: dict[str, str], *, begins_at_min: bool) -> int:
-    """Returns where a group begins: at the time of its attribute, else at an end of queues."""
+    """Returns the begin of a group: its attribute's time, else the min or max offset of queues."""
     end = BEGIN_MIN if begins_at_min else BEGIN_MAX
     try:
         begin_ms = begin_from_text(attributes.get(BEGIN_ATTRIBUTE, ""))
     except IllegalBegin:  # Absent, or changed by another program.
         return end
-    # RocketMQ may have set the group to its queues' ends since.
+    # RocketMQ may later have set the group to begin at its queues' ends.
     return begin_ms if begins_at_min and is_timed(begin_ms) else end
 
 

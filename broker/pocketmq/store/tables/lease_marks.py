@@ -1,18 +1,18 @@
 """Marks that relate the offsets on disk to the journal of leases in the log.
 
-A lease advances its group's offset in memory. On disk the offset advances once the journal with the
-lease is durable. Otherwise a power cut could lose the journal and leave an offset above messages
-that no consumer received. The marks are written with the offsets:
+A lease advances its group's offset in memory, and on disk once the journal with the lease is
+durable: a power cut must not leave an offset above messages that no consumer received. The member
+LEASES_MEMBER of the offsets' file, which RocketMQ ignores, contains the marks:
 
     begin    all leases below this offset of the journal are settled
-    known    the offsets on disk cover all leases below this one; leases from it on advance them
-    adopted  whether only the journal contains leases, and RocketMQ's revive topic contains none
+    known    the offsets on disk include all leases below this one; a start applies later leases
+    adopted  whether the journal contains all leases, and RocketMQ's revive topic contains none
     set      for an offset that an operator set: the journal's end at that time; earlier leases do
              not advance the offset
 
-    lease ─► held ─► fence (at the journal's end) ─► … durable … ─► pass_fence ─► on disk
-
-Marks are queue offsets of the journal's topic. RocketMQ ignores this member.
+Marks are queue offsets of the journal's topic. `hold` keeps an offset's value on disk when a lease
+advances it. `fence` notes the held offsets and the journal's end. Once the journal is durable up to
+there, `pass_fence` permits the new values to be written.
 """
 
 from collections.abc import Mapping
@@ -47,7 +47,7 @@ class LeaseMarks:
     is_kept: bool = False
     """Whether the table on disk has marks, or gets them with the next write."""
     is_adopted: bool = False
-    """Whether the journal alone contains all leases, and RocketMQ's revive topic none."""
+    """Whether the journal contains all leases, and RocketMQ's revive topic contains none."""
     _set: dict[Place, int] = field(default_factory=dict, init=False)
     _fence: _Fence | None = field(default=None, init=False)
 
@@ -67,7 +67,7 @@ class LeaseMarks:
     def clamp(self) -> None:
         """Resets marks beyond the journal's end, which belong to another log.
 
-        Effects  the whole journal is read, and its leases advance lower offsets
+        Effects  the whole journal is read, and its leases advance the offsets below them
         """
         if max(self.begin, self.known) > self.journal_end:
             self.begin = self.known = 0
@@ -87,7 +87,7 @@ class LeaseMarks:
         return journal_offset >= max(self.known, self._set.get((name, queue_id), 0))
 
     def hold(self, name: str, queue_id: int, queue_offset: int) -> None:
-        """Holds an offset's value on disk while it advances in memory."""
+        """Keeps an offset's value for the disk while the offset advances in memory."""
         self.held.setdefault((name, queue_id), queue_offset)
 
     def set_aside(self, name: str, queue_id: int) -> None:
@@ -105,7 +105,7 @@ class LeaseMarks:
         self._fence = _Fence(live, begin, known)
 
     def pass_fence(self) -> bool:
-        """Releases the offsets of the last fence to the disk; returns whether anything changed."""
+        """Permits the last fence's values to be written; returns whether anything changed."""
         fence, self._fence = self._fence, None
         if fence is None:
             return False
@@ -119,7 +119,7 @@ class LeaseMarks:
         return bool(fence.live) or before != (self.begin, self.known, True)
 
     def let_go(self, live: Mapping[Place, int]) -> None:
-        """Releases held offsets whose value on disk equals that in memory."""
+        """Drops held offsets whose value on disk equals the value in memory."""
         self.held = {place: at for place, at in self.held.items() if live.get(place) != at}
 
 

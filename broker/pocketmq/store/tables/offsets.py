@@ -28,7 +28,7 @@ CHECKPOINT_INTERVAL_MS: Final = 5_000
 
 
 class Clamped(NamedTuple):
-    """An offset that exceeded its queue's end, and the end, to which it was clamped."""
+    """An offset that exceeded its queue's end, and the end to which it was clamped."""
 
     group: str
     topic: str
@@ -76,7 +76,7 @@ class ConsumerOffsets:
         self.leases.load(self._table.other_rows(LEASES_MEMBER))
 
     def find(self, group: str, topic: str, queue_id: int) -> int | None:
-        """Returns a group's offset in a queue, None before its first commit."""
+        """Returns a group's offset in a queue; None before its first commit."""
         return self._table.rows.get(f"{topic}{_SEPARATOR}{group}", {}).get(queue_id)
 
     def all_of(self, group: str) -> dict[str, dict[int, int]]:
@@ -99,14 +99,14 @@ class ConsumerOffsets:
     def set_back(self) -> list[tuple[str, str]]:
         """Returns (group, topic) of offsets that were set back or removed since the last call.
 
-        Consumers that wait for messages of such a queue must read it again.
+        Consumers that wait for messages of such a queue must read the queue again.
         """
         found = list(self._set_back)
         self._set_back.clear()
         return found
 
     def advance(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
-        """Advances a group's offset in a queue, never back; `step` persists it periodically.
+        """Raises a group's offset in a queue, but never lowers it; `step` persists it periodically.
 
         Shape    the group has a row
         Cost     a copy of its offsets in the topic
@@ -118,7 +118,7 @@ class ConsumerOffsets:
     def begin(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
         """Sets the first offset of a new group in a queue, and begins a write.
 
-        Effects  once written, a crash does not move the group past messages stored since
+        Effects  after the write, a crash does not move the group past messages stored later
         """
         self.advance(group, topic, queue_id, queue_offset)
         self._table.when_saved(lambda _: None)  # `step` repeats a failed write.
@@ -147,13 +147,13 @@ class ConsumerOffsets:
         self.leases.fence(live, journal_begin, journal_end)
 
     def pass_fence(self) -> None:
-        """Releases the last fence's offsets to the disk, as the journal is durable up to it."""
+        """Permits the last fence's offsets to be written: the journal is durable up to it."""
         if self.leases.pass_fence():
             self.leases.let_go({key: self._live(*key) for key in self.leases.held})
             self._table.touch()
 
     def hold_nothing(self) -> None:
-        """Releases all offsets to the disk, as the whole log is durable."""
+        """Permits all offsets to be written: the whole log is durable."""
         if self.leases.held:
             self.leases.held.clear()
             self._table.touch()
@@ -199,7 +199,7 @@ class ConsumerOffsets:
         await self._table.saved()
 
     async def clamp(self, end_of: Callable[[str, str, int], int]) -> list[Clamped]:
-        """Clamps offsets to the ends of their queues; returns them, durable when it returns.
+        """Clamps offsets to the ends of their queues; returns the clamped ones, which are durable.
 
         end_of   (group, topic, queue id) -> highest offset of a group in a queue
         Effects  a group that had read messages lost in a crash does not skip new messages
@@ -220,7 +220,7 @@ class ConsumerOffsets:
         return clamped
 
     def clamp_one(self, group: str, topic: str, queue_id: int, end: int) -> Clamped | None:
-        """Clamps an offset to its queue's end and begins a write; returns None if not beyond.
+        """Clamps an offset to its queue's end and begins a write; None if it is not beyond.
 
         Cost     for an offset beyond the end, a copy of the group's offsets in the topic
         """
@@ -296,7 +296,7 @@ class ConsumerOffsets:
         return Next(now.monotonic_ms + CHECKPOINT_INTERVAL_MS)
 
     async def saved(self) -> None:
-        """Waits until all offsets are durable, including advanced ones.
+        """Waits until all offsets, also those set by `advance`, are durable.
 
         Errors   DiskFull
         """

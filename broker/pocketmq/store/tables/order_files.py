@@ -1,11 +1,11 @@
 """The files of FIFO queues' state: a table, and a journal of later changes.
 
     fold(text, version)  writes the whole table; the journal restarts at its begin
-    append(changes)      writes one row; False if there is no room and the table must be written
+    append(changes)      writes one row; returns False if there is no room for it
     sync                 makes rows durable
 
-When `append` returns, the row is in the page cache, so it survives kill -9. At a start, only rows
-of the table's version are used (format/order_changes.py), so the file need not be truncated.
+When `append` returns True, the row is in the page cache, so it survives kill -9. A start uses only
+rows of the table's version (format/order_changes.py), so the file need not be truncated.
 
 Source: none; RocketMQ writes the table every ten seconds, and loses later changes.
 """
@@ -31,7 +31,7 @@ from pocketmq.model.errors import AllocationFailed, DiskFull
 logger = logging.getLogger(__name__)
 
 ORDER_JOURNAL_BYTES: Final = 1 << 20
-"""Default size of the journal: some thousand receives and acknowledgements."""
+"""Default size of the journal: room for some thousand receives and acknowledgements."""
 
 
 class OrderFiles:
@@ -62,7 +62,7 @@ class OrderFiles:
     def changes(self, version: int) -> Iterable[QueueChange]:
         """Returns the changes after a version of the table.
 
-        Effects  logs rows lost after a damaged row; their messages are redelivered
+        Effects  logs the loss of rows after a damaged row; their messages are redelivered
         Errors   ReadFailed
         """
         if not self._disk.exists(self._path):
@@ -74,7 +74,7 @@ class OrderFiles:
         return decode_changes(content, version)
 
     def append(self, changes: Sequence[QueueChange]) -> bool:
-        """Writes a row; False without a write, if there is no room or no table version.
+        """Writes a row; returns False without a write if there is no room or no table version.
 
         Errors   WriteFailed
         """
@@ -87,7 +87,7 @@ class OrderFiles:
             return False
         try:
             self._disk.write_at(self._descriptor, self._position, row)
-        except DiskFull:  # On a copy-on-write file system; a partial row does not count.
+        except DiskFull:  # On a copy-on-write file system; readers ignore a partial row.
             return False
         self._position += len(row)
         self._number += 1
@@ -104,7 +104,7 @@ class OrderFiles:
     def fold(self, text: bytes, version: int) -> None:
         """Writes the table and restarts the journal; blocks.
 
-        Effects  if the disk has no room for a journal, there is none
+        Effects  if the disk has no room for a journal, the store has no journal
         Errors   DiskFull: nothing has changed; FsyncFailed
         """
         assert version > self._version

@@ -7,8 +7,8 @@
     changes ─► rows of the journal (order_files.py) ─► acknowledged
                └─► whole table: after FOLD_INTERVAL_MS, when the journal is full, at a stop
 
-Acknowledged changes are as durable as sends in the same flush mode; RocketMQ loses some seconds of
-them. State that does not fit the journal is written to the table at once. Unknown members of the
+Acknowledged changes are as durable as sends in the same flush mode; RocketMQ loses those of some
+seconds. State that does not fit the journal is written to the table at once. Unknown members of the
 table are preserved.
 Source: QueueLevelConsumerManager.
 """
@@ -46,7 +46,7 @@ from pocketmq.store.tables.order_files import OrderFiles
 class Row:
     """A queue's order for the file; immutable.
 
-    found   row that was read; without it, the writing thread encodes `order`
+    found   row that was read; None: the writing thread encodes `order`
     """
 
     __slots__ = ("_found", "_order", "_text", "_written_at_ms")
@@ -99,7 +99,7 @@ def is_queue(queue_id: Any, row: Any) -> bool:
 # -- the table ---------------------------------------------------------------------------------
 _SEPARATOR: Final = "@"
 FOLD_INTERVAL_MS: Final = 5_000
-"""Interval of table writes while orders change; RocketMQ: 10 s."""
+"""Interval of table writes while orders change; RocketMQ's interval is 10 s."""
 Order = Callable[[], QueueOrder]
 """Returns the present order of a queue, when the table is written."""
 Since = Callable[[], OrderChange]
@@ -212,7 +212,7 @@ class OrderInfo:
     ) -> None:
         """Registers a change of a queue's order; `saved` writes it.
 
-        since   returns the changes since the last call; None: everything changed
+        since   returns the changes since the last call; None: the whole order changed
         Cost    constant: the next write calls `order` and `since` once for all changes
         """
         place = f"{topic}{_SEPARATOR}{group}", queue_id
@@ -244,7 +244,7 @@ class OrderInfo:
     async def folded(self) -> None:
         """Waits until the table contains every change.
 
-        Errors   DiskFull: the changes are in the journal, if it has room; FsyncFailed
+        Errors   DiskFull: the changes are only in the journal, if it has room; FsyncFailed
         """
         if self._is_stale:
             self._fold_at_ms = 0
@@ -290,10 +290,11 @@ class OrderInfo:
         await self._remove(lambda name: name.partition(_SEPARATOR)[2] == group)
 
     async def clamp(self, end_of: Callable[[str, int], int]) -> int:
-        """Drops entries at or beyond a queue's end; returns the number of queues, durable then.
+        """Drops entries at or beyond a queue's end; returns the number of changed queues.
 
         end_of   (topic, queue id) -> queue offset of the queue's next message
-        Effects  new messages at the offsets of lost messages do not count as settled or delivered
+        Effects  new messages at the offsets of lost messages do not count as settled or delivered;
+                 durable when it returns
         Errors   DiskFull
         """
         assert not self._decompressed, "orders have changed before the clamp"
@@ -346,7 +347,7 @@ class OrderInfo:
     def _fold(self, encode: Encode, version: int, *, is_told: bool) -> None:
         """Writes the table, while nothing is appended to the journal; blocks.
 
-        is_told   the journal contains every change: with a full disk, the table is written later
+        is_told   whether the journal contains every change: a full disk then only delays the table
         """
         try:
             self._files.fold(encode(), version)

@@ -1,8 +1,8 @@
 """Queue offsets below which messages are purged, or expired by their topic's retention.
 
-The messages stay in the log until their files expire. `pocketmq/floors.json` has the floors by
-topic and queue id. A floor above the end of its queue would hide new messages: each start lowers
-it.
+The messages stay in the log until their files expire. `pocketmq/floors.json` contains the floors by
+topic and queue id. A floor above the end of its queue would hide new messages, so each start lowers
+such floors.
 Source: none; RocketMQ has one retention for all topics.
 """
 
@@ -77,7 +77,7 @@ class QueueFloors:
             self._durable.when_saved(lambda _: None)  # The next write repeats a failed write.
 
     async def raise_durably(self, floors: Mapping[QueueKey, int]) -> None:
-        """Raises floors; durable when it returns. On an error nothing is raised.
+        """Raises floors; durable when it returns. After an error no floor is raised.
 
         Errors   DiskFull, FsyncFailed
         """
@@ -126,7 +126,7 @@ def decode_floors(content: bytes) -> dict[QueueKey, int]:
 
 
 def encode_floors(floors: Mapping[QueueKey, int]) -> bytes:
-    """Returns the content of the file; a floor of 0 is left out."""
+    """Returns the content of the file, without floors of 0."""
     topics: dict[str, dict[str, int]] = {}
     for (topic, queue_id), floor in sorted(floors.items()):
         if floor:

@@ -1,10 +1,10 @@
-"""Queues of removed topics, with the queue offsets at which a new topic of the name continues.
+"""Queues of removed topics, and the queue offsets at which a new topic of the name continues.
 
 A removed topic's messages stay in the log until they expire; rebuilt queues omit them. If the topic
 is created again, its queue offsets continue above the old ones, so that old and new messages never
-share an offset. RocketMQ starts again at 0. When RocketMQ rebuilds queues, it restores the old
-messages and loses as many new messages.
-`pocketmq/removed.json` has the offsets by topic and queue id.
+share an offset. RocketMQ starts again at 0. If RocketMQ rebuilds the queues, it restores the old
+messages, and loses as many new messages.
+`pocketmq/removed.json` contains the offsets by topic and queue id.
 """
 
 import json
@@ -30,7 +30,7 @@ class RemovedQueues:
         self._durable = DurableTable(self._file, pool, self._snapshot)
         self._topics: dict[str, dict[str, int]] = {}
         self.next_offsets: dict[QueueKey, int] = {}
-        """Queue offset of each removed queue's next message; the object is never replaced."""
+        """Queue offset of each removed queue's next message; the dictionary is never replaced."""
 
     def load(self) -> None:
         """Reads the table.

@@ -22,7 +22,7 @@ from pocketmq.store.tables.topics import TopicTable
 
 TIMER_COUNTS_FILE: Final = "timermetrics"
 RETRY_SEPARATORS: Final = "_+"
-"""Separators of group and topic in names of retry topics, one for each of two formats."""
+"""Separators of group and topic in names of retry topics; each is of one of two formats."""
 TIMER_COUNTS: Final = "timingCount"
 
 
@@ -80,8 +80,8 @@ class Tables:
     def is_removed(self, topic: str) -> bool:
         """Returns whether a topic was removed and does not exist.
 
-        A retry or dead-letter topic of an existing group and topic does not count as removed, since
-        it would be created again.
+        A retry or dead-letter topic of an existing group and topic does not count as removed: it
+        would be created again.
         """
         if self.topics.find(topic) is not None or not self.removed.has(topic):
             return False

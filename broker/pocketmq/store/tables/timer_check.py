@@ -32,7 +32,7 @@ class TimerCheck:
         self.progress.check()
 
     async def put(self, progress: TimerProgress) -> None:
-        """Writes a progress that covers only durable data; durable when it returns.
+        """Writes a progress, which must cover only durable data; durable when it returns.
 
         Errors   DiskFull, FsyncFailed
         """
@@ -43,7 +43,7 @@ class TimerCheck:
         await self._durable.saved()
 
     async def clamp(self, queue_end: int, log_end: int) -> int:
-        """Clamps the offset in the timer's topic to the topic's end; returns 1 if it was beyond.
+        """Clamps the offset in the timer's topic to the topic's end; returns 1 if it was higher.
 
         queue_end   queue offset of the topic's next message
         log_end     physical offset after the last record

@@ -48,9 +48,9 @@ class TopicTable(NamedTable[TopicConfig]):
 
     @asynccontextmanager
     async def leaving(self, topic: str) -> AsyncIterator[None]:
-        """Blocks `create` of a topic until the block ends, which removes topic and queues.
+        """Blocks `create` of a topic during the context's block, which removes topic and queues.
 
-        Without that, messages of a topic created again would be removed with its old queues.
+        Otherwise, messages of a topic that is created again would be removed with its old queues.
         """
         await self._gone(topic)
         gone = self._leaving[topic] = asyncio.get_running_loop().create_future()
@@ -87,7 +87,7 @@ class TopicTable(NamedTable[TopicConfig]):
             if stands != _with_type(wanted) or queues != queue_count:
                 type_name = stands[TYPE_ATTRIBUTE]
                 raise TopicExists(topic=topic, queue_count=queues, type_name=type_name)
-            await self._table.saved()  # Another call may still write it, or may have failed.
+            await self._table.saved()  # Another call may still be writing it, or may have failed.
             return existing
         self._check_count()
         self._check_queues(queue_count)
@@ -132,7 +132,7 @@ class TopicTable(NamedTable[TopicConfig]):
     ) -> TopicConfig:
         """Changes the settings of a topic that are not None; durable when it returns.
 
-        attributes   replace all attributes of the topic
+        attributes   replaces all attributes of the topic
         Errors   TopicNotFound, IllegalNumber, LimitReached, DiskFull
         Source   TopicConfigManager.updateTopicConfig
         """
@@ -190,7 +190,7 @@ class TopicTable(NamedTable[TopicConfig]):
         return self._configs[topic]
 
     def know_batch_queues(self, topics: Iterable[str]) -> None:
-        """Marks topics as having batch queues, whatever their rows."""
+        """Marks topics as having batch queues, even if their rows do not say so."""
         for topic in filter(self._is_name, topics):
             found = self._configs.get(topic) or TopicConfig(topic, 0, 0, is_kept=False)
             attributes = {**found.attributes, **BATCH_QUEUES}
@@ -219,5 +219,5 @@ def _check_queue_count(field: str, count: int) -> None:
 
 
 def _with_type(attributes: dict[str, str]) -> dict[str, str]:
-    """Returns attributes, with the default type if they contain none."""
+    """Returns attributes; adds the default type if they contain no type."""
     return {TYPE_ATTRIBUTE: DEFAULT_TYPE, **attributes}

@@ -1,7 +1,7 @@
 """Users and their grants: `pocketmq/access.json`, readable only by the broker's system user.
 
-Checking signatures needs the secrets, so the file contains them in clear text. There is no backup
-file, from which removed users or old secrets could be read or restored.
+Signatures cannot be checked without the secrets, so the file contains them in clear text. There is
+no `.bak` file, as removed users and old secrets could be restored from it.
 """
 
 from concurrent.futures import ThreadPoolExecutor

@@ -1,8 +1,8 @@
 """The clocks by which the due times of messages with delay levels are measured.
 
 A put of such a message first reads the clocks, as for the wheel (wheel_clock.py). So no message is
-stored between a change of the clock and its detection, and two changes between two runs of the
-levels' service count twice. Clocks are saved with the delivered offsets of the levels.
+stored between a change of the clock and the change's detection, and each of two changes between two
+runs of the levels' service is detected. Clocks are saved with the delivered offsets of the levels.
 """
 
 from collections.abc import Mapping
@@ -61,7 +61,7 @@ class LevelClocks:
 
     @property
     def written(self) -> Epochs:
-        """The epochs to save, of levels whose messages have times by more than one clock."""
+        """Epochs to save: those of levels whose messages use more than one clock."""
         found = {n: tuple(one.written) for n, one in enumerate(self._due_times, start=1)}
         return {number: epochs for number, epochs in found.items() if len(epochs) > 1}
 

@@ -8,10 +8,10 @@ the log ends before its durable end              it continues after its last mes
 a missing log, or files of another kind          the log is set aside, the topic is read again, and
                                                  messages due before the read time are skipped
 
-A unit is trusted if all units before it are trusted and its message exists in the commit log. After
-the durable end of the log, messages without units were due on arrival and delivered at once. A
-power cut may have kept later units and lost those deliveries, so these messages are read again
-(`Kept`).
+A unit is trusted if all units before it are trusted and its message exists in the commit log.
+Messages after the durable end of the timer log may have no unit, as they were due on arrival and
+delivered at once. A power cut may have kept later units and lost those deliveries, so the messages
+are read again (`Kept`).
 Source: TimerMessageStore.recover, recoverAndRevise.
 """
 
@@ -34,7 +34,7 @@ class Kept(NamedTuple):
     """Messages to read again although their units exist, as the units may not have been durable.
 
     places   ascending physical offsets of the pending messages of these units
-    upto     other messages before this queue offset were due on arrival
+    upto     all other messages before this queue offset were due on arrival
     """
 
     places: Numbers = np.empty(0, np.int64)
@@ -46,10 +46,10 @@ class FoundTimer(NamedTuple):
 
     read_ms       every slot before this time was delivered; 0: no timer ever ran
     queue_offset  offset from which the timer continues to read its topic
-    known_upto    messages before this queue offset that were due before read_ms are delivered, and
-                  skipped if they are read again
-    rebuilt       why the wheel or the log was rebuilt, "" if neither was
-    kept          messages with units among those to read
+    known_upto    messages before this queue offset that were due before read_ms were delivered, and
+                  are skipped if they are read again
+    rebuilt       why the wheel or the log was rebuilt; "" if neither was rebuilt
+    kept          those of the messages to read that have units
     """
 
     read_ms: int
@@ -63,8 +63,8 @@ class RecoveredFiles(NamedTuple):
     """Result of recovering wheel and log.
 
     is_whole   whether the log has all its durable units
-    rebuilt    why the wheel was rebuilt, "" if it was not
-    durable    physical offset of the last durable unit's message, -1 if no unit is durable
+    rebuilt    why the wheel was rebuilt; "" if it was not rebuilt
+    durable    physical offset of the last durable unit's message; -1 if no unit is durable
     behind     physical offsets of the messages of later units, which may not be durable
     """
 
@@ -98,7 +98,7 @@ def recover_files(
 ) -> RecoveredFiles:
     """Makes wheel and log consistent; both must be open, and the log loaded.
 
-    log_end  end of the commit log: units of messages beyond it are not trusted
+    log_end  end of the commit log: units of messages beyond the end are not trusted
     remake   replaces the wheel by an empty one
     why_new  why the wheel is new and empty; "" if it existed
     Cost     some 30 ns a unit of the last two files, or of all files for a new wheel

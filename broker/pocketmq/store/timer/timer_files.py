@@ -4,7 +4,7 @@
              └────────┴── flush ──► timercheck
 
 The first delayed message creates the files. Only the timer service uses them. The log contains the
-units, the wheel is an index of them and can be rebuilt.
+units. The wheel is an index of the units and can be rebuilt.
 Source: TimerMessageStore, TimerFlushService.
 """
 
@@ -50,7 +50,7 @@ Numbers = NDArray[np.int64]
 
 
 def end_units(log: TimerLog, wheel: TimerWheel, ended: Numbers, read_ms: int) -> set[MappedFile]:
-    """Moves units to a slot before the next one to read; returns the files that changed.
+    """Moves units to the slot before the next slot to read; returns the files that changed.
 
     ended    ascending positions of the units in the timer log
     read_ms  every slot before this time was delivered
@@ -105,7 +105,7 @@ def _of_slots(
 
 
 def _relink_wheel(wheel: TimerWheel, times: Numbers, places: Numbers, counts: Numbers) -> None:
-    """Sets the slots of ascending times; `places` ascend within each slot."""
+    """Sets the slots of ascending times; `places` are ascending within each slot."""
     values, begins = np.unique(times, return_index=True)
     ends = np.append(begins[1:], len(times))
     for time_ms, begin, end in zip(values.tolist(), begins.tolist(), ends.tolist(), strict=True):
@@ -176,7 +176,7 @@ class TimerFiles:
         self._lowest = 0
         """Position in the timer log below which no message is pending."""
         self._lowest_moved = -1
-        """Lowest physical offset of a message that was moved to another slot, -1 if none was."""
+        """Lowest physical offset of the messages that were moved to another slot; -1 if none."""
         self.clock: WheelClock | None = None
         """The wheel's clock, created by the first `observe_clock`."""
         self.log: TimerLog | None = None
@@ -189,7 +189,7 @@ class TimerFiles:
 
     @property
     def progress(self) -> TimerProgress:
-        """The progress saved last."""
+        """The last saved progress."""
         return self._check.progress
 
     @property
@@ -315,7 +315,7 @@ class TimerFiles:
 
     # -- pending messages --------------------------------------------------------------------
     def add(self, units: Units, *, is_move: bool = False) -> int:
-        """Appends units to the log and links them into slots; returns how many fitted the file.
+        """Appends units to the log and links them into slots; returns how many fit the file.
 
         Shape    all fields except size and previous are set
         Errors   DiskFull, AllocationFailed: nothing has changed
@@ -357,8 +357,8 @@ class TimerFiles:
     def waiting(self, read_ms: int) -> Iterator[Units]:
         """Yields the units of pending messages in pieces: those due at `read_ms` or later.
 
-        Called at a start. Also yields messages that were moved to other slots: their units come
-        after the units of later messages.
+        Called at a start. Also yields messages that were moved to other slots: their units follow
+        the units of later messages.
         """
         highest = -1
         for _, units in self.log.beyond_damage(self._lowest) if self.log is not None else ():
@@ -373,7 +373,7 @@ class TimerFiles:
             yield found
 
     def lowest_message(self, read_ms: int) -> int | None:
-        """Returns a physical offset below which no message is pending, None without any.
+        """Returns a physical offset below which no message is pending; None if none is pending.
 
         Cost     some 10 ns for each unit read for the first time
         """
@@ -420,7 +420,7 @@ class TimerFiles:
             let_go(held)
 
     async def write_down(self, progress: TimerProgress) -> None:
-        """Saves the timer's progress, which covers only durable data.
+        """Saves the timer's progress, which must cover only durable data.
 
         Errors   DiskFull, FsyncFailed
         """

@@ -1,12 +1,12 @@
 """The clock of the timer wheel, which follows the wall clock but ignores its jumps.
 
-A due time is a wall time by the clock at the message's arrival. It is translated once, when the
-message enters the wheel; later changes of the clock move no message in the wheel. Guarantees:
+A due time is a wall time as the clock was set when the message arrived. It is translated once, when
+the message enters the wheel; later changes of the clock move no message in the wheel. Guarantees:
 
     1. No message is early: the time from arrival to delivery is measured by the monotonic clock.
     2. No message is stuck, or later than the second of its slot.
-    3. Saved times hold after a start. A clock change while no broker runs is not detected: the
-       elapsed time is the wall clock's, but never below zero.
+    3. After a restart, the saved times are still valid. A clock change while no broker runs is not
+       detected: the elapsed time is the wall clock's, but never below zero.
     4. The clock never goes back, so no slot is read twice.
 
 A put of a delayed message first reads the clocks, so that no message is stored between a change and
@@ -27,7 +27,7 @@ Numbers = NDArray[np.int64]
 class WheelClock:
     """The clock of one timer; `look` is called with each reading of the system's clocks.
 
-    shifts     saved leads over the wall clock, each from a queue offset on
+    shifts     saved leads over the wall clock, each valid from a queue offset to that of the next
     least_ms   reading of this clock when the shifts were saved
     unread     queue offset of the first message that is not translated
     end        queue offset of the next put
@@ -51,7 +51,7 @@ class WheelClock:
             self._add(ClockShift(place, now.wall_ms + ahead_ms - last_ms))
             self._add(ClockShift(end, ahead_ms))
         elif ahead_ms > self.ahead_ms:
-            # Unread messages are measured by the clock that makes none early.
+            # Untranslated messages use the larger lead, so that none of them is early.
             self._add(ClockShift(place, ahead_ms))
         self.now_ms = now.wall_ms + self.ahead_ms
         """Reading of this clock, in ms like a wall time."""
@@ -77,7 +77,7 @@ class WheelClock:
         return is_set
 
     def ahead_of(self, places: Numbers) -> Numbers:
-        """Returns the lead over the clock by which each message's due time is measured.
+        """Returns, for each message, the lead over the wall clock that its due time contains.
 
         places     queue offsets of the messages
         """
@@ -87,7 +87,7 @@ class WheelClock:
         return found
 
     def forget(self, place: int) -> None:
-        """Drops shifts that only messages before a queue offset need."""
+        """Drops shifts that apply only to messages before a queue offset."""
         count = 0
         while count + 1 < len(self.shifts) and self.shifts[count + 1].first_place <= place:
             count += 1
@@ -96,7 +96,7 @@ class WheelClock:
     def _add(self, shift: ClockShift) -> None:
         shifts = [*self.shifts, shift]
         if len(shifts) > SHIFTS_MAX:
-            # Merge the two most similar shifts, so that no message becomes early.
+            # Merge the neighbours whose leads differ least; the larger lead makes no message early.
             pairs = range(len(shifts) - 2)
             at = min(pairs, key=lambda i: abs(shifts[i].ahead_ms - shifts[i + 1].ahead_ms))
             ahead_ms = max(shifts[at].ahead_ms, shifts[at + 1].ahead_ms)

@@ -7,8 +7,8 @@ retried every second, and sends resume without an operator.
 
     whole ──a file other than the log finds no room──► released ──there is room again──► whole
 
-The log never uses these bytes: its next file is created only while the reserve exists. While it is
-released, sends are refused. The default of 16 MiB suffices for the queue and index entries (80
+The log never uses these bytes: its next file is created only while the reserve exists. While the
+reserve is released, sends are refused. The default of 16 MiB suffices for the units and entries (80
 bytes a message) of a 64 MiB log file with 300-byte messages. A store of smaller files reserves at
 most the length of one file.
 Source: AllocateMappedFileService.
@@ -54,7 +54,7 @@ class Reserve:
         """Error for which the reserve was released; None while it exists, and before `make`."""
 
     def begin(self) -> None:
-        """Removes the reserve of the last run if the disk has no room, or its size has changed."""
+        """Removes the last run's reserve if the disk has no room, or if its size has changed."""
         if not self._disk.exists(self.path):
             return
         is_short = self._disk.space(self.path.parent)[1] < self.size_bytes
@@ -84,7 +84,7 @@ class Reserve:
         """Prevents `release` in all threads until the block ends.
 
         A file under construction may fill the disk for a moment and then be removed. The reserve
-        must not be released for it.
+        must not be released for such a file.
         """
         with self._lock:
             before, self._is_kept = self._is_kept, True
@@ -137,7 +137,7 @@ class Allocation:
         self._job: asyncio.Future[MappedFile | None] | None = None
         self._retry_at_ms = 0
         self.full: DiskFull | None = None
-        """Error of the last allocation, None after a success."""
+        """Error of the last allocation; None after a success."""
 
     def step(self, now: Now) -> Next:
         """Retries an allocation that a full disk refused."""

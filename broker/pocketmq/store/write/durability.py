@@ -1,12 +1,12 @@
 """Flushes the commit log, by group commit or periodically.
 
-    sync    each waiting put requests a flush; one flush runs at a time; puts that arrive meanwhile
-            share the next one; the first flush covers appends of the same loop iteration
+    sync    each waiting put requests a flush; one flush runs at a time; puts that arrive during it
+            share the next flush; the first flush covers appends of the same loop iteration
     async   every 500 ms if 4 pages are dirty, and every 10 s in any case
 
 `flushed` rises only after a successful sync. The first failure of any part of the store is final:
-every waiting put gets the error, nothing is acknowledged after it, no sync is retried, the mark
-stays, and the process ends.
+every waiting put gets the error, no later put is acknowledged, no sync is retried, the mark stays,
+and the process ends.
 Source: GroupCommitService, FlushRealTimeService, FlushDiskWatcher.
 """
 
@@ -94,9 +94,9 @@ class Durability:
     def group(self) -> FlushGroup:
         """Requests a flush of all appended records; returns the group of puts that share it.
 
-        Returns  a group whose future is False if `sync_flush_timeout_ms` passes first, a little
-                 earlier for the last puts; while the group is open, a put may join it by adding 1
-                 to `count`
+        Returns  a group; while it is open, a put may join it by adding 1 to `count`. The group's
+                 future is False if `sync_flush_timeout_ms` passes first; puts that joined last wait
+                 a little less
         Errors   StoreFailed, such as FsyncFailed
         """
         marks = self._marks
@@ -133,7 +133,7 @@ class Durability:
         committed, flushed = self._marks.committed, self._marks.flushed
         if self._job is not None or committed.value <= flushed.value:
             return
-        if self._marks.failure is not None:  # The kernel reports a loss once; a sync would hide it.
+        if self._marks.failure is not None:  # The kernel reports a loss only once, to one sync.
             return
         target, time_ms = committed.value, committed.time_ms
         if self._group is not None:
@@ -165,7 +165,7 @@ class Durability:
             return
         try:
             self._mark.write(target)
-        except BrokerError as failure:  # The mark is allocated, so this is no full disk.
+        except BrokerError as failure:  # The mark's file is allocated, so the disk is not full.
             self._fail(failure)
             return
         self.flush_seconds.observe(perf_counter() - begun)

@@ -1,4 +1,4 @@
-"""Puts that wait for one flush and are notified together.
+"""Puts that wait for one flush and are notified by one future.
 
 A future per put would cost an event-loop callback each, as much as storing the message.
 """
@@ -15,7 +15,7 @@ Heard = Callable[[asyncio.Future[bool]], None]
 
 @final
 class FlushGroup:
-    """A future that many puts share; none may cancel it.
+    """A future that many puts share; no put may cancel it.
 
     future     True: appends made while the group was open are durable; False: the flush timed out
     begun_ms   monotonic time at which the first put joined

@@ -1,10 +1,10 @@
 """Prefaults pages of the log ahead of the writer.
 
-    appended ──► half of the pages ahead used within a second ──► a thread prefaults the next pages
+    appended ──► half of the prefaulted pages used in a second ──► a thread prefaults the next pages
 
 A write to a page that is not in memory blocks the event loop for a page fault. The kernel zeroes
-the page, which costs ten times the copy on a virtual machine whose host must allocate the memory. A
-slowly growing log gets no pages ahead, as they would occupy memory.
+the page. On a virtual machine whose host must allocate the memory, this costs ten times the copy.
+For a slowly growing log no pages are prefaulted, as they would occupy memory.
 
 Source: DefaultMappedFile.warmMappedFile, which prefaults whole files.
 """
@@ -27,7 +27,7 @@ HURRY_MS: Final = 1_000
 class Prefault:
     """Prefaults pages after the log's end while the log grows fast.
 
-    ahead_bytes  most bytes to prefault after the log's end
+    ahead_bytes  upper limit of the bytes to prefault after the log's end
     upto         physical offset below which pages are prefaulted or written
     """
 

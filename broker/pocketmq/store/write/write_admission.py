@@ -1,4 +1,4 @@
-"""Admission of puts."""
+"""Admission of puts: the conditions under which a store refuses them."""
 
 from typing import final
 
@@ -12,8 +12,8 @@ from pocketmq.store.write.allocation import Reserve
 class WriteAdmission:
     """Checks all conditions under which puts are refused.
 
-    refusal     error that refuses puts, None without
-    is_ending   the store drains, and refuses all puts
+    refusal     error with which puts are refused; None: they are not refused
+    is_ending   whether the store drains and therefore refuses all puts
     """
 
     __slots__ = ("_dispatcher", "_marks", "_reserve", "is_ending", "refusal")
@@ -35,7 +35,7 @@ class WriteAdmission:
         return self._dispatcher.failure is None and self._reserve.released is None
 
     def check(self) -> None:
-        """Raises StoreFailed, Draining, DiskFull or the refusal, if puts are refused."""
+        """Raises StoreFailed, Draining, DiskFull or `refusal` if puts are refused."""
         if self._marks.failure is not None:
             raise StoreFailed(why="it has failed before")
         if self.is_ending:

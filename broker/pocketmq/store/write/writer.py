@@ -64,7 +64,7 @@ class Writer:
     def takes_plain(self, size_bytes: int) -> bool:
         """Returns whether `append` would now store `size_bytes` of records without a property CRC.
 
-        If not, `Writing.put` waits, adds the CRC, or raises the error.
+        Otherwise the caller uses `Writing.put`, which waits, adds the CRC, or raises the error.
         """
         log = self._log
         if size_bytes > log.record_size_max or log.property_crc or not self._admission.is_open:
@@ -72,7 +72,7 @@ class Writer:
         return log.has_room(size_bytes)
 
     def records_of(self, runs: Sequence[Run]) -> RunRecords:
-        """Returns the records of runs, with or without a property CRC like this log's."""
+        """Returns the records of runs, with a property CRC if this log's records have one."""
         return RunRecords(runs, self._levels, property_crc=self._log.property_crc)
 
     def append(self, records: PutRecords, now_ms: i64) -> None:
@@ -106,8 +106,8 @@ class Writer:
     def store_time(self, now_ms: i64) -> i64:
         """Returns the store time of a record that is appended now.
 
-        It does not go back if the clock is set back by at most LEAD_MAX_MS. It follows a clock that
-        is set back farther, as in RocketMQ.
+        Store times do not go back if the clock is set back by at most LEAD_MAX_MS. They follow a
+        clock that is set back farther, as in RocketMQ.
         Source   CommitLog.asyncPutMessage
         """
         last_ms: i64 = self._marks.appended.time_ms

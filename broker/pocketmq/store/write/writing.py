@@ -48,7 +48,7 @@ class Writing:
     """Accepts puts, unless the admission refuses them.
 
     dispatcher   receives the stored records
-    damage       damage for which the store refuses all puts, None without
+    damage       damage for which the store refuses all puts; None if there is none
     fail         fails the store
     """
 
@@ -75,7 +75,7 @@ class Writing:
         self._marks = marks
         self._damage = damage
         self.before_waiting: Callable[[], None] = lambda: None
-        """Called before delayed messages are appended, whose times are by the wall clock."""
+        """Called before delayed messages, whose due times are wall times, are appended."""
         self.gate = WriteAdmission(marks, dispatcher, reserve, damage)
         self.durability = durability
         self.commit = Commit(log, marks, settings, fail)
@@ -110,10 +110,10 @@ class Writing:
     async def put(self, runs: Sequence[Run], *, wait: bool = True) -> list[PutResult]:
         """Stores runs contiguously: all of their messages, or none.
 
-        wait     in sync mode, return when the messages are durable; else when they are in the log
+        wait     in sync mode, returns when the messages are durable; else when they are in the log
         Errors   RecordTooLarge, Draining, BrokerReadOnly, StoreBusy, TransientPoolEmpty, DiskFull:
                  nothing was stored;
-                 FsyncFailed: the process ends, and the messages may or may not survive
+                 FsyncFailed: the process ends, and the messages may be lost or not
         Source   CommitLog.asyncPutMessage, asyncPutMessages
         """
         records = self.writer.records_of(runs)
@@ -166,7 +166,7 @@ class Writing:
 
     @property
     def refusal(self) -> BrokerError | None:
-        """The error that refuses puts, None while they are accepted."""
+        """The error with which puts are refused; None while they are accepted."""
         return self.gate.refusal
 
     def takes(self, size_bytes: int) -> bool:
@@ -175,7 +175,7 @@ class Writing:
 
     @property
     def is_writable(self) -> bool:
-        """Whether a put of usual size would be accepted now."""
+        """Whether a put of ordinary size would be accepted now."""
         return self.gate.is_open and not self.allocation.full
 
     def refuse(self, refusal: BrokerError | None) -> None:

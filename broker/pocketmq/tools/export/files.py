@@ -53,7 +53,7 @@ class ExportFormat:
     compression   zstd, snappy (Parquet only) or none, for Parquet and Arrow
     decompress    decompresses bodies
     split_by      one of SPLITS; None: one file
-    rows_max      most messages of a file when split by rows
+    rows_max      upper limit of messages in a file when split by rows
     """
 
     form: str
@@ -153,7 +153,7 @@ class ParquetSink:
         self.pending_bytes = 0
 
     def add(self, content: Content) -> None:
-        """Adds a batch to the next row group; writes that once it is large enough."""
+        """Adds a batch to the next row group; writes the row group once it is large enough."""
         self._batches.append(content)
         self.pending_bytes += content.nbytes
         if self.pending_bytes >= ROW_GROUP_BYTES:
@@ -208,11 +208,11 @@ ROWS: Final = "rows"
 SPLITS: Final = (TOPIC, DAY, ROWS)
 
 PENDING_BYTES_MAX: Final = 2 * ROW_GROUP_BYTES
-"""Most bytes of rows held in memory, all files together."""
+"""Upper limit of the rows that all open files together hold in memory, bytes."""
 OPEN_MAX: Final = 128
-"""Most open files; with more topics or days, some are split over several files."""
+"""Upper limit of open files; with more topics or days, some are split over several files."""
 NAME_SIZE_MAX: Final = 200
-"""Most characters of a topic in a file name; file systems allow 255 bytes for the whole name."""
+"""Upper limit of a topic's characters in a file name; file systems allow names of 255 bytes."""
 DRAFT_SUFFIX: Final = ".draft"
 DAY_MS: Final = 86_400_000
 
@@ -285,7 +285,7 @@ class _Open(NamedTuple):
 
 @dataclass(slots=True)
 class Files:
-    """The open files of an export, keyed by the topic, day or part that each holds.
+    """The open files of an export, keyed by the topic, day or part that each file contains.
 
     _only   file name of an export without a split
     """
@@ -379,7 +379,7 @@ class Files:
 
 
 def day_name(day: int) -> str:
-    """Returns the UTC date of a day number; `day` and the number if there is no such date."""
+    """Returns the UTC date of a day number; "day" and the number if no date has it."""
     try:
         return f"{datetime.fromtimestamp(day * DAY_MS // 1000, UTC):%Y-%m-%d}"
     except (ValueError, OverflowError, OSError):

@@ -1,8 +1,8 @@
-"""Finds undecided half messages, whose producers a broker would still check.
+"""Finds undecided half messages: a broker would still send checks to their producers.
 
 A half message is decided when an op message contains its queue offset. The broker's transaction
-check commits a consumer offset in each queue of half messages. Half messages below it were decided,
-were discarded, or were rewritten at the end of the queue.
+check commits a consumer offset in each queue of half messages. Half messages below that offset were
+decided, were discarded, or were rewritten at the end of the queue.
 Source: TransactionalMessageServiceImpl.check, TransactionalMessageBridge.
 """
 
@@ -27,7 +27,7 @@ from pocketmq.tools.lag import committed_of
 class OpenHalf(NamedTuple):
     """An undecided half message.
 
-    topic         the topic that it is delivered to after a commit
+    topic         the topic to which it is delivered after a commit
     check_times   number of checks sent to its producer group
     """
 
@@ -45,7 +45,7 @@ class OpenHalf(NamedTuple):
 class OpMessage(NamedTuple):
     """An op message, which records that half messages are decided.
 
-    decided    queue offsets in its body, parsed as a broker parses them
+    decided    queue offsets in the body of the op message, parsed as a broker parses them
     is_sound   the body contains only queue offsets
     """
 

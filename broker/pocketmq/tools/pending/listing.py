@@ -15,8 +15,8 @@ def pending_messages(disk: Disk, directory: Path, sizes: KnownShape) -> Iterator
     """Yields a store's pending messages: timers, then delay levels, each in put order.
 
     Errors   NotAStore, WrongFileSize, StoreGap
-    Cost     some 12 µs a record in the topics of timers and delay levels; keeps the ids of recalled
-             messages in memory
+    Cost     some 12 µs a record in the topics of timers and delay levels; the ids of recalled
+             messages are in memory
     """
     files, _ = find_readable_files(directory, sizes.commit_log_file_size_bytes)
     yield from pending_timers(disk, directory, sizes, files)

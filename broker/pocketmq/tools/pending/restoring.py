@@ -4,9 +4,9 @@
     else                 a new timer log contains the valid units in their order, then new units for
                          pending records without a unit, in order of queue offset
 
-The write time of a new unit is the timer's read time. The original write time is unknown; it only
-serves to compute the unit's delay. After a kill at any point, the store has the complete old or the
-complete new timer log. The next start corrects the wheel from it.
+The write time of a new unit is the timer's read time, as the original write time is unknown. It
+only serves to compute the unit's delay. After a kill, the store has the complete old or the
+complete new timer log. The next start corrects the wheel from the timer log.
 Source: TimerMessageStore.recoverAndRevise, doEnqueue.
 """
 
@@ -147,7 +147,7 @@ def install_timers(disk: Disk, directory: Path, plan: TimerPlan) -> None:
 
 
 def write_wheel(disk: Disk, directory: Path, out: Path) -> bool:
-    """Writes the wheel that a store's timer log determines to `out`; leaves an equal file as it is.
+    """Computes the wheel from a store's timer log and writes it to `out`; skips an equal file.
 
     Returns  False, without writing, if the timer log is damaged or empty
     Errors   DiskFull, AllocationFailed, FsyncFailed
@@ -179,7 +179,7 @@ def _places(count: int, begin: int, file_bytes: int) -> NDArray[np.int64]:
 
 
 def _units_of(rows: Sequence[NDArray[Any]], read_ms: int, precision_ms: int) -> Units:
-    """Returns the units that a timer would write for records at its read time, not yet linked."""
+    """Returns the units, without links, that a timer would write for records at its read time."""
     units = np.zeros(sum(map(len, rows)), LOG_UNIT_TYPE)
     if not len(units):
         return units

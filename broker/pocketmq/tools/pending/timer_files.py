@@ -44,11 +44,11 @@ from pocketmq.format.timer_layout import (
 
 CHECK_PATH: Final = f"{CONFIG_DIRECTORY}/{TIMER_CHECK_FILE}"
 LOG_FILE_BYTES: Final = 100 * 1024 * 1024
-"""Default file size of the timer log (mappedFileSizeTimerLog); existing files show their own."""
+"""Default file size of a timer log (mappedFileSizeTimerLog); existing files show their size."""
 
 
 class Flaw(NamedTuple):
-    """Damage within one file; `kind` as in `Finding`."""
+    """Damage within one file; `kind` is that of its `Finding`."""
 
     kind: str
     path: str
@@ -65,8 +65,8 @@ class TimerSnapshot:
     places       position of each unit in the timer log
     begin, end   range of the timer log that contains units
     file_bytes   size of one file of the timer log
-    slots        slots of the wheel; None if its file is missing or has another length
-    check        the timer's checkpoint; None if its file is missing or too short
+    slots        slots of the wheel; None if the wheel's file is missing or has another length
+    check        the timer's checkpoint; None if the checkpoint's file is missing or too short
     flaws        damage of the files
     """
 
@@ -153,9 +153,9 @@ def _read_log(disk: Disk, directory: Path) -> TimerSnapshot:
 
 
 def _is_end(content: bytes, position: int, *, is_last: bool) -> bool:
-    """Returns whether units may end at a position.
+    """Returns whether the units of a file may end at a position.
 
-    A blank up to the file's end must follow, or, in the last file, zeros.
+    After it there must be a BLANK up to the file's end, or, in the last file, zeros.
     """
     left = len(content) - position
     is_written = bool(np.frombuffer(content, np.uint8, offset=position).any()) if left else False

@@ -5,8 +5,8 @@
     its unit is in a future slot                   pending in the wheel
     other                                          delivered or dropped
 
-A delete marker is a record of the timer topic that recalls the message with its key in its slot.
-Checkpoints and acks of leases (pop) are ordinary timer records.
+A delete marker is a record of the timer topic. It recalls the message of its slot that has the
+unique key it names. Checkpoints and acks of leases (pop) are ordinary timer records.
 Source: TimerMessageStore.
 """
 
@@ -95,7 +95,7 @@ class PendingMessage(NamedTuple):
     """A pending message.
 
     kind              TIMER, LEVEL, or LEASE (a checkpoint or an ack of a lease)
-    topic, queue_id   the queue that it is delivered to
+    topic, queue_id   the queue to which the message is delivered
     """
 
     due_timestamp_ms: int
@@ -130,7 +130,7 @@ def pending_timers(
 
 
 def shown_record(record: bytes, kind: str, due_ms: int, place: tuple[int, int]) -> PendingMessage:
-    """Returns the pending message of a record.
+    """Returns a record as a pending message.
 
     place   queue offset and physical offset of the record
     """

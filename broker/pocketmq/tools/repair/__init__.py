@@ -6,6 +6,6 @@
                                      4 views          rebuilt and installed
                                      5 verify again, report
 
-Nothing is changed before its copy is durable. Every step can be repeated, and the next repair
-continues one that was killed.
+No bytes are changed before their copy is durable. Every step can be repeated. The next repair
+continues a killed one.
 """

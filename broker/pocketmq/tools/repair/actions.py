@@ -61,7 +61,7 @@ def lower_checkpoint(
 
 
 def _follow(disk: Disk, directory: Path, before: bytes, after: bytes) -> None:
-    """Writes the new checkpoint into the manifest's record of the last orderly stop."""
+    """Writes the new checkpoint into the manifest, as the one of the last orderly stop."""
     file = ManifestFile(disk, directory / OWN_DIRECTORY)
     try:
         manifest = file.read()
@@ -77,7 +77,7 @@ Document = dict[str, Any]
 
 
 _PIECE: Final = 4096
-"""Zeros of this size are left out of a file that is completed."""
+"""Pieces of this size are not written to a completed file if they consist of zeros."""
 
 
 class LogAct(Enum):
@@ -103,7 +103,7 @@ class LogAction:
     """Bytes [begin, end) of the log and their replacement.
 
     file         path below the store
-    losses       messages lost according to the consume queues; damaged queues show too few
+    losses       messages lost according to the consume queues; damaged queues show only some
     content      bytes to write for CRC_FIELD and TIME
     lacks_from   physical offset at which the file's bytes end; OFFSET_MAX: the file is complete
     """
@@ -133,7 +133,7 @@ class LogAction:
 
     @property
     def copied_end(self) -> int:
-        """Physical offset up to which there are bytes to be copied aside."""
+        """Physical offset after the damaged bytes that exist, and are copied to the quarantine."""
         return min(self.end, max(self.lacks_from, self.begin))
 
     def set_aside(self, disk: Disk, directory: Path, quarantine: Quarantine) -> None:
@@ -220,14 +220,14 @@ class FileAction:
         return {"file": self.file, "reason": self.reason, "done": self.act.value}
 
     def set_aside(self, disk: Disk, directory: Path, quarantine: Quarantine) -> None:
-        """Copies the file to the quarantine, and its .bak if that is removed also."""
+        """Copies the file to the quarantine, and also its .bak if the repair removes the .bak."""
         path = directory / self.file
         paths = [path, backup_of(path)] if self.act is FileAct.REMOVE else [path]
         for each in paths:
             set_aside_whole(disk, each, quarantine, self.document)
 
     def perform(self, disk: Disk, directory: Path, file_size: int) -> None:
-        """Replaces a table with its .bak, or removes both.
+        """Replaces a table with its .bak, or removes both files.
 
         Errors   DiskFull, AllocationFailed, FsyncFailed
         """
@@ -255,12 +255,12 @@ class RepairPlan:
     view_findings    counts of findings in the views by kind; any of them rebuilds all views
     lost_earlier     messages that an earlier repair replaced by fillers
     timer_findings   counts of findings in the timer's files by kind; any of them rebuilds the files
-    checkpoint       the checkpoint has impossible values
+    checkpoint       whether the checkpoint has impossible values
     missing          [end of the log, its durable offset): missing acknowledged records
-    lost_behind      messages whose units point beyond the log's end: their log file is missing
+    lost_behind      messages whose units refer to offsets after the log's end: a file is missing
     log_files        files of the log
     log_end          physical offset after the last valid record
-    is_continued     an earlier repair was killed
+    is_continued     whether the repair continues one that was killed
     """
 
     log: list[LogAction] = field(default_factory=list)
@@ -310,7 +310,7 @@ class RepairPlan:
 
     @property
     def losses(self) -> list[Loss]:
-        """Messages known to be lost, by queue and place."""
+        """Messages known to be lost, sorted by queue and queue offset."""
         of_actions = [loss for action in self.log for loss in action.losses]
         of_blocked = [loss for finding in self.blocked for loss in finding.lost]
         return [*of_actions, *of_blocked, *self.lost_behind]

@@ -54,8 +54,7 @@ class _Walked(NamedTuple):
 class Neighbours:
     """Finds valid records in a damaged log; ignores all records inside `damage`.
 
-    Cost     about 1 µs a record of the file that is walked; searches at ascending offsets walk it
-             once
+    Cost     about 1 µs a record of the walked file; searches at ascending offsets walk a file once
     """
 
     __slots__ = ("_begins", "_damage", "_files", "_property_crc", "_walked")
@@ -70,14 +69,14 @@ class Neighbours:
         self._property_crc = property_crc
 
     def at(self, physical_offset: int) -> Neighbour | None:
-        """Returns the record that starts at a physical offset, None without one."""
+        """Returns the record that starts at a physical offset; None if no valid record does."""
         for file in self._files:
             if file.base <= physical_offset <= file.end - BLANK_SIZE:
                 return _read(file, physical_offset)
         return None
 
     def before(self, physical_offset: int) -> Neighbour | None:
-        """Returns the last record that starts below a physical offset, None without one."""
+        """Returns the last record that starts below a physical offset; None if no record does."""
         for file in reversed(self._files):
             last = self._last_before(file, physical_offset)
             if last is not None:
@@ -115,7 +114,7 @@ class Neighbours:
                         yield found
 
     def _is_known(self, chunk: Chunk) -> bool:
-        """Returns whether records are inside known damage, where valid ones may be too old."""
+        """Returns whether records are inside known damage: valid records there may be too old."""
         begin = int(chunk.heads.physical_offset[0])
         number = bisect_right(self._begins, begin)
         return number > 0 and begin < self._damage[number - 1].end

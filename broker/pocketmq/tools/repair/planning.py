@@ -6,13 +6,13 @@ damage up to the end of a non-last file    fillers and a BLANK
 damage after the last valid record         zeros up to the file's end
 impossible fields in a record's head       fillers
 wrong name of a correct property CRC       the name is rewritten
-impossible store times                     the store time of the record before, else after
+impossible store times                     the previous record's store time, else the next one's
 views that differ from the log             all views are rebuilt
 an unreadable table                        its .bak replaces it; without one it is removed
 timer files that differ from the log       the wheel is rebuilt from units, units from the log
 a checkpoint beyond the log's end          its values are lowered to the log's end
-a flushed mark beyond the log's end        lowered also; the missing records are reported
-a missing or short log file                none; fillers if the operator accepts the loss
+a flushed mark beyond the log's end        the mark is lowered; the missing records are reported
+a missing or short log file                fillers if the operator accepts the loss, else none
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -78,7 +78,7 @@ Losses = Callable[[int, int], tuple[Loss, ...]]
 
 
 class Suspect(NamedTuple):
-    """A valid record with an impossible field or no property CRC; `kind` as in the finding."""
+    """A valid record with an impossible field or no property CRC; `kind` is the finding's kind."""
 
     physical_offset: int
     kind: str
@@ -136,7 +136,7 @@ class LogPlanner:
         return replace(action, lacks_from=lacks_from)
 
     def _is_blank(self, begin: int, end: int, lacks_from: int) -> bool:
-        """Returns whether a file was cut behind the head of its BLANK: it lost no record."""
+        """Returns whether a file was cut after the head of its BLANK, so that it lost no record."""
         if lacks_from < begin + BLANK_SIZE:
             return False
         return bytes_at(self._files, begin, BLANK_SIZE) == encode_blank(end - begin)
@@ -196,8 +196,8 @@ class LogPlanner:
     def _of_odd_run(self, run: Sequence[Neighbour], odd_places: set[int]) -> Iterator[LogAction]:
         """Yields actions that give all records of a sequence one possible store time.
 
-        The time is the store time of the record before, else of the record after, else the time of
-        the repair. Such sequences exist if the clock of the broker's machine was wrong.
+        It is the store time of the previous record, else of the next record, else the time of the
+        repair. Such sequences exist if the clock of the broker's machine was wrong.
         """
         before, behind = self._neighbours.before(run[0][0]), self._neighbours.after(run[-1].end)
         beside = [one for one in (before, behind) if one and one.physical_offset not in odd_places]
@@ -243,7 +243,7 @@ class LogPlanner:
     def _of_odd_time(self, record: Neighbour) -> LogAction | None:
         """Returns the action that gives a single record a possible store time.
 
-        None if the log has no other record to copy it from.
+        Returns None if the log has no other record whose store time could be copied.
         """
         begin = record.physical_offset
         before, behind = self._neighbours.before(begin), self._neighbours.at(record.end)
@@ -317,9 +317,9 @@ VIEW_NAMES: Final = (CONSUME_QUEUE_DIRECTORY, CONSUME_QUEUE_EXTENSION_DIRECTORY,
 BLOCKING: Final = frozenset({"missing_file", "file_size"})
 _DAMAGE: Final = frozenset({"record", "torn_tail"})
 _SHOWING: Final = frozenset({"record", *BLOCKING})
-"""Kinds of findings whose lost messages are those of one action."""
+"""Kinds of findings that show the lost messages of one action."""
 _SUSPECT: Final = frozenset({"topic", "queue_id", "queue_offset", NO_PROPERTY_CRC, STORE_TIME})
-"""Kinds of findings in record heads that brokers never write, or rarely."""
+"""Kinds of findings in record heads: brokers never or rarely write such heads."""
 
 
 def plan_repair(
@@ -328,9 +328,9 @@ def plan_repair(
 ) -> RepairPlan:  # fmt: skip
     """Verifies a store and returns the plan of its repair.
 
-    accept_loss   replace missing files of the log and missing ends of files, too
-    Errors   NotAStore; those of `check_understood`
-    Cost     the cost of a verification
+    accept_loss   replaces missing files of the log, and missing ends of files, by fillers
+    Errors   NotAStore, and those of `check_understood`
+    Cost     that of a verification
     """
     check_understood(disk, directory)
     options = VerifyOptions(findings_max=FINDINGS_MAX, fold=Fold.VIEWS, now_ms=now_ms)
@@ -348,7 +348,7 @@ def plan_repair(
             counts = plan.timer_findings
             counts[finding.kind] = counts.get(finding.kind, 0) + finding.count
         elif finding.kind == LOST_RECORDS:
-            continue  # `missing` and `lost_behind` have it.
+            continue  # `missing` or `lost_behind` contains this finding.
         elif finding.file.startswith(f"{COMMIT_LOG_DIRECTORY}/"):
             path = directory / finding.file
             _take_of_log(disk, path, finding, plan, suspects, accept_loss=accept_loss)
@@ -408,7 +408,7 @@ def _without_overlaps(actions: list[LogAction]) -> list[LogAction]:
 
 
 def _place(finding: Finding) -> int:
-    """Returns the physical offset of a finding in the log, -1 of others."""
+    """Returns the physical offset of a finding in the log; -1 for other findings."""
     path = Path(finding.file)
     base = offset_from_file_name(path.name)
     is_of_log = path.parts[0] == COMMIT_LOG_DIRECTORY

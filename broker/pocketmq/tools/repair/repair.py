@@ -46,7 +46,7 @@ from pocketmq.tools.verify.timers import check_timers
 def restore_timers(
     disk: Disk, directory: Path, sizes: KnownShape, files: Sequence[LogFile], *, last_time_ms: int
 ) -> TimerPlan:
-    """Rewrites the timer's wheel and checkpoint, and a damaged timer log.
+    """Rewrites the timer's wheel and checkpoint, and the timer log if it is damaged.
 
     The caller holds the store's lock.
 
@@ -67,7 +67,7 @@ def restore_timers(
 
 # -- the repair --------------------------------------------------------------------------------
 ROUNDS_MAX: Final = 4
-"""Most rounds of a repair: a round may reveal findings that damage had hidden before."""
+"""Upper limit of a repair's rounds: a round may reveal findings that damage had hidden."""
 STRAY: Final = "stray_file"
 
 NOTHING_TO_DO: Final = "nothing to do"
@@ -94,8 +94,8 @@ def repair_store(
 
     accept_loss   replaces missing files of the log, and missing ends of files, by fillers
 
-    Errors   StoreLocked; those of `missing_part`, before anything is changed
-             DiskFull, AllocationFailed, FsyncFailed: call again to continue
+    Errors   StoreLocked; those of `missing_part`: nothing is changed
+             DiskFull, AllocationFailed, FsyncFailed: another call continues the repair
     """
     check_understood(disk, directory)
     store = StoreDirectory(disk, directory)
@@ -161,7 +161,7 @@ class _Repair:
             raise DiskFull(path=str(self._directory))
 
     def _begin(self) -> None:
-        """Continues a repair that was killed, or begins a report."""
+        """Continues the report of a repair that was killed, or begins a new report."""
         QueueEnds(self._disk, self._directory / OWN_DIRECTORY).remove()
         found = unfinished_repair(self._disk, self._directory)
         if found is not None:
@@ -270,9 +270,9 @@ def missing_part(
 ) -> Corruption | StoreGap | WrongFileSize:
     """Returns the error for a plan that is blocked.
 
-    The cause is a missing or incomplete log file, or a file of valid records that look too old. One
-    wrong store time before that file is enough to cause this, so a repair could overwrite good
-    records.
+    The cause is a missing or incomplete log file, or a file whose valid records look too old. One
+    wrong store time before such a file makes its records look too old, so a repair could overwrite
+    good records.
     """
     finding = plan.blocked[0]
     path = directory / finding.file

@@ -4,5 +4,5 @@
                           └─► expected entries   compared with index/
 
 A verification walks the log like a rebuild (broker/pocketmq/rebuild), but compares units and
-entries instead of writing them. Missing and surplus ones are both reported.
+entries instead of writing them. Missing and surplus units and entries are reported.
 """

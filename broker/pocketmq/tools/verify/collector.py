@@ -1,4 +1,4 @@
-"""Collects findings: counts all, joins those alike in one row, and sorts the gravest first."""
+"""Collects findings: counts all, joins similar ones in one row, and sorts them by severity."""
 
 from collections import Counter
 from dataclasses import replace
@@ -11,7 +11,7 @@ from pocketmq.model.finding import ABSENT, Finding, Loss
 
 STRAY: Final = "stray_file"
 FINDINGS_MAX: Final = 1_000
-"""Default number of rows kept."""
+"""Default limit of rows that a verification keeps."""
 RECORD: Final = "record"
 LOST_RECORDS: Final = "lost_records"
 BUILT_AT_START: Final = "no file: built at the next start"
@@ -19,7 +19,7 @@ _LOG: Final = f"{COMMIT_LOG_DIRECTORY}/"
 
 
 class Fold(Enum):
-    """Findings of one kind in one file that become one row with a count."""
+    """Rule by which findings of one kind in one file become one row with a count."""
 
     ALL = "all"
     VIEWS = "those outside of the log"
@@ -40,8 +40,8 @@ class Collector:
     ) -> None:  # fmt: skip
         """Begins a check.
 
-        is_copy           no views are expected: the first start builds them
-        has_other_views   they are not the store's: no start builds them
+        is_copy           the store is a backup's copy: its first start builds the views
+        has_other_views   the views are in another directory: no start builds them
         """
         self._has_other_views = has_other_views
         self._root = root
@@ -58,17 +58,17 @@ class Collector:
 
     @property
     def findings(self) -> list[Finding]:
-        """The rows: those that lost messages, others of the log, damaged views, absent views."""
+        """The rows: findings with lost messages, others of the log, damaged views, absent views."""
         return sorted(self._rows.values(), key=_rank)[: self._kept_max]
 
     @property
     def notes(self) -> list[str]:
-        """The notes, each once, in order."""
+        """The notes in order, without duplicates."""
         return [*self._notes]
 
     @property
     def is_cut(self) -> bool:
-        """Whether there are more rows than are kept."""
+        """Whether some rows were dropped, as there were more than the limit."""
         return sum(self._kept.values()) > self._kept_max
 
     def add(
@@ -77,7 +77,7 @@ class Collector:
     ) -> None:  # fmt: skip
         """Adds a finding.
 
-        A stray file made by a system or editor, which brokers ignore, is added as a note.
+        A stray file of an operating system or editor, which brokers ignore, is added as a note.
 
         count   number of adjacent faults that the finding covers
         """
@@ -92,13 +92,13 @@ class Collector:
         if before is not None:
             self._rows[key] = replace(before, count=before.count + count)
             return
-        is_of_log = _rank(finding) <= _OF_LOG  # Rows of the log have room of their own.
+        is_of_log = _rank(finding) <= _OF_LOG  # Rows of the log have a limit of their own.
         self._kept[is_of_log] += 1
         if self._kept[is_of_log] <= self._kept_max:
             self._rows[key] = finding
 
     def add_absent(self, view: Path, expected: str, count: int) -> None:
-        """Takes a view of which `count` units or entries are absent with their files."""
+        """Adds a view whose files are absent, with their `count` units or entries."""
         self.absent.add(self.shown(view))
         if self._has_other_views:
             self.add("missing_file", view, 0, expected=expected, found="no file", count=count)
@@ -106,7 +106,7 @@ class Collector:
             self.add(ABSENT, view, 0, expected=expected, found=BUILT_AT_START, count=count)
 
     def _folds(self, finding: Finding) -> bool:
-        """Returns whether a finding joins the row of its kind and file."""
+        """Returns whether a finding is counted in the row of its kind and file."""
         if finding.kind == ABSENT:
             return True
         if finding.lost or finding.kind == RECORD or self._fold is Fold.NONE:
@@ -126,7 +126,7 @@ class Collector:
         )  # fmt: skip
 
     def remark(self, text: str) -> None:
-        """Adds a note: a fact that is worth reporting, but no fault."""
+        """Adds a note: a fact to report that is no fault."""
         assert text, "the note is empty"
         self._notes[text] = None
 
@@ -140,7 +140,7 @@ _OF_LOG: Final = 1
 
 
 def _rank(finding: Finding) -> int:
-    """Returns the group of a row; the gravest group has the least number."""
+    """Returns the severity group of a row; the gravest group has the lowest number."""
     if finding.kind == ABSENT:
         return 3
     if finding.lost or finding.kind == LOST_RECORDS:

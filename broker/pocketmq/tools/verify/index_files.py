@@ -2,8 +2,8 @@
 
 In each file, the entries of a slot must be linked, header and entries must agree, and only zeros
 may follow the last entry. Against the log, every key of every record must have exactly one entry,
-and no other entries may exist. Entries are in log order, so index and log are walked side by side.
-A broker that dispatched records twice leaves entries out of order: they are sorted separately.
+and no other entries may exist. Entries are in log order, so index and log are read in parallel.
+A broker that dispatched records twice leaves entries out of order; these are sorted separately.
 
 The header's hash_slot_count is not checked: old versions counted it differently, and no version
 reads it.
@@ -31,7 +31,7 @@ from pocketmq.model.message import OFFSET_MAX
 from pocketmq.tools.verify.collector import Collector
 
 BLOCK: Final = 500_000
-"""Entries of one block."""
+"""Number of entries in one block."""
 ZERO_BLOCK: Final = 4 * 1024 * 1024
 _PLACE_TYPE: Final = np.dtype(
     [("physical", "<i8"), ("hash", "<i4"), ("second", "<i4"), ("file", "<i4"), ("number", "<i4")]
@@ -45,7 +45,7 @@ class OpenIndexFile:
 
     count          number of entries; the first entry has number 1
     inherited_ms   end timestamp of the previous file
-    is_growing     a broker may be writing the file: header, slots and the bytes after entry
+    is_growing     whether a broker may be writing the file: header, slots and the bytes after entry
                    `count` may already belong to later entries, and are not checked
     """
 
@@ -62,7 +62,7 @@ class OpenIndexFile:
 
     @property
     def is_full(self) -> bool:
-        """Whether it has all its entries, so that another file follows."""
+        """Whether the file is full, so that another file follows."""
         return self.header.index_count >= self.geometry.entry_count_max
 
     def tell(self, kind: str, position: int, expected: str, found: str) -> None:
@@ -175,8 +175,8 @@ def _open(
 class IndexCheck:
     """Compares the entries that the log requires with those in the files.
 
-    may_end   records after the newest entry may have no entries, as another broker may have been
-              configured not to index
+    may_end   whether records after the newest entry may have no entries: another broker may have
+              been configured not to index
     """
 
     __slots__ = (
@@ -211,9 +211,9 @@ class IndexCheck:
                 yield rows
 
     def _out_of_order(self, log_end: int) -> NDArray[Any]:
-        """Returns entries that follow an entry of a later record, or point outside the log.
+        """Returns entries that follow an entry of a later record, or refer to no offset of the log.
 
-        They are sorted by physical offset.
+        The entries are sorted by physical offset.
         """
         highest, late = -1, [np.zeros(0, dtype=_PLACE_TYPE)]
         for rows in self._blocks():
@@ -337,9 +337,9 @@ class IndexCheck:
         )
 
     def _lacks_file(self, place: int) -> bool:
-        """Returns whether entries of a record, which are in no file, were in a missing file.
+        """Returns whether the entries of a record, which are in no file, were in a missing file.
 
-        That file followed a full one, or was the first one.
+        The missing file followed a full file, or was the first file.
         """
         before = [file for file in self._files if file.header.end_physical_offset <= place]
         behind = self._files[len(before) :]
@@ -363,7 +363,7 @@ class IndexCheck:
         for row in (*self._dangling, *rest):
             place = int(row["physical"])
             in_hole = any(begin <= place < end for begin, end in holes)
-            is_old = 0 <= place < self._log_begin  # Retention deleted its record.
+            is_old = 0 <= place < self._log_begin  # Retention deleted the entry's record.
             if not in_hole and not is_old and place < upto:
                 self._report_surplus("dangling_entry", row)
         self._tell_unindexed(has_holes=bool(holes))
@@ -376,8 +376,8 @@ class IndexCheck:
     def _tell_unindexed(self, *, has_holes: bool) -> None:
         """Reports records after the newest entry that have no entries.
 
-        They are a fault if the log has holes: a start may have skipped them after damage. Otherwise
-        they are a note.
+        Such records are a fault if the log has holes: a start may have skipped them after damage.
+        Otherwise they are a note.
         """
         count, place = self._unindexed_count, self._unindexed_from
         if count and has_holes:
@@ -400,7 +400,7 @@ class IndexCheck:
 def _open_end(files: Sequence[OpenIndexFile]) -> int:
     """Returns the physical offset of the last record in the newest file.
 
-    Returns OFFSET_MAX if that file is full or has no entries, and -1 without a file.
+    Returns OFFSET_MAX if that file is full or has no entries, and -1 if there are no files.
     """
     if not files:
         return -1

@@ -1,7 +1,7 @@
-"""Finds the messages that damage of the log has cost.
+"""Finds the messages that were lost by damage of the log.
 
-Consume queues that point into damage show them. Where queues are missing too, the queue offsets of
-the records beside the damage show those between them.
+Units of consume queues that refer to damaged bytes show lost messages. If the units are missing,
+gaps between the queue offsets of the records around the damage show lost messages.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,9 +27,9 @@ Span = tuple[int, int]
 
 
 def join_gaps(rebuilt: Rebuilt, gaps: Sequence[Hole]) -> list[Hole]:
-    """Returns missing ends of files together with the damage up to them.
+    """Returns the missing ends of files, each joined with damage that reaches up to it.
 
-    Effects  they are holes of the rebuild, instead of that damage
+    Effects  these ranges replace the joined damage in the holes of `rebuilt`
     """
     torn = {(hole.path, hole.end): hole.begin for hole in rebuilt.holes if not hole.is_followed}
     tail = rebuilt.tail
@@ -47,9 +47,9 @@ def join_gaps(rebuilt: Rebuilt, gaps: Sequence[Hole]) -> list[Hole]:
 def losses_in(
     disk: Disk, directory: Path, sizes: KnownShape, spans: Sequence[Span]
 ) -> list[tuple[Loss, ...]]:
-    """Returns the messages whose records begin in each span, by the queues.
+    """Returns the messages whose records begin in each span, according to the consume queues.
 
-    directory   that with consumequeue/
+    directory   directory that contains consumequeue/
     Cost        opens all queues, unless there are no spans
     """
     if not spans:
@@ -65,9 +65,9 @@ def attribute(
     redone: Mapping[QueueKey, IrregularQueue], spans: Sequence[Span],
     lost: list[tuple[Loss, ...]],
 ) -> list[Loss]:  # fmt: skip
-    """Adds messages missing between two offsets to `lost`, where no queue shows them.
+    """Adds messages missing between two queue offsets to `lost` if no queue file shows them.
 
-    Returns  those missing where no span is: a repair replaced them
+    Returns  missing messages that belong to no span: a repair replaced their records
     """
     earlier: list[Loss] = []
     for (topic, queue_id), queue in redone.items():

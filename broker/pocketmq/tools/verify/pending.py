@@ -21,7 +21,7 @@ from pocketmq.walk.reader import Chunk
 
 # -- transactions ------------------------------------------------------------------------------
 _PREPARED_BACK: Final = RECORD_HEAD.size - RECORD_HEAD.positions["prepared_offset"]
-"""Bytes from a record's prepared transaction offset to its body."""
+"""Distance from a record's prepared transaction offset to the end of its head, bytes."""
 OPS_SHOWN: Final = 8
 
 
@@ -35,7 +35,7 @@ class HalfCheck:
         self._commits: list[NDArray[np.int64]] = []
 
     def look(self, chunk: Chunk) -> None:
-        """Adds the commits of a chunk: physical offsets of the committed and the half message."""
+        """Adds the commits of a chunk: physical offsets of committed message and half message."""
         heads: Heads = chunk.heads
         kind = heads.system_flag & FLAG_TRANSACTION_MASK
         rows = np.flatnonzero(kind == TRANSACTION_COMMIT)
@@ -68,7 +68,7 @@ class HalfCheck:
             )  # fmt: skip
 
     def _look_at_commits(self, queues: Sequence[HalfQueue], log_begin: int) -> None:
-        """Checks that the prepared transaction offset of each commit leads to a half message."""
+        """Checks that the prepared transaction offset of each commit is that of a half message."""
         if not self._commits:
             return
         commits = np.concatenate(self._commits)
@@ -113,7 +113,7 @@ class WaitingCheck:
 
         files          the log's files
         last_time_ms   store time of the log's last record
-        is_orderly     the last broker stopped in order
+        is_orderly     whether the last broker stopped in order
         """
         try:
             check_timers(

@@ -40,8 +40,8 @@ class TableCheck:
 
         log_end        physical offset after the last valid record
         last_time_ms   store time of the last valid record
-        flushed        durable offset when the verification began, None if unknown
-        is_part        only a part of the log was read, and small files may refer to the rest
+        flushed        durable offset when the verification began; None if unknown
+        is_part        whether only a part of the log was read: small files may refer to the rest
         """
         limits = (OFFSET_MAX, OFFSET_MAX) if is_part else (log_end, last_time_ms)
         self._checkpoint(*limits)

@@ -1,6 +1,6 @@
 """Verifies the timer's files against each other and against the log.
 
-    timer log     each unit points to the previous one of its second, and to a record of the topic
+    timer log     each unit refers to the previous unit of its second, and to a record of the topic
     wheel         future slots agree with the units
     timercheck    its positions are within the timer log and the topic
     topic         each pending record has a unit in the timer log
@@ -38,13 +38,13 @@ from pocketmq.tools.pending.timers import timer_rows
 from pocketmq.tools.verify.collector import Collector
 
 SHOWN_MAX: Final = 1_000
-"""Most findings of one kind that are reported one by one."""
+"""Upper limit of findings of one kind that are reported one by one."""
 
 
 class TimerVerification:
     """Verifies the timer's files of one store.
 
-    is_orderly    the last broker stopped in order
+    is_orderly    whether the last broker stopped in order
     last_time_ms  store time of the log's last record
     """
 
@@ -67,7 +67,7 @@ class TimerVerification:
         self.lost: list[NDArray[Any]] = []
         """Rows of pending records (tools/pending/timers.py) that have no unit."""
         self.unfit = np.zeros(len(files.units), np.bool_)
-        """Whether each unit matches no record of the topic."""
+        """Mask of the units that match no record of the topic."""
         self.topic_end = 0
         """Queue offset after the topic's last record."""
 
@@ -161,13 +161,13 @@ class TimerVerification:
         """Compares a unit with the record it points to."""
         unit = self._files.units[at]
         slot_ms = int(due_times(self._files.units[at : at + 1])[0])
-        # The slot is by the wheel's own clock, which changes of the system clock do not affect.
+        # The slot follows the wheel's own clock, which changes of the system clock do not affect.
         due = -(-(int(row["out_ms"]) + int(unit["shift_ms"])) // self._precision_ms)
         is_rolled, is_recall = unit["magic"] & MAGIC_ROLL, unit["magic"] & MAGIC_DELETE
         slot = slot_ms // self._precision_ms
         is_due = slot <= due if is_rolled else slot == due
         # Three kinds of units may be in another slot. A message that was overdue when the timer
-        # read it is in the slot that the timer reads next. A unit without delay may only mark how
+        # read it is in the slot that the timer reads next. A unit without delay may only record how
         # far the topic was read. A lease may be renewed, or end early.
         is_due |= bool(row["is_journal"]) or not unit["delay"]
         due *= self._precision_ms

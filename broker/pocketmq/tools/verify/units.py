@@ -49,7 +49,7 @@ from pocketmq.walk.log_walk import Hole
 
 
 class SkippedChecks:
-    """Topics whose queues are not verified, as their records need not have units."""
+    """Topics whose queues are not verified, because their records need not have units."""
 
     __slots__ = ("_batch", "_known", "_met")
 
@@ -100,7 +100,7 @@ class ExtensionVerification:
     def holds(self, queue_file: Path, address: int, tags_code: int) -> bool:
         """Returns whether a valid extension unit with this tags code is at an address.
 
-        Two units must not share an extension unit: a second call for the same address returns
+        Two units must not share an extension unit: a second call with the same address returns
         False.
         """
         queue = queue_file.parent.relative_to(self._queues)
@@ -126,7 +126,7 @@ class ExtensionVerification:
         return self._files[directory]
 
     def look(self) -> None:
-        """Walks all files from unit to unit; each file must end with zeros or the end mark."""
+        """Checks all files unit by unit; each file must end with zeros or the end mark."""
         for path in sorted(self._directory.rglob("*")):
             if path.is_file() and offset_from_file_name(path.name) is not None:
                 self._walk(path)
@@ -158,7 +158,7 @@ Units = NDArray[np.void]
 
 
 class ComparedFiles(QueueFiles):
-    """Queue files that compare units where a rebuild would write them.
+    """Queue files that compare units, instead of writing them as a rebuild does.
 
     log_begin   units of records below this physical offset are not checked
     upto        units of records from this physical offset on are not checked
@@ -215,14 +215,14 @@ class ComparedFiles(QueueFiles):
             self._held.setdefault(key, []).append((path, 0, PRE_BLANK * count, found))
 
     def _directory_of(self, key: QueueKey) -> Path | None:
-        """Returns the directory of a queue, None for an illegal topic."""
+        """Returns the directory of a queue; None if its topic is illegal."""
         try:
             return queue_directory(self.directory, *key)
         except IllegalTopic:
             return None
 
     def forget(self, key: QueueKey) -> None:
-        """Discards the differences of a queue, which will be compared again by another rule."""
+        """Discards the differences of a queue, which the caller compares again by another rule."""
         self._held.pop(key, None)
 
     def leads_elsewhere(self, key: QueueKey) -> bool:
@@ -263,7 +263,7 @@ class ComparedFiles(QueueFiles):
                 )
 
     def _is_accounted_for(self, path: Path, wanted: Unit, found: Unit) -> bool:
-        """Returns whether a difference is no fault.
+        """Returns whether a difference between an expected and a found unit is no fault.
 
         The found unit may belong to a damaged record, or contain an extension address.
         """
@@ -319,7 +319,8 @@ class ComparedFiles(QueueFiles):
     def _behind(self, path: Path, position: int) -> None:
         """Checks a piece of a file after the queue's last unit.
 
-        It may contain zeros, units of records from `upto` on, of damaged and of deleted records.
+        The piece may contain zeros, and units of records that are damaged, deleted, or not below
+        `upto`.
         """
         found = _read(path, position, PIECE)
         if not found.strip(b"\0"):
@@ -341,7 +342,7 @@ class ComparedFiles(QueueFiles):
             self._dangling(path, 0, units, first, "units of deleted records")
 
     def _is_old(self, units: Units) -> NDArray[np.bool_]:
-        """Returns whether each unit is of a record that was deleted at the log's begin."""
+        """Returns a mask of the units whose records retention deleted at the log's begin."""
         is_old: NDArray[np.bool_] = units["physical_offset"] < self._log_begin
         return is_old & (units["size"] > 0)
 

@@ -57,13 +57,13 @@ from pocketmq.walk.reader import Chunk
 
 # -- records -----------------------------------------------------------------------------------
 TIME_MIN_MS: Final = 1_262_304_000_000
-"""Earliest possible store time: the year 2010, as RocketMQ is not older."""
+"""Earliest possible store time, in 2010: no RocketMQ is older."""
 FUTURE_MS: Final = 24 * 3_600_000
-"""Most time that a store time may be ahead of this machine's clock."""
+"""Upper limit by which a store time may be ahead of this machine's clock, ms."""
 BORN_FUTURE_MS: Final = 10 * 365 * FUTURE_MS
-"""Most time that a born time, which the producer's clock sets, may be ahead of this machine's."""
+"""Upper limit by which a born time, set by a producer's clock, may be ahead of ours, ms."""
 MARKED_SHARE: Final = 0.9
-"""Share of records with a property CRC, in the first chunk, from which all records need one."""
+"""If this share of the first chunk's records has a property CRC, all records must have one."""
 
 
 class RecordCheck:
@@ -150,7 +150,7 @@ class RecordCheck:
 def look_at_order_journal(disk: Disk, directory: Path, collector: Collector) -> None:
     """Reports a damaged row of the journal that valid rows follow: a broker ignores the valid rows.
 
-    Rows are not checked without the table that the journal continues.
+    If the table that the journal continues cannot be read, the rows are not checked.
     """
     path = directory / OWN_DIRECTORY / ORDER_JOURNAL_FILE
     if not disk.exists(path):
@@ -171,7 +171,7 @@ def look_at_order_journal(disk: Disk, directory: Path, collector: Collector) -> 
 TAIL_PIECE: Final = 16 * 1024 * 1024
 _PENDING_TOPICS: Final = frozenset({TIMER_TOPIC, HALF_TOPIC, OP_HALF_TOPIC})
 FILES_MISSING_MAX: Final = 10_000
-"""Most missing files in a row: a file behind more of them is not part of the log."""
+"""Upper limit of adjacent missing files: a file after a larger gap is not part of the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +184,9 @@ class VerifyOptions:
     log_only       verifies only the log
     views          directory of the consumequeue/ and index/ to verify; None: the store's own
     upto           physical offset from which on records are not verified
-    is_live        a broker is writing to the store
-    findings_max   most rows kept
-    fold           findings alike that become one row
+    is_live        whether a broker is writing to the store
+    findings_max   upper limit of kept rows
+    fold           which similar findings become one row
     now_ms         current time, for the check of store and born times
     """
 
@@ -206,7 +206,7 @@ class VerifyOptions:
 class Verification:
     """Result of a verification.
 
-    findings    the first rows, the gravest first
+    findings    the kept rows, the gravest first
     counts      number of all findings by kind
     is_cut      whether there are more findings than `findings` contains
     records     number of verified records
@@ -219,7 +219,7 @@ class Verification:
     gaps        missing files of the log, and missing ends of files
     files       files of the log that were walked, without missing ends
     lost_earlier   messages that a repair replaced by fillers
-    is_copy     the store is a copy without views, and was not started yet
+    is_copy     whether the store is a copy without views that was never started
     """
 
     findings: list[Finding]
@@ -240,12 +240,12 @@ class Verification:
 
     @property
     def lost_count(self) -> int:
-        """Messages known to be lost by the damage found."""
+        """Number of messages that are known to be lost by the found damage."""
         return sum(finding.lost_count for finding in self.findings)
 
     @property
     def is_sound(self) -> bool:
-        """Whether there is no damage; a start builds absent views."""
+        """Whether there is no damage; absent views are none, as a start builds them."""
         return set(self.counts) <= {ABSENT}
 
 
@@ -258,7 +258,7 @@ def verify(
 ) -> Verification:
     """Verifies a store; changes nothing.
 
-    Cost     about 3 µs a record of 1 KiB with three index entries, some 100 MiB of memory
+    Cost     about 3 µs a record of 1 KiB with three index entries; some 100 MiB of memory
     """
     return _Walk(disk, directory, sizes, options or VerifyOptions()).run(advance)
 
@@ -345,9 +345,9 @@ class _Walk:
         )  # fmt: skip
 
     def _may_lack_entries(self, index_files: Sequence[OpenIndexFile]) -> bool:
-        """Returns whether records may have no index entries, as another broker wrote last.
+        """Returns whether records may have no index entries, because another broker wrote last.
 
-        That broker may be configured not to index. But if index files are missing, and the
+        That broker may have been configured not to index. But if index files are missing, and the
         checkpoint has an index timestamp, the files were lost.
         """
         if self._flushed is not None:
@@ -418,7 +418,7 @@ class _Walk:
         return files
 
     def _miss(self, begin: int, end: int) -> None:
-        """Notes the files that are missing in [begin, end) of the log."""
+        """Adds the files that are missing in [begin, end) of the log."""
         directory, size = (
             self._directory / COMMIT_LOG_DIRECTORY,
             self._sizes.commit_log_file_size_bytes,
@@ -445,7 +445,7 @@ class _Walk:
     def _report_damage(
         self, files: Sequence[LogFile], rebuilt: Rebuilt, redone: dict[QueueKey, IrregularQueue]
     ) -> tuple[Loss, ...]:
-        """Reports damage of the log with the messages it cost; returns those lost earlier."""
+        """Reports damage of the log with its lost messages; returns messages lost earlier."""
         holes, tail = rebuilt.holes, rebuilt.tail
         end = self._behind_blank(files, rebuilt.end)
         spans = [(hole.begin, hole.end) for hole in holes]
@@ -486,7 +486,7 @@ class _Walk:
         )  # fmt: skip
 
     def _report_short(self, end: int, behind: int, lost: tuple[Loss, ...]) -> None:
-        """Reports that the log ends before records that the mark or queues lead to."""
+        """Reports that the log ends before records to which the flushed mark or queues refer."""
         if self._flushed is not None and self._flushed > end:
             path, position = self._directory / OWN_DIRECTORY / MARK_FILE, 8
             expected = f"sound records up to {min(self._flushed, self._options.upto)}"
