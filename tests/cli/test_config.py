@@ -296,3 +296,13 @@ def test_a_store_is_for_users_alone(tmp_path: Path) -> None:
     conf.write_text("brokerName=b\n")
     refused = run("import-broker-conf", str(conf), "--store", str(tmp_path))
     assert (refused.code, refused.out) == (2, "")
+
+
+def test_a_plan_of_users_names_the_option_that_writes_them(tmp_path: Path) -> None:
+    file = tmp_path / "plain_acl.yml"
+    file.write_text(ACL)
+    done = run("import-broker-conf", str(file))
+    assert done.code == 4
+    assert "Error" not in done.err
+    assert "nothing was changed yet; add --store DIR to do it" in done.err
+    assert "--yes" not in done.err

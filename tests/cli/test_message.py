@@ -174,3 +174,12 @@ def test_a_receiver_that_refuses_is_an_error_with_a_next_step(broker: LocalBroke
     assert "did not accept the spans" in done.err
     assert "port 4317" in done.err
     assert run("msg", "trace", "A", "--otlp", "ftp://x:1").code == 2
+
+
+def test_a_key_without_a_message_is_not_found(broker: LocalBroker) -> None:
+    broker.fill(1)
+    done = run("msg", "by-key", "orders", "none", "--since", "-1h")
+    assert (done.code, done.document) == (3, [])
+    assert "no message with key 'none' between --since and --until" in done.err
+    assert "Next:  read it from the log: pocketmq tail orders --from -1h" in done.err
+    assert run("msg", "by-key", "orders", "k").code == 0

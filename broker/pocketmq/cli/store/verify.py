@@ -18,6 +18,7 @@ from pocketmq.cli.output import (
     write,
 )
 from pocketmq.cli.store.access import Given, OpenedStore, given_options, known_end, log_bytes
+from pocketmq.cli.vocabulary import option
 
 if TYPE_CHECKING:
     from pocketmq.tools.verify.verification import Verification
@@ -63,8 +64,9 @@ LIVE_TRIES: Final = 3
 @click.option(
     "--upto", type=click.IntRange(min=0), help="Check only records below this physical offset."
 )
-@click.option(
-    "--max-findings", type=click.IntRange(min=1), default=1000, show_default=True,
+@option(
+    "--limit", "max_findings", metavar="N", type=click.IntRange(min=1), default=1000,
+    show_default=True, aliases=("--max-findings",),
     help="Most rows shown; all findings are counted.",
 )  # fmt: skip
 @click.option(
@@ -205,4 +207,4 @@ def _print(found: "Verification", out: Output) -> None:
     for note in found.notes:
         talk(f"Note: {note}")
     if found.is_cut:
-        talk(f"Only the first {len(rows)} rows are shown; --max-findings shows more")
+        talk(f"Only the first {len(rows)} rows are shown; --limit shows more")
