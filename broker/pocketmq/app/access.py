@@ -15,10 +15,12 @@ from pocketmq.model.errors import BrokerError, IllegalConfig, IllegalUser
 from pocketmq.model.ownership import owner_groups
 from pocketmq.model.step import Clock
 from pocketmq.rpc.call import host_from_peer
+from pocketmq.rpc.classic.service_table import TABLE as CLASSIC
+from pocketmq.rpc.classic.signing import signed_by_fields
 from pocketmq.rpc.creations import Creations
 from pocketmq.rpc.guard import Guard
 from pocketmq.rpc.permissions import GET
-from pocketmq.rpc.service import Service
+from pocketmq.rpc.service import GRPC, REMOTING, Service
 from pocketmq.rpc.v1.service_table import rules_of
 from pocketmq.rpc.v2.service_table import TABLE as OFFICIAL
 from pocketmq.services.access.access import Access
@@ -79,9 +81,15 @@ class AccessControl:
         self.access.know_owners(lambda name: owner_groups(name, is_group, is_topic))
         exists = {ResourceKind.TOPIC: is_topic, ResourceKind.GROUP: is_group}
         creations = Creations(exists, self._clock.monotonic_ms, self._creations_per_hour)
-        guard = Guard(self.access, creations)
-        rules = {**rules_of(self._cluster), OFFICIAL.name: OFFICIAL.rules(self._cluster)}
-        return [guard.guarded(service, rules[service.name]) for service in services]
+        guards = {
+            GRPC: Guard(self.access, creations),
+            REMOTING: Guard(self.access, creations, signed_by_fields),
+        }
+        rules = rules_of(self._cluster)
+        rules |= {table.name: table.rules(self._cluster) for table in (OFFICIAL, CLASSIC)}
+        return [
+            guards[service.protocol].guarded(service, rules[service.name]) for service in services
+        ]
 
     def _creations_per_hour(self) -> int:
         return self._live.config.limits.user_creations_per_hour

@@ -16,10 +16,12 @@ from pocketmq.app.backing import backing_of
 from pocketmq.config.addresses import advertised_address
 from pocketmq.config.live import LiveConfig
 from pocketmq.config.sections import KNOBS, Config
-from pocketmq.format.addresses import UniqueKeyMaker, pack_host
+from pocketmq.format.addresses import UniqueKeyMaker, pack_host, text_from_host
 from pocketmq.format.names import zone_from_name
 from pocketmq.model.stats import Gauge, Stat
 from pocketmq.model.step import Step
+from pocketmq.rpc.classic.messaging import ClassicMethods
+from pocketmq.rpc.classic.routes import ClassicRules
 from pocketmq.rpc.service import Service
 from pocketmq.rpc.services import Services
 from pocketmq.rpc.v1.access import AccessFace
@@ -142,15 +144,34 @@ def parts_of(
         lambda: live.config.limits.max_message_size_bytes,
         lambda: live.config.broker.auto_create_groups,
     )
-    faces = (
-        Messaging(backing),
-        AdminMethods(backing, process),
-        AccessFace(door.access, is_checked=door.is_checked),
-        MessagingV2(backing, official),
-    )
+    services = [
+        Messaging(backing).service(),
+        AdminMethods(backing, process).service(),
+        AccessFace(door.access, is_checked=door.is_checked).service(),
+        MessagingV2(backing, official).service(),
+    ]
+    if config.rpc.offers_classic:
+        services.append(ClassicMethods(backing, classic_rules(live, store_host)).service())
     schedule = Schedule(store, store_host)
-    services = door.guarded((face.service() for face in faces), store.tables)
+    services = door.guarded(services, store.tables)
     return Parts(backing, schedule, timer, retention, door, services)
+
+
+def classic_rules(live: LiveConfig, store_host: bytes) -> ClassicRules:
+    """Returns the settings for classic clients, which follow changes.
+
+    store_host   packed store host for records
+    """
+    broker, own = live.config.broker, text_from_host(store_host)
+    return ClassicRules(
+        broker.name,
+        broker.cluster,
+        own if broker.is_advertised else "",
+        own,
+        lambda: live.config.broker.permission,
+        lambda: live.config.broker.auto_create_topics,
+        lambda: live.config.broker.default_queue_count,
+    )
 
 
 def retention_of(

@@ -14,7 +14,7 @@ from pocketmq.app.inherited import COUNT, address_of
 from pocketmq.config.addresses import held_port, is_loopback, split_address
 from pocketmq.config.sections import Config
 from pocketmq.metrics.http1 import HttpPort, Site
-from pocketmq.model.errors import IllegalConfig
+from pocketmq.model.errors import AddressUnavailable, IllegalConfig
 from pocketmq.rpc.own.server import OwnServer
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 
 RPC: Final = "rpc.listen"
 HTTP: Final = "http.listen"
+VIP_DISTANCE: Final = 2
+"""The VIP channel's port is this much below the broker's."""
 
 
 class BoundAddress(NamedTuple):
@@ -124,12 +126,33 @@ def bind(
         listening.close()
         why = "only the transport own accepts a passed socket (LISTEN_FDS)"
         raise IllegalConfig(field="rpc.transport", why=why)
+    if config.rpc.classic_vip and config.rpc.offers_classic and isinstance(server, OwnServer):
+        _bind_below(server, config.rpc.listen if listening is None else address)
     bound = [BoundAddress(setting, one) for one in _addresses(server, address)]
     http = HttpPort(site, config.http.listen) if config.http.listen else None
     if http is not None:
         bound.append(BoundAddress(HTTP, http.address))
     assert bound, "the server has no listening address"
     return Ports(address, tuple(bound), http)
+
+
+def _bind_below(server: OwnServer, listen: str) -> None:
+    """Listens two ports below as well, unless the port is any, or not to be had.
+
+    Source   MixAll.brokerVIPChannel: some clients subtract 2 from the port of the route
+    """
+    host, port = listen.rpartition(":")[::2]
+    address = f"{host}:{int(port) - VIP_DISTANCE}"
+    if int(port) <= VIP_DISTANCE:
+        return
+    try:
+        server.add_port(address)
+    except AddressUnavailable as error:
+        doubt = (
+            f"{address} is not served, as {error.why}: free it, or set rpc.classic_vip = false if "
+            "no classic client uses the VIP channel"
+        )
+        logger.warning("config.suspect", extra={"doubt": doubt})
 
 
 def _addresses(server: "GrpcioServer | OwnServer", address: str) -> Iterable[str]:

@@ -47,6 +47,7 @@ from pocketmq.model.stats import Stat
 from pocketmq.model.step import SystemClock
 from pocketmq.model.topic import PERMISSION_WRITE
 from pocketmq.rpc.call import current_request_id
+from pocketmq.rpc.classic.service_table import TABLE as CLASSIC
 from pocketmq.rpc.own.listener import Transport
 from pocketmq.rpc.own.server import OwnServer
 from pocketmq.rpc.own.tls import Tls
@@ -349,6 +350,7 @@ def _carried(config: Config, site: Site, tls: Tls) -> tuple[str, list[Service], 
     rpc = config.rpc
     files_max, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     transport = Transport(
+        classic=rpc.offers_classic,
         http1=site.connection,
         pages=site.answer,
         tls=tls,
@@ -358,7 +360,10 @@ def _carried(config: Config, site: Site, tls: Tls) -> tuple[str, list[Service], 
         idle_ms=rpc.connection_idle_ms,
         age_ms=rpc.connection_age_ms,
     )
-    return rpc.transport, [*closed_faces(), OFFICIAL.closed_face()], transport
+    services = [*closed_faces(), OFFICIAL.closed_face()]
+    if rpc.offers_classic:
+        services.append(CLASSIC.closed_face())
+    return rpc.transport, services, transport
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pocketmq.config.knob import INT32_MAX, Value
-from pocketmq.config.sections import KNOBS, OWN, Config, RpcSection
+from pocketmq.config.sections import KNOBS, ON, OWN, Config, RpcSection
 from pocketmq.config.units import GIB, HOUR_MS, KIB, text_from_size
 from pocketmq.format.index_layout import IndexGeometry
 from pocketmq.model.errors import IllegalConfig
@@ -112,6 +112,8 @@ def _network_conflicts(config: Config) -> Iterator[tuple[str, str, str]]:
         yield "rpc.tls_only", "rpc.tls", "no client could connect"
     if not http.listen and rpc.transport != OWN:
         yield "http.listen", "rpc.transport", "grpcio's port serves no HTTP/1.1"
+    if rpc.classic == ON and rpc.transport != OWN:
+        yield "rpc.classic", "rpc.transport", "only the transport own serves classic clients"
     for key, value in OWN_ALONE.items():
         if rpc.transport != OWN and config.value(key) != value:
             yield key, "rpc.transport", "only the transport own supports it"

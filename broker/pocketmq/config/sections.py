@@ -41,6 +41,9 @@ from pocketmq.store.settings import FLUSH_ASYNC, FLUSH_SYNC, StoreSettings
 # -- the settings of the ports -----------------------------------------------------------------
 OWN: Final = "own"
 GRPCIO: Final = "grpcio"
+AUTO: Final = "auto"
+ON: Final = "on"
+OFF: Final = "off"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +62,17 @@ class RpcSection:
         "own: PocketMQ's server, fast, with all protocols on one port; grpcio: gRPC's library, for "
         "comparison, which ignores the settings below of this section.",
         choices=(OWN, GRPCIO),
+    )  # fmt: skip
+    classic: str = knob(
+        AUTO,
+        "Serve classic clients (RocketMQ 4, or 5 with a name server) on the same port, as name "
+        "server and broker; auto: with transport own. Where calls are signed, theirs are too.",
+        choices=(AUTO, ON, OFF),
+    )  # fmt: skip
+    classic_vip: bool = knob(
+        True,
+        "Listen two ports below as well, where some of them connect: RocketMQ's Dashboard, clients "
+        "up to 4.5.0. A port in use there is only a warning; not with port 0.",
     )  # fmt: skip
     tls: bool = knob(
         True,
@@ -91,6 +105,11 @@ class RpcSection:
     connection_idle_ms: int = knob(0, "Idle time after which a connection is closed; 0: never.")
 
     @property
+    def offers_classic(self) -> bool:
+        """Whether classic clients are served."""
+        return self.classic != OFF and self.transport == OWN
+
+    @property
     def offers_tls(self) -> bool:
         """Whether TLS connections are accepted."""
         return self.tls and self.transport == OWN
@@ -107,9 +126,6 @@ class HttpSection:
 
 
 # -- settings of access control ----------------------------------------------------------------
-AUTO: Final = "auto"
-ON: Final = "on"
-OFF: Final = "off"
 USERS: Final = "users"
 
 
@@ -434,6 +450,11 @@ class BrokerSection:
     dedupe_window_ms: int = live_knob(
         0, "Deduplication window for sends with the same message ids; 0: off."
     )
+
+    @property
+    def is_advertised(self) -> bool:
+        """Whether clients get a configured address."""
+        return bool(self.advertised_host or self.advertised_port)
 
 
 @dataclass(frozen=True, kw_only=True)

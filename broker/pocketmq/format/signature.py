@@ -67,6 +67,15 @@ def is_signature(signed: Signed, secret: str, date: str) -> bool:
     return hmac.compare_digest(wanted, signed.signature.encode())
 
 
+def is_content_signature(signature: str, secret: str, content: bytes) -> bool:
+    """Returns whether a classic client signed a content with a secret; compares in constant time.
+
+    Source   AclUtils.calSignature
+    """
+    wanted = b64encode(hmac.digest(secret.encode(), content, "sha1"))
+    return hmac.compare_digest(wanted, signature.encode())
+
+
 def page_token_of(access_key: str, secret: str) -> str:
     """Returns the bearer token with which a user reads HTTP pages; it grants nothing else.
 

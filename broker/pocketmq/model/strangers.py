@@ -10,7 +10,7 @@ Source: RemotingCommand, the classic protocol of RocketMQ's clients.
 import re
 from typing import Final
 
-REMOTING: Final = "RocketMQ remoting (a classic client; only gRPC clients are served)"
+REMOTING: Final = "RocketMQ remoting (a classic client; rpc.classic is off)"
 TLS: Final = "TLS (no certificate is shown here)"
 PROXY: Final = "the PROXY protocol (rpc.proxy_protocol is off)"
 UNKNOWN: Final = "an unknown protocol"

@@ -16,7 +16,7 @@ from typing import Final
 from pocketmq.model.errors import BrokerError, Corruption
 from pocketmq.model.stats import Counter, Gauge, Histogram, Histograms, Stat
 from pocketmq.rpc.admission import Admission, CallClass
-from pocketmq.rpc.service import Method
+from pocketmq.rpc.service import GRPC, Method
 
 LATENCY_BUCKETS: Final = (1.0, 3.0, 5.0, 7.0, 10.0, 100.0, 1000.0, 2000.0, 3000.0)
 CREATE_BUCKETS: Final = (10.0, 100.0, 1000.0, 3000.0, 5000.0)
@@ -27,7 +27,6 @@ LATENCY_LABELS: Final = (
     "is_long_polling",
     "result",
 )
-GRPC: Final = "grpc"
 SUCCESS: Final = "success"
 FAILED: Final = "process_request_failed"
 CANCELLED: Final = "cancelled"
@@ -62,13 +61,19 @@ class MethodStats:
     """Results of one method's calls; seconds run from receiving the request to its answer."""
 
     __slots__ = (
-        "_code", "_create", "_latency", "_poll", "_rejected", "answered", "success", "under_way",
-        "waited",
+        "_code", "_create", "_latency", "_poll", "_protocol", "_rejected", "answered", "success",
+        "under_way", "waited",
     )  # fmt: skip
 
     def __init__(
-        self, method: Method, latency: Histograms, create: Histograms | None, rejected: Counter
+        self,
+        method: Method,
+        latency: Histograms,
+        create: Histograms | None,
+        rejected: Counter,
+        protocol: str = GRPC,
     ) -> None:
+        self._protocol = protocol
         self._code = request_code(method)
         self._latency = latency
         self._create = create
@@ -83,7 +88,9 @@ class MethodStats:
         """Duration in ms of calls that had to wait for their answers."""
 
     def _series(self, response_code: str, is_long_polling: str, result: str) -> Histogram:
-        return self._latency.at((GRPC, self._code, response_code, is_long_polling, result))
+        return self._latency.at(
+            (self._protocol, self._code, response_code, is_long_polling, result)
+        )
 
     def begin(self, count: int = 1) -> None:
         """Counts calls that begin."""
@@ -177,13 +184,15 @@ class CallStats:
             self._rejected,
         ]
 
-    def method(self, path: str, method: Method) -> MethodStats:
+    def method(self, path: str, method: Method, protocol: str = GRPC) -> MethodStats:
         """Returns the counts of a method, "pocketmq.v1.Broker/SendMessage"."""
         before = self._methods.get(path)
         under_way = 0 if before is None else before.under_way
         assert not under_way, "a method with calls in progress is registered again"
         creations = self._creations.get(path)
-        made = self._methods[path] = MethodStats(method, self._latency, creations, self._rejected)
+        made = self._methods[path] = MethodStats(
+            method, self._latency, creations, self._rejected, protocol
+        )
         return made
 
     def count_damage(self, error: Corruption) -> bool:

@@ -28,18 +28,38 @@ _NO_MORE: Final = object()
 _NEEDS: Final = {ResourceKind.TOPIC: topic_need, ResourceKind.GROUP: group_need}
 
 
+RightsOf = Callable[[Access, Any], Rights]
+"""(access control, call) -> rights of the user who signed the call; raises Unauthenticated."""
+
+
+def signed_by_header(access: Access, call: Call) -> Rights:
+    """Returns the rights of the user who signed a call of gRPC, by its authorization header.
+
+    Errors   Unauthenticated
+    """
+    metadata = call.metadata
+    return access.caller(metadata(AUTHORIZATION_KEY), metadata(DATE_KEY))
+
+
 class Guard:
     """Wraps services so that only permitted calls reach their handlers."""
 
-    __slots__ = ("_access", "_creations")
+    __slots__ = ("_access", "_creations", "_rights_of")
 
-    def __init__(self, access: Access, creations: Creations | None = None) -> None:
+    def __init__(
+        self,
+        access: Access,
+        creations: Creations | None = None,
+        rights_of: RightsOf = signed_by_header,
+    ) -> None:
         """Guards services of a broker with authentication.
 
         creations   implicit creation of topics and groups, checked per user; None: unchecked
+        rights_of   verifies who signed a call
         """
         self._access = access
         self._creations = creations
+        self._rights_of = rights_of
 
     def guarded(self, service: Service, rules: FaceRules) -> Service:
         """Returns a service that serves permitted calls; a shortcut without a rule is dropped."""
@@ -148,8 +168,7 @@ class Guard:
         return serve
 
     def _caller(self, call: Call) -> Rights:
-        metadata = call.metadata
-        caller = self._access.caller(metadata(AUTHORIZATION_KEY), metadata(DATE_KEY))
+        caller = self._rights_of(self._access, call)
         call.identify(caller.user.access_key, is_admin=caller.user.is_admin)
         call.may = partial(self._access.may, caller, call.peer_host)
         return caller

@@ -6,10 +6,11 @@ A table yields the service, its closed form (which refuses all calls during reco
 permission rules for guard.py. Names, messages and streaming kinds are the proto's.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from google.protobuf.descriptor import ServiceDescriptor
 
@@ -18,7 +19,7 @@ from pocketmq.model.errors import UnsupportedFeature
 from pocketmq.rpc.admission import CallClass
 from pocketmq.rpc.call import Call
 from pocketmq.rpc.permissions import AdminOnly, Asked, FaceRules, Named
-from pocketmq.rpc.service import Handler, Method, Refuse, Service, closed, method
+from pocketmq.rpc.service import GRPC, Handler, Method, Refuse, Service, closed, method
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,28 +60,31 @@ class Rpc:
     own: Mapping[str, Any] = field(default_factory=dict)
 
 
+Row = TypeVar("Row", bound=Rpc)
 _CLOSED: Final = object()
 Around = Callable[[Handler], Handler]
 
 
-@dataclass(frozen=True, slots=True)
-class RpcTable:
+@dataclass(frozen=True)
+class MethodTable(Generic[Row]):
     """The methods of a service.
 
     name        full name of the service, as clients call it
     call_class  default call class of the methods
     """
 
-    descriptor: ServiceDescriptor
     name: str
     call_class: CallClass
     refuse: Refuse
-    rows: tuple[Rpc, ...]
+    rows: tuple[Row, ...]
+    protocol: ClassVar[str] = GRPC
 
     def __post_init__(self) -> None:
-        names = {row.name for row in self.rows}
-        assert names == set(self.descriptor.methods_by_name), "a row for each method of the proto"
-        assert len(names) == len(self.rows), "one row for each method"
+        assert len({row.name for row in self.rows}) == len(self.rows), "one row for each method"
+
+    @abstractmethod
+    def _made(self, row: Row, handler: Handler, **own: Any) -> Method:
+        """Returns the method of a row."""
 
     def face(
         self, serving: object, around: Around | None = None, names: Container[str] | None = None
@@ -94,7 +98,7 @@ class RpcTable:
             self._method(row, serving, around if _is_among(row, names) else None)
             for row in self.rows
         ]
-        return Service(self.name, tuple(rows), self.refuse)
+        return Service(self.name, tuple(rows), self.refuse, self.protocol)
 
     def closed_face(self) -> Service:
         """Returns the service that refuses every call, for the time before recovery has ended."""
@@ -111,16 +115,34 @@ class RpcTable:
             frozenset(row.name for row in self.rows if row.creates),
         )
 
-    def _method(self, row: Rpc, serving: object, around: Around | None) -> Method:
+    def _method(self, row: Row, serving: object, around: Around | None) -> Method:
         is_closed = serving is _CLOSED
         handler = closed if is_closed else _handler(row, serving)
         if around is not None:
             handler = around(handler)
         shortcut = attrgetter(row.shortcut)(serving) if row.shortcut and not is_closed else None
-        return method(
-            self.descriptor, row.name, handler, row.call_class or self.call_class,
+        return self._made(
+            row, handler, call_class=row.call_class or self.call_class,
             request_code=row.request_code, shortcut=shortcut, **row.own,
         )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class RpcTable(MethodTable[Rpc]):
+    """The methods of a service of gRPC.
+
+    descriptor   names, messages and kinds of the methods, from the proto
+    """
+
+    descriptor: ServiceDescriptor
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        names = {row.name for row in self.rows}
+        assert names == set(self.descriptor.methods_by_name), "a row for each method of the proto"
+
+    def _made(self, row: Rpc, handler: Handler, **own: Any) -> Method:
+        return method(self.descriptor, row.name, handler, **own)
 
 
 def _is_among(row: Rpc, names: Container[str] | None) -> bool:

@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from google.protobuf.descriptor import ServiceDescriptor
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from pocketmq.model.errors import BrokerError, Recovering, RequestError, ShareTaken, TooManyRequests
@@ -113,15 +113,16 @@ class Method:
     parks         most of its calls wait for long, and tens of thousands may wait at once: the
                   memory of a waiting call matters more than the cost of starting it
     identifies    the handler calls `Call.identify` before anything else
+    number        RocketMQ's request code, by which remoting clients call it; 0: gRPC clients do
     """
 
     name: str
-    request: type[Message]
-    response: type[Message]
+    request: type[Any]
+    response: type[Any]
     handler: Handler
     call_class: CallClass
     request_size_max: int = SMALL_REQUEST_MAX
-    parse: Callable[[bytes], Any] | None = None
+    parse: Callable[[Any], Any] | None = None
     serialize: Callable[[Any], bytes] | None = None
     answer: type[Any] | None = None
     kind: MethodKind = MethodKind.UNARY
@@ -130,6 +131,7 @@ class Method:
     elements_max: int = ELEMENTS_MAX
     parks: bool = False
     identifies: bool = False
+    number: int = 0
 
     @cached_property
     def answer_type(self) -> type[Any]:
@@ -143,7 +145,7 @@ class Method:
         """
         parse = self.parse or self.request.FromString
         elements = None if self.parse else Elements(self.request, self.elements_max)
-        limit, name = self.request_size_max, self.request.DESCRIPTOR.name
+        limit, name = self.request_size_max, self.request.__name__
 
         def read(raw: bytes) -> Any:
             if len(raw) > limit:
@@ -203,6 +205,12 @@ Refuse = Callable[[BrokerError, Method], Any]
 """Returns a failed call's error in the form of an API: a WireStatus, or an answer with an error
 code, or a list of answers for a method with a stream of them."""
 
+GRPC: Final = "grpc"
+REMOTING: Final = "remoting"
+"""Protocols by which clients call services, as metrics name them."""
+ANY_CODE: Final = -1
+"""Number of the method that serves request codes without a method of their own."""
+
 
 def refuse_plainly(error: BrokerError, method: Method) -> WireStatus:
     """Returns an error as a gRPC code and a text, for protocols without error details of ours."""
@@ -216,6 +224,7 @@ class Service:
     name: str
     methods: tuple[Method, ...]
     refuse: Refuse
+    protocol: str = GRPC
 
     def __post_init__(self) -> None:
         names = {method.name for method in self.methods}

@@ -24,7 +24,15 @@ from pocketmq.rpc.call import REQUEST_ID_KEY, Call, current_request_id
 from pocketmq.rpc.call_stats import CallStats
 from pocketmq.rpc.health import Health
 from pocketmq.rpc.reflection import Reflection
-from pocketmq.rpc.service import DETAILS_KEY, Internal, Method, MethodKind, Service, WireStatus
+from pocketmq.rpc.service import (
+    DETAILS_KEY,
+    GRPC,
+    Internal,
+    Method,
+    MethodKind,
+    Service,
+    WireStatus,
+)
 from pocketmq.store.heavy_turns import HeavyTurns
 
 Turns = HeavyTurns
@@ -76,7 +84,7 @@ class ServedMethod:
         self.shortcut = method.shortcut
         self.path = service.path(method)
         self.gate = gate
-        self.stats = counted.method(self.path, method)
+        self.stats = counted.method(self.path, method, service.protocol)
         self.read, self.write = method.reader(), method.writer()
 
     def refusal(self, holder: Holder) -> BrokerError | None:
@@ -133,17 +141,22 @@ class ServedMethod:
 
         Runs in the context of the call, so that log lines contain its request id.
         """
-        known = self._known(error)
-        self.stats.count_failed(known, seconds)
-        shown = self._service.refuse(known, self.method)
+        shown = self.shown(error, seconds)
         request_id = current_request_id()
-        let_frames_go(error)
         if isinstance(shown, WireStatus):
             return Refused(shown, (), request_id)
         answers = shown if isinstance(shown, list) else [shown]
         if not self.method.kind.has_answers:
             assert len(answers) == 1, "a unary call has one answer"
         return Refused(None, [self.write(answer) for answer in answers], request_id)
+
+    def shown(self, error: Exception, seconds: float) -> Any:
+        """Counts a call that failed after a duration; returns its error in the API's form."""
+        known = self._known(error)
+        self.stats.count_failed(known, seconds)
+        shown = self._service.refuse(known, self.method)
+        let_frames_go(error)
+        return shown
 
     def _known(self, error: Exception) -> BrokerError:
         """Returns the error, or Internal for an unexpected one; logs what concerns operators."""
@@ -181,6 +194,7 @@ class Serving:
         "is_draining",
         "methods",
         "refusal",
+        "requests",
         "stats",
         "turns",
     )
@@ -198,10 +212,13 @@ class Serving:
         """Schedules the parsing of streamed requests; the store's turns once it is open."""
         self.methods: dict[str, ServedMethod] = {}
         """Served methods by their path, "/pocketmq.v1.Broker/SendMessage"."""
-        self._health = Health(service.name for service in services)
+        self.requests: dict[int, ServedMethod] = {}
+        """Served methods of remoting clients by their request code."""
+        called = [service for service in services if service.protocol == GRPC]
+        self._health = Health(service.name for service in called)
         self.serve(services)
         probes = self._health.service()
-        self._add([probes, *Reflection([*services, probes]).services()], CallStats(self.admission))
+        self._add([probes, *Reflection([*called, probes]).services()], CallStats(self.admission))
 
     def serve(self, services: Sequence[Service]) -> None:
         """Serves these services from now on, in place of those with the same names."""
@@ -212,7 +229,10 @@ class Serving:
             for row in service.methods:
                 gate = self.admission.gate(row.call_class)
                 served = ServedMethod(service, row, gate, self, counted)
-                self.methods[f"/{served.path}"] = served
+                if service.protocol == GRPC:
+                    self.methods[f"/{served.path}"] = served
+                else:
+                    self.requests[row.number] = served
 
     def show_ready(self, writable: bool | Callable[[], bool]) -> None:
         """Serves calls and reports SERVING; a callable `writable` is asked at every check."""

@@ -25,8 +25,17 @@ def shown(address: IPv4Address | IPv6Address, port: int) -> str:
     return f"ipv{address.version}:{host}:{port}"
 
 
+def reached(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    """Returns the address that the client of an address reached."""
+    return ip_address("198.51.100.1" if address.version == 4 else "2001:db8::1")
+
+
+def local(address: IPv4Address | IPv6Address) -> str:
+    return "198.51.100.1:443" if address.version == 4 else "[2001:db8::1]:443"
+
+
 def text(address: IPv4Address | IPv6Address, port: int) -> bytes:
-    other = "198.51.100.1" if address.version == 4 else "2001:db8::1"
+    other = reached(address)
     return f"PROXY TCP{address.version} {address} {other} {port} 443\r\n".encode()
 
 
@@ -34,7 +43,7 @@ def binary(
     address: IPv4Address | IPv6Address, port: int, tail: bytes = b"", command: int = 0x21
 ) -> bytes:
     family = 0x11 if address.version == 4 else 0x21
-    body = address.packed + bytes(len(address.packed)) + pack(">HH", port, 443) + tail
+    body = address.packed + reached(address).packed + pack(">HH", port, 443) + tail
     return SIGNATURE + pack(">BBH", command, family, len(body)) + body
 
 
@@ -43,7 +52,7 @@ def test_a_header_is_read_to_its_end_however_it_comes(
     address: IPv4Address | IPv6Address, port: int, more: bytes, is_text: bool, tlvs: bytes
 ) -> None:
     header = text(address, port) if is_text else binary(address, port, tlvs)
-    found = ProxyHeader(len(header), shown(address, port))
+    found = ProxyHeader(len(header), shown(address, port), local(address))
     assert read_proxy_header(header + more) == found
     for size in range(len(header)):
         assert read_proxy_header(header[:size]) is None
@@ -77,6 +86,8 @@ def test_a_balancers_own_connections_name_nobody(header: bytes) -> None:
         b"PROXY TCP4 nobody 198.51.100.1 1 2\r\n",
         b"PROXY TCP4 192.0.2.1 198.51.100.1 65536 2\r\n",
         b"PROXY TCP4 192.0.2.1 198.51.100.1 -1 2\r\n",
+        b"PROXY TCP4 192.0.2.1 198.51.100.1 1 65536\r\n",
+        b"PROXY TCP4 192.0.2.1 2001:db8::1 1 2\r\n",
         b"PROXY " + b"x" * TEXT_SIZE_MAX,
         SIGNATURE + b"\x11\x11\0\x0c" + bytes(12),  # version 1
         SIGNATURE + b"\x22\x11\0\x0c" + bytes(12),  # neither LOCAL nor PROXY

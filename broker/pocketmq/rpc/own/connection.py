@@ -372,6 +372,11 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
         """Whether a call is in progress that may store something."""
         return any(map(_may_store, self.calls))
 
+    @property
+    def is_told(self) -> bool:
+        """Whether the last GOAWAY was sent, after which no call begins."""
+        return bool(self.wire.refuses)
+
     def ping(self) -> None:
         """Sends a PING frame."""
         self.wire.ping()

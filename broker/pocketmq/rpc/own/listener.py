@@ -2,6 +2,7 @@
 
     0x16        TLS, if a certificate is configured; ALPN selects h2 or http/1.1
     "PRI "      HTTP/2 by prior knowledge
+    0x00        RocketMQ's remoting, if the first 9 bytes begin a frame
     "GET ", …   HTTP/1.1: metrics and health
     PROXY …     before any of these, if the setting for load balancers is on
 
@@ -26,8 +27,9 @@ from pocketmq.model.strangers import Sparingly, protocol_of
 from pocketmq.rpc.own.handshakes import Handshakes, address_of
 from pocketmq.rpc.own.proxy_protocol import SIZE_MAX, ProxyError, read_proxy_header
 from pocketmq.rpc.own.tls import Tls
-from pocketmq.rpc.own.tls_connection import H2, TlsConnection
+from pocketmq.rpc.own.tls_connection import H2, Choose, TlsConnection
 from pocketmq.store.deadlines import Deadlines
+from pocketmq.wire.remoting import starts_frame
 
 BACKLOG: Final = 1_024
 ACCEPTED_AT_ONCE: Final = 16
@@ -41,6 +43,7 @@ OUT_OF_FILES_S: Final = 0.5
 READ_SIZE: Final = 65_536
 _TLS: Final = b"\x16"
 _HTTP2: Final = b"PRI "
+_REMOTING: Final = b"\0"
 _HTTP1: Final = (b"GET ", b"HEAD ", b"POST ", b"PUT ", b"DELETE ", b"OPTIONS ", b"PATCH ")
 
 Factory = Callable[[str], asyncio.Protocol]
@@ -53,6 +56,7 @@ logger = logging.getLogger(__name__)
 class Transport:
     """Settings of connections.
 
+    classic          whether connections of remoting are served
     http1            creates the HTTP/1.1 protocol of a connection; None: it is not served
     pages            answers GET and HEAD over HTTP/2; None: they are refused
     tls              the certificate; without one TLS connections are closed
@@ -62,6 +66,7 @@ class Transport:
     idle_ms, age_ms  limits of a connection's time without calls and of its age; 0: no limit
     """
 
+    classic: bool = False
     http1: Factory | None = None
     pages: ReadPage | None = None
     tls: Tls = field(default_factory=Tls)
@@ -78,6 +83,9 @@ class Speakers(NamedTuple):
     http2: Factory
     tls: Tls
     http1: Factory | None = None
+    remoting: Callable[[str, str], asyncio.Protocol] | None = None
+    """Creates the protocol of a connection from the client's address and the one it reached, "" for
+    the socket's own."""
     tls_only: bool = False
     """Whether connections without TLS are closed."""
     proxy_protocol: bool = False
@@ -263,9 +271,14 @@ class Listener:
                 "rpc.stranger", extra={"protocol": protocol, "peer": peer, "left_out": left_out}
             )
 
-    def take_over(self, connection: socket.socket, factory: Factory | None, peer: str) -> None:
-        """Hands a connection to its protocol; None: after a TLS handshake."""
-        task = asyncio.Task(self._connect(connection, factory, peer), loop=self._loop)
+    def take_over(
+        self, connection: socket.socket, factory: Factory | None, peer: str, local: str = ""
+    ) -> None:
+        """Hands a connection to its protocol; None: after a TLS handshake.
+
+        local   the address that the client reached; "": the socket's own
+        """
+        task = asyncio.Task(self._connect(connection, factory, peer, local), loop=self._loop)
         self._tasks.add(task)
         self._unbegun[connection] = None
         address = ""
@@ -285,28 +298,31 @@ class Listener:
             del self._line[first]
             first.look()
 
-    async def _connect(self, connection: socket.socket, factory: Factory | None, peer: str) -> None:
+    async def _connect(
+        self, connection: socket.socket, factory: Factory | None, peer: str, local: str
+    ) -> None:
         del self._unbegun[connection]
         is_tight = self._handshakes.count > HANDSHAKES_MAX >> 1
         try:
             if factory is not None:
                 await self._loop.connect_accepted_socket(partial(factory, peer), connection)
                 return
+            choose = partial(self._speaker, peer, local)
             await self._shake_hands(
-                connection, peer, HANDSHAKE_TIGHT_S if is_tight else HANDSHAKE_S
+                connection, choose, HANDSHAKE_TIGHT_S if is_tight else HANDSHAKE_S
             )
         except OSError as error:  # Includes ssl's errors and timeouts.
             logger.debug("rpc.handshake_failed", extra={"peer": peer, "error": str(error)})
             connection.close()
 
-    async def _shake_hands(self, connection: socket.socket, peer: str, limit_s: float) -> None:
+    async def _shake_hands(self, connection: socket.socket, choose: Choose, limit_s: float) -> None:
         """Waits until a TLS handshake is complete and the client's protocol is known.
 
         Errors   ssl.SSLError, ConnectionResetError, TimeoutError
         """
         context = self.speakers.tls.context
         assert context is not None, "no certificate"
-        secured = TlsConnection(context, partial(self._speaker, peer))
+        secured = TlsConnection(context, choose)
         try:
             async with asyncio.timeout(limit_s):
                 await self._loop.connect_accepted_socket(lambda: secured, connection)
@@ -315,8 +331,13 @@ class Listener:
             if not secured.is_spoken_with:
                 secured.end()
 
-    def _speaker(self, peer: str, alpn: str | None, first: bytes) -> asyncio.Protocol | None:
-        """Returns the protocol for a client over TLS."""
+    def _speaker(
+        self, peer: str, local: str, alpn: str | None, first: bytes
+    ) -> asyncio.Protocol | None:
+        """Returns the protocol for a client over TLS; clients of remoting offer no ALPN."""
+        remoting = self.speakers.remoting
+        if alpn is None and remoting is not None and first.startswith(_REMOTING):
+            return remoting(peer, local)
         is_http2 = alpn == H2 or (alpn is None and first.startswith(_HTTP2))
         factory = self.speakers.http2 if is_http2 else self.speakers.http1
         return None if factory is None else factory(peer)
@@ -325,7 +346,9 @@ class Listener:
 class NewConnection:
     """A connection whose protocol is not known yet."""
 
-    __slots__ = ("_listener", "_peer", "_seen", "_socket", "_tick", "_wants_header", "address")
+    __slots__ = (
+        "_listener", "_local", "_peer", "_seen", "_socket", "_tick", "_wants_header", "address"
+    )  # fmt: skip
 
     def __init__(
         self, listener: Listener, connection: socket.socket, peer: str, address: str
@@ -334,6 +357,7 @@ class NewConnection:
         self._listener = listener
         self._socket = connection
         self._peer = peer
+        self._local = ""
         self._wants_header = listener.speakers.proxy_protocol
         self._seen = 0  # Number of received bytes that did not determine the protocol.
         self._tick = listener.expire_at(self.close)
@@ -382,7 +406,7 @@ class NewConnection:
             return False
         self._socket.recv(header.size)
         self._expect(0)
-        self._peer = header.peer or self._peer
+        self._peer, self._local = header.peer or self._peer, header.local
         self._wants_header = False
         return True
 
@@ -390,9 +414,10 @@ class NewConnection:
         """Hands the connection to its protocol, or closes it; returns False for too few bytes."""
         data = self._socket.recv(STRANGER_SIZE, socket.MSG_PEEK)
         speakers = self._listener.speakers
+        is_remoting = speakers.remoting is not None and starts_frame(data)
         if not data:
             self.close()
-        elif self._listener.is_held and data.startswith((_TLS, _HTTP2)):
+        elif self._listener.is_held and (is_remoting or data.startswith((_TLS, _HTTP2))):
             self._listener.line_up(self)
         elif data.startswith(_TLS) and speakers.tls.context is not None:
             if self._listener.is_shaking_enough_hands:
@@ -405,7 +430,10 @@ class NewConnection:
             self._take_over(speakers.http2)
         elif speakers.http1 is not None and data.startswith(_HTTP1):
             self._take_over(speakers.http1)
-        elif any(start.startswith(data) for start in (_HTTP2, *_HTTP1)):
+        elif is_remoting and speakers.remoting is not None:
+            create, local = speakers.remoting, self._local
+            self._take_over(lambda peer: create(peer, local))
+        elif is_remoting is None or any(one.startswith(data) for one in (_HTTP2, *_HTTP1)):
             return False
         else:
             self._refuse(protocol_of(data))
@@ -420,7 +448,7 @@ class NewConnection:
         self._listener.forget(self, self._tick)
         if self._seen:
             self._expect(0)
-        self._listener.take_over(self._socket, factory, self._peer)
+        self._listener.take_over(self._socket, factory, self._peer, self._local)
 
     def close(self) -> None:
         """Closes the connection."""

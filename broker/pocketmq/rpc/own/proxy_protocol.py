@@ -27,10 +27,15 @@ class ProxyError(ValueError):
 
 
 class ProxyHeader(NamedTuple):
-    """Length of a header, and the client's address; "" for the balancer's own connections."""
+    """Length of a header, and the two addresses; "" for the balancer's own connections.
+
+    peer    the client's address, as gRPC writes it
+    local   the address that the client reached, "host:port"
+    """
 
     size: int
     peer: str
+    local: str = ""
 
 
 def read_proxy_header(data: bytes) -> ProxyHeader | None:
@@ -60,11 +65,15 @@ def _text(data: bytes) -> ProxyHeader | None:
         raise ProxyError("the PROXY line names no addresses")
     try:
         address, port = ip_address(words[2]), int(words[4])
+        reached, its_port = ip_address(words[3]), int(words[5])
     except ValueError as error:
         raise ProxyError("the PROXY line names no address") from error
-    if not 0 <= port <= 0xFFFF or address.version != int(words[1][-1]):
+    version = int(words[1][-1])
+    if not 0 <= min(port, its_port) <= max(port, its_port) <= 0xFFFF or not (
+        address.version == reached.version == version
+    ):
         raise ProxyError("the PROXY line names no such address")
-    return ProxyHeader(size, _peer(address, port))
+    return ProxyHeader(size, _peer(address, port), _text_of(reached, its_port))
 
 
 def _binary(data: bytes) -> ProxyHeader | None:
@@ -83,10 +92,11 @@ def _binary(data: bytes) -> ProxyHeader | None:
         return ProxyHeader(size, "")
     if length < 2 * width + 4:
         raise ProxyError("the PROXY header is too short for its addresses")
-    packed = data[HEADER_SIZE : HEADER_SIZE + width]
-    address = IPv4Address(packed) if width == 4 else IPv6Address(packed)
-    (port,) = unpack_from(">H", data, HEADER_SIZE + 2 * width)
-    return ProxyHeader(size, _peer(address, port))
+    made = IPv4Address if width == 4 else IPv6Address
+    middle, end = HEADER_SIZE + width, HEADER_SIZE + 2 * width
+    port, its_port = unpack_from(">HH", data, end)
+    local = _text_of(made(data[middle:end]), its_port)
+    return ProxyHeader(size, _peer(made(data[HEADER_SIZE:middle]), port), local)
 
 
 def _peer(address: IPv4Address | IPv6Address, port: int) -> str:
@@ -94,3 +104,7 @@ def _peer(address: IPv4Address | IPv6Address, port: int) -> str:
     if address.version == 4:
         return f"ipv4:{address}:{port}"
     return f"ipv6:%5B{address}%5D:{port}"
+
+
+def _text_of(address: IPv4Address | IPv6Address, port: int) -> str:
+    return f"{address}:{port}" if address.version == 4 else f"[{address}]:{port}"

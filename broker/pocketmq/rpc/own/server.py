@@ -1,6 +1,6 @@
-"""PocketMQ's own gRPC server: the services of serving.py, over wire/ and asyncio.
+"""PocketMQ's own server: the services of serving.py, over wire/ and asyncio.
 
-One port serves gRPC and pages, with TLS or without (listener.py).
+One port serves gRPC, remoting and pages, with TLS or without (listener.py).
 """
 
 import asyncio
@@ -15,7 +15,8 @@ from pocketmq.model.errors import BrokerError
 from pocketmq.rpc.admission import DEFAULT_LIMITS, CallClass
 from pocketmq.rpc.own.connection import Http2Connection
 from pocketmq.rpc.own.listener import Listener, Speakers, Transport, listen_on
-from pocketmq.rpc.own.server_state import ClientConnection, ServerState
+from pocketmq.rpc.own.remoting_connection import RemotingConnection
+from pocketmq.rpc.own.server_state import ServerConnection, ServerState
 from pocketmq.rpc.service import Service
 from pocketmq.rpc.serving import Serving, Turns
 
@@ -187,6 +188,7 @@ class OwnServer:
             partial(self._connection),
             transport.tls,
             transport.http1,
+            self._remoting if transport.classic else None,
             transport.tls_only,
             transport.proxy_protocol,
         )
@@ -199,6 +201,12 @@ class OwnServer:
         connection = Http2Connection(self._edge, peer)
         Lifetime(connection, idle_ms=self._transport.idle_ms, age_ms=self._transport.age_ms)
         return connection
+
+    def _remoting(self, peer: str, local: str) -> RemotingConnection:
+        transport = self._transport
+        return RemotingConnection(
+            self._edge, peer, local, idle_ms=transport.idle_ms, age_ms=transport.age_ms
+        )
 
     @property
     def count(self) -> int:
@@ -235,7 +243,7 @@ class OwnServer:
         gates = map(self._serving.admission.gate, ENDING)
         return (
             not any(listener.is_busy for listener in self._listeners)
-            and all(connection.wire.refuses for connection in self._edge.connections)
+            and all(connection.is_told for connection in self._edge.connections)
             and not any(gate.count for gate in gates)
         )
 
@@ -277,7 +285,7 @@ class OwnServer:
         edge.deadlines.close()
         await asyncio.sleep(0)  # Sockets are closed in the next loop iteration.
 
-    def _each(self, act: Callable[[ClientConnection], None]) -> None:
+    def _each(self, act: Callable[[ServerConnection], None]) -> None:
         for connection in [*self._edge.connections]:
             act(connection)
 

@@ -9,9 +9,9 @@ from typing import Final
 
 from pocketmq.model.page import ReadPage
 from pocketmq.rpc.call_stats import MethodStats
-from pocketmq.rpc.own.memory import BufferBudget
+from pocketmq.rpc.own.memory import BufferBudget, Keeping
 from pocketmq.rpc.own.unary_fast_path import QuickMethod, UnaryFastPath
-from pocketmq.rpc.own.waiting_calls import Calling
+from pocketmq.rpc.own.waiting_calls import Calling, WaitingCall
 from pocketmq.rpc.serving import ServedMethod, Serving
 from pocketmq.store.deadlines import Deadlines
 from pocketmq.wire.stream import Stream
@@ -30,12 +30,16 @@ SMALL_READ: Final = 8_192
 """Largest read that is handled at once while other connections are queued."""
 
 
-class ClientConnection(Calling):
-    """A connection, as the server sees it."""
+class ServerConnection(Keeping):
+    """A connection of any protocol for calls, as the server sees it.
+
+    calls   waiting calls
+    """
 
     __slots__ = ()
 
     edge: "ServerState"
+    calls: set[WaitingCall]
 
     @property
     @abstractmethod
@@ -47,9 +51,14 @@ class ClientConnection(Calling):
     def is_storing(self) -> bool:
         """Whether a call is in progress that may store something."""
 
+    @property
+    @abstractmethod
+    def is_told(self) -> bool:
+        """Whether the client was told of the drain, in so far as its protocol can."""
+
     @abstractmethod
     def drain(self) -> None:
-        """Sends GOAWAY: a warning on the first call, the last accepted stream id on the second."""
+        """Tells the client to call elsewhere; over HTTP/2, a second call sends the final GOAWAY."""
 
     @abstractmethod
     def end_reads(self) -> None:
@@ -66,6 +75,12 @@ class ClientConnection(Calling):
     @abstractmethod
     def go_on(self) -> None:
         """Handles queued bytes."""
+
+
+class ClientConnection(ServerConnection, Calling):
+    """A connection of HTTP/2, as the server and its calls see it."""
+
+    __slots__ = ()
 
     @abstractmethod
     def count_kept(self) -> None:
@@ -125,7 +140,7 @@ class ServerState:
         """Method path -> most bytes of a request; changed in place."""
         self.pages: ReadPage | None = None
         """Handler of GET and HEAD; None: they are refused."""
-        self.connections: set[ClientConnection] = set()
+        self.connections: set[ServerConnection] = set()
         self.addresses: Counter[str] = Counter()
         """Address -> number of its connections."""
         self.memory = BufferBudget(self.connections, self.deadlines, clock or loop.time)
@@ -134,7 +149,7 @@ class ServerState:
         self.answered: list[MethodStats] = []
         """Methods with answered calls that are not folded into their metrics yet."""
         self.quick = UnaryFastPath(self.answered, LARGE_REPLY)
-        self._line: dict[ClientConnection, None] = {}
+        self._line: dict[ServerConnection, None] = {}
         """Connections with received bytes that wait for their turn, in order."""
         self._is_turn = self.is_late = False
         """Whether a turn has begun; whether its time was over at the last check."""
@@ -144,16 +159,16 @@ class ServerState:
         self.turn_s = TURN_S
         self.changed = asyncio.Event()
         """Set when a draining connection has written something, or was closed."""
-        self._dirty: list[ClientConnection] = []
+        self._dirty: list[ServerConnection] = []
         self._requesting = asyncio.Lock()
         self.take_methods()
 
-    def join(self, connection: ClientConnection, address: str) -> None:
+    def join(self, connection: ServerConnection, address: str) -> None:
         """Adds a connection."""
         self.connections.add(connection)
         self.addresses[address] += 1
 
-    def leave(self, connection: ClientConnection, address: str) -> None:
+    def leave(self, connection: ServerConnection, address: str) -> None:
         """Removes a connection, if it was not removed before."""
         if connection in self.connections:
             self.connections.remove(connection)
@@ -172,7 +187,7 @@ class ServerState:
         }
         assert self.sizes.keys() == self.methods.keys(), "a method is no longer served"
 
-    def write_soon(self, connection: "ClientConnection") -> None:
+    def write_soon(self, connection: "ServerConnection") -> None:
         """Schedules one write of a connection's output for the next loop iteration."""
         if not self._dirty:
             self.loop.call_soon(self._write_all)
@@ -213,7 +228,7 @@ class ServerState:
                 stats.fold(seconds)
             self.answered.clear()
 
-    def line_up(self, one: "ClientConnection") -> None:
+    def line_up(self, one: "ServerConnection") -> None:
         """Queues a connection for its turn."""
         if not self._is_turn:
             self.begin_turn()

@@ -188,7 +188,8 @@ class SecuredTransport(asyncio.Transport):
     __slots__ = ("_secured", "_transport")
 
     def __init__(self, secured: TlsConnection, transport: asyncio.Transport) -> None:
-        names = {"peername": transport.get_extra_info("peername"), "sslcontext": secured.context}
+        names = {name: transport.get_extra_info(name) for name in ("peername", "sockname")}
+        names["sslcontext"] = secured.context
         super().__init__(names)
         assert secured.is_shaken, "the handshake is not complete"
         self._secured = secured

@@ -65,7 +65,7 @@ _SEE_USERS: Final = AdminOnly("see users and grants")
 _CHANGE_USERS: Final = AdminOnly("change users and grants")
 
 BROKER_TABLE: Final = RpcTable(
-    BROKER, BROKER.full_name, CallClass.QUERY, refuse,
+    BROKER.full_name, CallClass.QUERY, refuse,
     (
         Rpc(
             "SendMessage", "send_message", sent, "send_message_v2", creates=True,
@@ -113,9 +113,10 @@ BROKER_TABLE: Final = RpcTable(
             call_class=CallClass.SETTLE, own=_SETTLED
         ),
     ),
+    BROKER,
 )  # fmt: skip
 ADMIN_TABLE: Final = RpcTable(
-    ADMIN, ADMIN.full_name, CallClass.ADMIN, refuse,
+    ADMIN.full_name, CallClass.ADMIN, refuse,
     (
         Rpc(
             "CreateTopic", "create_topic", of_topic(CREATE, "name"), "update_and_create_topic",
@@ -196,9 +197,10 @@ ADMIN_TABLE: Final = RpcTable(
             "consume_message_directly", call_class=CallClass.QUESTION
         ),
     ),
+    ADMIN,
 )  # fmt: skip
 ACCESS_TABLE: Final = RpcTable(
-    ACCESS, ACCESS.full_name, CallClass.ACCESS, refuse,
+    ACCESS.full_name, CallClass.ACCESS, refuse,
     (
         Rpc("CreateUser", "create_user", _CHANGE_USERS, "auth_create_user"),
         Rpc("UpdateUser", "update_user", _CHANGE_USERS, "auth_update_user"),
@@ -209,6 +211,7 @@ ACCESS_TABLE: Final = RpcTable(
         Rpc("ListGrants", "list_grants", _SEE_USERS, "auth_list_acl"),
         Rpc("Explain", "explain", _SEE_USERS),
     ),
+    ACCESS,
 )  # fmt: skip
 TABLES: Final = (BROKER_TABLE, ADMIN_TABLE, ACCESS_TABLE)
 

@@ -53,7 +53,7 @@ _COMMANDS: Final[_Own] = {
 }  # fmt: skip
 
 TABLE: Final = RpcTable(
-    MESSAGING, NAME, CallClass.SESSION, refuse,
+    NAME, CallClass.SESSION, refuse,
     (
         Rpc(
             "QueryRoute", "routes.query_route", of_topic(FIND), "get_routeinfo_by_topic",
@@ -115,4 +115,5 @@ TABLE: Final = RpcTable(
         ),
         Rpc("SyncLiteSubscription", "", consumed),
     ),
+    MESSAGING,
 )  # fmt: skip

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, NoReturn
 
 from pocketmq.format.signature import (
     BASIC,
+    is_content_signature,
     is_page_proof,
     is_signature,
     ms_from_date,
@@ -187,6 +188,22 @@ class Access:
             self._verified.clear()
         known = self._verified[authorization, date] = _Verified(rights, date_ms)
         return known
+
+    def signer(self, access_key: str, signature: str, content: bytes) -> Rights:
+        """Returns the rights of the user who signed a whole request, as classic clients do.
+
+        content   what the signature covers; it has no date, so a copy of the request is accepted
+        Errors    Unauthenticated
+        Cost      3 µs, and 1 µs a KiB
+        """
+        if not access_key or not signature:
+            self._refuse("unsigned", NOT_SIGNED)
+        rights = self._rights.get(access_key)
+        user = NOBODY if rights is None else rights.user
+        is_right = is_content_signature(signature, user.secret, content)
+        if rights is None or not is_right or not user.is_enabled:
+            self._refuse("wrong", WRONG)
+        return rights
 
     def _why_stale(self, date: str, date_ms: int) -> str:
         apart_s = abs(self._clock.wall_ms() - date_ms) // 1000

@@ -71,10 +71,15 @@ class Envelope(NamedTuple):
 
     notes        encoded properties that replace WAIT, one text for each message; empty: none
     system_flag  flag of all messages: whether their bodies are compressed
+    blocks       property blocks as a classic client encoded them, stored as they are but for what
+                 the broker adds; empty: the broker encodes the blocks
+    queue_count  queues of a topic that the send creates, as its client expects; 0: the default
     """
 
     notes: Sequence[str] = ()
     system_flag: int = 0
+    blocks: Sequence[str] = ()
+    queue_count: int = 0
 
 
 PLAIN_ENVELOPE: Final = Envelope()

@@ -73,6 +73,12 @@ from pocketmq.services.produce.drafts import (
     Envelope,
     kind_of,
 )
+from pocketmq.services.produce.encoded import (
+    AT_ONCE_KINDS,
+    check_encoded,
+    completed_blocks,
+    is_in_order,
+)
 from pocketmq.services.produce.fast_send import PlainSend
 from pocketmq.services.produce.rules import SendRules, SendStats
 from pocketmq.store.message_store import MessageStore
@@ -187,7 +193,6 @@ def check_each(topic: str, drafts: Drafts, blocks: list[bytes], size_max: int) -
 
 # -- the send pipeline -------------------------------------------------------------------------
 BROKERS_OWN: Final = frozenset({HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC})
-AT_ONCE_KINDS: Final = frozenset({MessageKind.NORMAL, MessageKind.FIFO})
 
 
 class Sent(NamedTuple):
@@ -305,31 +310,31 @@ class Send:
         config = self._store.tables.topics.find(topic)
         is_made = config is not None and config.is_plain
         if config is None or not is_made:
-            config = self._planned(topic)
+            config = self._planned(topic, envelope.queue_count)
         if not config.is_writable:
             config.check_writable()
         kind = kind_of(drafts)
-        if self._rules.check_kinds:
+        if self._rules.check_kinds and not (envelope.blocks and is_in_order(config, kind)):
             config.check_kind(kind)
         if self._rules.refuses_transactions and kind is MessageKind.TRANSACTION:
             raise TransactionsRefused()
         queue_id, store_host = self._choose_queue(config, drafts), self._rules.store_host
         destination = Destination(topic, queue_id, store_host, envelope.system_flag)
         if kind in AT_ONCE_KINDS:
-            batch = self._batch(topic, drafts, peer_host, envelope.notes)
+            batch = self._batch(topic, drafts, peer_host, envelope)
             if not is_made:
-                await self._make_topic(topic)
+                await self._make_topic(topic, envelope.queue_count)
             (result,) = await self._store.writing.put(((destination, batch),), wait=drafts.wait)
             sent = Sent(destination, batch.unique_keys, result)
         else:
-            sent = await self._send_waiting(destination, drafts, peer_host, envelope.notes)
+            sent = await self._send_waiting(destination, drafts, peer_host, envelope)
         result = sent.result
         assert len(result.physical_offsets) == count
         self.counts.count(topic, kind.label, count, result.end - min(result.physical_offsets))
         return sent
 
     async def _send_waiting(
-        self, destination: Destination, drafts: Drafts, peer_host: bytes, notes: Sequence[str]
+        self, destination: Destination, drafts: Drafts, peer_host: bytes, envelope: Envelope
     ) -> Sent:
         """Stores messages that are delayed or have a priority.
 
@@ -338,10 +343,10 @@ class Send:
         place = QueuePlace(destination.topic, destination.queue_id)
         drafts = drafts._replace(message_ids=self._named(drafts.message_ids, self._clock.wall_ms()))
         while True:
-            disguises, batch = self._disguised(place, drafts, peer_host, notes)
+            disguises, batch = self._disguised(place, drafts, peer_host, envelope)
             parting = parted([one.place for one in disguises], batch, destination)
             # The clock may have been set during a wait: it is read again.
-            if not await self._made_room(place.topic, parting.runs):
+            if not await self._made_room(place.topic, parting.runs, envelope.queue_count):
                 break
         results = await self._store.writing.put(parting.runs, wait=drafts.wait)
         self._observe(disguises, batch.born_ms)
@@ -357,7 +362,7 @@ class Send:
         return Sent(destination, batch.unique_keys, result, queue_offsets, handles)
 
     def _disguised(
-        self, place: QueuePlace, drafts: Drafts, peer_host: bytes, notes: Sequence[str]
+        self, place: QueuePlace, drafts: Drafts, peer_host: bytes, envelope: Envelope
     ) -> tuple[list[ParkedMessage], Batch]:
         """Returns the queues and further properties of delayed messages, and the batch to put."""
         now_ms = self._clock.wall_ms()
@@ -366,16 +371,17 @@ class Send:
         rows = zip(drafts.deliveries, drafts.message_ids, strict=True)
         disguises = [disguise(place, one, name, now_ms, waiting) for one, name in rows]
         added = [_text(one.changed) for one in disguises]
-        return disguises, self._batch(place.topic, drafts, peer_host, notes, added)
+        return disguises, self._batch(place.topic, drafts, peer_host, envelope, added)
 
-    async def _made_room(self, topic: str, runs: Sequence[Run]) -> bool:
+    async def _made_room(self, topic: str, runs: Sequence[Run], wanted: int) -> bool:
         """Creates missing topics, and waits for write room; returns whether it waited.
 
-        topic   topic of the request
+        topic    topic of the request
+        wanted   see `_planned`
         """
         config, has_waited = self._store.tables.topics.find(topic), False
         if config is None or not config.is_plain:
-            await self._make_topic(topic)
+            await self._make_topic(topic, wanted)
             has_waited = True
         for name in {destination.topic for destination, _ in runs} & BROKERS_OWN:
             # Recovery finds delayed messages only if their topic is in the topic table.
@@ -421,15 +427,16 @@ class Send:
             raise TopicNotFound(topic=name)
         return config or self._planned(name)
 
-    async def _make_topic(self, topic: str) -> None:
+    async def _make_topic(self, topic: str, wanted: int) -> None:
         """Adds a missing topic to the table: with the queues that exist, or as planned.
 
+        wanted   see `_planned`
         Source   TopicConfigManager.createTopicInSendMessageMethod
         """
         if self._store.tables.topics.find(topic) is not None:
             await self._store.tables.topics.keep(topic)
         else:
-            await self._create(self._planned(topic))
+            await self._create(self._planned(topic, wanted))
 
     async def _create(self, config: TopicConfig) -> TopicConfig:
         return await self._store.tables.topics.create(
@@ -439,9 +446,10 @@ class Send:
             attributes=config.attributes,
         )
 
-    def _planned(self, topic: str) -> TopicConfig:
+    def _planned(self, topic: str, wanted: int = 0) -> TopicConfig:
         """Returns a topic that has only queues so far, or one like the default topic.
 
+        wanted   queues that the client expects, used if the default is not below; 0: the default
         Errors   IllegalTopic, SystemTopic, TopicNotFound
         """
         check_topic(topic)
@@ -460,6 +468,8 @@ class Send:
                 raise TopicNotFound(topic=topic)
             queue_count = min(queue_count, template.write_queue_count)
             permission = template.permission & ~PERMISSION_INHERIT
+        if wanted > 0:
+            queue_count = min(queue_count, wanted)
         attributes = {} if type_name == DEFAULT_TYPE else {TYPE_ATTRIBUTE: type_name}
         return TopicConfig(topic, queue_count, queue_count, permission, attributes=attributes)
 
@@ -490,14 +500,14 @@ class Send:
         return queue_id
 
     def _batch(
-        self, topic: str, drafts: Drafts, peer_host: bytes, notes: Sequence[str],
+        self, topic: str, drafts: Drafts, peer_host: bytes, envelope: Envelope,
         added: Sequence[str] = (),
     ) -> Batch:  # fmt: skip
         """Checks messages, and returns them as a batch for the store.
 
         Plain messages are checked together, others one by one.
 
-        notes, added   further encoded properties of each message; empty: none
+        added   further encoded properties of each message; empty: none
         """
         now_ms, born_ms = self._clock.wall_ms(), drafts.born_ms
         ids = self._named(drafts.message_ids, now_ms)
@@ -506,8 +516,13 @@ class Send:
         elif 0 in born_ms:
             born_ms = [moment or now_ms for moment in born_ms]
         keys = list(map(KEY_SEPARATOR.join, drafts.keys))
-        blocks = self._blocks(ids, keys, drafts, notes, added)
-        if not are_plain(topic, drafts, keys) or max(map(len, blocks)) > self._properties_max:
+        if envelope.blocks:
+            blocks = completed_blocks(ids, envelope.blocks, added, self._tail)
+            check_encoded(drafts.bodies, blocks, self._properties_max)
+        else:
+            blocks = self._blocks(ids, keys, drafts, envelope.notes, added)
+        is_short = max(map(len, blocks)) <= self._properties_max
+        if not envelope.blocks and not (is_short and are_plain(topic, drafts, keys)):
             check_each(topic, drafts, blocks, self._properties_max)
         size_sum, limit = sum(map(len, drafts.bodies)), self._rules.max_message_size_bytes
         if size_sum > limit:

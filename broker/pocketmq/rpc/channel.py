@@ -1,0 +1,55 @@
+"""A connection of a classic client, as handlers of remoting requests see it.
+
+Both sides send requests on it: the broker notifies consumers of changes, asks producers for the
+outcome of transactions, and passes on questions of operators.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+
+from pocketmq.rpc.call import Call
+from pocketmq.wire.remoting import Command
+
+
+class RemotingChannel(ABC):
+    """An open connection.
+
+    peer    the client's address, as gRPC writes it
+    local   the address that the client reached, "host:port"; "" if it is not known
+    """
+
+    __slots__ = ()
+
+    peer: str
+    local: str
+
+    @property
+    @abstractmethod
+    def is_open(self) -> bool:
+        """Whether the connection is open."""
+
+    @abstractmethod
+    def tell(self, request: Command, /) -> bool:
+        """Sends a one-way request; returns False if the client has not read earlier bytes."""
+
+    @abstractmethod
+    def ask(self, request: Command, /) -> Awaitable[Command]:
+        """Sends a request, and returns an awaitable of the client's reply.
+
+        Errors   raised by the awaitable: ConnectionResetError once the connection is lost
+        """
+
+    @abstractmethod
+    def when_gone(self, end: Callable[[], None], /) -> Callable[[], None]:
+        """Calls a function once, when the connection is lost; returns its removal."""
+
+
+class ClassicCall(Call):
+    """A remoting request in progress.
+
+    command   the request, as it was received
+    channel   the connection of its client
+    """
+
+    command: Command
+    channel: RemotingChannel

@@ -1,0 +1,1 @@
+"""RocketMQ's classic protocol: requests of remoting clients on the broker's services."""

@@ -1,0 +1,134 @@
+"""The name server's requests: every topic is on this broker, whose address its clients get.
+
+The address is `broker.advertised_host` if that is set, else the one that the client reached: a
+client can reach no other for certain. Queries create nothing: a producer then asks for the route of
+the default topic, and its first message creates the topic.
+Source: RouteInfoManager, ClientRequestProcessor, DefaultRequestProcessor of the name server.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from pocketmq.model.errors import TopicNotFound
+from pocketmq.model.topic import (
+    DEFAULT_TOPIC,
+    PERMISSION_INHERIT,
+    PERMISSION_READ,
+    PERMISSION_WRITE,
+    TopicConfig,
+)
+from pocketmq.rpc.channel import ClassicCall
+from pocketmq.rpc.classic.fields import text_field
+from pocketmq.rpc.classic.status import QUERY_NOT_FOUND
+from pocketmq.store.tables.topics import TopicTable
+from pocketmq.wire.remoting import Command
+
+MASTER: Final = "0"
+ORDER_NAMESPACE: Final = "ORDER_TOPIC_CONFIG"
+"""Namespace of the name server's settings with the queues of topics in order."""
+
+
+class ClassicRules(NamedTuple):
+    """Broker settings for classic clients.
+
+    broker, cluster     names
+    advertised          "address:port" for all clients; "": the address that each one reached
+    own                 "address:port" for a client whose connection names none
+    permission          returns the broker's own permission
+    auto_create_topics  returns whether a send creates a missing topic
+    queue_count         returns the queues of such a topic
+    """
+
+    broker: str
+    cluster: str
+    advertised: str
+    own: str
+    permission: Callable[[], int]
+    auto_create_topics: Callable[[], bool]
+    queue_count: Callable[[], int]
+
+
+class ClassicRoutes:
+    """The requests that clients send to a name server."""
+
+    __slots__ = ("_rules", "_topics")
+
+    def __init__(self, topics: TopicTable, rules: ClassicRules) -> None:
+        self._topics = topics
+        self._rules = rules
+        assert rules.own, "no address for clients"
+
+    def route(self, request: Command, call: ClassicCall) -> Command:
+        """Returns the route of a topic, with the queues that it has.
+
+        Errors   TopicNotFound, UnsupportedTopic
+        """
+        config = self._config(text_field(request, "topic"))
+        config.check_supported()
+        name = self._rules.broker
+        found: dict[str, Any] = {
+            "brokerDatas": [self._broker(call)],
+            "filterServerTable": {},
+        }
+        if config.order:
+            found["orderTopicConf"] = f"{name}:{config.write_queue_count}"
+        found["queueDatas"] = [
+            {
+                "brokerName": name,
+                "perm": config.permission & (self._rules.permission() | PERMISSION_INHERIT),
+                "readQueueNums": config.read_queue_count,
+                "topicSysFlag": 0,
+                "writeQueueNums": config.write_queue_count,
+            }
+        ]
+        return _answer(found)
+
+    def cluster(self, request: Command, call: ClassicCall) -> Command:
+        """Returns the brokers of all clusters: this one."""
+        rules = self._rules
+        return _answer(
+            {
+                "brokerAddrTable": {rules.broker: self._broker(call)},
+                "clusterAddrTable": {rules.cluster: [rules.broker]},
+            }
+        )
+
+    def topics(self, request: Command, call: ClassicCall) -> Command:
+        """Returns the names of all topics."""
+        return _answer({"topicList": self._topics.names()})
+
+    def setting(self, request: Command, call: ClassicCall) -> Command:
+        """Returns a setting of the name server: the queues of a topic in order, nothing else."""
+        if text_field(request, "namespace") == ORDER_NAMESPACE:
+            config = self._topics.find(text_field(request, "key"))
+            if config is not None and config.order:
+                value = f"{self._rules.broker}:{config.write_queue_count}"
+                return Command(0, {"value": value})
+        remark = "no such setting of the name server; it has the queues of topics in order only"
+        return Command(QUERY_NOT_FOUND, remark=remark)
+
+    def _config(self, topic: str) -> TopicConfig:
+        found = self._topics.find(topic)
+        if found is not None:
+            return found
+        if topic != DEFAULT_TOPIC or not self._rules.auto_create_topics():
+            raise TopicNotFound(topic=topic)
+        count = self._rules.queue_count()
+        permission = PERMISSION_READ | PERMISSION_WRITE | PERMISSION_INHERIT
+        return TopicConfig(topic, count, count, permission)
+
+    def _broker(self, call: ClassicCall) -> dict[str, Any]:
+        rules = self._rules
+        address = rules.advertised or call.channel.local or rules.own
+        return {
+            "brokerAddrs": {MASTER: address},
+            "brokerName": rules.broker,
+            "cluster": rules.cluster,
+            "enableActingMaster": False,
+        }
+
+
+def _answer(content: dict[str, Any]) -> Command:
+    """Returns an answer with a JSON body, without blanks: the client for Go cannot skip them."""
+    return Command(0, body=json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode())

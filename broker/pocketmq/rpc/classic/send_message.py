@@ -1,0 +1,128 @@
+"""Sends of classic clients: the property block and the flags are stored as the producer wrote them.
+
+    310  SEND_MESSAGE_V2   short field names     10   SEND_MESSAGE   long ones
+    320  SEND_BATCH_MESSAGE                      its body has the messages
+
+Source: SendMessageProcessor, SendMessageRequestHeaderV2.
+"""
+
+from typing import Final
+
+from pocketmq.format.addresses import offset_message_id
+from pocketmq.model import message as names
+from pocketmq.model.message import INT32_MAX, KEY_SEPARATOR, OFFSET_MAX, TRANSACTION_PREPARED
+from pocketmq.rpc.call import Call
+from pocketmq.rpc.classic.fields import flag_field, number_field, text_field
+from pocketmq.rpc.classic.message_text import (
+    batch_rows,
+    block_of,
+    delivery_of,
+    dropped_with,
+    pairs_of,
+)
+from pocketmq.rpc.classic.status import OF_PUT
+from pocketmq.services.produce.drafts import ABSENT_QUEUE, PEER, Drafts, Envelope
+from pocketmq.services.produce.rules import REGION
+from pocketmq.services.produce.send import Send, Sent
+from pocketmq.wire.remoting import Command
+
+SHORT: Final = {
+    "a": "producerGroup", "b": "topic", "c": "defaultTopic", "d": "defaultTopicQueueNums",
+    "e": "queueId", "f": "sysFlag", "g": "bornTimestamp", "h": "flag", "i": "properties",
+    "j": "reconsumeTimes", "k": "unitMode", "l": "maxReconsumeTimes", "m": "batch",
+    "n": "brokerName",
+}  # fmt: skip
+"""Field names of SEND_MESSAGE_V2 -> those of SEND_MESSAGE."""
+REQUIRED: Final = ("producerGroup", "topic", "queueId", "sysFlag", "bornTimestamp")
+KEPT_FLAGS: Final = 0x703
+"""Bits of sysFlag that are stored: compressed, several tags, and the type of compression."""
+
+
+class ClassicSend:
+    """The requests that send messages."""
+
+    __slots__ = ("_send",)
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+
+    async def send(self, request: Command, call: Call) -> Command:
+        """Stores all messages of a request, or none.
+
+        Errors   MalformedRequest, those of `Send.send`
+        """
+        drafts, envelope = drafts_of(request)
+        sent = await self._send.send(drafts, call.peer_host, envelope)
+        return _answer(sent, is_batch=flag_field(request, "batch"))
+
+
+def long_names(request: Command) -> Command:
+    """Returns a send with the long names of its fields; checks that it has the required ones.
+
+    Errors   MalformedRequest
+    """
+    given = request.fields
+    if "b" in given:
+        request = request._replace(fields={SHORT.get(name, name): given[name] for name in given})
+    for name in REQUIRED:
+        text_field(request, name)
+    return request
+
+
+def batch_names(request: Command) -> Command:
+    """Returns a request of SEND_BATCH_MESSAGE, which has its messages in its body."""
+    request = long_names(request)
+    return request._replace(fields={**request.fields, "batch": "true"})
+
+
+def drafts_of(request: Command) -> tuple[Drafts, Envelope]:
+    """Returns the messages of a request as columns for `services/produce`.
+
+    Errors   MalformedRequest, IllegalNumber, TooManyMessages
+    """
+    system_flag = number_field(request, "sysFlag")
+    queue_id = number_field(request, "queueId", lower=-INT32_MAX)
+    born_ms = number_field(request, "bornTimestamp", upper=OFFSET_MAX)
+    queue_count = number_field(request, "defaultTopicQueueNums", lower=-INT32_MAX, absent=0)
+    is_half = bool(system_flag & TRANSACTION_PREPARED)
+    if flag_field(request, "batch"):
+        rows = [*batch_rows(request.body)]
+    else:
+        flag = number_field(request, "flag", lower=-INT32_MAX - 1, absent=0)
+        rows = [(request.body, flag, request.fields.get("properties", ""))]
+    count = len(rows)
+    waits = dict(pairs_of(request.fields.get("properties", ""))).get(names.WAIT, "true") == "true"
+    drafts = Drafts(
+        waits, [text_field(request, "topic")] * count, [], [], [], [],
+        [max(queue_id, ABSENT_QUEUE)] * count, [""] * count, [born_ms] * count, [PEER] * count,
+        [], [{}] * count, [],
+    )  # fmt: skip
+    blocks: list[str] = []
+    for body, flag, text in rows:
+        pairs = pairs_of(text)
+        properties = dict(pairs)
+        delivery = delivery_of(properties, text_field(request, "producerGroup"), is_half=is_half)
+        drafts.bodies.append(body)
+        drafts.flags.append(flag)
+        drafts.tags.append(properties.get(names.TAGS, ""))
+        keys = properties.get(names.KEYS, "").split(KEY_SEPARATOR)
+        drafts.keys.append([key for key in keys if key])
+        drafts.message_ids.append(properties.get(names.UNIQUE_KEY, ""))
+        drafts.deliveries.append(delivery)
+        blocks.append(block_of(text, pairs, dropped_with(delivery)))
+    return drafts, Envelope((), system_flag & KEPT_FLAGS, blocks, max(queue_count, 0))
+
+
+def _answer(sent: Sent, *, is_batch: bool) -> Command:
+    """Returns the answer to a send, with the offset message ids of its messages."""
+    result, destination = sent.result, sent.destination
+    ids = [offset_message_id(destination.store_host, one) for one in result.physical_offsets]
+    queue_offset = sent.queue_offsets[0] if sent.queue_offsets else result.queue_offset
+    fields = {"queueId": str(destination.queue_id)}
+    if not is_batch:
+        fields["transactionId"] = sent.message_ids[0]
+    fields |= {"msgId": ",".join(ids), "TRACE_ON": "true", "MSG_REGION": REGION}
+    if sent.handles and sent.handles[0]:
+        fields["recallHandle"] = sent.handles[0]
+    fields["queueOffset"] = str(queue_offset)
+    return Command(OF_PUT[result.status], fields)

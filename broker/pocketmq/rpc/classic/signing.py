@@ -1,0 +1,35 @@
+"""Signatures of classic clients: each request is signed as a whole, with the user's secret.
+
+    AccessKey   the user's access key      Signature   base64 of HMAC-SHA1
+    signed      the values of all fields but Signature, in the order of their names, then the body
+
+Source: AclClientRPCHook, AclUtils.combineRequestContent.
+"""
+
+from typing import Final
+
+from pocketmq.model.rights import Rights
+from pocketmq.rpc.channel import ClassicCall
+from pocketmq.services.access.access import Access
+from pocketmq.wire.remoting import Command
+
+ACCESS_KEY: Final = "AccessKey"
+SIGNATURE: Final = "Signature"
+
+
+def signed_content(request: Command) -> bytes:
+    """Returns the bytes that the signature of a request covers."""
+    names = sorted(request.fields.keys() - {SIGNATURE})
+    return "".join(map(request.fields.__getitem__, names)).encode() + request.body
+
+
+def signed_by_fields(access: Access, call: ClassicCall) -> Rights:
+    """Returns the rights of the user who signed a request.
+
+    Errors   Unauthenticated
+    """
+    request = call.command
+    fields = request.fields
+    return access.signer(
+        fields.get(ACCESS_KEY, ""), fields.get(SIGNATURE, ""), signed_content(request)
+    )

@@ -1,0 +1,444 @@
+"""One connection of a classic client: bytes to requests, answers to bytes, for remoting.
+
+    data_received ─► CommandReader ─► queue ─► calls ─► replies, one write for all
+
+No further request begins while the client does not read, or while CALLS_MAX requests or BODIES_MAX
+bytes are in progress: then nothing is read from its socket. Parked pulls do not count here, as the
+limit of their class bounds them.
+Source: NettyRemotingServer, NettyServerHandler, NettyConnectManageHandler.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from math import inf
+from time import perf_counter
+from typing import Final, cast
+
+from pocketmq.rpc.admission import CallClass, Holder, address_name
+from pocketmq.rpc.call import host_from_peer
+from pocketmq.rpc.own.connection import REST_MAX, STORING, TURN_S, WRITE_HIGH, WRITE_LOW
+from pocketmq.rpc.own.memory import PROGRESS_SIZE
+from pocketmq.rpc.own.remoting_call import RemotingCall, RemotingSide
+from pocketmq.rpc.own.server_state import ServerState
+from pocketmq.rpc.own.waiting_calls import WaitingCall
+from pocketmq.rpc.service import ANY_CODE, MalformedRequest
+from pocketmq.rpc.serving import ServedMethod
+from pocketmq.wire.remoting import (
+    ONE_WAY,
+    RESPONSE,
+    Command,
+    CommandReader,
+    Oversized,
+    RemotingError,
+    encode,
+)
+
+CALLS_MAX: Final = 1_024
+"""Most requests of a connection in progress, without parked pulls."""
+BODIES_MAX: Final = 4 * 1024 * 1024
+"""Most bytes of the bodies of a connection's requests that are queued or in progress."""
+IDLE_S: Final = 120.0
+"""Time without a byte after which a connection is closed (serverChannelMaxIdleTimeSeconds)."""
+LOOKS: Final = 4
+"""Checks of a connection within its idle time."""
+AGE_GRACE_S: Final = 60.0
+"""Time that calls of an old connection may take to end: twice the longest poll."""
+
+
+class RemotingConnection(RemotingSide, asyncio.Protocol):
+    """A client's connection, from its first byte to its last.
+
+    local             the address that the client reached, "host:port"; "": the socket's own
+    idle_ms, age_ms   limits of its silence and of its age; 0: IDLE_S, and none
+    """
+
+    __slots__ = (
+        "_age_s", "_asked", "_begun_s", "_body_bytes", "_ends", "_heard_s", "_idle_s", "_is_dirty",
+        "_is_paused", "_moved_size", "_numbers", "_out", "_parked", "_queue", "_reader",
+        "_received", "_rest", "_seen_size", "_stalled_size", "_transport",
+        "calls", "edge", "held", "holder", "host", "is_draining", "local", "moved_s", "now_s",
+        "peer", "sent", "unread",
+    )  # fmt: skip
+
+    def __init__(
+        self, edge: ServerState, peer: str, local: str = "", *, idle_ms: int = 0, age_ms: int = 0
+    ) -> None:
+        self.edge = edge
+        self.peer, self.host, self.local = peer, host_from_peer(peer), local
+        self.holder = Holder(peer, self.host)
+        self.calls: set[WaitingCall] = set()
+        self.held = self.unread = self.sent = 0
+        self.moved_s = self.now_s = 0.0
+        self.is_draining = False
+        self._reader = CommandReader(self._body_max)
+        self._transport: asyncio.Transport | None = None
+        self._queue: deque[Command | Oversized] = deque()
+        """Requests that wait for this connection's turn, for the client to read, or for calls."""
+        self._rest = b""
+        """Received bytes that wait for this connection's turn."""
+        self._out: list[bytes] = []
+        self._is_paused = self._is_dirty = False
+        self._parked = self._body_bytes = 0
+        """Waiting calls of the poll class; bytes of bodies that are queued or in progress."""
+        self._received = self._moved_size = self._stalled_size = self._seen_size = 0
+        """Bytes received: in total, and until earlier moments."""
+        self._numbers = count(1)
+        self._asked: dict[int, asyncio.Future[Command]] = {}
+        """Requests to the client that wait for its reply, by opaque number."""
+        self._ends: dict[object, Callable[[], None]] = {}
+        self._idle_s = min(IDLE_S, idle_ms / 1000 or inf)
+        self._age_s = age_ms / 1000 or inf
+        self._begun_s = self._heard_s = edge.memory.clock()
+        assert self._idle_s > 0, "no idle time"
+
+    # -- callbacks of the loop -------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Registers the connection; the client writes first."""
+        transport = cast(asyncio.Transport, transport)  # uvloop's has no such base
+        self._transport = transport
+        transport.set_write_buffer_limits(WRITE_HIGH, WRITE_LOW)
+        if not self.local:
+            self.local = _address_of(transport.get_extra_info("sockname"))
+        self.edge.join(self, address_name(self.host))
+        self._look_later()
+        self.is_draining = self.edge.is_leaving  # Its first request is served even then.
+
+    def data_received(self, data: bytes) -> None:
+        """Handles received bytes, and answers the requests that can be answered at once."""
+        self._received += len(data)
+        if self._rest or self._queue:
+            self._rest += data
+            if len(self._rest) > REST_MAX and self._transport is not None:
+                self._transport.pause_reading()
+            self._count_kept()
+        elif not self.edge.has_time_for(len(data)):
+            self._rest = data
+            self.edge.line_up(self)
+        else:
+            self._take(data)
+            self.write()
+
+    def _take(self, data: bytes) -> None:
+        """Parses bytes, and begins the requests that are complete."""
+        self._is_dirty = True  # The caller writes all replies together.
+        self.now_s = perf_counter()
+        try:
+            commands = self._reader.receive(data)
+        except RemotingError:
+            self.cut_off()
+            return
+        for one in commands:
+            if isinstance(one, Command):
+                self._body_bytes += len(one.body)
+        self._queue.extend(commands)
+        self._serve_queue()
+
+    def _serve_queue(self) -> None:
+        """Begins queued requests until the turn's time is over, or no further one may begin."""
+        begun = self.now_s = perf_counter()
+        queue = self._queue
+        while queue and self.is_open and not self._is_full():
+            self._begin(queue.popleft())
+            if perf_counter() - begun > TURN_S and queue:
+                self.edge.line_up(self)
+                break
+        self.edge.took(perf_counter() - begun)
+
+    def go_on(self) -> None:
+        """Handles queued requests and bytes."""
+        if not self.is_open or self._is_paused:
+            return
+        if self._queue:
+            self._serve_queue()
+        rest = self._rest
+        if rest and not self._queue:
+            self._rest = b""
+            self._take(rest)
+        self.write()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Cancels the calls in progress, except one-way requests."""
+        self._let_go()
+        for call in [*self.calls]:
+            if not (isinstance(call, RemotingCall) and call.command.is_one_way):
+                call.cancel()
+        self.edge.changed.set()
+
+    def pause_writing(self) -> None:
+        """Pauses reading and writing until the socket accepts bytes again."""
+        self._is_paused = True
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """Resumes reading and writing: the socket accepts bytes again."""
+        self._is_paused = False
+        self._resume()
+        self.write()
+
+    # -- requests --------------------------------------------------------------------------------
+
+    def _body_max(self, code: int) -> int:
+        """Returns the most bytes of the body of a request."""
+        served = self._served(code)
+        return 0 if served is None else served.method.request_size_max
+
+    def _served(self, code: int) -> ServedMethod | None:
+        requests = self.edge.serving.requests
+        return requests.get(code) or requests.get(ANY_CODE)
+
+    def _begin(self, item: Command | Oversized) -> None:
+        command = item if isinstance(item, Command) else item.command
+        self._body_bytes -= len(command.body)
+        if command.is_reply:
+            future = self._asked.pop(command.opaque, None)
+            if future is not None and not future.done():
+                future.set_result(command)
+            return
+        served = self._served(command.code)
+        if served is None:
+            self.cut_off()
+            return
+        call = RemotingCall(self, command, served)
+        if isinstance(item, Oversized):
+            limit = served.method.request_size_max
+            why = f"its body has {item.body_size} bytes, {served.method.name} takes {limit}"
+            call.refuse(MalformedRequest(why=why))
+        else:
+            call.serve()
+
+    def _is_full(self) -> bool:
+        """Returns whether the next requests wait: for the client to read, or for calls to end."""
+        if self._is_paused or len(self.calls) - self._parked >= CALLS_MAX:
+            return True
+        return self._body_bytes > BODIES_MAX and bool(self.calls)
+
+    def identify(self, user: str, *, is_admin: bool) -> Holder:
+        """Returns the holder of the calls that a user begins here."""
+        holder = self.holder
+        if holder.user != user or holder.is_admin != is_admin:
+            holder = self.holder = holder.of(user, is_admin=is_admin)
+        return holder
+
+    def add_call(self, call: RemotingCall) -> None:
+        """Adds a call that waits."""
+        self.calls.add(call)
+        self._body_bytes += len(call.command.body)
+        self._parked += call.served.method.call_class is CallClass.POLL
+
+    def remove_call(self, call: RemotingCall) -> None:
+        """Removes a call that has ended, and resumes requests that waited for it."""
+        self.calls.remove(call)
+        self._body_bytes -= len(call.command.body)
+        self._parked -= call.served.method.call_class is CallClass.POLL
+        if self.is_open:
+            self.write_soon()
+        elif not self.calls:
+            self.edge.leave(self, address_name(self.host))
+            self.edge.changed.set()
+
+    # -- output ----------------------------------------------------------------------------------
+
+    def reply(self, answer: Command, request: Command) -> None:
+        """Sends the reply to a request, in the serialization of the request."""
+        opaque, serialization = request.opaque, request.serialization
+        reply = answer._replace(opaque=opaque, flag=RESPONSE, serialization=serialization)
+        self._send(encode(reply))
+
+    def tell(self, request: Command, /) -> bool:
+        """Sends a one-way request; returns False if the client has not read earlier bytes."""
+        if not self.is_open or self._is_paused:
+            return False
+        self._send(encode(request._replace(opaque=next(self._numbers), flag=ONE_WAY)))
+        return True
+
+    def ask(self, request: Command, /) -> "asyncio.Future[Command]":
+        """Sends a request; returns its future reply, which fails once the connection is lost."""
+        future: asyncio.Future[Command] = self.edge.loop.create_future()
+        if not self.is_open:
+            future.set_exception(ConnectionResetError("the client went away"))
+            return future
+        opaque = next(self._numbers)
+        self._asked[opaque] = future
+        future.add_done_callback(lambda _: self._asked.pop(opaque, None))
+        self._send(encode(request._replace(opaque=opaque, flag=0)))
+        return future
+
+    def _send(self, frame: bytes) -> None:
+        self._out.append(frame)
+        if not self._is_dirty:
+            self._is_dirty = True
+            self.edge.write_soon(self)
+
+    def write_soon(self) -> None:
+        """Schedules one write of the connection's output for the next loop iteration."""
+        if not self._is_dirty:
+            self._is_dirty = True
+            self.edge.write_soon(self)
+
+    def write(self) -> None:
+        """Writes output; resumes requests that waited, and closes a drained connection."""
+        self._is_dirty = False
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        if self._out:
+            data = self._out[0] if len(self._out) == 1 else b"".join(self._out)
+            self._out.clear()
+            self.sent += len(data)
+            transport.write(data)
+        self._count_kept()
+        self._resume()
+        if self.is_draining:
+            self.edge.changed.set()
+            if not self.is_busy and not self._reader.is_unfinished:
+                transport.close()
+
+    def _resume(self) -> None:
+        """Reads on, or queues the connection for its turn if requests wait that may begin."""
+        transport = self._transport
+        if transport is None or self._is_paused:
+            return
+        if not self._queue and not self._rest:
+            transport.resume_reading()
+        elif self._is_full():
+            transport.pause_reading()
+        else:
+            self.edge.line_up(self)
+
+    def _count_kept(self) -> None:
+        """Updates the client's share of the memory budget."""
+        transport = self._transport
+        if transport is None:
+            return
+        held = self._reader.held + len(self._rest) + self._body_bytes
+        unread = transport.get_write_buffer_size() if self._is_paused else 0
+        more = (held - self.held, unread - self.unread)
+        if not any(more):
+            return
+        progress = self._received - self._moved_size
+        if not self.held or progress >= min(PROGRESS_SIZE, held >> 3):
+            self._moved_size = self._received
+            self.moved_s = self.edge.memory.clock()
+        self.held, self.unread = held, unread
+        self.edge.memory.count(*more)
+
+    # -- its end ---------------------------------------------------------------------------------
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the connection is open."""
+        return self._transport is not None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a call is in progress, or an answer not sent yet."""
+        return bool(self.calls or self._queue or self._rest or self._out)
+
+    @property
+    def is_storing(self) -> bool:
+        """Whether a call is in progress that may store something."""
+        return any(map(_may_store, self.calls))
+
+    @property
+    def is_told(self) -> bool:
+        """Whether a drain has begun: the protocol has no message for it."""
+        return self.is_draining
+
+    def give_up_stalled(self) -> None:
+        """Closes the connection if no byte of its unfinished request came since the last check."""
+        if self._reader.is_unfinished and self._received == self._stalled_size:
+            self.cut_off()
+        self._stalled_size = self._received
+
+    def when_gone(self, end: Callable[[], None], /) -> Callable[[], None]:
+        """Calls a function once, when the connection is lost; returns its removal."""
+        key = object()
+        self._ends[key] = end
+        return partial(self._forget, key)
+
+    def _forget(self, key: object) -> None:
+        self._ends.pop(key, None)
+
+    def drain(self) -> None:
+        """Closes the connection as soon as no request is in progress; until then it is served.
+
+        Its client connects again: to the next process, if one listens on the same socket.
+        """
+        self.is_draining = True
+        self.write()
+
+    def end_reads(self) -> None:
+        """Ends the calls that store nothing."""
+        for call in [*self.calls]:
+            if not _may_store(call):
+                call.cancel()
+
+    def close(self) -> None:
+        """Closes the connection once all answers are sent."""
+        self.drain()
+        if self._transport is not None:
+            self._transport.close()
+
+    def cut_off(self) -> None:
+        """Closes the connection at once, with all its calls."""
+        transport = self._transport
+        self._let_go()
+        for call in [*self.calls]:
+            call.cancel()
+        if transport is not None:
+            transport.abort()
+
+    def _let_go(self) -> None:
+        """Frees the buffers in both directions, and unregisters the connection."""
+        if self._transport is None:
+            return
+        self._transport = None
+        self._rest = b""
+        self._queue.clear()
+        self._out.clear()
+        self._reader = CommandReader(self._body_max)
+        if not self.calls:
+            self.edge.leave(self, address_name(self.host))
+        held, unread, self.held, self.unread = self.held, self.unread, 0, 0
+        self.edge.memory.count(-held, -unread)
+        for future in [*self._asked.values()]:
+            if not future.done():
+                future.set_exception(ConnectionResetError("the client went away"))
+        ends, self._ends = self._ends, {}
+        for end in ends.values():
+            end()
+
+    def _look_later(self) -> None:
+        self.edge.deadlines.after(min(self._idle_s, self._age_s) / LOOKS, self._look)
+
+    def _look(self) -> None:
+        """Closes the connection if it is silent or old."""
+        if not self.is_open:
+            return
+        now_s = self.edge.memory.clock()
+        if self._received != self._seen_size:
+            self._seen_size, self._heard_s = self._received, now_s
+        age_s = now_s - self._begun_s
+        if now_s - self._heard_s >= self._idle_s or age_s >= self._age_s + AGE_GRACE_S:
+            self.cut_off()
+            return
+        if age_s >= self._age_s:
+            self.drain()
+        self._look_later()
+
+
+def _may_store(call: WaitingCall) -> bool:
+    return isinstance(call, RemotingCall) and call.served.method.call_class in STORING
+
+
+def _address_of(place: object) -> str:
+    """Returns a socket's address as "host:port", "" if it is none."""
+    if not isinstance(place, tuple):
+        return ""
+    host, port = str(place[0]).removeprefix("::ffff:"), place[1]
+    return f"[{host.partition('%')[0]}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,87 @@
+"""Both sides of a classic client's connection, without a socket.
+
+client = RemotingPair(service)
+reply = await client.ask(105, topic="orders")
+client.send(310, fields, b"body")        without a wait for its reply
+client.replies[opaque]
+"""
+
+import asyncio
+from collections.abc import Mapping
+from itertools import count
+from typing import Any
+
+from pocketmq.rpc.own.remoting_connection import RemotingConnection
+from pocketmq.rpc.own.server_state import ServerState
+from pocketmq.rpc.service import Service
+from pocketmq.rpc.serving import Serving
+from pocketmq.wire.remoting import Command, CommandReader, Oversized, encode
+from tests.kit.store_language import turns, until
+from tests.sim.wire import Wire
+
+LOCAL = "10.0.0.9:9876"
+
+
+class RemotingPair:
+    """A client and its connection to a server of these services."""
+
+    def __init__(self, *services: Service, edge: ServerState | None = None, **own: int) -> None:
+        self.edge = edge or ServerState(asyncio.get_running_loop(), Serving(services))
+        self.edge.turn_s = 60.0  # The loop may not come to its next turn between two reads.
+        self.wire = Wire()
+        self.server = RemotingConnection(self.edge, "ipv4:192.0.2.1:7", LOCAL, **own)
+        self.numbers = count(100)
+        self.replies: dict[int, Command] = {}
+        self.asked: list[Command] = []
+        """Requests of the broker."""
+        self._reader = CommandReader(lambda code: 1 << 24)
+        transport: Any = self.wire
+        self.server.connection_made(transport)
+
+    def send(self, code: int, fields: Mapping[str, str] = {}, body: bytes = b"", **own: Any) -> int:
+        """Sends a request; returns its number."""
+        opaque = next(self.numbers)
+        self.put(Command(code, fields, body, opaque, **own))
+        return opaque
+
+    def put(self, *commands: Command) -> None:
+        """Sends commands in one write."""
+        self.feed(b"".join(map(encode, commands)))
+
+    def feed(self, data: bytes) -> None:
+        """Sends bytes."""
+        if self.server.is_open:
+            self.server.data_received(data)
+        self.take()
+
+    def take(self) -> None:
+        """Reads what the server has written."""
+        written, self.wire.written = b"".join(self.wire.written), []
+        for one in self._reader.receive(written):
+            assert not isinstance(one, Oversized)
+            if one.is_reply:
+                self.replies[one.opaque] = one
+            else:
+                self.asked.append(one)
+
+    async def ask(
+        self, code: int, fields: Mapping[str, str] = {}, body: bytes = b"", **own: Any
+    ) -> Command:
+        """Sends a request, and returns its reply."""
+        opaque = self.send(code, fields, body, **own)
+        await until(lambda: self._has(opaque))
+        return self.replies.pop(opaque)
+
+    def _has(self, opaque: int) -> bool:
+        self.take()
+        return opaque in self.replies
+
+    async def settled(self) -> None:
+        """Runs the server's tasks, and reads their answers."""
+        for _ in range(3):
+            await turns()
+            self.take()
+
+    def lose(self) -> None:
+        """Ends the connection."""
+        self.server.connection_lost(None)
