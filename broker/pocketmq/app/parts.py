@@ -166,7 +166,7 @@ def classic_rules(live: LiveConfig, store_host: bytes) -> ClassicRules:
     return ClassicRules(
         broker.name,
         broker.cluster,
-        own if broker.is_advertised else "",
+        own if broker.advertised_host or broker.advertised_port else "",
         own,
         lambda: live.config.broker.permission,
         lambda: live.config.broker.auto_create_topics,

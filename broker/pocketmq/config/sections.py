@@ -70,9 +70,8 @@ class RpcSection:
         choices=(AUTO, ON, OFF),
     )  # fmt: skip
     classic_vip: bool = knob(
-        True,
-        "Listen two ports below as well, where some of them connect: RocketMQ's Dashboard, clients "
-        "up to 4.5.0. A port in use there is only a warning; not with port 0.",
+        True, "Listen two ports below too, for RocketMQ's Dashboard and clients up to 4.5.0; if that "
+        "is in use, only a warning. Not with port 0.",
     )  # fmt: skip
     tls: bool = knob(
         True,
@@ -450,11 +449,6 @@ class BrokerSection:
     dedupe_window_ms: int = live_knob(
         0, "Deduplication window for sends with the same message ids; 0: off."
     )
-
-    @property
-    def is_advertised(self) -> bool:
-        """Whether clients get a configured address."""
-        return bool(self.advertised_host or self.advertised_port)
 
 
 @dataclass(frozen=True, kw_only=True)
