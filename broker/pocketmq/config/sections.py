@@ -70,8 +70,8 @@ class RpcSection:
         choices=(AUTO, ON, OFF),
     )  # fmt: skip
     classic_vip: bool = knob(
-        True, "Listen two ports below too, for RocketMQ's Dashboard and clients up to 4.5.0; if that "
-        "is in use, only a warning. Not with port 0.",
+        True, "Listen two ports below too, for RocketMQ's Dashboard and clients up to 4.5.0. If it "
+        "is in use, that is only a warning. Not with port 0.",
     )  # fmt: skip
     tls: bool = knob(
         True,
