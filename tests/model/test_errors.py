@@ -52,8 +52,8 @@ CODES: dict[Code, str] = {
     Code.ILLEGAL_FILTER_EXPRESSION: "IllegalFilter",
     Code.UNSUPPORTED: "UnsupportedFeature UnsupportedTopic",
     Code.TOO_MANY_REQUESTS: (
-        "StoreBusy TransientPoolEmpty TooManyRequests ShareTaken LimitReached CreationsUsedUp "
-        "DiskSlow DiskFull DiskAboveLimit DiskNearlyFull"
+        "StoreBusy TransientPoolEmpty TooManyRequests ShareTaken LimitReached CapacityReached "
+        "CreationsUsedUp DiskSlow DiskFull DiskAboveLimit DiskNearlyFull"
     ),
 }
 """What is not here is the broker's: INTERNAL_SERVER_ERROR."""
@@ -143,6 +143,7 @@ TransientPoolEmpty: all 7 buffers of the transient pool wait to be written; try 
   store.transient_pool_file_count
 TooManyRequests: 7 requests of class field are in progress; try again
 LimitReached: there are 7 of 9 field; remove some, or raise 'setting'
+CapacityReached: the broker keeps at most 7 field; stop some clients, or try again later
 CreationsUsedUp: user 'user' has made 7 topics and groups within an hour; continue later, have an
   admin make them, or raise limits.user_creations_per_hour
 TooManyElements: field field has more than 7 elements; send them in several requests

@@ -80,6 +80,14 @@ class LimitReached(Unavailable, code=Code.TOO_MANY_REQUESTS):
     setting: str
 
 
+class CapacityReached(Unavailable, code=Code.TOO_MANY_REQUESTS):
+    """As much state of clients as the broker keeps in memory."""
+
+    message = "the broker keeps at most {limit} {field}; stop some clients, or try again later"
+    limit: int
+    field: str
+
+
 class CreationsUsedUp(Unavailable, code=Code.TOO_MANY_REQUESTS):
     """A user who created as many topics and groups as allowed in an hour."""
 

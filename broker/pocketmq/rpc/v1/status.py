@@ -63,7 +63,7 @@ KINDS: Final[dict[int, tuple[type[BrokerError], ...]]] = {
     ),
     code_pb2.RESOURCE_EXHAUSTED: (
         errors.StoreBusy, errors.TooManyRequests, errors.ShareTaken, errors.LimitReached,
-        errors.CreationsUsedUp, errors.DiskFull,
+        errors.CreationsUsedUp, errors.CapacityReached, errors.DiskFull,
         errors.DiskAboveLimit, errors.DiskNearlyFull, errors.TransientPoolEmpty,
     ),
     code_pb2.FAILED_PRECONDITION: (

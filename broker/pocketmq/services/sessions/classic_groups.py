@@ -1,0 +1,253 @@
+"""Groups of classic clients: members and subscriptions, as their heartbeats report them.
+
+    heartbeat (34) ─► beat ─┐
+    unregister (35) ─► leave ├─► groups whose members changed ─► their consumers are notified (40)
+    connection closed ─► gone│
+    120 s of silence ─► expire┘
+
+A member is a client on one connection. Membership is kept in memory only: after a restart a group
+is unknown until the next heartbeat, at most 30 s later, as in RocketMQ.
+Source: ConsumerManager, ConsumerGroupInfo, ProducerManager, ClientHousekeepingService.
+"""
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from pocketmq.model.errors import CapacityReached, TooManyElements
+
+SILENCE_MS: Final = 120_000
+"""Time without a heartbeat after which a member is removed (channelExpiredTimeout)."""
+MEMBERS_MAX: Final = 20_000
+"""Most members of all groups."""
+SUBSCRIPTIONS_MAX: Final = 256
+"""Most topics that one consumer of a group may subscribe to."""
+
+
+class ClassicSubscription(NamedTuple):
+    """What a group reads of one topic.
+
+    expression_type   TAG or SQL92
+    version           ms since 1970 at which the client made it; a newer one replaces it
+    """
+
+    topic: str
+    expression: str
+    expression_type: str
+    version: int
+
+
+class ClassicConsumer(NamedTuple):
+    """One consumer group in a heartbeat.
+
+    is_push        the client library pulls for the program (CONSUME_PASSIVELY)
+    is_broadcast   every member gets every message; members keep their own offsets
+    begins_at      consumeFromWhere, as the client wrote it
+    """
+
+    group: str
+    is_push: bool
+    is_broadcast: bool
+    begins_at: str
+    subscriptions: tuple[ClassicSubscription, ...]
+
+
+class Heartbeat(NamedTuple):
+    """The content of one heartbeat; `language` and `version` are those of its frame."""
+
+    client_id: str
+    producer_groups: tuple[str, ...]
+    consumers: tuple[ClassicConsumer, ...]
+    language: str
+    version: int
+
+
+@dataclass(slots=True)
+class ClassicMember:
+    """A client of a group on one connection; times in ms by the monotonic clock."""
+
+    client_id: str
+    language: str
+    version: int
+    seen_ms: int
+
+
+@dataclass(slots=True)
+class ClassicGroup:
+    """A consumer group with members; settings are those of the last heartbeat."""
+
+    consumer: ClassicConsumer
+    members: dict[Hashable, ClassicMember] = field(default_factory=dict)
+    subscriptions: dict[str, ClassicSubscription] = field(default_factory=dict)
+
+    def subscribe(self, wanted: Iterable[ClassicSubscription]) -> bool:
+        """Takes over the subscriptions of a heartbeat; returns whether topics came or went.
+
+        An older version of a known topic is ignored: members that were started earlier may still
+        report it.
+        Source   ConsumerGroupInfo.updateSubscription
+        """
+        found = {one.topic: one for one in wanted}
+        has_changed = found.keys() != self.subscriptions.keys()
+        for topic in self.subscriptions.keys() - found.keys():
+            del self.subscriptions[topic]
+        for topic, one in found.items():
+            known = self.subscriptions.get(topic)
+            if known is None or one.version > known.version:
+                self.subscriptions[topic] = one
+        return has_changed
+
+
+class ClassicGroups:
+    """Producer and consumer groups of all classic clients.
+
+    A connection is any hashable object that stands for one client connection.
+    """
+
+    __slots__ = ("_consumers", "_count", "_producers")
+
+    def __init__(self) -> None:
+        self._consumers: dict[str, ClassicGroup] = {}
+        self._producers: dict[str, dict[Hashable, ClassicMember]] = {}
+        self._count = 0
+
+    def beat(self, connection: Hashable, beat: Heartbeat, now_ms: int) -> list[str]:
+        """Adds or refreshes a client; returns consumer groups whose members or topics changed.
+
+        Errors   CapacityReached, TooManyElements: nothing was added
+        """
+        self._check_room(connection, beat)
+        for group in beat.producer_groups:
+            self._see(self._producers.setdefault(group, {}), connection, beat, now_ms)
+        changed = []
+        for consumer in beat.consumers:
+            found = self._consumers.get(consumer.group)
+            if found is None:
+                found = self._consumers[consumer.group] = ClassicGroup(consumer)
+            found.consumer = consumer
+            is_new = self._see(found.members, connection, beat, now_ms)
+            if found.subscribe(consumer.subscriptions) or is_new:
+                changed.append(consumer.group)
+        return changed
+
+    def _check_room(self, connection: Hashable, beat: Heartbeat) -> None:
+        groups = [self._producers.get(name, {}) for name in beat.producer_groups]
+        for consumer in beat.consumers:
+            known = self._consumers.get(consumer.group)
+            groups.append({} if known is None else known.members)
+            count = len(consumer.subscriptions)
+            if count > SUBSCRIPTIONS_MAX:
+                raise TooManyElements(field="subscriptionDataSet", limit=SUBSCRIPTIONS_MAX)
+        count = self._count + sum(connection not in members for members in groups)
+        if count > MEMBERS_MAX:
+            raise CapacityReached(limit=MEMBERS_MAX, field="members of groups")
+
+    def _see(
+        self,
+        members: dict[Hashable, ClassicMember],
+        connection: Hashable,
+        beat: Heartbeat,
+        now_ms: int,
+    ) -> bool:
+        """Adds or refreshes a member; returns whether it is new, or is another client."""
+        known = members.get(connection)
+        if known is not None and known.client_id == beat.client_id:
+            known.seen_ms = now_ms
+            return False
+        self._count += known is None
+        members[connection] = ClassicMember(beat.client_id, beat.language, beat.version, now_ms)
+        return True
+
+    def leave(
+        self, connection: Hashable, client_id: str, *, producer_group: str, consumer_group: str
+    ) -> list[str]:
+        """Removes a client from its groups; "" names none. Returns changed consumer groups."""
+        producers = self._producers.get(producer_group, {})
+        if self._drop(producers, connection, client_id) and not producers:
+            del self._producers[producer_group]
+        return self._leave_consumers(consumer_group, connection, client_id)
+
+    def gone(self, connection: Hashable) -> list[str]:
+        """Removes a closed connection; returns changed consumer groups.
+
+        Cost   linear in the number of groups
+        """
+        for group, members in [*self._producers.items()]:
+            if self._drop(members, connection) and not members:
+                del self._producers[group]
+        return [
+            group
+            for name in [*self._consumers]
+            for group in self._leave_consumers(name, connection)
+        ]
+
+    def expire(self, now_ms: int) -> tuple[list[str], list[Hashable]]:
+        """Removes silent members; returns changed consumer groups, and silent connections."""
+        silent = {
+            connection
+            for members in self._all_members()
+            for connection, member in members.items()
+            if now_ms - member.seen_ms > SILENCE_MS
+        }
+        changed = {group for connection in silent for group in self.gone(connection)}
+        return sorted(changed), [*silent]
+
+    def _all_members(self) -> list[dict[Hashable, ClassicMember]]:
+        return [*self._producers.values(), *(one.members for one in self._consumers.values())]
+
+    def _leave_consumers(
+        self, group: str, connection: Hashable, client_id: str | None = None
+    ) -> list[str]:
+        found = self._consumers.get(group)
+        if found is None or not self._drop(found.members, connection, client_id):
+            return []
+        if not found.members:
+            del self._consumers[group]
+        return [group]
+
+    def _drop(
+        self,
+        members: dict[Hashable, ClassicMember],
+        connection: Hashable,
+        client_id: str | None = None,
+    ) -> bool:
+        known = members.get(connection)
+        if known is None or client_id not in (None, known.client_id):
+            return False
+        del members[connection]
+        self._count -= 1
+        assert self._count >= 0, "more members left than came"
+        return True
+
+    def group(self, name: str) -> ClassicGroup | None:
+        """Returns a consumer group that has members, else None."""
+        return self._consumers.get(name)
+
+    def consumer_ids(self, group: str) -> list[str]:
+        """Returns the ids of a consumer group's clients, in the order in which they came."""
+        found = self._consumers.get(group)
+        return [] if found is None else [one.client_id for one in found.members.values()]
+
+    def consumers(self, group: str) -> dict[Hashable, ClassicMember]:
+        """Returns the members of a consumer group by connection."""
+        found = self._consumers.get(group)
+        return {} if found is None else found.members
+
+    def producers(self, group: str) -> dict[Hashable, ClassicMember]:
+        """Returns the members of a producer group by connection."""
+        return self._producers.get(group, {})
+
+    def connection_of(self, group: str, client_id: str) -> Hashable | None:
+        """Returns the connection of a consumer group's client, None if it is no member."""
+        members = self.consumers(group).items()
+        return next((one for one, member in members if member.client_id == client_id), None)
+
+    @property
+    def consumer_groups(self) -> list[str]:
+        """Names of the consumer groups that have members, sorted."""
+        return sorted(self._consumers)
+
+    @property
+    def producer_groups(self) -> list[str]:
+        """Names of the producer groups that have members, sorted."""
+        return sorted(self._producers)
