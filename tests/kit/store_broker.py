@@ -109,6 +109,7 @@ class StoreBroker:
             ClassicRules(
                 "broker-a", "DefaultCluster", "", "10.0.0.9:8081", permission=lambda: 6,
                 auto_create_topics=lambda: self.auto_create_topics, queue_count=lambda: 2,
+                auto_create_groups=lambda: self.auto_create_groups,
             ),
         )  # fmt: skip
         self.auto_create_topics = True

@@ -22,7 +22,7 @@ CODES: dict[Code, str] = {
     ),
     Code.ILLEGAL_TOPIC: "IllegalTopic SystemTopic",
     Code.TOPIC_NOT_FOUND: "TopicNotFound",
-    Code.PRECONDITION_FAILED: "TopicExists GroupExists OriginUnknown UserExists",
+    Code.PRECONDITION_FAILED: "TopicExists GroupExists GroupInUse OriginUnknown UserExists",
     Code.ILLEGAL_CONSUMER_GROUP: "IllegalGroup SystemGroup",
     Code.CONSUMER_GROUP_NOT_FOUND: "GroupNotFound",
     Code.ILLEGAL_MESSAGE_TAG: "IllegalTag",
@@ -67,6 +67,8 @@ IllegalGroup: consumer group 'group' is not allowed: why
 SystemGroup: consumer group 'group' belongs to the broker; clients may not why it
 GroupNotFound: consumer group 'group' does not exist; create it: pocketmq group create 'group'
 GroupExists: consumer group 'group' exists already with other settings
+GroupInUse: consumer group 'group' is in use by kind clients: classic clients commit offsets, pop \
+clients settle leases; use another group, or stop its other clients and wait 2 minutes
 IllegalTag: tag 'tag' is not allowed: why
 IllegalKey: key 'key' is not allowed: why
 IllegalProperty: property 'name' is not allowed: why

@@ -54,7 +54,10 @@ class Parts(NamedTuple):
         """The services' steps, to run while the store is open."""
         later = [self.schedule.step, self.timer.step] if self.schedule.is_on else []
         backing = self.backing
-        return [self.retention.step, backing.consume.step, backing.transactions.step, *later]
+        return [
+            self.retention.step, backing.consume.step, backing.transactions.step,
+            backing.sessions.step, *later,
+        ]  # fmt: skip
 
     async def recover(self) -> None:
         """Recovers the leases and transactions that were open at the end of the last run.
@@ -171,6 +174,7 @@ def classic_rules(live: LiveConfig, store_host: bytes) -> ClassicRules:
         lambda: live.config.broker.permission,
         lambda: live.config.broker.auto_create_topics,
         lambda: live.config.broker.default_queue_count,
+        lambda: live.config.broker.auto_create_groups,
     )
 
 

@@ -65,6 +65,18 @@ class GroupDisabled(RequestError, code=Code.FORBIDDEN):
     group: str
 
 
+class GroupInUse(RequestError, code=Code.PRECONDITION_FAILED):
+    """A consumer group whose other clients track its progress in another way."""
+
+    message = (
+        "consumer group {group} is in use by {kind} clients: classic clients commit offsets, pop "
+        "clients settle leases; use another group, or stop its other clients and wait 2 minutes"
+    )
+    plain = RequestError.plain | {"kind"}
+    group: str
+    kind: str
+
+
 class GroupExists(RequestError, code=Code.PRECONDITION_FAILED):
     """Creation of a consumer group that exists with other settings."""
 

@@ -2,7 +2,7 @@
 
 from pocketmq.model.errors import UnsupportedFeature
 from pocketmq.rpc.call import Call
-from pocketmq.rpc.classic.method_table import OK
+from pocketmq.rpc.classic.consumers import ClassicConsuming
 from pocketmq.rpc.classic.routes import ClassicRoutes, ClassicRules
 from pocketmq.rpc.classic.send_message import ClassicSend
 from pocketmq.rpc.classic.service_table import TABLE
@@ -15,23 +15,16 @@ from pocketmq.wire.remoting import Command
 class ClassicMethods:
     """The handlers of all request codes."""
 
-    __slots__ = ("routes", "sending")
+    __slots__ = ("consume", "routes", "sending")
 
     def __init__(self, backing: Services, rules: ClassicRules) -> None:
         self.routes = ClassicRoutes(backing.store.tables.topics, rules)
         self.sending = ClassicSend(backing.send)
+        self.consume = ClassicConsuming(backing, rules.auto_create_groups)
 
     def service(self) -> Service:
         """Returns the service."""
         return TABLE.face(self)
-
-    def heartbeat(self, request: Command, call: Call) -> Command:
-        """Answers a client's heartbeat."""
-        return OK
-
-    def unregister(self, request: Command, call: Call) -> Command:
-        """Answers a client that leaves its groups."""
-        return OK
 
     def unsupported(self, request: Command, call: Call) -> Command:
         """Refuses a request code that has no row of its own.

@@ -6,7 +6,18 @@ Source: AuthorizationContextBuilder of remoting, PlainAccessResource.
 from pocketmq.model.access import Need, ResourceKind
 from pocketmq.model.topic import DEFAULT_TOPIC
 from pocketmq.rpc.call import Call
-from pocketmq.rpc.permissions import FIND, PUB, listed, topic_need
+from pocketmq.rpc.classic.heartbeat_body import heartbeat_of, locks_of
+from pocketmq.rpc.permissions import (
+    FIND,
+    LOOK,
+    PUB,
+    SUB,
+    Asked,
+    consumed_needs,
+    group_need,
+    listed,
+    topic_need,
+)
 from pocketmq.wire.remoting import Command
 
 
@@ -27,3 +38,35 @@ def sent(request: Command, call: Call) -> list[Need]:
 def lists_topics(request: Command, call: Call) -> list[Need]:
     """Returns the permissions to list all topics."""
     return listed(ResourceKind.TOPIC)
+
+
+def joined(request: Command, call: Call) -> list[Need]:
+    """Returns the permissions of a heartbeat: SUB on its consumer groups.
+
+    Errors   MalformedRequest
+    """
+    return [group_need(one.group, SUB) for one in heartbeat_of(request).consumers]
+
+
+def locked(request: Command, call: Call) -> list[Need]:
+    """Returns the permissions to lock queues: SUB on the group.
+
+    Errors   MalformedRequest
+    """
+    return [group_need(locks_of(request).group, SUB)]
+
+
+def consumed(request: Command, call: Call) -> list[Need]:
+    """Returns the permissions to read messages and to commit offsets of a group."""
+    fields = request.fields
+    return consumed_needs(fields.get("consumerGroup", ""), fields.get("topic", ""))
+
+
+def looked_at(request: Command, call: Call) -> list[Need]:
+    """Returns the permissions to read offsets and single messages of a topic."""
+    return [topic_need(request.fields.get("topic", ""), LOOK)]
+
+
+def of_group(field: str) -> Asked:
+    """Returns the permissions of requests of a consumer group's clients."""
+    return lambda request, call: [group_need(request.fields.get(field, ""), SUB)]

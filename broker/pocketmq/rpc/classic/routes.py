@@ -38,6 +38,7 @@ class ClassicRules(NamedTuple):
     permission          returns the broker's own permission
     auto_create_topics  returns whether a send creates a missing topic
     queue_count         returns the queues of such a topic
+    auto_create_groups  returns whether a heartbeat creates a missing group
     """
 
     broker: str
@@ -47,6 +48,7 @@ class ClassicRules(NamedTuple):
     permission: Callable[[], int]
     auto_create_topics: Callable[[], bool]
     queue_count: Callable[[], int]
+    auto_create_groups: Callable[[], bool]
 
 
 class ClassicRoutes:

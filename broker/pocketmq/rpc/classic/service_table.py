@@ -8,7 +8,16 @@ from typing import Final
 
 from pocketmq.rpc.admission import CallClass
 from pocketmq.rpc.classic.method_table import RequestTable, request
-from pocketmq.rpc.classic.permissions import found, lists_topics, sent
+from pocketmq.rpc.classic.permissions import (
+    consumed,
+    found,
+    joined,
+    lists_topics,
+    locked,
+    looked_at,
+    of_group,
+    sent,
+)
 from pocketmq.rpc.classic.send_message import batch_names, long_names
 from pocketmq.rpc.classic.status import refuse
 from pocketmq.rpc.permissions import nothing
@@ -44,8 +53,63 @@ TABLE: Final = RequestTable(
             body_max=SEND_SIZE_MAX, call_class=CallClass.SEND, creates=True,
         ),
         # Sessions of clients.
-        request(34, "HEART_BEAT", "heartbeat", nothing, body_max=HEARTBEAT_SIZE_MAX),
-        request(35, "UNREGISTER_CLIENT", "unregister", nothing),
+        request(
+            34, "HEART_BEAT", "consume.clients.heartbeat", joined, body_max=HEARTBEAT_SIZE_MAX,
+            creates=True,
+        ),
+        request(
+            35, "UNREGISTER_CLIENT", "consume.clients.unregister", nothing, fields=("clientID",)
+        ),
+        request(
+            38, "GET_CONSUMER_LIST_BY_GROUP", "consume.clients.consumer_ids",
+            of_group("consumerGroup"), fields=("consumerGroup",),
+        ),
+        request(
+            46, "CHECK_CLIENT_CONFIG", "consume.locks.check_config", nothing,
+            body_max=HEARTBEAT_SIZE_MAX,
+        ),
+        request(41, "LOCK_BATCH_MQ", "consume.locks.lock", locked, body_max=HEARTBEAT_SIZE_MAX),
+        request(42, "UNLOCK_BATCH_MQ", "consume.locks.unlock", locked, body_max=HEARTBEAT_SIZE_MAX),
+        # Consumers'.
+        request(
+            11, "PULL_MESSAGE", "consume.pulls.pull", consumed, call_class=CallClass.POLL,
+            creates=True, fields=("consumerGroup", "topic"),
+        ),
+        request(
+            361, "LITE_PULL_MESSAGE", "consume.pulls.pull", consumed, call_class=CallClass.POLL,
+            creates=True, fields=("consumerGroup", "topic"),
+        ),
+        request(
+            36, "CONSUMER_SEND_MSG_BACK", "consume.returns.send_back", of_group("group"),
+            call_class=CallClass.SETTLE, creates=True, fields=("group",),
+        ),
+        request(
+            14, "QUERY_CONSUMER_OFFSET", "consume.offsets.committed", consumed,
+            fields=("consumerGroup", "topic"),
+        ),
+        request(
+            15, "UPDATE_CONSUMER_OFFSET", "consume.offsets.commit", consumed,
+            call_class=CallClass.SETTLE, creates=True, fields=("consumerGroup", "topic"),
+        ),
+        # Offsets and messages.
+        request(
+            29, "SEARCH_OFFSET_BY_TIMESTAMP", "consume.offsets.by_time", looked_at,
+            call_class=CallClass.QUERY, fields=("topic",),
+        ),
+        request(30, "GET_MAX_OFFSET", "consume.offsets.largest", looked_at, fields=("topic",)),
+        request(31, "GET_MIN_OFFSET", "consume.offsets.smallest", looked_at, fields=("topic",)),
+        request(
+            32, "GET_EARLIEST_MSG_STORETIME", "consume.offsets.earliest_time", looked_at,
+            call_class=CallClass.QUERY, fields=("topic",),
+        ),
+        request(
+            33, "VIEW_MESSAGE_BY_ID", "consume.messages.by_offset", nothing,
+            call_class=CallClass.QUERY,
+        ),
+        request(
+            12, "QUERY_MESSAGE", "consume.messages.by_key", looked_at, call_class=CallClass.QUERY,
+            fields=("topic", "key"),
+        ),
         request(
             ANY_CODE, "UNSUPPORTED", "unsupported", nothing, body_max=HEARTBEAT_SIZE_MAX,
             call_class=CallClass.PROBE,

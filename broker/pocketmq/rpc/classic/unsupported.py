@@ -15,18 +15,12 @@ _MESSAGES: Final = "pocketmq message"
 _NO_CLUSTER: Final = "this broker is its own cluster and name server"
 
 NAMES: Final[Mapping[int, tuple[str, str]]] = {
-    11: ("PULL_MESSAGE", "a client of RocketMQ 5, or pocketmq consume"),
-    361: ("LITE_PULL_MESSAGE", "a client of RocketMQ 5, or pocketmq consume"),
-    12: ("QUERY_MESSAGE", _MESSAGES),
-    14: ("QUERY_CONSUMER_OFFSET", _GROUPS),
-    15: ("UPDATE_CONSUMER_OFFSET", _GROUPS),
     17: ("UPDATE_AND_CREATE_TOPIC", _TOPICS),
     18: ("UPDATE_AND_CREATE_TOPIC_LIST", _TOPICS),
     21: ("GET_ALL_TOPIC_CONFIG", _TOPICS),
     25: ("UPDATE_BROKER_CONFIG", _CONFIG),
     26: ("GET_BROKER_CONFIG", _CONFIG),
     28: ("GET_BROKER_RUNTIME_INFO", _STATUS),
-    33: ("VIEW_MESSAGE_BY_ID", _MESSAGES),
     37: ("END_TRANSACTION", "a client of RocketMQ 5"),
     100: ("PUT_KV_CONFIG", "pocketmq topic update, for queues in order"),
     102: ("DELETE_KV_CONFIG", "pocketmq topic update, for queues in order"),

@@ -6,7 +6,7 @@ encodes the answer itself: a head with the handles, then the messages as for pul
 answer that is not sent are released.
 """
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -60,9 +60,19 @@ STATUSES: Final = {
 class ConsumeMethods:
     """The methods of leases."""
 
-    __slots__ = ("_consume", "_delivered", "_members", "_messages", "_topics", "_turns")
+    __slots__ = (
+        "_check_leasable", "_consume", "_delivered", "_members", "_messages", "_topics", "_turns",
+    )  # fmt: skip
 
-    def __init__(self, store: MessageStore, consume: Consume, pull: Pull, members: Members) -> None:
+    def __init__(
+        self,
+        store: MessageStore,
+        consume: Consume,
+        pull: Pull,
+        members: Members,
+        check_leasable: Callable[[str], None],
+    ) -> None:
+        self._check_leasable = check_leasable
         self._members = members
         self._topics = store.tables.topics
         self._turns = store.turns
@@ -85,6 +95,7 @@ class ConsumeMethods:
 
     def _receive_now(self, message: pb.ReceiveRequest, call: Call) -> bytes | Awaitable[bytes]:
         request = self._request(message, call)
+        self._check_leasable(request.group)
         self._members.saw(request.group, request.topic, request.client_id, call.peer, RECEIVE)
         found = self._consume.receive(request)
         if isinstance(found, Received):

@@ -89,7 +89,9 @@ class Messaging:
         self.check_transactions = CheckTransactions(backing.transactions)
         self.query_messages = QueryMessages(query, store.tables, check=check_client_reads)
         self.send_message = SendMessage(send)
-        self.consuming = ConsumeMethods(store, backing.consume, pull, members)
+        self.consuming = ConsumeMethods(
+            store, backing.consume, pull, members, backing.sessions.classic.check_leasable
+        )
         self.pull_message = PullMessage(store, pull, check=check_client_reads, members=members)
 
     def service(self) -> Service:

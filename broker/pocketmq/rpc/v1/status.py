@@ -69,7 +69,7 @@ KINDS: Final[dict[int, tuple[type[BrokerError], ...]]] = {
     code_pb2.FAILED_PRECONDITION: (
         errors.BrokerReadOnly, errors.StoreDamaged, errors.StoreLocked, errors.NotAStore,
         errors.StoreTooNew, errors.WrongFileSize, errors.UnknownGeometry, errors.IllegalConfig,
-        errors.AddressUnavailable, errors.UnsupportedStore, errors.OriginUnknown,
+        errors.AddressUnavailable, errors.UnsupportedStore, errors.OriginUnknown, errors.GroupInUse,
         errors.NotAPlainFile, errors.StrayFile,
         errors.TransactionDecided,
     ),
@@ -92,7 +92,7 @@ FIELDS: Final[dict[str, tuple[type[BrokerError], ...]]] = {
     ),
     "group": (
         errors.IllegalGroup, errors.SystemGroup, errors.GroupNotFound, errors.GroupExists,
-        errors.GroupDisabled,
+        errors.GroupDisabled, errors.GroupInUse,
     ),
     "attributes": (errors.IllegalAttribute,),
     "tag": (errors.IllegalTag,),

@@ -173,6 +173,7 @@ class ReceiveMessage:
             raise IllegalInvisibleTime(
                 value_ms=invisible_ms, lower_ms=INVISIBLE_MIN_MS, upper_ms=INVISIBLE_MAX_MS
             )
+        self._sessions.classic.check_leasable(group)
         self._sessions.heard(caller.session_id)
         dialect = Dialect(caller.language or OWN.language, caller.version or OWN.version)
         self._members.saw(group, topic, caller.client_id, call.peer, RECEIVE, dialect)

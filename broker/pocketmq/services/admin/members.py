@@ -20,7 +20,10 @@ TOPICS_MAX: Final = 64
 """Upper limit of topics kept for one client; the oldest is dropped first."""
 RECEIVE: Final = "receive"
 PULL: Final = "pull"
-_MODES: Final = {RECEIVE: "pop", PULL: "pull"}
+PUSH: Final = "push"
+REMOTING: Final = "remoting"
+"""Protocol of classic clients, as metrics name it."""
+_MODES: Final = {RECEIVE: "pop", PULL: "pull", PUSH: "push"}
 """RocketMQ's names of the modes."""
 _LABELS: Final = (
     "consumer_group", "language", "version", "consume_mode", "protocol_type", "is_system"
@@ -32,6 +35,7 @@ class Dialect(NamedTuple):
 
     language: str = "other"
     version: str = "v1"
+    protocol: str = "grpc"
 
 
 OWN: Final = Dialect()
@@ -126,6 +130,7 @@ class Members:
         counts: dict[LabelValues, float] = {}
         for (group, _, mode), seen in self._fresh():
             is_system = "true" if is_system_group(group) else "false"
-            labels = (group, *seen.dialect, _MODES[mode], "grpc", is_system)
+            language, version, protocol = seen.dialect
+            labels = (group, language, version, _MODES[mode], protocol, is_system)
             counts[labels] = counts.get(labels, 0.0) + 1
         return counts

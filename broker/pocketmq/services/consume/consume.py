@@ -42,6 +42,7 @@ from pocketmq.services.consume.long_poll import LongPolls, handed_over, nothing
 from pocketmq.services.consume.position import begin_in, without_offset
 from pocketmq.services.consume.receive_mode import ReceiveMode, Taken
 from pocketmq.services.consume.redelivery import Redelivery
+from pocketmq.services.consume.returns import Returns
 from pocketmq.services.consume.wakeup import Wakeup
 from pocketmq.store.job import Job
 from pocketmq.store.message_store import MessageStore
@@ -57,7 +58,7 @@ class Consume:
 
     __slots__ = (
         "_acks", "_broadcasting", "_clock", "_fifo", "_job", "_lease", "_long_polls", "_modes",
-        "_store", "_targets", "_wakeup", "clients", "is_lease_open", "stats",
+        "_store", "_targets", "_wakeup", "clients", "is_lease_open", "returns", "stats",
     )  # fmt: skip
 
     def __init__(self, store: MessageStore, settings: ConsumeSettings) -> None:
@@ -68,6 +69,7 @@ class Consume:
         self.clients = Clients()
         self._wakeup = Wakeup()
         redelivery = Redelivery(store.tables.topics, store.settings.levels, settings.store_host)
+        self.returns = Returns(store, redelivery)
         journal = Journal(store, settings)
         self._fifo = FifoDelivery(store, leases, redelivery, settings.broker, self.clients)
         fifo_exit = FifoExit(store, self._fifo.table, leases, journal)

@@ -25,7 +25,7 @@ SUBSCRIPTIONS_MAX: Final = 256
 
 
 class ClassicSubscription(NamedTuple):
-    """What a group reads of one topic.
+    """A group's subscription to one topic.
 
     expression_type   TAG or SQL92
     version           ms since 1970 at which the client made it; a newer one replaces it

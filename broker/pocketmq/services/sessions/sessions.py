@@ -14,6 +14,8 @@ from typing import Final, NamedTuple
 from pocketmq.model.administration import ClientAnswer
 from pocketmq.model.errors import ClientNotFound
 from pocketmq.model.stats import Gauge, LabelValues
+from pocketmq.model.step import Next, Now
+from pocketmq.services.sessions.classic_sessions import ClassicSessions
 from pocketmq.services.sessions.questions import Command, Questions, Reconnect, Say
 
 QUIET_MAX: Final = 20_000
@@ -72,7 +74,9 @@ class Sessions:
     gone    called with a client's id and its group when the client terminates
     """
 
-    __slots__ = ("_alive", "_gone", "_quiet", "_streaming", "is_draining", "questions", "stats")
+    __slots__ = (
+        "_alive", "_gone", "_quiet", "_streaming", "classic", "is_draining", "questions", "stats",
+    )  # fmt: skip
 
     def __init__(
         self, alive: Callable[[str, str], object], gone: Callable[[str, str], object]
@@ -84,6 +88,7 @@ class Sessions:
         self._quiet: OrderedDict[str, Session] = OrderedDict()
         """Clients without a stream, the most recently active at the end."""
         self.is_draining = False
+        self.classic = ClassicSessions()
         self.questions = Questions()
         self.stats = [
             Gauge(
@@ -93,6 +98,10 @@ class Sessions:
                 ("language", "version", "protocol_type"),
             )
         ]
+
+    def step(self, now: Now) -> Next:
+        """Removes silent classic clients."""
+        return self.classic.step(now)
 
     def heard(self, client_id: str, kind: int = 0, group: str = "") -> Session:
         """Records that a client is active.

@@ -43,6 +43,7 @@ GAP_MAX: Final = 4 * 1024
 """Largest distance in bytes of two records that are read together."""
 RUN_MAX: Final = 1024 * 1024
 _NUMBER: Final = slice(20, 28)
+_PHYSICAL_OFFSET: Final = slice(28, 36)
 
 Place = tuple[int, int]
 """(physical offset, size) of a record."""
@@ -313,6 +314,22 @@ class Reading:
         """Returns copies of dispatched records that contain a text (store/read/lookups.py)."""
         dispatched = self._marks.dispatched.value
         return records_with(self._log, texts, begin, min(end, dispatched), count_max)
+
+    async def record_at(self, physical_offset: int) -> tuple[StoredMessage, bytes] | None:
+        """Returns the dispatched message that starts at a physical offset, and its record.
+
+        None: no message starts there, or its queue does not contain it any more
+        Errors   Corruption, DiskSlow
+        """
+        message = await value_of(self.message_at(physical_offset))
+        if message is None:
+            return None
+        wanted = ReadRange(message.topic, message.queue_id, message.queue_offset, 1, 1)
+        found = await value_of(self.pull(wanted))
+        record = next(iter(found.records), b"")
+        if int.from_bytes(record[_PHYSICAL_OFFSET]) != physical_offset:
+            return None
+        return message, record
 
     # -- by time -------------------------------------------------------------------------------
     def queue_offset_by_time(

@@ -1,0 +1,154 @@
+"""Heartbeats and members of classic clients.
+
+    34  HEART_BEAT                     38  GET_CONSUMER_LIST_BY_GROUP
+    35  UNREGISTER_CLIENT              40  NOTIFY_CONSUMER_IDS_CHANGED, from the broker
+
+A heartbeat creates its consumer groups, if groups are created on demand, and their retry topics:
+clients ask for the route of the retry topic next.
+Source: ClientManageProcessor, ConsumerManageProcessor, Broker2Client.
+"""
+
+from collections.abc import Callable, Hashable
+from typing import Final
+
+from pocketmq.model.errors import BrokerError, GroupInUse, GroupNotFound
+from pocketmq.model.topic import retry_topic
+from pocketmq.rpc.channel import ClassicCall, RemotingChannel
+from pocketmq.rpc.classic.fields import text_field
+from pocketmq.rpc.classic.heartbeat_body import heartbeat_of
+from pocketmq.rpc.classic.json_body import json_answer
+from pocketmq.rpc.classic.method_table import OK
+from pocketmq.rpc.classic.status import SYSTEM_ERROR
+from pocketmq.rpc.services import Services
+from pocketmq.services.admin.members import PULL, PUSH, REMOTING, Dialect, Members
+from pocketmq.services.sessions.classic_groups import ClassicConsumer, Heartbeat
+from pocketmq.wire.remoting import Command
+
+CHANGED: Final = 40
+"""Request code of the notification of changed members."""
+POP: Final = "pop"
+
+
+class ClassicClients:
+    """The requests by which clients join and leave groups.
+
+    creates_groups   returns whether groups are created on demand
+    """
+
+    __slots__ = ("_clock", "_consume", "_creates_groups", "_members", "_sessions", "_tables")
+
+    def __init__(self, backing: Services, creates_groups: Callable[[], bool]) -> None:
+        self._tables = backing.store.tables
+        self._clock = backing.store.clock
+        self._consume = backing.consume
+        self._members = backing.members
+        self._sessions = backing.sessions.classic
+        self._sessions.notify = notify
+        self._creates_groups = creates_groups
+
+    async def heartbeat(self, request: Command, call: ClassicCall) -> Command:
+        """Adds or refreshes a client in its groups.
+
+        A refused group does not affect the client's other groups.
+
+        Errors   MalformedRequest, CapacityReached, TooManyElements; for a refused group:
+                 IllegalGroup, GroupNotFound, GroupInUse, LimitReached, DiskFull
+        """
+        beat = heartbeat_of(request)
+        accepted: list[ClassicConsumer] = []
+        refusal: BrokerError | None = None
+        for consumer in beat.consumers:
+            try:
+                await self.ensure(consumer.group)
+                accepted.append(consumer)
+            except BrokerError as error:
+                refusal = error
+        for consumer in [*accepted]:
+            try:
+                self.check_free(consumer.group)
+            except GroupInUse as error:
+                accepted.remove(consumer)
+                refusal = error
+        channel = call.channel
+        if channel.is_open:
+            self._join(channel, beat._replace(consumers=tuple(accepted)))
+        if refusal is not None:
+            raise refusal
+        return OK
+
+    def _join(self, channel: RemotingChannel, beat: Heartbeat) -> None:
+        """Adds a client; its connection's end removes it."""
+        sessions = self._sessions
+        if sessions.beat(channel, beat, self._clock.monotonic_ms()):
+            channel.when_gone(lambda: sessions.gone(channel))
+        dialect = Dialect(beat.language, str(beat.version), REMOTING)
+        saw, peer = self._members.saw, channel.peer
+        for consumer in beat.consumers:
+            mode = PUSH if consumer.is_push else PULL
+            for one in consumer.subscriptions:
+                saw(consumer.group, one.topic, beat.client_id, peer, mode, dialect)
+
+    async def ensure(self, group: str) -> None:
+        """Creates a missing group, if groups are created on demand, and its retry topic.
+
+        Errors   IllegalGroup, GroupNotFound, LimitReached, DiskFull
+        """
+        tables = self._tables
+        if tables.groups.find(group) is None:
+            if not self._creates_groups():
+                raise GroupNotFound(group=group)
+            await tables.groups.ensure(group)
+        name = retry_topic(group)
+        if tables.topics.find(name) is None:
+            count = tables.groups.existing(group).settings.retry_queue_count or 0
+            await tables.topics.ensure(name, max(count, 1))
+
+    def check_free(self, group: str) -> None:
+        """Raises GroupInUse if pop clients use a group, which has no classic members.
+
+        Cost   linear in the number of clients and leased queues
+        """
+        if self._sessions.groups.group(group) is None and self._has_leases(group):
+            raise GroupInUse(group=group, kind=POP)
+
+    def _has_leases(self, group: str) -> bool:
+        if is_receiving(self._members, group):
+            return True
+        leased = self._consume.leased().items()
+        return any(
+            name == group and any(held.total for held in queues.values())
+            for (name, _), queues in leased
+        )
+
+    def unregister(self, request: Command, call: ClassicCall) -> Command:
+        """Removes a client from a producer or consumer group."""
+        fields = request.fields
+        self._sessions.leave(
+            call.channel,
+            text_field(request, "clientID"),
+            producer_group=fields.get("producerGroup", ""),
+            consumer_group=fields.get("consumerGroup", ""),
+        )
+        return OK
+
+    def consumer_ids(self, request: Command, call: ClassicCall) -> Command:
+        """Returns the ids of a group's consumers."""
+        group = text_field(request, "consumerGroup")
+        found = self._sessions.groups.consumer_ids(group)
+        if not found:
+            return Command(SYSTEM_ERROR, remark=f"no consumer for this group, {group}")
+        return json_answer({"consumerIdList": found})
+
+
+def is_receiving(members: Members, group: str) -> bool:
+    """Returns whether a client received messages of a group under leases within two minutes."""
+    return any(name == group for name, _ in members.receiving())
+
+
+def notify(connection: Hashable, group: str) -> None:
+    """Notifies a consumer that the members of its group changed.
+
+    One that does not read misses it; it asks for the members every 20 s.
+    """
+    assert isinstance(connection, RemotingChannel), "a member without a connection"
+    connection.tell(Command(CHANGED, {"consumerGroup": group}))

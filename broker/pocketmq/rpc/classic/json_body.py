@@ -1,0 +1,74 @@
+"""JSON bodies of requests, whose members clients may set to anything, and of answers."""
+
+import json
+from typing import Any, Final
+
+from pocketmq.rpc.service import MalformedRequest
+from pocketmq.wire.remoting import Command
+
+TEXT_SIZE_MAX: Final = 32_767
+"""Most characters of a text: RocketMQ's limit of a property block."""
+ITEMS_MAX: Final = 4_096
+"""Most elements of a list."""
+
+Body = dict[str, Any]
+
+
+def body_of(request: Command) -> Body:
+    """Returns the JSON object in a request's body.
+
+    Errors   MalformedRequest
+    """
+    try:
+        found: Any = json.loads(request.body)
+    except (ValueError, RecursionError) as failure:
+        raise MalformedRequest(why=f"its body is no JSON: {str(failure)[:100]}") from failure
+    if type(found) is not dict:
+        raise MalformedRequest(why="its body is no JSON object")
+    return found
+
+
+def text_in(body: Body, name: str) -> str:
+    """Returns a member that is a text, "" if it is absent.
+
+    Errors   MalformedRequest
+    """
+    found = body.get(name)
+    if found is None:
+        return ""
+    if type(found) is not str or len(found) > TEXT_SIZE_MAX:
+        raise MalformedRequest(why=f"{name} is no text of at most {TEXT_SIZE_MAX} characters")
+    return found
+
+
+def whole_in(body: Body, name: str) -> int:
+    """Returns a member that is a whole number from 0 on, 0 if it is absent.
+
+    Errors   MalformedRequest
+    """
+    found = body.get(name)
+    if found is None:
+        return 0
+    if type(found) is not int or not 0 <= found < 1 << 63:
+        raise MalformedRequest(why=f"{name} is no whole number of 63 bits")
+    return found
+
+
+def objects_in(body: Body, name: str) -> list[Body]:
+    """Returns a member that is a list of objects, without elements if it is absent.
+
+    Errors   MalformedRequest
+    """
+    found = body.get(name)
+    if found is None:
+        return []
+    if type(found) is not list or len(found) > ITEMS_MAX:
+        raise MalformedRequest(why=f"{name} is no list of at most {ITEMS_MAX} elements")
+    if any(type(one) is not dict for one in found):
+        raise MalformedRequest(why=f"an element of {name} is no object")
+    return found
+
+
+def json_answer(content: object) -> Command:
+    """Returns an answer with a JSON body, without blanks: the client for Go cannot skip them."""
+    return Command(0, body=json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode())

@@ -1,0 +1,147 @@
+"""Offsets of queues and groups for classic clients.
+
+    14  QUERY_CONSUMER_OFFSET     29  SEARCH_OFFSET_BY_TIMESTAMP   31  GET_MIN_OFFSET
+    15  UPDATE_CONSUMER_OFFSET    30  GET_MAX_OFFSET               32  GET_EARLIEST_MSG_STORETIME
+
+A one-way commit that advances an offset is written within seconds, as in RocketMQ. Any other commit
+is durable when it is answered.
+Source: ConsumerManageProcessor, AdminBrokerProcessor.
+"""
+
+from typing import Final
+
+from pocketmq.model.errors import OffsetOutOfRange
+from pocketmq.model.message import OFFSET_MAX
+from pocketmq.model.reading import Bound
+from pocketmq.rpc.channel import ClassicCall
+from pocketmq.rpc.classic.fields import number_field, text_field
+from pocketmq.rpc.classic.heartbeats import ClassicClients
+from pocketmq.rpc.classic.method_table import OK
+from pocketmq.rpc.classic.status import QUERY_NOT_FOUND
+from pocketmq.rpc.services import Services
+from pocketmq.rpc.topic_access import (
+    TopicCheck,
+    check_client_locates,
+    check_client_reads,
+    find_readable,
+)
+from pocketmq.store.read.cold_read import value_of
+from pocketmq.wire.remoting import Command
+
+RECENT_BYTES: Final = 4 * 1024 * 1024 * 1024
+"""A new group begins at offset 0 if that message is among this many last bytes of the log.
+
+RocketMQ takes 40 % of the machine's memory (accessMessageInMemoryMaxRatio)."""
+
+
+class ClassicOffsets:
+    """The requests for offsets."""
+
+    __slots__ = ("_clients", "_query", "_store")
+
+    def __init__(self, backing: Services, clients: ClassicClients) -> None:
+        self._store = backing.store
+        self._query = backing.query
+        self._clients = clients
+
+    async def committed(self, request: Command, call: ClassicCall) -> Command:
+        """Returns a group's offset in a queue.
+
+        A group without an offset gets 0 if the queue's first message is recent. Otherwise its
+        client decides where to begin.
+
+        Errors   MalformedRequest, those of `find_readable`, QueueOutOfRange
+        """
+        topic, queue_id = self._queue(request, check_client_reads)
+        group = text_field(request, "consumerGroup")
+        found = self._store.tables.offsets.find(group, topic, queue_id)
+        if found is not None:
+            return _offset(found)
+        if request.fields.get("setZeroIfNotFound", "").lower() == "false":
+            remark = "Not found, do not set to zero, maybe this group boot first"
+            return Command(QUERY_NOT_FOUND, remark=remark)
+        if await self._is_recent(topic, queue_id):
+            return _offset(0)
+        remark = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
+        return Command(QUERY_NOT_FOUND, remark=remark)
+
+    async def _is_recent(self, topic: str, queue_id: int) -> bool:
+        """Returns whether a queue has its message 0, and that is recent."""
+        lower, upper = self._store.reading.queue_range(topic, queue_id)
+        if lower > 0 or upper == 0:
+            return False
+        place = await value_of(self._store.reading.place_of(topic, queue_id, 0))
+        return place is not None and self._store.appended - place <= RECENT_BYTES
+
+    async def commit(self, request: Command, call: ClassicCall) -> Command:
+        """Sets a group's offset in a queue, which may go back.
+
+        Errors   MalformedRequest, IllegalNumber, OffsetOutOfRange, GroupNotFound, those of
+                 `find_readable`, QueueOutOfRange, DiskFull
+        """
+        topic, queue_id = self._queue(request, check_client_reads)
+        group = text_field(request, "consumerGroup")
+        queue_offset = number_field(request, "commitOffset", upper=OFFSET_MAX)
+        lower, upper = self._store.reading.queue_range(topic, queue_id)
+        if queue_offset > upper:
+            raise OffsetOutOfRange(queue_offset=queue_offset, min_offset=lower, max_offset=upper)
+        tables = self._store.tables
+        if tables.groups.find(group) is None:
+            await self._clients.ensure(group)
+        before = tables.offsets.find(group, topic, queue_id)
+        if request.is_one_way and queue_offset >= (before or 0):
+            tables.offsets.advance(group, topic, queue_id, queue_offset)
+        else:
+            await tables.commit(group, topic, queue_id, queue_offset)
+        return OK
+
+    async def by_time(self, request: Command, call: ClassicCall) -> Command:
+        """Returns a queue's offset at a store time.
+
+        Errors   MalformedRequest, IllegalNumber, those of `find_readable`, DiskSlow
+        """
+        topic, queue_id = self._queue(request, check_client_locates)
+        time_ms = number_field(request, "timestamp", lower=-OFFSET_MAX, upper=OFFSET_MAX)
+        is_upper = request.fields.get("boundaryType", "").upper() == Bound.UPPER.name
+        bound = Bound.UPPER if is_upper else Bound.LOWER
+        return _offset(await self._query.offset_by_time(topic, queue_id, max(time_ms, 0), bound))
+
+    def largest(self, request: Command, call: ClassicCall) -> Command:
+        """Returns the offset of a queue's next message.
+
+        Errors   MalformedRequest, those of `find_readable`
+        """
+        return _offset(self._range(request)[1])
+
+    def smallest(self, request: Command, call: ClassicCall) -> Command:
+        """Returns the offset of a queue's first message.
+
+        Errors   MalformedRequest, those of `find_readable`
+        """
+        return _offset(self._range(request)[0])
+
+    async def earliest_time(self, request: Command, call: ClassicCall) -> Command:
+        """Returns the store time of a queue's first message, -1 for an empty queue.
+
+        Errors   MalformedRequest, those of `find_readable`, StorageError, DiskSlow
+        """
+        topic, queue_id = self._queue(request, check_client_locates)
+        lower, upper = self._store.reading.queue_range(topic, queue_id)
+        found = None
+        if lower < upper:
+            found = await value_of(self._store.reading.store_timestamp_at(topic, queue_id, lower))
+        return Command(0, {"timestamp": str(-1 if found is None else found)})
+
+    def _range(self, request: Command) -> tuple[int, int]:
+        return self._store.reading.queue_range(*self._queue(request, check_client_locates))
+
+    def _queue(self, request: Command, check: TopicCheck) -> tuple[str, int]:
+        """Returns the queue of a request, whose topic the caller may read."""
+        topic, queue_id = text_field(request, "topic"), number_field(request, "queueId")
+        group = request.fields.get("consumerGroup", "")
+        find_readable(self._store.tables.topics, topic, group, check).check_queue(queue_id)
+        return topic, queue_id
+
+
+def _offset(found: int) -> Command:
+    return Command(0, {"offset": str(found)})
