@@ -12,5 +12,5 @@ files, here called "views".
                         log_walk.py: log reader · arrow_views.py: readers of units and entries
     analytics.py        ready-made queries over stores
 
-docs/howto/spark.md shows how to use these on one machine and on a cluster.
+docs/howto/spark.md shows how to use these modules on one machine and on a cluster.
 """

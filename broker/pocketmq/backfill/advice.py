@@ -1,7 +1,7 @@
 """Estimates whether one process or Spark's workers build views faster.
 
-Both do the same work for each record and entry. Spark divides the work among its workers, but does
-a third more of it and starts slowly. So Spark pays only for a large log; the threshold depends on
+Both do the same work for each record and entry. Spark divides the work among its workers, but has a
+third more work and starts slowly. So Spark is faster only for a large log; the threshold depends on
 the number of workers. Constants in seconds were measured on the machine of docs/figures.md, with
 the log in memory.
 """
@@ -13,7 +13,7 @@ ENTRY_SECONDS: Final = 0.3e-6
 SPARK_START_SECONDS: Final = 10.0
 """Time to start a Java process, a session, and workers with this package loaded."""
 SPARK_SHARE: Final = 1.3
-"""Ratio of Spark's work to one process's: it adds spooled entries, slot tables and digests."""
+"""Ratio of Spark's work to one process's: Spark adds spools, slot tables and digests."""
 TASK_SECONDS: Final = 0.05
 
 

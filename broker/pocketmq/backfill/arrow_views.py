@@ -35,7 +35,7 @@ from pocketmq.format.names import (
 from pocketmq.model.message import QueueKey
 
 ROWS_AT_ONCE: Final = 500_000
-"""Rows of one batch: 20 MB of units or entries."""
+"""Number of rows in one batch: 20 MB of units or entries."""
 _NO_GEOMETRY: Final = (
     "its length fits no known number of slots and entries; set maxHashSlotNum and "
     "maxIndexNum, which pocketmq store info reports"
@@ -70,7 +70,7 @@ class QueueFile:
 
     base          position in the queue of the file's first byte
     size          bytes of the file
-    is_followed   whether a later file of the queue holds units
+    is_followed   whether a later file of the queue contains units
     upto          base of the next file; None: it is the last file
     """
 
@@ -92,7 +92,7 @@ class QueueFile:
 def find_queue_files(store: Path) -> list[QueueFile]:
     """Returns the files of all queues of a store, by topic, queue and position.
 
-    Cost     20 bytes read of each file
+    Cost     a read of 20 bytes of each file
     """
     found: list[QueueFile] = []
     for (topic, queue_id), directory in sorted(_queue_directories(store)):
@@ -168,7 +168,7 @@ def entry_batches(
 ) -> Iterator[Any]:  # fmt: skip
     """Yields the entries of an index file as `pyarrow.RecordBatch`es, in order, and damage.
 
-    geometry   None: determined by the file's length
+    geometry   None: the file's length determines it
     schema     ENTRY_SCHEMA, or ENTRY_SCHEMA followed by further columns, which are null
     skipped    decides by the header of a valid file whether its entries are skipped
     """
@@ -206,7 +206,7 @@ def _header(file: Path) -> IndexHeaderValues:
 
 
 def _header_fault(file: Path, header: IndexHeaderValues, geometry: IndexGeometry) -> str:
-    """Returns why a file's entries are unreadable, "" if they are readable."""
+    """Returns why a file's entries are unreadable; "" if they are readable."""
     size = file.stat().st_size
     if size != geometry.file_size:
         return f"it has {size} bytes, expected {geometry.file_size}"

@@ -34,7 +34,7 @@ SHOWN_BYTES: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Paths of two files that must hold the same bytes, "" if missing; `name` identifies both."""
+    """Paths of two files that must have equal bytes, "" if missing; `name` identifies both."""
 
     name: str
     expected: str
@@ -58,7 +58,7 @@ def check_files(out: Path, mapper: Mapper) -> list[Finding]:
 
 
 def _known_files(out: Path) -> tuple[list[Document], list[Finding]]:
-    """Returns the manifest's rows of existing files, and findings of missing or further files."""
+    """Returns the manifest's rows of existing files, and findings of missing or surplus files."""
     marks = {mark["path"]: mark for mark in manifest(out)["files"]}
     there = dict.fromkeys(view_files(out))
     findings = [_missing(path) for path in marks if path not in there]
@@ -67,7 +67,7 @@ def _known_files(out: Path) -> tuple[list[Document], list[Finding]]:
 
 
 def digest_file(path: str) -> tuple[int, str]:
-    """Returns a file's size and digest, comparable with its row of the manifest."""
+    """Returns a file's size and digest, as its row of the manifest contains them."""
     with Path(path).open("rb") as file:
         digest = digest_of(file.fileno())
     return digest.size, digest.hexdigest()
@@ -77,7 +77,7 @@ def copy_views(out: Path, target: Path, advance: Callable[[int], None]) -> list[
     """Copies the files of the manifest as sparse files; returns the differences from the manifest.
 
     advance  receives the number of bytes copied since the last call
-    Errors   OSError; files copied before it are kept
+    Errors   OSError; files that were copied before the error are kept
     """
     known, findings = _known_files(out)
     for name in (CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY):
@@ -108,8 +108,8 @@ def _copy_file(source: Path, target: Path, advance: Callable[[int], None]) -> tu
 def compare_views(out: Path, other: Path, mapper: Mapper) -> list[Finding]:
     """Returns the differences of the views below `out` from the views below another directory.
 
-    A file of the other directory that is all zeros was created in advance, and is ignored if
-    `out` lacks it.
+    If a file of the other directory consists of zeros, and `out` lacks it, it is ignored: a broker
+    created it in advance.
     """
     pairs = [*_queue_pairs(out, other), *_index_pairs(out, other)]
     findings: Iterable[Finding | None] = mapper(compare_pair, pairs)
@@ -117,7 +117,7 @@ def compare_views(out: Path, other: Path, mapper: Mapper) -> list[Finding]:
 
 
 def compare_pair(pair: Pair) -> Finding | None:
-    """Returns the first difference of two files, None if they are equal."""
+    """Returns the first difference of two files; None if they are equal."""
     if not pair.found:
         return _missing(pair.name) if _holds_anything(pair.expected) else None
     if not pair.expected:
@@ -190,8 +190,8 @@ def _unexpected(path: str) -> Finding:
 class LogFit(NamedTuple):
     """Whether built views belong to a log.
 
-    objection    why they do not, "" without an objection
-    is_certain   whether no file of the log has changed since it was read
+    objection    why the views do not belong to the log; "" if they do
+    is_certain   whether no file of the log has changed after it was read
     """
 
     objection: str

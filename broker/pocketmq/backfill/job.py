@@ -59,7 +59,7 @@ class Reuse:
     is_complete   whether that run built the requested views
     is_usable     whether its results are compatible with the request
     ranges        finished ranges, which are not read again
-    changed       documents of finished ranges whose log file has changed since
+    changed       documents of finished ranges whose log file has changed after the run
     """
 
     is_known: bool
@@ -96,7 +96,7 @@ def prepare(staging: Staging, reuse: Reuse) -> None:
 
 
 def has_shrunk(staging: Staging, reuse: Reuse) -> bool:
-    """Returns whether a changed range, once reread, holds fewer units of a queue than before."""
+    """Returns whether a changed range, read again, contains fewer units of a queue than before."""
     for before in reuse.changed:
         after = staging.read(staging.range_file(f"{before['range'][1]:020d}"))
         runs = {(topic, queue_id): run for topic, queue_id, *run in after["runs"]} if after else {}
@@ -137,7 +137,7 @@ def _is_complete(
 
 
 def _is_changed(mark: list[Any]) -> bool:
-    """Returns whether the log file of a finished range has changed or vanished since."""
+    """Returns whether the log file of a finished range has changed, or does not exist any more."""
     try:
         return bool(Path(mark[0]).stat().st_mtime_ns != mark[3])
     except FileNotFoundError:
@@ -153,7 +153,7 @@ class Outlook:
     """The plan of a run: ranges to read, reusable work, and disk space.
 
     reused        finished ranges of an earlier run, which are not read again
-    is_complete   whether the directory already holds the requested views
+    is_complete   whether the directory already contains the requested views
     is_cleared    whether the run removes all files of an earlier run
     needed        estimated size of the output
     free_bytes    free bytes on the output's disk
@@ -190,7 +190,7 @@ def new_job(
 
 
 def objection(store: Path, out: Path) -> str:
-    """Returns why a directory cannot be the output, "" if it can.
+    """Returns why a directory cannot be the output; "" if it can.
 
     A run may remove views from its output directory. So a directory with views is only accepted if
     an earlier run wrote them.
@@ -215,8 +215,8 @@ def objection(store: Path, out: Path) -> str:
 def outlook(job: RebuildJob, mapper: Mapper) -> Outlook:
     """Returns the plan of `run`; changes nothing.
 
-    Cost     reads samples of some megabytes; if files have to be cut into ranges, also walks over
-             all of their records, 0.3 µs each
+    Cost     reads samples of some megabytes; if files must be cut into ranges, also walks over all
+             their records, at 0.3 µs a record
     """
     ranges = _ranges(job, mapper)
     reuse = find_reuse(job, ranges)

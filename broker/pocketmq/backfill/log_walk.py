@@ -25,7 +25,7 @@ class DamagedBytes:
 
     position          byte of the file
     physical_offset   in a log file: offset of the damage; in a view: offset of the record of the
-                      last valid unit or entry before the damage, 0 without one
+                      last valid unit or entry before the damage; 0 if there is none
     """
 
     path: str
@@ -48,8 +48,8 @@ class DamagedBytes:
 class Stretch:
     """A range, with facts about the files around it.
 
-    last_time_ms   least store time of a valid record after a hole at the range's start
-    is_followed    whether a later file holds records
+    last_time_ms   lowest store time of a valid record after a hole at the range's start
+    is_followed    whether a later file contains records
     """
 
     part: Range
@@ -58,9 +58,9 @@ class Stretch:
 
 
 def may_hold_any(stretches: Sequence[Stretch], times: tuple[int, int]) -> set[LogFile]:
-    """Returns the files that may hold records of store times (ms) in `times`, both ends included.
+    """Returns the files that may contain records of store times (ms) in `times`, ends included.
 
-    Cost     two records read of each file, none if `times` is unbounded
+    Cost     a read of two records of each file; no read if `times` is unbounded
     """
     files = list(dict.fromkeys(stretch.part.file for stretch in stretches))
     if times == (NUMBER_MIN, NUMBER_MAX):

@@ -57,7 +57,7 @@ class ProgressReader:
         self._seen: dict[tuple[Path, int], Any] = {}
 
     def look(self) -> Progress | None:
-        """Returns the rebuild's current progress, None if no rebuild was begun in the directory."""
+        """Returns the rebuild's current progress; None if no rebuild began in the directory."""
         plan = self._staging.read(self._staging.work / PLAN_FILE)
         if plan is None:
             return None

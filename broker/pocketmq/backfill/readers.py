@@ -8,8 +8,8 @@
 A partition is a range of the log, or some queue or index files. Workers build rows column by column
 and pass them to Spark as Arrow batches. Name the required columns in an option, as Spark does not
 report to a data source which columns a query selects. Options for topic, queue, offsets and store
-time skip files and rows. Damage raises the error that `store verify` reports. With on_damage="skip"
-it becomes a row: column `damage` describes it, all other columns are null.
+time skip files and rows. Damage raises the error that `store verify` reports, or becomes a row with
+on_damage="skip": column `damage` describes it, all other columns are null.
 """
 
 import json
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def register(session: "SparkSession") -> None:
     """Registers the data source: `session.read.format("pocketmq").load(path)` then reads stores.
 
-    The session need not come from `open_session`: its workers receive this Python and this package.
+    The session need not be one of `open_session`: its workers get this Python and this package.
     """
     equip(session)
     session.dataSource.register(StoreSource)
@@ -52,9 +52,9 @@ def read_messages(
 
     columns     names of the columns to read; empty: all
     upto        physical offset; only records that start below it are read; None: all records
-    piece_size  cut files at about this many bytes; 0: only if there are few files
+    piece_size  approximate bytes of a piece of a file; 0: files are cut only if there are few
     check_crc   whether a body with a wrong CRC counts as damage
-    Errors      ValueError, NotAStore, WrongFileSize, StoreGap at once; Corruption, inside Spark's
+    Errors      ValueError, NotAStore, WrongFileSize, StoreGap at the call; Corruption, in Spark's
                 error, when rows are read
     Cost        0.1 to 1 µs a record and column, without Spark's work
     """
@@ -99,7 +99,7 @@ def read_index(
     """Returns the entries of a store's index files.
 
     geometry   slots and entries of the store's index files, as `pocketmq store info` reports them;
-               None: determined by the files' lengths, if these are RocketMQ's or our defaults
+               None: the files' lengths determine them, if they are RocketMQ's or our defaults
     Errors     ValueError, NotAStore at once; Corruption, inside Spark's error, when rows are read
     """
     options = {"on_damage": on_damage}

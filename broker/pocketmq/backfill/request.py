@@ -6,9 +6,9 @@
     queue_begin, queue_upto   queue offsets of messages and units, queue_upto excluded
     on_damage        fail or skip                   since, until store times, until excluded
     check_crc        whether to check the CRCs of bodies
-    workers          concurrent tasks, for which the log is cut
+    workers          number of concurrent tasks for which the log is cut
     piece_size       bytes at which files of the log are cut
-    maxHashSlotNum, maxIndexNum   geometry of index files, unless their length shows it
+    maxHashSlotNum, maxIndexNum   geometry of index files, unless the files' length shows it
 
 Names of options are case-insensitive, as in Spark.
 """
@@ -39,7 +39,7 @@ SKIP: Final = "skip"
 """Damage becomes a row: its text is in the column `damage`, all other columns are null."""
 ON_DAMAGE: Final = (FAIL, SKIP)
 DAMAGE: Final = "damage"
-"""The column that describes damage, with `SKIP`."""
+"""Column that describes damage if damage becomes rows (`SKIP`)."""
 MOMENT_TYPE: Final = pa.timestamp("us", tz="UTC")
 
 
@@ -47,11 +47,11 @@ MOMENT_TYPE: Final = pa.timestamp("us", tz="UTC")
 class Table:
     """One of the tables of a store.
 
-    directories   directories of the store, at least one of which must exist
+    directories   directories of the store; at least one of them must exist
     schema        columns that the files contain
-    moments       names of timestamp columns, each with the column of milliseconds it is made from
+    moments       names of timestamp columns, each with the column of ms from which it is computed
     numbers       columns by which rows can be selected
-    time          column of the store time, "" without one
+    time          column of the store time; "" if the table has none
     has_queues    whether rows belong to a topic and a queue
     """
 
@@ -170,7 +170,7 @@ _OFFSETS: Final = (
     ("queue_offset", "queue_begin", "queue_upto"),
     ("physical_offset", "begin", "upto"),
 )
-"""(Column, option of its first value, option of its excluded end)."""
+"""(Column, option of the first value, option of the excluded end)."""
 
 
 def _column_names(kind: str, text: str) -> tuple[str, ...]:

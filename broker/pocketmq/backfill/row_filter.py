@@ -35,12 +35,12 @@ class RowFilter:
         return self.bounds.get(name, (NUMBER_MIN, NUMBER_MAX))
 
     def within(self, name: str, least: int = NUMBER_MIN, largest: int = NUMBER_MAX) -> "RowFilter":
-        """Returns the filter with the further condition that a column is in [least, largest]."""
+        """Returns the filter with an additional condition: a column is in [least, largest]."""
         low, high = self.bound(name)
         return replace(self, bounds={**self.bounds, name: (max(low, least), min(high, largest))})
 
     def of_topics(self, topics: Iterable[str]) -> "RowFilter":
-        """Returns the filter with the further condition that the topic is one of `topics`."""
+        """Returns the filter with an additional condition: the topic is one of `topics`."""
         known = frozenset(topics)
         return replace(self, topics=known if self.topics is None else known & self.topics)
 
@@ -56,7 +56,7 @@ class RowFilter:
     def rows(
         self, names: Collection[str], read: Callable[[str], NDArray[Any]]
     ) -> NDArray[np.bool_] | None:
-        """Returns which rows the bounds of columns in `names` select, None: all rows."""
+        """Returns a mask of the rows that the bounds of `names` select; None: all rows."""
         kept: NDArray[np.bool_] | None = None
         for name, (low, high) in self.bounds.items():
             if name in names:

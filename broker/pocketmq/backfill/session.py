@@ -1,8 +1,8 @@
 """Opens a Spark session for rebuilding and reading stores, and maps tasks on its workers.
 
 On a cluster every worker requires the driver's version of Python with numpy (for DataFrames also
-pyarrow), and must see the store and the output directory under the same paths. The driver sends
-this package to the workers.
+pyarrow). The store and the output directory must have the same paths on all machines. The driver
+sends this package to the workers.
 """
 
 import atexit
@@ -31,7 +31,7 @@ SMALL_TASKS_PER_WORKER: Final = 8
 _SMALL_TASKS: Final[frozenset[Callable[[Any], Any]]] = frozenset({mark_file})
 """Functions of tasks that last milliseconds; a run may have tens of thousands of such tasks."""
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
-"""Variable that spark-submit sets; if set, its options and configuration files apply."""
+"""Variable that spark-submit sets: its options and configuration files then apply."""
 LOG_SETTINGS: Final = Path(__file__).resolve().with_name("log4j2.properties")
 _PYTHON: Final = "PYSPARK_PYTHON"
 _EQUIPPED: Final[set[str]] = set()
@@ -60,8 +60,8 @@ def open_session(
     """Returns a Spark session.
 
     master   master URL; "": spark-submit's choice, else local[*]
-    Errors   SparkMissing: no pyspark, no Java runtime of version 17 or newer, settings or a master
-             that Spark refuses
+    Errors   SparkMissing: pyspark or a Java runtime of version 17 or newer is missing, or Spark
+             rejects the settings or the master
     Cost     some seconds: a Java process starts
     """
     check_java()
@@ -92,10 +92,10 @@ def equip(session: "SparkSession") -> None:
     """Makes a session's workers run this package, with this Python unless settings name another.
 
     Spark's default on this machine is the first python3 on PATH, which may lack this environment's
-    packages. If the workers' Python cannot import this package, as on clusters, an archive of it is
-    sent.
+    packages. If the workers' Python cannot import this package, as on clusters, an archive of the
+    package is sent.
 
-    Cost     a Python process; nothing for a session that was equipped before
+    Cost     a Python process; none for a session that was equipped before
     """
     context = session.sparkContext
     if context.applicationId in _EQUIPPED:
@@ -110,7 +110,7 @@ def equip(session: "SparkSession") -> None:
 
 
 def _is_found_by(python: str) -> bool:
-    """Returns whether a Python started in any directory imports this copy of the package."""
+    """Returns whether a Python, started in any directory, imports this copy of the package."""
     place = str(Path(__file__).resolve().parents[1] / "__init__.py")
     code = "import pocketmq, os; print(os.path.realpath(pocketmq.__file__))"
     try:
@@ -180,7 +180,7 @@ def package_archive() -> Path:
 def spark_mapper(session: "SparkSession", partitions: int = 0) -> Mapper:
     """Returns a map that runs tasks on the session's workers.
 
-    partitions   Spark partitions of the tasks; 0: one for each task, fewer for small tasks
+    partitions   Spark partitions of the tasks; 0: one for each task, or fewer for small tasks
     Errors       TaskFailed, when the map is called
     """
     from py4j.protocol import Py4JError
@@ -220,9 +220,9 @@ def worker_count(session: "SparkSession") -> int:
 
 
 def wait_for_workers(session: "SparkSession") -> int:
-    """Waits until the first workers have started, by an empty task; returns `worker_count`.
+    """Runs an empty task, so that the first workers start; returns `worker_count`.
 
-    Cost     a second or two in a new session, which its first job then saves
+    Cost     one or two seconds in a new session; its first job takes less time by as much
     """
     session.sparkContext.parallelize([0], 1).count()
     return worker_count(session)

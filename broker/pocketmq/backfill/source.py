@@ -35,7 +35,7 @@ from pocketmq.rebuild.plan import PIECE_SIZE_MIN, Range, map_here, plan_ranges
 
 # -- planning ----------------------------------------------------------------------------------
 PARTITIONS_PER_WORKER: Final = 4
-"""Partitions for each concurrent task, if there are many small files."""
+"""Number of partitions for each concurrent task, if there are many small files."""
 
 
 def _plan_messages(request: Request, wanted: RowFilter) -> list[list[Any]]:
@@ -53,7 +53,7 @@ def _plan_messages(request: Request, wanted: RowFilter) -> list[list[Any]]:
 
 
 def _by_size(stretches: Sequence[Stretch], request: Request) -> list[list[Any]]:
-    """Groups adjacent small ranges into partitions, so that each worker gets some of them."""
+    """Groups adjacent small ranges into partitions, so that each worker gets some ranges."""
     total = sum(stretch.part.end - stretch.part.begin for stretch in stretches)
     enough = min(PIECE_SIZE_MIN, total // (PARTITIONS_PER_WORKER * request.workers))
     if request.piece_size:
@@ -97,7 +97,7 @@ def _plan_entries(request: Request, wanted: RowFilter) -> list[list[Any]]:
 
 
 def _shared(tasks: Sequence[Any], workers: int) -> list[list[Any]]:
-    """Divides tasks into partitions of neighbours, `PARTITIONS_PER_WORKER` for each worker."""
+    """Divides tasks into partitions of adjacent tasks, PARTITIONS_PER_WORKER for each worker."""
     count = min(len(tasks), PARTITIONS_PER_WORKER * workers)
     borders = [len(tasks) * number // count for number in range(count + 1)] if count else [0]
     return [list(tasks[begin:end]) for begin, end in pairwise(borders)]
@@ -142,7 +142,7 @@ class StoreSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Returns the reader of the partitions.
 
-        schema   the options' schema, or those of its columns that the user named
+        schema   the schema of the options, or the columns of it that the user named
         """
         return StoreReader(request_from(self.options), schema)
 
@@ -151,7 +151,7 @@ class StoreReader(DataSourceReader):
     """Plans partitions and reads them.
 
     Only options select rows; `pushFilters` is not implemented. Spark 4.3 reuses the plan made with
-    one query's filters for the next query on the same DataFrame, which would then lack rows.
+    one query's filters for the next query on the same DataFrame, whose rows would be incomplete.
     """
 
     def __init__(self, request: Request, schema: StructType) -> None:

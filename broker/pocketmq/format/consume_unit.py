@@ -31,7 +31,7 @@ UNIT_TYPE: Final = np.dtype([("physical_offset", ">i8"), ("size", ">i4"), ("tags
 PRE_BLANK_SIZE: Final = 0x7FFFFFFF
 PRE_BLANK: Final = UNIT.pack(0, PRE_BLANK_SIZE, 0)
 EXTENSION_ADDRESS_MAX: Final = -2_147_483_649
-"""Highest address in a queue's extension: lower tags codes are addresses (ConsumeQueueExt)."""
+"""Highest address in a queue's extension: tags codes up to it are addresses (ConsumeQueueExt)."""
 EXTENSION_UNIT: Final = Layout(
     ("size", "h", "20 and the bytes of the bitmap; -1: end of the file"),
     ("tags_code", "q", "the tags code of the consume unit"),

@@ -272,9 +272,9 @@ class ConsumeQueue:
         return QueueEnd(begin, end, self.max_physical_offset, self.unit_min, place)
 
     def lacks(self, known: QueueEnd, log_begin: int) -> bool:
-        """Returns whether units are missing at either end, compared with ends known before.
+        """Returns whether units are missing at the begin or end, compared with earlier ends.
 
-        log_begin   physical offset of the log's begin: units of older messages may be missing
+        log_begin   physical offset of the log's begin: units of expired messages may be missing
         """
         lacks_begin = self.unit_min > known.min_offset and known.min_place >= log_begin
         return lacks_begin or self.files.max_offset < known.end

@@ -70,7 +70,7 @@ class ConsumeQueueTable:
         self.queues: dict[QueueKey, ConsumeQueue] = {}
         self._buffers = UnitBuffers()
         self._unadopted: dict[QueueKey, QueueEnd] = {}
-        """Known ends of queues whose files are others."""
+        """Ends given to `load` that do not agree with the files of their queues."""
         self.damaged: set[QueueKey] = set()
         """Queues that lack a file in the middle, or have a truncated file; found by `load`."""
         self.dirty: set[QueueKey] = set()
@@ -135,9 +135,9 @@ class ConsumeQueueTable:
                 self._forget(key)
 
     def shortened(self, log_begin: int) -> set[QueueKey]:
-        """Returns queues that lack files at either end, by the table of ends given to `load`.
+        """Returns queues that lack files at begin or end, according to the ends given to `load`.
 
-        log_begin   physical offset of the log's begin: older messages expired
+        log_begin   physical offset of the log's begin: all older messages have expired
         """
         return {
             key

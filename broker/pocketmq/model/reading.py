@@ -30,8 +30,8 @@ class KeyRange(NamedTuple):
     index_type   "T": the key is a tag
     bytes_max    stored bytes after which a page ends
     lowest       physical offset below which messages are ignored
-    with_purged  also finds messages that were purged, or expired by their topic's retention: the
-                 broker's own searches for what it has delivered need them
+    with_purged  whether to find messages that were purged, or expired by their topic's retention:
+                 the broker searches them to learn which messages it has delivered
     Units        times in ms since 1970, both ends included
     """
 

@@ -1,7 +1,7 @@
 """Spans of messages for distributed tracing, as W3C Trace Context and OpenTelemetry define them.
 
 A message with the property `traceparent` belongs to its producer's trace. Ids of spans are computed
-from the log, so that a span that is exported twice has one id.
+from the log, so that a span has the same id if it is exported twice.
 """
 
 import re
@@ -28,14 +28,14 @@ OPERATIONS: Final = {
     TraceStep.RETRIED: RETRY,
     TraceStep.DEAD_LETTER: DEAD_LETTER,
 }
-"""Names of spans of stored records; internal records have none."""
+"""Names of spans of stored records; internal records have no span."""
 _TYPES: Final = {SEND: "send", DELIVER: "receive", ACK: "settle"}
 _PARENT: Final = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 _SAMPLED: Final = 1
 
 
 class TraceContext(NamedTuple):
-    """The trace of a message, and the span of its producer, "" without one."""
+    """The trace of a message, and the id of its producer's span; "" if there is none."""
 
     trace_id: str
     parent_id: str
@@ -56,7 +56,7 @@ class Span(NamedTuple):
 
 
 def context_of(properties: Mapping[str, str]) -> TraceContext | None:
-    """Returns the trace context of a message, None without a valid one.
+    """Returns the trace context of a message; None if there is no valid one.
 
     The user property `traceparent` precedes the trace context of RocketMQ 5's protocol.
     Source   W3C Trace Context, section 3.2
@@ -73,7 +73,7 @@ def context_of(properties: Mapping[str, str]) -> TraceContext | None:
 
 
 def derived_context(unique_key: str) -> TraceContext:
-    """Returns a trace for a message without context; a unique key always has the same one."""
+    """Returns the trace of a message without context; equal unique keys give equal traces."""
     return TraceContext(_digest(unique_key)[:32], "")
 
 
@@ -91,8 +91,8 @@ def record_span(
 ) -> Span:
     """Returns the span of a stored record: a send, delay, retry or dead letter.
 
-    topic    the topic that consumers subscribe to
-    group    whose retry or dead letter it is
+    topic    the topic to which consumers subscribe
+    group    group whose retry or dead letter the record is; else ""
     """
     is_first = step is TraceStep.SENT and not message.reconsume_times
     born_ms = message.born_timestamp_ms if is_first else message.store_timestamp_ms
@@ -107,7 +107,7 @@ def traced_span(
     """Returns the span of a record of `msg trace`, with the id that `record_span` gives it.
 
     key       unique key
-    message   one of the message's records, None if none can be read
+    message   one of the message's records; None if no record can be read
     """
     topic, stored_ms = record.origin_topic or record.topic, record.store_timestamp_ms
     attributes = _of_place(

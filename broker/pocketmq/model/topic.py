@@ -29,9 +29,9 @@ DEFAULT_TYPE: Final = "NORMAL"
 TOPIC_TYPES: Final = frozenset(KINDS_TAKEN)
 """Message types that a topic can have (TopicMessageType)."""
 RETENTION_MS_ATTRIBUTE: Final = "pocketmq.retention.ms"
-"""Age in ms above which a topic's messages cannot be read; RocketMQ preserves and ignores it."""
+"""Attribute: age in ms above which messages cannot be read. RocketMQ preserves and ignores it."""
 RETENTION_BYTES_ATTRIBUTE: Final = "pocketmq.retention.bytes"
-"""Bytes of a topic's newest records that can be read; RocketMQ preserves and ignores it."""
+"""Attribute: readable bytes of a topic's newest records. RocketMQ preserves and ignores it."""
 RETENTION_ATTRIBUTES: Final = {RETENTION_MS_ATTRIBUTE: 1_000, RETENTION_BYTES_ATTRIBUTE: 1}
 """Attributes of a topic's retention, with the lowest value of each."""
 SERVED_ATTRIBUTES: Final = {"queue.type": "SimpleCQ", "cleanup.policy": "DELETE"}
@@ -162,12 +162,12 @@ class TopicConfig:
 
     @property
     def retention_ms(self) -> int:
-        """Age above which its messages cannot be read; 0: no limit."""
+        """Age in ms above which the topic's messages cannot be read; 0: no limit."""
         return self._limit(RETENTION_MS_ATTRIBUTE)
 
     @property
     def retention_bytes(self) -> int:
-        """Size of its newest records that can be read; 0: no limit."""
+        """Readable bytes of the topic's newest records; 0: no limit."""
         return self._limit(RETENTION_BYTES_ATTRIBUTE)
 
     def _limit(self, attribute: str) -> int:

@@ -16,11 +16,11 @@ from pocketmq.rebuild.plan import Range
 from pocketmq.walk.reader import LogReader
 
 SAMPLES: Final = 8
-"""Approximate number of ranges sampled, spread evenly from the oldest to the newest."""
+"""Approximate number of sampled ranges, spread evenly from the oldest to the newest range."""
 BLOCK_BYTES: Final = 4096
 """Block size of a file system. Each queue's last block is partly empty."""
 MARGIN: Final = 1.1
-"""Factor of safety: the samples may hold larger messages than the rest of the log."""
+"""Safety factor: the samples may contain larger messages than the rest of the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,9 @@ class Estimate:
 
 
 def estimate(ranges: Sequence[Range], settings: KnownShape) -> Estimate:
-    """Estimates the views of ranges from the first chunk of some of the ranges.
+    """Estimates the size of the views of ranges from the first chunk of some ranges.
 
-    Cost     8 MiB read for each sample
+    Cost     a read of 8 MiB for each sample
     """
     queues, levels, reader = QueueTable(), settings.levels, LogReader()
     records = entries = sampled_bytes = 0
@@ -86,7 +86,7 @@ def estimate(ranges: Sequence[Range], settings: KnownShape) -> Estimate:
 
 
 def estimate_job(job: RebuildJob, ranges: Sequence[Range]) -> Estimate:
-    """Estimates the views of a job, and its scratch files: spools, and slot tables of pieces."""
+    """Estimates a job's views and its temporary files: spools, and slot tables of pieces."""
     found, geometry = estimate(ranges, job.settings), job.settings.geometry
     full = min(entries_per_file(geometry), found.entries)
     pieces = pieces_of(full, found.entries, job.workers, job.piece_entries) if full else 1

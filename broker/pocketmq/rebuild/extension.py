@@ -5,10 +5,10 @@
             └───────────────────────────────────────────────────┘
 
 This step runs queue by queue, after all consume queues are complete. Each queue can be a separate
-task. All extension units of a file are written before the file changes. An address already in the
-file comes from an earlier run, and its extension unit contains the tags code. So a task that is
-killed or runs twice writes the same bytes. Addresses begin at 0, as in a queue of which no
-extension file has expired.
+task. All extension units of a queue file are written before the file changes. If a file already
+contains an address, an earlier run wrote it, and its extension unit contains the tags code. So a
+task that is killed or runs twice writes the same bytes. Addresses begin at 0, as in a queue of
+which no extension file has expired.
 Source: ConsumeQueue.putMessagePositionInfoWrapper, ConsumeQueueExt.put.
 """
 
@@ -45,12 +45,12 @@ from pocketmq.rebuild.log_files import KnownShape, LogFile
 from pocketmq.rebuild.plan import Mapper
 
 HEAD_BYTES: Final = 80
-"""First bytes of a record; they include its store time."""
+"""Number of first bytes of a record that include its store time."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExtensionTask:
-    """A worker's task: one queue; `out` holds its units and receives its extension."""
+    """A worker's task: one queue, whose units are below `out`; its extension is written there."""
 
     out: str
     key: QueueKey
@@ -62,9 +62,9 @@ def extend_queues(
     out: Path, files: Iterable[LogFile], settings: KnownShape, keys: Iterable[QueueKey],
     mapper: Mapper,
 ) -> int:  # fmt: skip
-    """Extends the queues below `out` if the store has extensions; returns the number of units.
+    """Builds extensions of the queues below `out`, if the store has any; returns the unit count.
 
-    Cost     about 10 µs a unit, 20 where its topic has subscriptions; the log is read once more
+    Cost     about 10 µs a unit, 20 µs if its topic has subscriptions; the log is read once more
     """
     if not settings.consume_queue_extension:
         return 0
@@ -73,7 +73,7 @@ def extend_queues(
 
 
 def extend_queue(task: ExtensionTask) -> int:
-    """Extends one queue; returns the number of its units that hold an extension address."""
+    """Builds one queue's extension; returns the number of units with an extension address."""
     root, bits = Path(task.out), bits_of(task.settings)
     directory = queue_directory(root / CONSUME_QUEUE_DIRECTORY, *task.key)
     records = _Records(task.files)
@@ -92,7 +92,7 @@ def extend_queue(task: ExtensionTask) -> int:
 
 
 def bits_of(settings: KnownShape) -> FilterBits:
-    """Returns the subscriptions for which the extension's units hold filter bits."""
+    """Returns the subscriptions for which extension units contain filter bits."""
     return read_subscriptions(settings.filters.encode()) if settings.filters else NO_BITS
 
 

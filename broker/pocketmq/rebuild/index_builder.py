@@ -2,9 +2,9 @@
 
     entry g (from 0)  ─►  file g div (M - 1), number 1 + g mod (M - 1)      M = entry_count_max
 
-The entry number alone gives the file, so a file can be built in pieces, in any order. A piece
-starts from the slot table of the pieces before it (`put_numbers`) and writes its own entries. The
-last piece writes slots and header.
+The entry number alone determines the file, so a file can be built in pieces, in any order. A piece
+starts from the slot table of all earlier pieces (`put_numbers`) and writes its own entries. The
+last piece also writes slots and header.
 """
 
 import os
@@ -26,7 +26,7 @@ from pocketmq.format.index_layout import (
 from pocketmq.format.names import next_index_file_name, zone_from_name
 
 BLOCK: int = 20_000
-"""Entries linked at once: they fit the processor's caches."""
+"""Number of entries that are linked at once, as they fit the processor's caches."""
 
 
 def entries_per_file(geometry: IndexGeometry) -> int:
@@ -46,7 +46,7 @@ def put_numbers(table: NDArray[np.int32], hashes: NDArray[np.int32], number: int
 
 
 def overlay(lower: NDArray[np.int32], upper: NDArray[np.int32]) -> None:
-    """Copies the used slots of `upper`, the table of later entries, over those of `lower`."""
+    """Copies the used slots of `upper`, the table of later entries, into `lower`."""
     np.copyto(lower, upper, where=upper > 0)
 
 
@@ -55,9 +55,9 @@ class FileStart:
     """State from which a file, or a piece of it, is built.
 
     inherited_end_ms   end timestamp of the previous file
-    begin_ms, begin_physical_offset   of the file's first entry
-    number   entry number of the first entry written; above 1 in a later piece
-    slots    slot table of the pieces before; None: empty
+    begin_ms, begin_physical_offset   store time and physical offset of the file's first entry
+    number   entry number of the first entry to write; above 1 in a later piece
+    slots    slot table of all earlier pieces; None: empty
     """
 
     path: Path
@@ -112,7 +112,7 @@ class FileBuilder:
         entries["physical"] = rows["physical_offset"]
         times: NDArray[np.int64] = rows["time_ms"]
         if first == 1:
-            # The first entry's seconds count from the inherited time, later ones from its own time.
+            # The first entry's seconds count from the inherited time, others' from its own time.
             inherited = self.begin[0]
             self.begin = (int(times[0]), int(rows["physical_offset"][0]))
             entries["second"] = second_differences(times, self.begin[0])
@@ -143,7 +143,7 @@ class FileBuilder:
         return header
 
     def close(self) -> None:
-        """Closes the file; without `finish` it is not yet a valid index file."""
+        """Closes the file; it is a valid index file only after `finish`."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -183,7 +183,7 @@ class IndexBuilder:
         return self._file
 
     def state(self) -> tuple[dict[str, Any], NDArray[np.int32] | None]:
-        """Returns the state for `restore`, and the slot table; None: no file is open."""
+        """Returns the state for `restore`, and the slot table, None if no file is open."""
         file = self._file
         document: dict[str, Any] = {
             "names": list(self.names),
@@ -196,7 +196,7 @@ class IndexBuilder:
         return document, file.slots.copy()
 
     def restore(self, document: dict[str, Any], slots: NDArray[np.int32] | None) -> None:
-        """Resumes from `state`; the caller adds all later entries once more."""
+        """Resumes from a saved `state`; the caller adds all later entries once more."""
         self.names, self._ended_ms = document["names"], document["ended_ms"]
         if slots is None:
             return

@@ -25,7 +25,7 @@ from pocketmq.walk.search import first_times
 from pocketmq.walk.source import LogSource
 
 CLOCK_STEP_MS: Final = 3_600_000
-"""Largest backward step of a broker's clock up to which a search by time misses no message."""
+"""Largest backward step of a broker's clock with which a search by time misses no message."""
 _KEY_NAMES = "mappedFileSizeCommitLog"
 
 
@@ -69,17 +69,17 @@ class KnownShape(StoreShape):
 
     older_styles        JSON, [[end, index style], …], ascending by physical offset: records that
                         start below an end have its index style, later records `index_style`
-    removed             JSON: queue offsets below which messages of deleted topics have no units,
-                        "" without any (`QueueTable`)
-    left_over           bounds of records that no longer belong to a queue (`LeftOver.text`), ""
-                        without any
+    removed             JSON: queue offsets below which messages of deleted topics have no units
+                        (`QueueTable`); "" if there are none
+    left_over           bounds of records that no longer belong to a queue (`LeftOver.text`); "" if
+                        there are none
     property_crc_from   physical offset from which on each record ends with a CRC over the whole
-                        record; OFFSET_MAX: no record does; None: the store does not say it, so it
-                        is derived from the first records
+                        record; OFFSET_MAX: no record does; None: the store does not contain the
+                        offset, so the first records show whether records end with a CRC
     check_crc           whether to check the CRC of every body, and property CRCs where they exist
-    crc_share           share of the chunks whose CRCs are checked: 1 is all, 0.1 about a tenth,
-                        chosen by position
-    filters             text of config/consumerFilter.json, "" if there is none: the subscriptions
+    crc_share           share of the chunks whose CRCs are checked: 1 is all, 0.1 about a tenth;
+                        positions select the chunks
+    filters             text of config/consumerFilter.json, "" without a file: the subscriptions
                         whose filter bits the extension units contain (filter/subscriptions.py)
     """
 
@@ -108,7 +108,7 @@ class KnownShape(StoreShape):
 
 
 def find_log_files(store: Path, file_size_bytes: int | None = None) -> list[LogFile]:
-    """Returns the files of a store's log in order; an empty list if it has no log.
+    """Returns the files of a store's log in order; an empty list if the store has no log.
 
     file_size_bytes   required size of each file; None: the size of the first file
     Errors   StrayFile, WrongFileSize, StoreGap
@@ -148,9 +148,9 @@ class ReadableLog(NamedTuple):
 def find_readable_files(store: Path, file_size_bytes: int) -> ReadableLog:
     """Returns the readable files of a store's log.
 
-    A file that is too short is among them; its missing end is a gap.
+    Files that are too short are among them; the missing end of such a file is a gap.
 
-    Errors   StrayFile; WrongFileSize: no file has `file_size_bytes`, or one is larger
+    Errors   StrayFile; WrongFileSize: no file has `file_size_bytes`, or a file is larger
     """
     directory = store / COMMIT_LOG_DIRECTORY
     files: list[LogFile] = []
@@ -158,7 +158,7 @@ def find_readable_files(store: Path, file_size_bytes: int) -> ReadableLog:
     paths = sorted(directory.iterdir()) if directory.is_dir() else []
     paths = [path for path in paths if not is_junk(path.name) and not path.is_dir()]
     if paths and not paths[-1].stat().st_size:
-        paths.pop()  # Created in advance; nothing was written to it yet.
+        paths.pop()  # A broker created the file in advance, and wrote nothing to it.
     sizes = {path.stat().st_size for path in paths}
     for path in paths:
         base = offset_from_file_name(path.name)
@@ -180,7 +180,7 @@ def find_readable_files(store: Path, file_size_bytes: int) -> ReadableLog:
 
 
 def _gap_before(directory: Path, files: list[LogFile], base: int, size: int) -> Iterator[Hole]:
-    """Yields the hole between the last of `files` and a file that begins at `base`, if any."""
+    """Yields the hole, if any, between the last of `files` and a file that begins at `base`."""
     begin = files[-1].base + size if files else base
     if begin < base:
         missing = str(directory / offset_file_name(begin))
@@ -188,11 +188,11 @@ def _gap_before(directory: Path, files: list[LogFile], base: int, size: int) -> 
 
 
 def may_hold(files: Sequence[LogFile], begin_ms: int, end_ms: int) -> list[bool]:
-    """Returns for each file whether it may hold records of store times [begin_ms, end_ms).
+    """Returns for each file whether it may contain records of store times [begin_ms, end_ms).
 
     A file's first record is its oldest; clock steps of `CLOCK_STEP_MS` are tolerated.
 
-    Cost     two records read of each file
+    Cost     a read of two records of each file
     """
     times: list[tuple[int, ...]] = []
     for file in files:

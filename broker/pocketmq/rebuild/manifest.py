@@ -1,4 +1,4 @@
-"""Writes `manifest.json`: every file of a rebuild, with its digest and its records' offsets."""
+"""Writes `manifest.json`: every file of a rebuild, its digest, and its records' offsets."""
 
 import errno
 import hashlib
@@ -81,7 +81,7 @@ def digest_of(descriptor: int) -> ContentDigest:
         while digest.size < end:
             piece = os.pread(descriptor, min(_PIECE, end - digest.size), digest.size)
             if not piece:
-                return digest  # Another process has truncated it.
+                return digest  # Another process has truncated the file.
             digest.add(piece)
     return digest
 
@@ -99,9 +99,9 @@ def _data_from(descriptor: int, position: int, size: int) -> int:
 class FileMark:
     """One row of the manifest.
 
-    path     relative to the output directory
-    sha256   of the file's bytes without its trailing zeros
-    source   physical offsets [first record, last record] of its units or entries; empty: no record
+    path     path of the file, relative to the output directory
+    sha256   digest of the file's bytes without its trailing zeros
+    source   physical offsets [first record, last record] of the units or entries; empty: no record
     """
 
     path: str

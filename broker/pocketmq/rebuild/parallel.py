@@ -1,11 +1,11 @@
-"""Rebuilds consume queues and index by many workers: a driver plans and joins, tasks write.
+"""Rebuilds consume queues and index by many workers: a driver plans, tasks write the files.
 
     files ─► ranges ─┬─► units in place ──────────────► consumequeue/
                      └─► entries, spooled ─► counts ─► pieces ─► index/
              task      driver: continuous?    driver     task
 
 Tasks write disjoint bytes of the final files and return only counts and offsets. The driver
-    1. checks that each range begins where the range before it ended, and reports damage;
+    1. checks that each range begins at the end of the previous range, and reports damage;
     2. checks that each queue's offsets are continuous over all ranges, and writes pre-blank units
        before the first message; it rebuilds other queues unit by unit;
     3. adds up entry counts: entry g belongs in index file g div (M - 1), M being the maximum entry
@@ -78,12 +78,12 @@ from pocketmq.walk.reader import NO_FILE, Stop
 #             tables 0+1 ───┘         a piece starts from all tables before it, overlaid in order
 
 PIECES_MAX: Final = 8
-"""Upper limit of pieces of one file: each piece reads the tables of all pieces before it."""
+"""Upper limit of pieces of one file: each piece reads the tables of all earlier pieces."""
 PIECES_PER_WORKER: Final = 2
-"""Least number of pieces for each worker, unless they would be smaller than `piece_entries`."""
+"""Number of pieces for each worker, unless pieces would be below `piece_entries`."""
 
 ROWS_AT_ONCE: Final = 400_000
-"""Rows read at once: 8 MB."""
+"""Number of rows that are read at once: 8 MB."""
 
 
 class Spools:
@@ -128,11 +128,11 @@ def read_segments(segments: Sequence[tuple[str, int, int]]) -> Iterator[NDArray[
 class Piece:
     """A run of consecutive entries of one index file.
 
-    start        of the file, with the entry number of the piece's first entry
+    start        start of the file, with the entry number of the piece's first entry
     order        index of the piece in the file
-    first_entry  number of its first entry in all spools
-    segments     spool rows of its entries
-    earlier      paths of the slot tables of the pieces before it in the file
+    first_entry  number of the piece's first entry in all spools
+    segments     spool rows of the piece's entries
+    earlier      paths of the slot tables of all earlier pieces of the file
     """
 
     out: str
@@ -150,7 +150,7 @@ class Piece:
 
     @property
     def mark(self) -> list[int]:
-        """Numbers that identify the piece; `build_piece` stores them when it is finished."""
+        """Numbers that identify the piece; `build_piece` stores them when the piece is finished."""
         count = sum(count for _, _, count in self.segments)
         return [self.first_entry, self.start.number, count, int(self.is_last)]
 
@@ -197,12 +197,12 @@ def plan_pieces(
 def pieces_of(file_entries: int, entries: int, workers: int, piece_entries: int) -> int:
     """Returns the number of pieces into which an index file is divided.
 
-    A single worker gains nothing by pieces. Otherwise pieces are as large as possible while all
+    A single worker gets one piece. Otherwise pieces are as large as possible while all
     workers are busy: each piece but the last writes a slot table that all later pieces read.
 
     file_entries    entries of this file
     entries         entries of all files
-    piece_entries   least entries of a piece
+    piece_entries   lower limit of entries in a piece
     """
     if workers == 1:
         return 1
@@ -286,7 +286,7 @@ def build_piece(piece: Piece) -> str:
 QUEUE_FILE_PARTS: Final = (CONSUME_QUEUE_DIRECTORY, "topic", "queue id", "file")
 """Parts of a consume queue file's path below the store directory."""
 PIECE_ENTRIES: Final = 400_000
-"""Least entries of an index piece that justify a separate task."""
+"""Lower limit of entries in an index piece, as each piece is a separate task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,12 +295,12 @@ class RebuildJob:
 
     upto           physical offset; only records that start below it are read
     workers        concurrent tasks
-    piece_size     approximate bytes of log in a range, 0: chosen by the number of files
-    piece_entries  least entries of a piece of an index file
-    accept_holes   whether damage with valid records after it is skipped, and not an error
+    piece_size     approximate bytes of log in a range; 0: the number of files determines them
+    piece_entries  lower limit of entries in a piece of an index file
+    accept_holes   whether damage that valid records follow is skipped; else it is an error
     keep_spool     whether to keep the files with which a later run reads only new ranges
-    expired        consume queue files whose messages have all expired: copied unchanged, as only
-                   they hold the queue's next offset
+    expired        consume queue files whose messages have all expired: they are copied unchanged,
+                   as only they contain the queue's next offset
     """
 
     files: list[LogFile]
@@ -319,7 +319,7 @@ class RebuildJob:
 class RangeTask:
     """One range for a worker.
 
-    last_times, stop     state of the walk at the end of the range before
+    last_times, stop     state of the walk at the end of the previous range
     retaken              queues for which an earlier, discarded pass over the range wrote units
     """
 
@@ -346,8 +346,8 @@ def plan(job: RebuildJob, mapper: Mapper) -> list[Range]:
 def rebuild_parallel(job: RebuildJob, mapper: Mapper) -> Rebuilt:
     """Builds all views below `job.out` and their manifest.
 
-    Errors   Corruption: valid records after damage, unless the job accepts holes; or a range cannot
-             be read, as a topic's name is illegal
+    Errors   Corruption: valid records follow damage, unless the job accepts holes; or a range
+             cannot be read, for example because a topic's name is illegal
     """
     ranges = plan(job, mapper)
     staging = Staging(job.out)
@@ -381,7 +381,7 @@ def rebuild_parallel(job: RebuildJob, mapper: Mapper) -> Rebuilt:
 
 
 def is_finished(staging: Staging, part: Range) -> bool:
-    """Returns whether an earlier run finished this range, and its file has not changed since."""
+    """Returns whether an earlier run finished this range, and its log file has not changed."""
     document = staging.read(staging.range_file(part.name))
     if document is None or "error" in document or document["range"] != range_mark(part):
         return False
@@ -414,7 +414,7 @@ def _look_behind_holes(
 ) -> None:
     """Rereads ranges after damage whose result depends on store times before the damage.
 
-    These times are known only now that all ranges have been read.
+    These times are known only once all ranges have been read.
     """
     last_times: Times = ()
     for number, task in enumerate(tasks[1:], 1):
@@ -455,7 +455,7 @@ def read_range(task: RangeTask) -> str:
         reading.walk.resume(task.last_times, task.stop)
         result = reading.run(part.file, part.begin, part.end)
         units.flush()
-    except BrokerError as error:  # Stored in a file: a worker's traceback lacks its fields.
+    except BrokerError as error:  # Stored in a file, as a worker's traceback lacks its fields.
         staging.write(
             staging.range_file(part.name), {"range": range_mark(part), "error": str(error)}
         )
@@ -471,7 +471,7 @@ def read_range(task: RangeTask) -> str:
 
 
 def _check_seams(ranges: Sequence[Range], results: Sequence[RangeResult]) -> None:
-    """Asserts that a piece of a file begins where the piece before it ended."""
+    """Asserts that each range of a file begins at the end of the previous range."""
     for part, result, following in zip(ranges, results, ranges[1:], strict=False):
         if following.file == part.file:
             is_met = result.stop.kind is ScanEnd.UPTO

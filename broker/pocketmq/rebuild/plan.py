@@ -1,4 +1,4 @@
-"""Cuts the log into ranges: whole files, or pieces where there are too few files for the workers.
+"""Cuts the log into ranges: whole files, or pieces if there are too few files for the workers.
 
 A piece begins at a record's start. Only a walk from the file's start finds record starts, as a body
 may contain bytes that look like a record.
@@ -16,23 +16,23 @@ from pocketmq.rebuild.log_files import LogFile
 from pocketmq.walk.reader import LogReader
 
 PIECES_PER_WORKER: Final = 4
-"""Pieces for each worker, if files are cut."""
+"""Number of pieces for each worker, if files are cut."""
 IDLE_MAX: Final = 1 / 3
-"""Largest share by which idle workers may prolong the rebuild before files are cut: finding the
-cuts takes an extra pass over the log."""
+"""Largest share by which idle workers may prolong the rebuild. Above it, files are cut, which takes
+an extra pass over the log."""
 PIECE_SIZE_MIN: Final = 64 * 1024 * 1024
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 
 TRIES: Final = 4
-"""Attempts of a mapper at a task before the job fails; a lost worker costs an attempt."""
+"""Upper limit of a mapper's attempts at a task before the job fails; a lost worker is one."""
 
 Mapper = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
-"""Applies a function to every task, anywhere, and returns the answers in the tasks' order.
+"""Applies a function to every task, on any worker, and returns results in the tasks' order.
 
-A task may run more than once, even concurrently, and writes the same bytes each time. A task whose
-every attempt fails raises TaskFailed."""
+A task may run more than once, even concurrently, and writes the same bytes each time. If all
+attempts at a task fail, TaskFailed is raised."""
 
 
 class TaskFailed(Exception):
@@ -68,7 +68,7 @@ def plan_ranges(
 ) -> list[Range]:
     """Returns the ranges of the log below `upto`, in order.
 
-    piece_size   cut files at about this many bytes; 0: only if whole files leave workers idle
+    piece_size   approximate bytes of a piece; 0: files are cut only if workers would be idle
     """
     whole = whole_files(files, upto)
     rounds = ceil(len(whole) / workers)
@@ -85,9 +85,9 @@ def plan_ranges(
 
 
 def cut_points(task: tuple[Range, int]) -> list[int]:
-    """Returns the cuts of a file: each the first record at least `piece_size` after the last cut.
+    """Returns the cuts of a file: each is the first record `piece_size` bytes after the last cut.
 
-    Returns  starts of records, ascending, without the file's start; none after damage, so that
+    Returns  starts of records, ascending, without the file's start; no cut is after damage, so that
              damaged bytes belong to the range in which they begin
     Cost     0.3 µs a record
     """

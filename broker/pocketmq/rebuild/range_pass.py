@@ -1,4 +1,4 @@
-"""Reads one range of the log: writes its consume units to files, passes on its index entries."""
+"""Reads one range of the log: writes consume units to files, passes index entries to a caller."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,11 +27,11 @@ def no_advance(byte_count: int) -> None:
 class RangeResult:
     """Result of reading one range of the log.
 
-    end      physical offset after its last valid record
+    end      physical offset after the range's last valid record
     holes    bytes that are not records; the last hole may be the end of the log
     last_times   `LogWalk.last_times` at the range's end
     gaps     physical offsets [begin, end) of records that a repair removed
-    left_over   queues with left-over records (format/deleted_topics.py) in this range or an earlier
+    left_over   queues with left-over records (format/deleted_topics.py) in this or an earlier range
     """
 
     begin: int

@@ -2,9 +2,8 @@
 
     file 0 ─► file 1 ─► …      units to their files, entries directly into the open index file
 
-The slot table of the open index file and the queues' ends are kept in memory, so nothing is written
-twice.
-Queues that prove irregular are rebuilt unit by unit at the end.
+The slot table of the open index file and the queues' ends are in memory, so no byte is written
+twice. Irregular queues are rebuilt unit by unit at the end.
 """
 
 from bisect import bisect_left
@@ -45,7 +44,7 @@ from pocketmq.walk.reader import Chunk, LogReader
 
 PROGRESS_FILE: Final = "progress.json"
 SAVED_EVERY_BYTES: Final = 1 << 30
-"""Log bytes between two saved states; each has a slot table, 20 MB with RocketMQ's sizes."""
+"""Log bytes between two saved states: a state has a slot table, 20 MB with RocketMQ's sizes."""
 
 
 class Resume:
@@ -64,7 +63,7 @@ class Resume:
         self._saved_at = files[0].base if files else 0
 
     def saved(self) -> dict[str, Any] | None:
-        """Returns the saved state if its log, settings and machine start are the current ones."""
+        """Returns the saved state if log, settings and machine start are still the same."""
         found = Staging(self._directory).read(self._directory / PROGRESS_FILE)
         if found is None or (found["settings"], found["boot"]) != (self._settings, boot_id()):
             return None
@@ -74,7 +73,7 @@ class Resume:
     def restore(self, units: UnitWriter, index: IndexBuilder) -> list[RangeResult]:
         """Restores the last saved state into `units` and `index`.
 
-        Returns  results of the ranges read until then; an empty list: no usable state
+        Returns  results of the ranges that were read before; an empty list without usable state
         """
         saved = self.saved()
         if saved is None:
@@ -167,7 +166,7 @@ class IrregularQueue:
     def __init__(
         self, files: QueueFiles, key: QueueKey, gaps: Gaps, start: tuple[int, int] | None = None
     ) -> None:
-        """Begins a queue; `start`: physical offset and unit number of its first message."""
+        """Begins a queue; `start` is the physical offset and unit number of its first message."""
         self._files = files
         self._key = key
         self._gaps = gaps
@@ -214,7 +213,7 @@ class IrregularQueue:
         assert self._end >= self.first
 
     def _judge(self, drift: int, *, is_repeat: bool) -> None:
-        """Notes whether RocketMQ may have written an odd record after the odd ones before it."""
+        """Checks whether RocketMQ may have written an odd record after the previous ones."""
         end, count, before = self._odd_run
         if self._end == self.first:  # Expired records may precede the first one.
             end, count, before = self._end, 1, drift
@@ -224,7 +223,7 @@ class IrregularQueue:
         self._odd_run = (self._end + 1, count + 1 if follows else 1, drift)
 
     def finish(self) -> None:
-        """Judges the last odd record: a single one followed by regular records is disordered."""
+        """Checks the last odd record: a single odd record before regular records is disordered."""
         end, count, _ = self._odd_run
         self.is_disordered |= count == 1 and end != self._end
 
@@ -266,7 +265,7 @@ class Rebuilt:
 
     end       physical offset after the last valid record
     holes     damage with valid records after it
-    tail      bytes after the last valid record, unless it is an orderly end
+    tail      bytes after the last valid record; None if the log ends in order
     queues    first and end offset by queue
     irregular queues that were rebuilt unit by unit, as their offsets are not continuous or they
               have left-over records
@@ -297,9 +296,9 @@ def rebuild(
 
     If the store writes extensions, it also builds consumequeue_ext/.
 
-    state    directory for periodically saved state, from which a later call with the same arguments
-             resumes
-    Errors   Corruption: valid records after damage, unless holes are accepted; IllegalTopic
+    state    directory in which state is saved periodically; a later call with the same arguments
+             resumes from it
+    Errors   Corruption: valid records follow damage, unless holes are accepted; IllegalTopic
     Cost     about 2 µs of processor time a record of 1 KiB with three entries, 100 MiB of memory
     """
     queue_files = QueueFiles(out / CONSUME_QUEUE_DIRECTORY, settings.consume_queue_file_size_bytes)
@@ -344,13 +343,13 @@ def refuse_holes(results: Sequence[RangeResult]) -> None:
 
 
 def damage_of(results: Sequence[RangeResult]) -> tuple[list[Hole], Hole | None]:
-    """Returns the damage inside the log, and the bytes after its last valid record."""
+    """Returns the damage inside the log, and the bytes after the log's last valid record."""
     end = max((result.end for result in results if result.record_count), default=0)
     return holes_and_tail([hole for result in results for hole in result.holes], end)
 
 
 def summary(results: Sequence[RangeResult], *, accept_holes: bool) -> Rebuilt:
-    """Adds up the results of ranges.
+    """Combines the results of ranges.
 
     Errors   Corruption: valid records after damage, unless holes are accepted
     """

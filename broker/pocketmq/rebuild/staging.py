@@ -66,7 +66,7 @@ class Staging:
         return self.work / "pieces" / f"{name}-{number}.json"
 
     def clear(self) -> None:
-        """Removes everything a rebuild writes."""
+        """Removes all files that a rebuild writes."""
         for directory in (WORK_DIRECTORY, *VIEW_DIRECTORIES):
             shutil.rmtree(self.out / directory, ignore_errors=True)
 
@@ -80,7 +80,7 @@ class Staging:
             shutil.rmtree(self.work / directory, ignore_errors=True)
 
     def read(self, path: Path) -> Any:
-        """Returns a JSON file's document; None: it is missing or invalid."""
+        """Returns a JSON file's document; None if the file is missing or invalid."""
         try:
             return json.loads(path.read_bytes())
         except (FileNotFoundError, ValueError):
@@ -97,7 +97,7 @@ class Staging:
         """Prepares the directory for a run; returns whether finished ranges are kept.
 
         They are kept if the earlier plan is compatible (`can_go_on`) and this machine has not
-        restarted since.
+        restarted after it.
         """
         known = self.read(self.work / PLAN_FILE)
         is_same = known is not None and can_go_on(known, wanted)
@@ -111,8 +111,8 @@ class Staging:
 def can_go_on(known: dict[str, Any], wanted: dict[str, Any]) -> bool:
     """Returns whether the plan `wanted` can use the results of the plan `known`.
 
-    A plan with a lower `upto` cannot: finished files would keep the units of records beyond it. A
-    plan with new queues and topics can, as these do not change the files of other queues.
+    A plan with a lower `upto` cannot: finished files would keep the units of records beyond it.
+    A plan with new queues and topics can, as these do not change the files of other queues.
     """
     settings = known.get("settings", {})
     same_but = settings | {"left_over": wanted["settings"]["left_over"]}
@@ -126,7 +126,7 @@ def can_go_on(known: dict[str, Any], wanted: dict[str, Any]) -> bool:
 
 
 def boot_id() -> str:
-    """Returns the machine's boot id, "" if it has none."""
+    """Returns the machine's boot id; "" if the system has none."""
     return _BOOT_ID.read_text().strip() if _BOOT_ID.exists() else ""
 
 

@@ -1,8 +1,8 @@
 """Writes consume units at their final position: the unit of queue offset n at byte 20 · n.
 
-Units are buffered until each queue has many, then written queue by queue. The position is right
-only if a queue's offsets are continuous. Other queues are marked as irregular, and `sequential.py`
-rebuilds them.
+Units are buffered until each queue has many units, then written queue by queue. The position is
+right only if a queue's offsets are continuous. Other queues are marked as irregular, and
+`sequential.py` rebuilds them.
 """
 
 import os
@@ -24,7 +24,7 @@ from pocketmq.format.names import offset_file_name, queue_directory
 from pocketmq.model.message import QueueKey
 
 UNITS_HELD: Final = 200_000
-"""Units buffered before they are written; with many queues `UNITS_HELD_PER_QUEUE` applies."""
+"""Number of buffered units; with many queues, `UNITS_HELD_PER_QUEUE` for each applies."""
 UNITS_HELD_PER_QUEUE: Final = 50
 UNITS_HELD_MAX: Final = 1_000_000
 OPEN_FILES_MAX: Final = 512
@@ -130,7 +130,7 @@ class UnitWriter:
         self.runs: dict[int, QueueRun] = {}
 
     def add(self, queue: Numbers, queue_offset: Numbers, units: NDArray[np.void]) -> None:
-        """Adds units: for each its queue's number, its queue offset and its 20 bytes."""
+        """Adds units: queue number, queue offset and 20 bytes of each unit."""
         assert len(queue) == len(units)
         assert len(queue_offset) == len(units)
         # As raw bytes: numpy's concatenation would convert the numbers' byte order.

@@ -69,12 +69,12 @@ def find_message(log: CommitLog, physical_offset: int) -> StoredMessage | None:
 def records_with(
     log: CommitLog, texts: Sequence[bytes], begin: int, end: int, count_max: int
 ) -> tuple[list[bytes], int]:
-    """Returns copies of those records in [begin, end) that contain one of `texts`.
+    """Returns copies of the records in [begin, end) that contain any of `texts`.
 
-    count_max   records to examine at most
-    Returns     the records in log order, and the physical offset to continue at: `end` behind
-                records that cannot be read
-    Cost        about 6 µs a record; the newest records are in memory
+    count_max   upper limit of examined records
+    Returns     the records in log order, and the physical offset at which to continue. It is `end`
+                if the walk ended at a record that cannot be read
+    Cost        about 6 µs a record, if the records are in memory
     """
     scan = log.scan(begin, end)
     found: list[bytes] = []

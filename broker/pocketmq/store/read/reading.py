@@ -191,9 +191,9 @@ class Reading:
     def unit_places(
         self, topic: str, queue_id: int, queue_offset: int, count: int
     ) -> NowOrLater[list[Place]]:
-        """Returns the places of up to `count` messages from a queue offset on.
+        """Returns (physical offset, size) of up to `count` messages from a queue offset on.
 
-        Shape    (0, 0) for a pre-blank unit; empty if the first unit's file was removed
+        Shape    (0, 0) for a pre-blank unit; empty if the file of the first unit was removed
         """
         queue = self._queues.find(topic, queue_id)
         if queue is None or queue_offset * UNIT_SIZE < queue.files.min_offset:
@@ -311,7 +311,7 @@ class Reading:
     def records_with(
         self, texts: Sequence[bytes], begin: int, end: int, count_max: int
     ) -> tuple[list[bytes], int]:
-        """Returns copies of dispatched records that contain a text (store/read/lookups.py)."""
+        """Returns copies of dispatched records that contain any of `texts` (lookups.py)."""
         dispatched = self._marks.dispatched.value
         return records_with(self._log, texts, begin, min(end, dispatched), count_max)
 

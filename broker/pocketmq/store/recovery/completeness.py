@@ -84,7 +84,7 @@ def missing_from_log(
 def index_lacks_file(
     log: CommitLog, index: HashIndex, levels: DelayLevels, older_styles: StyleSpans, below: int
 ) -> bool:
-    """Returns whether an index file is missing, by the records at the ends of the others.
+    """Returns whether an index file is missing; the records at the other files' ends show it.
 
     below    physical offset up to which the index is trusted after a crash
     Cost     a few records read for each index file
@@ -154,7 +154,7 @@ class _IndexSeams:
     __slots__ = ("_due", "_numbers", "files", "has_gap")
 
     def __init__(self, index: HashIndex, *, are_sound: bool = False) -> None:
-        """Takes the files of an index that have entries; `are_sound`: valid ones alone."""
+        """Selects the files of an index that have entries; `are_sound`: only valid files."""
         self.files = [
             file for file in index.files if file.entry_count and (file.is_sound() or not are_sound)
         ]

@@ -7,7 +7,7 @@ In this example the first 28 messages of level 1 are delivered. RocketMQ ignores
 `pocketmq`. `deliveredBefore` is a physical offset: the delivered copies of these messages are below
 it. A copy at or above it was delivered after the last write of the table. `clocks` exists if the
 wall clock was changed while messages waited. In the example, messages of level 2 from offset 7 on
-have times by the present clock, earlier messages by a clock that is an hour slow.
+have times by the present clock, earlier messages by a clock an hour behind it.
 Source: ScheduleMessageService.encode, DelayOffsetSerializeWrapper.
 """
 

@@ -77,7 +77,7 @@ class WheelClock:
         return is_set
 
     def ahead_of(self, places: Numbers) -> Numbers:
-        """Returns, for each message, the lead over the wall clock that its due time contains.
+        """Returns, for each message, the lead over the wall clock that applies to its due time.
 
         places     queue offsets of the messages
         """
