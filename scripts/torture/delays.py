@@ -22,6 +22,7 @@ from pocketmq.client import AsyncClient, ClientError, Message, PullQuery
 from pocketmq.client.values import ReceiveQuery
 from pocketmq.model.administration import GroupSettings
 from pocketmq.model.message import StoredMessage
+from pocketmq.store.timer.level_clocks import DRIFT_MS
 
 GROUP, TOPIC = "readers", "orders"
 RETRY, SCHEDULE = f"%RETRY%{GROUP}", "SCHEDULE_TOPIC_XXXX"
@@ -32,6 +33,9 @@ ATTEMPTS: Final = 50
 INVISIBLE_MS: Final = 3_600_000
 """So long that no lease expires: its redelivery would be in the retry topic without a delay."""
 END_S: Final = 60
+ROUNDING_MS: Final = DRIFT_MS + 1
+"""How much earlier than its due time a message may come: both clocks of the broker are read in ms,
+and differences of DRIFT_MS between them are not followed."""
 FIGURES: Final = ("stores", "kills", "waited", "lost", "delivered twice", "early")
 SMALL: Final = (
     "store.commit_log_file_size_bytes=1MiB",
@@ -102,7 +106,7 @@ async def _judged(client: AsyncClient) -> tuple[Counter[str], str]:
             if _mark(message) in stored_ms:
                 due_ms = message.store_timestamp_ms + LEVELS_MS[level]
                 late_ms.append(stored_ms[_mark(message)] - due_ms)
-    figures["early"] = sum(late < 0 for late in late_ms)
+    figures["early"] = sum(late < -ROUNDING_MS for late in late_ms)
     wrong = [name for name in ("lost", "delivered twice", "early") if figures[name]]
     return figures, f"{dict(figures)}" if wrong else ""
 

@@ -4,7 +4,7 @@ A due time is a wall time as the clock was set when the message arrived. It is c
 wall time at the arrival plus the monotonic time since then. Guarantees:
 
     1. No message is due early: from its arrival to its due time the full time passes by the
-       monotonic clock, whatever jumps happen.
+       monotonic clock, whatever jumps happen. Readings are whole ms, so this holds within 3 ms.
     2. No message is delayed by a jump: jumps after its arrival have no effect.
     3. Messages that exist at the first call of `look` count as having arrived then.
 
