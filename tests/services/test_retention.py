@@ -102,7 +102,16 @@ def test_room_by_percent_is_that_of_rocketmq(used: int, room: str) -> None:
 def test_room_by_free_bytes_is_what_the_next_files_need(usable: int, room: str) -> None:
     settings = RetentionSettings(disk_margin_bytes=30)
     assert room_of(settings, disk(usable)).name == room
-    assert room_of(replace(settings, disk_margin_bytes=0), disk(usable)) is DiskRoom.ENOUGH
+    only_full = replace(settings, disk_margin_bytes=0)
+    assert room_of(only_full, disk(usable)) is (DiskRoom.ENOUGH if usable else DiskRoom.REFUSE)
+
+
+def test_a_disk_without_a_free_byte_refuses_sends_whatever_the_settings() -> None:
+    settings = RetentionSettings(disk_margin_bytes=0)
+    assert str(refusal_of(settings, disk(0))) == (
+        "the disk under /store is full; free space, sends resume by themselves"
+    )
+    assert refusal_of(settings, disk(1)) is None
 
 
 def test_of_both_judgements_the_worse_counts_and_the_error_names_its_limit() -> None:

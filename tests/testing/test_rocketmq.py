@@ -123,6 +123,13 @@ def test_the_disk_is_full(rocketmq_module: RocketMQ, client: Client) -> None:
     assert bodies(rocketmq_module, "full", 1) == [b"2"]
 
 
+def test_a_full_disk_stays_full_through_looks_at_it(rocketmq: RocketMQ) -> None:
+    rocketmq.inject_fault("disk_full")
+    rocketmq.advance_clock(60)
+    with pytest.raises(errors.DiskFull):
+        rocketmq.client.send(Message("full", b"1"))
+
+
 def test_connections_break_and_are_made_again(rocketmq_module: RocketMQ, client: Client) -> None:
     client.send(Message("broken", b"1"))
     rocketmq_module.drop_connections()

@@ -22,7 +22,13 @@ from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 from pocketmq.model.due_time import LEAD_MAX_MS
-from pocketmq.model.errors import BrokerError, DiskAboveLimit, DiskNearlyFull, StoreFailed
+from pocketmq.model.errors import (
+    BrokerError,
+    DiskAboveLimit,
+    DiskFull,
+    DiskNearlyFull,
+    StoreFailed,
+)
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.model.stats import Counter, Gauge, LabelValues
 from pocketmq.model.step import Next, Now
@@ -139,8 +145,10 @@ def room_of(settings: RetentionSettings, space: DiskSpace) -> DiskRoom:
 
     By free bytes, sends need room for one commit-log file, the reserve and disk_margin_bytes. Files
     are deleted if there is room for less than one further commit-log file, and expire at any hour
-    if there is room for less than two. With a margin of 0, free bytes are not judged.
+    if there is room for less than two. With a margin of 0, only a disk without a free byte counts.
     """
+    if space.usable_bytes <= 0:
+        return DiskRoom.REFUSE
     used_percent = space.used_percent
     above = (
         settings.disk_expire_percent, settings.disk_force_percent, settings.disk_refuse_percent
@@ -164,6 +172,8 @@ def refusal_of(settings: RetentionSettings, space: DiskSpace) -> BrokerError | N
             free_bytes=space.usable_bytes,
             limit_percent=settings.disk_refuse_percent,
         )
+    if space.usable_bytes <= 0:
+        return DiskFull(path=space.path)
     return DiskNearlyFull(
         path=space.path,
         used_percent=space.used_percent,
