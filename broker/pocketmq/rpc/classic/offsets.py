@@ -76,12 +76,16 @@ class ClassicOffsets:
     async def commit(self, request: Command, call: ClassicCall) -> Command:
         """Sets a group's offset in a queue, which may go back.
 
+        The client for Go commits -1 in queues from which it got nothing; that changes nothing.
+
         Errors   MalformedRequest, IllegalNumber, OffsetOutOfRange, GroupNotFound, those of
                  `find_readable`, QueueOutOfRange, DiskFull
         """
         topic, queue_id = self._queue(request, check_client_reads)
         group = text_field(request, "consumerGroup")
-        queue_offset = number_field(request, "commitOffset", upper=OFFSET_MAX)
+        queue_offset = number_field(request, "commitOffset", lower=-OFFSET_MAX, upper=OFFSET_MAX)
+        if queue_offset < 0:
+            return OK
         lower, upper = self._store.reading.queue_range(topic, queue_id)
         if queue_offset > upper:
             raise OffsetOutOfRange(queue_offset=queue_offset, min_offset=lower, max_offset=upper)
