@@ -1,0 +1,74 @@
+"""Signed requests of classic consumers need permissions on their group and topic."""
+
+import json
+from base64 import b64encode
+from collections.abc import Mapping
+from hashlib import sha1
+from hmac import digest
+
+import pytest
+
+from pocketmq.rpc.classic.service_table import TABLE
+from pocketmq.rpc.classic.signing import signed_by_fields, signed_content
+from pocketmq.rpc.guard import Guard
+from pocketmq.wire.remoting import Command
+from tests.kit.remoting_pair import RemotingPair
+from tests.kit.store_broker import StoreBroker
+from tests.kit.users import SECRET, access_of, grant_of
+from tests.rpc.classic.consumer import fields, heartbeat
+
+
+@pytest.fixture
+async def client(broker: StoreBroker) -> RemotingPair:
+    """A client of a broker with the user `app`, who may read `orders` with the group `g`."""
+    grants = (grant_of("app", "sub", "group:g"), grant_of("app", "sub", "topic:orders"))
+    guard = Guard(access_of(*grants), None, signed_by_fields)
+    broker.auto_create_groups = True
+    await broker.add("orders", b"x")
+    return RemotingPair(guard.guarded(broker.classic.service(), TABLE.rules("DefaultCluster")))
+
+
+async def ask(
+    client: RemotingPair, code: int, given: Mapping[str, str] = {}, body: bytes = b""
+) -> int:
+    """Sends a signed request; returns the code of its answer."""
+    signing = {**given, "AccessKey": "app"}
+    content = signed_content(Command(code, signing, body))
+    signature = b64encode(digest(SECRET.encode(), content, sha1)).decode()
+    reply = await client.ask(code, {**signing, "Signature": signature}, body)
+    return reply.code
+
+
+def lock(group: str) -> bytes:
+    queue = {"topic": "orders", "brokerName": "broker-a", "queueId": 0}
+    return json.dumps({"consumerGroup": group, "clientId": "c", "mqSet": [queue]}).encode()
+
+
+async def test_a_consumer_may_use_its_own_group_and_topic(client: RemotingPair) -> None:
+    own = {"consumerGroup": "g", "topic": "orders", "queueId": "0"}
+    assert await ask(client, 34, {}, heartbeat("g", "orders", "%RETRY%g")) == 0
+    assert await ask(client, 11, fields("g", "orders")) == 0
+    assert await ask(client, 11, fields("g", "%RETRY%g")) == 19
+    assert await ask(client, 15, {**own, "commitOffset": "1"}) == 0
+    assert await ask(client, 30, own) == 0
+    assert await ask(client, 38, own) == 0
+    assert await ask(client, 41, {}, lock("g")) == 0
+    assert await ask(client, 36, {"group": "g", "offset": "0"}) == 0
+
+
+async def test_it_may_use_no_other(broker: StoreBroker, client: RemotingPair) -> None:
+    broker.store.tables.topics.adopt("secret", 1)
+    other = await broker.add("secret", b"x")
+    place = str(other.physical_offsets[0])
+    own = {"consumerGroup": "h", "topic": "secret", "queueId": "0"}
+    assert await ask(client, 34, {}, heartbeat("h", "orders")) == 16
+    assert await ask(client, 11, fields("h", "orders")) == 16
+    assert await ask(client, 11, fields("g", "secret", sysFlag="4")) == 16
+    assert await ask(client, 15, {**own, "commitOffset": "0"}) == 16
+    assert await ask(client, 30, own) == 16
+    assert await ask(client, 38, own) == 16
+    assert await ask(client, 41, {}, lock("h")) == 16
+    assert await ask(client, 36, {"group": "h", "offset": "0"}) == 16
+    assert await ask(client, 36, {"group": "g", "offset": place}) == 16
+    assert await ask(client, 33, {"offset": place}) == 22
+    assert (await client.ask(34, {}, heartbeat("g", "orders"))).code == 16
