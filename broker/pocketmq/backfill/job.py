@@ -41,8 +41,8 @@ from pocketmq.rebuild.staging import (
 #     earlier run                                             reused
 #     same request, finished                                  everything
 #     same settings, `upto` not above the new one, and
-#         no file of the log has changed since                its finished ranges
-#         only the last file it read has changed since        its finished ranges of other files
+#         no file of the log has changed after it          its finished ranges
+#         only the last file that it read has changed     its finished ranges of other files
 #     otherwise                                               nothing; its results are removed
 #
 # If the settings changed, all results are removed. Single units cannot be removed from a queue, so

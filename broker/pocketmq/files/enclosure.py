@@ -55,7 +55,7 @@ def check_kind(error: OSError, place: str, path: Path | str) -> None:
 
 
 def check_plain(descriptor: int, path: Path | str) -> int:
-    """Returns the descriptor if it is of a regular file; else closes it.
+    """Returns the descriptor if it is that of a regular file; else closes it and raises.
 
     Errors   NotAPlainFile, OSError
     """

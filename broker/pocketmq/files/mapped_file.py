@@ -47,7 +47,7 @@ class ColdRead(Exception):
 
 
 class Keeper(Protocol):
-    """Limits how many files are open."""
+    """Limits the number of open files."""
 
     def add(self, file: "MappedFile", /) -> None:
         """Counts a file that was opened."""
@@ -221,7 +221,7 @@ class MappedFile:
             self._disk.write_at(self.descriptor, begin, self.staged[begin:upper])
 
     def warm(self) -> bool:
-        """Loads all pages into memory and locks them there until `cool`; blocks.
+        """Loads all pages into memory and locks them in memory until `cool`; blocks.
 
         Returns  False if the system does not allow it
         """
@@ -250,8 +250,8 @@ class MappedFile:
     def read_resident(self, position: int, size_bytes: int) -> bytes:
         """Returns bytes if they are in memory; fewer at the file's end.
 
-        Errors   ColdRead: the bytes are not in memory; `doubt` was called, as other pages may be
-                 evicted too
+        Errors   ColdRead: the bytes are not in memory; `doubt` was called, as further pages may be
+                 evicted
         """
         size_bytes = max(min(size_bytes, self.size - position), 0)
         if not size_bytes:

@@ -83,7 +83,7 @@ class MappedFileQueue:
                 raise StrayFile(path=str(path), why="its name is not an offset of 20 digits")
             size = self._disk.file_size(path)
             if size == 0 and (self._is_view or name == names[-1]):
-                if self._is_view and not self.read_only:  # Nothing from here on was durable.
+                if self._is_view and not self.read_only:  # Neither it nor later files were durable.
                     self.unlink_from(base)
                 return
             self._add_found(path, base, size)

@@ -6,7 +6,7 @@ Offset message id: position of the record, as upper-case hex of store host and p
     IPv4  address 4 · port 4 · offset 8   32 characters
     IPv6  address 16 · port 4 · offset 8  56 characters
 
-Unique key: 32 characters; the broker makes it if the producer gave none
+Unique key: 32 characters; the broker makes one for a message without unique key
     ip 4 · process id 2 · random 4 · ms since the start of the month 4 · counter 2
 Source: MessageExt.socketAddress2ByteBuffer, MessageDecoder.createMessageId, MessageClientIDSetter.
 """

@@ -6,9 +6,10 @@ The tags code is the hash of the tag; in the schedule topic it is the delivery t
 queue is at byte 20 * n of the queue's files. If a queue's first message has an offset above 0, the
 units before it in its file are pre-blank: physical offset 0, size 2**31 - 1, tags code 0.
 
-A queue may have an extension, whose units hold data that does not fit a consume unit. The consume
-unit then contains an address instead of its tags code: -2**63 plus a byte of the extension, which
-is not a possible tags code. Extension units leave EXTENSION_END_SIZE bytes of their file free.
+A queue may have an extension, whose units contain data that does not fit a consume unit. The
+consume unit then contains an address instead of its tags code: -2**63 plus a byte position in the
+extension, which is not a possible tags code. Extension units leave EXTENSION_END_SIZE bytes of
+their file free.
 docs/reference/formats/consume-queue.md has every field of both kinds of units.
 Source: ConsumeQueue, ConsumeQueueExt.
 """

@@ -75,7 +75,7 @@ def following_units(runs: Sequence[Written], expected: int, end: int) -> bytes |
 
 
 def units_of(run: Written) -> bytes:
-    """Encodes the units of a run that has none."""
+    """Encodes the units of a run without ready units."""
     units = BytesWriter()
     places, sizes, codes = run.physical_offsets, run.sizes, run.tags_codes
     number: i64 = 0

@@ -5,7 +5,7 @@ duplicate names the last one counts, as in fastjson. Rejected are:
 
     invalid UTF-8 · half of a surrogate pair   they could not be written back
     NaN, Infinity, 1e999                       they are not JSON
-    an integer beyond 64 bits                  no field of RocketMQ can hold it
+    an integer beyond 64 bits                  it fits no field of RocketMQ
     nesting beyond the interpreter's limit     tables have at most five levels
 """
 

@@ -1,7 +1,7 @@
 """Base of all codecs: buffers, the CRC, and byte layouts as tables.
 
-A `Layout` has one row for each field; from it come the compiled `struct`, field positions and the
-column types of vectorised readers. All integers are big-endian, two's complement.
+A `Layout` has one row for each field. The compiled `struct`, the field positions and the column
+types of vectorised readers are derived from the rows. Integers are big-endian, two's complement.
 If zlib-ng (extra `speed`) is installed, it computes the CRC, four times as fast as zlib.
 """
 

@@ -1,4 +1,4 @@
-"""Reads single fields of a stored record without decoding the others.
+"""Reads single fields of a stored record without decoding its other fields.
 
     block = property_block(record)          b"\\x02KEYS\\x01k\\x02TAGS\\x01TagA\\x02"
 

@@ -6,7 +6,7 @@
 
     {"bm":0,"bn":"b","c":"G","d":[0,1],"it":60000,"n":2,"pt":1700000000000,"q":1,
      "reviveTime":1700000060000,"ro":0,"so":10,"sp":false,"t":"T"}
-    {"ao":11,"bn":"b","c":"G","pt":1700000000000,"q":1,"so":10,"t":"T"}   a batch has "aol" too
+    {"ao":11,"bn":"b","c":"G","pt":1700000000000,"q":1,"so":10,"t":"T"}   batch acks add "aol"
 
 RocketMQ sends them through its timer to the revive topic, so the timer topic holds them with
 REAL_TOPIC and REAL_QID set: checkpoints due a second before the lease ends, acks due at its end.

@@ -3,7 +3,7 @@
 Properties: name, 0x01, value, 0x02 for each pair
     K E Y S 01 k 1   k 2 02 T A G S 01 T a g A 02
 There is no escaping: a name or value with a separator cannot be stored. The last separator may be
-missing (4.9.1 to 5.1.4 wrote none). Readers drop pairs with an empty name or value; of duplicate
+missing (4.9.1 to 5.1.4 left it out). Readers drop pairs with an empty name or value; of duplicate
 names the last one wins. Bytes that are not UTF-8 become replacement characters in a text.
 
     block = led_by_separator(properties)    b"\\x02KEYS\\x01k\\x02TAGS\\x01TagA\\x02"
@@ -88,7 +88,7 @@ class PropertyCursor:
         self.is_whole = True
 
     def step(self) -> bool:
-        """Moves to the next pair; returns whether there is one."""
+        """Moves to the next pair; returns whether a next pair exists."""
         raw = self._raw
         end = self._end
         while self._next < end:

@@ -94,15 +94,15 @@ class SendRequest:
     count           number of messages
     waits           whether the reply waits until the flush mode's guarantee holds
     id_end          bytes that follow the id in each property block
-    queue_id        queue of all messages; ABSENT: the request names none
+    queue_id        queue of all messages; ABSENT: the request names no queue
     bodies_size     bytes of all bodies
     unnamed_count   number of messages without an id
-    is_half         whether all messages are half messages; False: none is
+    is_half         whether all messages are half messages; False: no message is one
     group           producer group of half messages; empty: the topic serves as the group
     message_group   message group of all messages; empty if they have none
     order           the message group as a property of each block
     order_hash      String.hashCode of the message group, unsigned
-    is_compressed   whether the producer compressed all bodies; False: none is compressed
+    is_compressed   whether the producer compressed all bodies; False: it compressed no body
     keys            KEY_WIDTH numbers for each key of all messages
     properties      PROPERTY_WIDTH numbers for each property of all messages
     """

@@ -162,7 +162,7 @@ class TimedFacts:
 
 
 def taken_back(record: bytes) -> bytes:
-    """Returns the id of the message that a delete marker recalls; empty if it names none.
+    """Returns the id of the message that a delete marker recalls; empty if it names no message.
 
     The marker of a recall applies only to the topic that its caller may send to. So its id consists
     of topic and key, even if RocketMQ's setting compares only the key.

@@ -5,7 +5,7 @@ docs/reference/formats/timer.md has every field. The slot of a time has the numb
 2 for a message whose delay exceeds the wheel's window, plus 4 for a delete marker. shift_ms is
 PocketMQ's: a unit's time is TIMER_OUT_MS plus shift_ms, as clocks may be set; RocketMQ writes 0.
 
-A unit leaves 16 bytes of its file free; else a blank ends the file: bytes left (i32), 0 (i64), and
+A unit leaves 16 bytes of its file free. A blank ends the file: bytes left (i32), 0 (i64), and
 BLANK_MAGIC at the position of a unit's magic. The first i32 of a blank may be 52.
 
 `config/timercheck` has 4,096 bytes: `CHECK`, and from byte 2,048 on PocketMQ's fields, which
@@ -163,7 +163,7 @@ def link_slots(
     units: it then links to the newest, and adds only the other units to its count.
     numbers, places   as in `previous_units`
     counts            effect of each unit on its slot's count, 1 or -1
-    begin             slots whose first unit is at or after this position are rebuilt; NO_UNIT: none
+    begin             slots whose first unit is at or after this position are rebuilt; or NO_UNIT
     """
     if not len(places):
         return

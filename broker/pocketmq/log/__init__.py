@@ -1,1 +1,1 @@
-"""The structures on disk, each independent of the others."""
+"""The structures on disk; each is independent of all others."""

@@ -46,7 +46,7 @@ class LogScan:
     """A walk over the log from one record start; iterating yields (offset, file, position, size).
 
     Afterwards `position` is the physical offset where valid records end; `end`, `reason` and
-    `path` describe why the walk stopped there.
+    `path` describe why the walk stopped at it.
     """
 
     __slots__ = ("_queue", "_upper", "end", "path", "position", "reason")
@@ -292,7 +292,7 @@ class CommitLog:
         return file.read_resident(physical_offset - file.base, size_bytes)
 
     def record_size_at(self, physical_offset: int) -> int | None:
-        """Returns the size of the record that starts at an offset; None if none starts there."""
+        """Returns the size of the record that starts at an offset; None if no record does."""
         file = self.files.file_at(physical_offset)
         if file is None or physical_offset >= self.appended:
             return None
@@ -305,7 +305,7 @@ class CommitLog:
             return None
 
     def store_time_at(self, physical_offset: int) -> int:
-        """Returns the store time of the record that starts at an offset; 0 if none starts there."""
+        """Returns the store time of the record that starts at an offset; 0 if no record does."""
         file = self.files.file_at(physical_offset)
         if file is None or self.record_size_at(physical_offset) is None:
             return 0

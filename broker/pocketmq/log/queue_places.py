@@ -97,7 +97,7 @@ def unit_at(disk: Disk, queue: Path, number: int) -> bytes:
 def offset_of(
     disk: Disk, directory: Path, key: QueueKey, unit: bytes, log_file_bytes: int
 ) -> int | None:
-    """Returns the queue offset in the record that a unit refers to; None if no record is there."""
+    """Returns the queue offset in the record of a unit; None if the unit refers to no record."""
     place, size, _ = UNIT.unpack(unit)
     if place <= 0 or not 0 < size <= log_file_bytes:
         return None

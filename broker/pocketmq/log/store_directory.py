@@ -153,8 +153,8 @@ class ClosedState:
         records after the log end in the list.
 
         mark     the offset in the flushed-mark file; None if that file is not valid
-        behind   first bytes of the log after the log end in the list; empty at the end of the last
-                 file
+        behind   first bytes of the log after the log end in the list; empty if that is the end of
+                 the last file
         """
         return self.is_of(checkpoint) and self.log_end == mark and not any(behind)
 

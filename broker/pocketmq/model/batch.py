@@ -3,8 +3,8 @@
     request ─► Batch ─► bytes in the log          messages as columns; their target is a Destination
                  └────► Written ─► views          physical offsets and index keys of the records
 
-A run is (Destination, Batch): consecutive messages of one queue. A single message is a batch of
-length one.
+A run is (Destination, Batch): consecutive messages of one queue. A single message is a batch with
+one element.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The point where a new group begins to consume a queue, as text and as a time.
+"""The point at which a new group begins to consume a queue, as text and as a time.
 
     text   "min", "max", or a time: RFC 3339 or ms since 1970
     time   ms since 1970; the group begins with the first message stored at or after it

@@ -58,7 +58,7 @@ def number_in(raw: bytes, position: i64, end: i64) -> i64:
 
 
 def signed_number_of(text: str, largest: int = LONG_MAX) -> int | None:
-    """Parses a text with an optional sign; returns None if the field cannot hold it.
+    """Parses a text with an optional sign; returns None if the number does not fit the field.
 
     largest   largest number of the field; its smallest number is -largest - 1
     """

@@ -41,7 +41,7 @@ def _is_ipv6(text: str) -> bool:
 
 
 def _parts(text: str) -> tuple[str, str]:
-    """Returns host and port; "" for invalid ones."""
+    """Returns host and port; "" for a host or port that is invalid."""
     bracketed = _BRACKETED.fullmatch(text)
     if bracketed is not None or text.count(":") > 1:
         host, port = (bracketed[1], bracketed[2]) if bracketed is not None else (text, None)

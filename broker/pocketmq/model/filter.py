@@ -18,7 +18,7 @@ class Filter(Protocol):
 
     @property
     def reads_records(self) -> bool:
-        """Whether tags codes do not help, so that only records show what matches."""
+        """Whether only records, and not tags codes, show which messages match."""
 
     def matches_code(self, code: int, /) -> bool:
         """Returns whether a message with this tags code may match."""

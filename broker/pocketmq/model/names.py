@@ -86,7 +86,7 @@ def check_group(group: str) -> None:
 
 
 def check_producers(name: str) -> None:
-    """Raises IllegalGroup unless the name is a valid producer group, or a topic used as one."""
+    """Raises IllegalGroup unless the name is valid as a producer group or as a topic."""
     if not (name.isascii() and len(name) <= TOPIC_LENGTH_MAX and _ALLOWED.fullmatch(name)):
         check_group(name)
 

@@ -1,4 +1,4 @@
-"""Finds the owners of retry and dead-letter topics: the groups whose messages they may hold.
+"""Finds the owners of retry and dead-letter topics: the groups whose messages they may contain.
 
     %DLQ%g           of group g
     %RETRY%a_b_c     of group a_b_c (sent-back messages), of a_b for topic c, of a for topic b_c
@@ -61,7 +61,7 @@ def owners(name: str, is_group: Exists, is_topic: Exists) -> list[Owner]:
 
 
 def owner_groups(name: str, is_group: Exists, is_topic: Exists) -> list[str]:
-    """Returns the groups that own a topic; if several may, only existing ones."""
+    """Returns the groups that own a topic; if several readings are possible, existing groups."""
     found = owners(name, is_group, is_topic) or readings(name)[:1]
     return [owner.group for owner in found]
 
@@ -69,7 +69,7 @@ def owner_groups(name: str, is_group: Exists, is_topic: Exists) -> list[str]:
 def record_owners(
     name: str, properties: Mapping[str, str], is_group: Exists, is_topic: Exists
 ) -> list[str]:
-    """Returns the groups that may own a record in a group's topic; usually one.
+    """Returns the groups that may own a record in a group's topic: usually one group.
 
     There are several if the broker that stored the record set no ORIGIN_GROUP (`is_of_group`).
     """
@@ -83,7 +83,7 @@ def record_owners(
 
 
 def is_ambiguous(name: str) -> bool:
-    """Returns whether a topic may hold records of several groups."""
+    """Returns whether a topic may contain records of several groups."""
     return len(readings(name)) > 1
 
 

@@ -6,7 +6,7 @@ A new store gets its shape from the settings. An existing store keeps its shape.
 Code that opens files of a store needs no other settings.
 
 Delay levels are "1s 5s 10s ...": the delay of each level, counted from 1. The schedule topic keeps
-level n in queue n - 1; consume units there contain the delivery time instead of a tag hash.
+level n in queue n - 1; its consume units contain the delivery time instead of a tag hash.
 Source: MessageStoreConfig, ScheduleMessageService.parseDelayLevel.
 """
 
@@ -61,7 +61,7 @@ RECORDED: Final = (
     "consume_queue_extension",
     "consume_queue_extension_file_size_bytes",
 )
-"""Fields that the manifest of a store contains; the operator sets the others."""
+"""Fields that the manifest of a store contains; the operator sets all other fields."""
 
 DEFAULT_DELAY_LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 UNIT_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

@@ -1,4 +1,4 @@
-"""Messages in the broker's own topics: how they are parked there, and how they are restored.
+"""Messages in the broker's own topics: functions that park them there and restore them.
 
     delayed     SCHEDULE_TOPIC_XXXX      until its delay level is over
     timed       rmq_sys_wheel_timer      until its delivery time
@@ -66,7 +66,7 @@ ADDED_ON_THE_WAY: Final = frozenset(
 ADDED_TO_WAIT: Final = frozenset({REAL_QUEUE, REAL_TOPIC, TIMER_OUT, TRANSACTION_ID})
 """Properties that parking adds and `restored` removes; the producer's own are kept."""
 FIRST_BACK_LEVEL: Final = 3
-"""Delay level of a message sent back for the first time; each further time adds one."""
+"""Delay level of a message that is sent back for the first time; each further time adds 1."""
 
 
 class QueuePlace(NamedTuple):
@@ -208,7 +208,7 @@ def dead(group: str, topic: str, properties: Mapping[str, str], message_id: str)
 
 
 def sent_first(group: str, properties: Mapping[str, str]) -> tuple[str, ParkedMessage] | None:
-    """Returns a dead letter's original topic, and the message as it is put there again.
+    """Returns a dead letter's original topic, and the message as it is put into that topic again.
 
     Retry and delay properties are dropped. None: the dead letter's properties name no topic.
     """
@@ -237,12 +237,12 @@ def revived(
 
 
 def is_of_group(group: str, properties: Mapping[str, str], *, is_sent_back: bool) -> bool:
-    """Returns whether a message of a retry topic is for a group; group names may collide there.
+    """Returns whether a message of a retry topic is for a group; other groups may share the topic.
 
     is_sent_back   whether the topic is the group's %RETRY% topic for sent-back messages
     """
     origin = properties.get(ORIGIN_GROUP)
-    if origin is None:  # It was sent back, or a broker that sets no ORIGIN_GROUP put it there.
+    if origin is None:  # It was sent back, or a broker that sets no ORIGIN_GROUP wrote it.
         return is_sent_back or RETRY_TOPIC not in properties
     return origin == group
 

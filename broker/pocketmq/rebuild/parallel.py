@@ -97,7 +97,7 @@ class Spools:
         self.count = self._begins[-1]
 
     def segments(self, begin: int, end: int) -> list[tuple[str, int, int]]:
-        """Returns the segments that hold entries [begin, end): (path, first row, row count)."""
+        """Returns the segments that contain entries [begin, end): (path, first row, row count)."""
         found = []
         number = bisect_right(self._begins, begin) - 1
         while begin < end:

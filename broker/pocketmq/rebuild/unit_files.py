@@ -141,7 +141,7 @@ class UnitWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Writes the held units.
+        """Writes the buffered units.
 
         Cost     about 0.2 µs a unit with some hundred units of each queue
         """

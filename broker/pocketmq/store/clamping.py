@@ -35,7 +35,7 @@ async def clamp_tables(tables: Tables, end_of: EndOf, log_end: int) -> None:
 
     def end_for(group: str, topic: str, queue_id: int) -> int:
         end = end_of(topic, queue_id)
-        # The revive group commits the offset of the last record it read, not of the next one.
+        # The revive group commits the offset of the last record that it read, not the next offset.
         return max(end - 1, 0) if group == REVIVE_GROUP else end
 
     clamped = await tables.offsets.clamp(end_for)

@@ -98,7 +98,7 @@ class Deadlines:
         self._call_back(expired)
 
     def _call_back(self, expired: deque[Callable[[], None]]) -> None:
-        """Runs callbacks; if one raises, the others run in the next loop iteration."""
+        """Runs callbacks; if one raises, the remaining callbacks run in the next loop iteration."""
         try:
             while expired:
                 expired.popleft()()

@@ -3,7 +3,7 @@
     step(now) ──► Next(at_ms, mark, value) ──► time or mark value reached ──► step(now) …
 
 One runner runs the steps of the store, another runs the steps of the services. A step is never
-interrupted, so a slow step delays the others.
+interrupted, so a slow step delays all other steps.
 """
 
 import asyncio

@@ -88,8 +88,8 @@ def backup(
     After an error during copying, the copy has no backup.json.
 
     with_views   copies queues and index also; the store must be stopped
-    Errors       NotAStore: the copy's directory holds other files or another store's copy, or one
-                 of the two directories contains the other
+    Errors       NotAStore: the copy's directory contains other files or another store's copy, or
+                 one of the two directories contains the other
                  Corruption: backup.json was changed since it was written
                  StoreLocked: the store is running and `with_views` is set, the store was started
                  meanwhile, or the copy is in use

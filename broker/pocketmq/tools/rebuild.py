@@ -101,7 +101,7 @@ def plan_rebuild(
 ) -> RebuildPlan:  # fmt: skip
     """Returns the plan of a rebuild; changes nothing.
 
-    Errors   NotAStore: the directory has no log, or `out` holds other files
+    Errors   NotAStore: the directory has no log, or `out` contains other files
              StoreGap, WrongFileSize, DiskFull
              those of `check_understood` for a rebuild in place
     Cost     reads some samples of the log

@@ -160,7 +160,7 @@ class LogReader:
         return found > 0
 
     def _judge(self, source: LogSource, at: int, upto: int) -> Stop | None:
-        """Returns why records end at an offset; None if a valid record starts there after all."""
+        """Returns why records end at an offset; None if a valid record does start at it."""
         if at >= upto:
             return Stop(ScanEnd.UPTO, at)
         if at + BLANK_SIZE > source.end:

@@ -75,7 +75,7 @@ class Intake:
         """Opens the window if it is small; returns the bytes added, else 0.
 
         held    received bytes of requests
-        extra   bytes that may be held above the budget
+        extra   bytes that may be held in addition to the budget
         """
         assert held >= 0, "held bytes are negative"
         size = self.budget + extra - held - self.window

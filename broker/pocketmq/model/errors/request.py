@@ -119,7 +119,7 @@ class IllegalProperty(RequestError, code=Code.ILLEGAL_MESSAGE_PROPERTY_KEY):
 
 
 class IllegalAttribute(RequestError):
-    """An attribute that topics cannot have, or an invalid value of one."""
+    """An attribute that topics cannot have, or an invalid value of an attribute."""
 
     message = "attribute {name} is not allowed: {why}"
     name: str
@@ -250,7 +250,7 @@ class KindConflict(RequestError, code=Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE):
 
 
 class AmbiguousKind(RequestError, code=Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE):
-    """A message with two features of which it can have only one."""
+    """A message with two features that exclude each other."""
 
     message = (
         "a message has either a message group, a delay level, a delivery time, a delay, "
@@ -399,7 +399,7 @@ class TransactionUnknown(RequestError, code=Code.INVALID_TRANSACTION_ID):
 
 
 class TransactionDecided(RequestError, code=Code.INVALID_TRANSACTION_ID):
-    """A decision that contradicts the first one."""
+    """A decision that contradicts the first decision about its transaction."""
 
     message = (
         "transaction {transaction_id} is already {first}: the first decision stands; send the "

@@ -158,7 +158,7 @@ class StorageError(BrokerError):
 
 
 class Corruption(StorageError):
-    """Bytes that differ from what was written."""
+    """Bytes that differ from the bytes that were written."""
 
     message = "{path} is damaged at byte {file_position} (physical offset {physical_offset}): {why}"
     path: str

@@ -38,7 +38,7 @@ def find_message(log: CommitLog, physical_offset: int) -> StoredMessage | None:
     """Returns the message whose record starts at a physical offset; None if no record does.
 
     Shape    the body is as stored, not decompressed
-    Errors   Corruption: a record starts there, but is damaged; ColdRead
+    Errors   Corruption: a record starts at the offset, but is damaged; ColdRead
     """
     if not log.min_offset <= physical_offset < log.appended:
         return None

@@ -163,7 +163,7 @@ def runs_of(chosen: QueuedRecords, file_size_bytes: int, gap_max: int) -> list[Q
 
 
 def is_gone(queue: ConsumeQueue, queue_offset: int, log_begin: int) -> bool:
-    """Returns whether a record expired meanwhile.
+    """Returns whether a record has expired after its unit was read.
 
     Its unit must refer below the log, and a message unit before it to a lower offset.
     """

@@ -42,13 +42,13 @@ from pocketmq.store.read.record_check import (
 )
 
 WINDOW: Final = 1_024
-"""Units searched on each side for a valid neighbour; if none is found, the log's bounds are
-used."""
+"""Number of units that are searched on each side for a valid neighbour; without a valid neighbour,
+the log's bounds are used."""
 NEIGHBOUR_TRIES_MAX: Final = 64
-"""Upper limit of records read on each side: a sector holds 25 units, and damage may cover a whole
+"""Upper limit of records read on each side: a sector has 25 units, and damage may cover a whole
 page."""
 AGREEING: Final = 4
-"""Valid records read on each side to find one that contains its unit's queue offset."""
+"""Number of valid records read on each side to find one with its unit's queue offset."""
 UNFOUND_MAX: Final = 10_000
 PIECE_SIZE: Final = 4 * 1024 * 1024
 

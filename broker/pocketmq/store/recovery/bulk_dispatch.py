@@ -114,7 +114,7 @@ class BulkDispatch:
         self._count += len(heads)
 
     def put(self, *, queues_from: int, index_from: int, upto: int) -> None:
-        """Writes the collected records that start below `upto` to the views; drops the others.
+        """Writes the collected records that start below `upto` to the views; drops later records.
 
         Errors   DiskFull, AllocationFailed
         """

@@ -53,7 +53,7 @@ def missing_from_log(
 ) -> tuple[set[QueueKey], bool, LeftOver]:  # fmt: skip
     """Returns (queues to rebuild, whether the index lacks files, left-over records), by the log.
 
-    older_styles   earlier styles of the index's entries, each with the offset up to which it holds
+    older_styles   earlier styles of the index's entries, each with the offset at which it ends
     left_over      records of deleted topics, as queues and topics show them
     Cost     about 5 µs a record
     """
@@ -135,7 +135,7 @@ def _lacks(queue: ConsumeQueue | None, found: _Range) -> bool:
     """Returns whether a queue lacks units at either end.
 
     A record may contain a higher queue offset than its unit's (RocketMQ 5.0.0), so physical offsets
-    are compared as well.
+    are also compared.
     """
     if queue is None:
         return True

@@ -50,7 +50,7 @@ from pocketmq.store.recovery.geometry import fit_to_disk
 from pocketmq.store.settings import FLUSH_SYNC, StoreSettings
 
 LOG_FILES_OPEN_MAX: Final = 64
-"""Upper limit of commit-log files mapped at once; old files are read unmapped, or one by one."""
+"""Upper limit of mapped commit-log files; old files are read without a map, or one by one."""
 logger = logging.getLogger(__name__)
 
 

@@ -5,7 +5,7 @@ order of a start").
 
 DAMAGED: durable bytes are damaged or missing. The log stays unchanged, sends are refused, and every
 valid record is served. With `accept_damage` the start quarantines holes and abandons lost records.
-Bytes at or after the mark were never acknowledged as durable, so the log is cut at damage there.
+Bytes at or after the mark were never acknowledged as durable, so damage among them cuts the log.
 Without a valid mark (RocketMQ wrote last), damage is a torn tail unless valid records follow it.
 RocketMQ cuts the log at any damage, and loses the valid records that follow.
 

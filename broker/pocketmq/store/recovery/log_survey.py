@@ -4,7 +4,7 @@
                                                                           ^ end
 
 The walk crosses only damage below `Known.upto`. Records above the flushed mark were never
-acknowledged as durable, so the first damage there ends the log.
+acknowledged as durable, so the first damage among them ends the log.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence

@@ -132,7 +132,7 @@ class TrustedOffsets(NamedTuple):
 class StoreRecovery:
     """Recovers one store; `steps` yields the progress between bounded pieces.
 
-    distrust   called with a physical offset before views are cut there, if the next start would
+    distrust   called with a physical offset before views are cut at it, if the next start would
                otherwise trust units beyond it after a crash
     """
 

@@ -2,7 +2,7 @@
 
     change, change, change ─► snapshot (loop) ─► encoded and written (thread) ─► `saved` returns
 
-One write runs at a time; the next write covers changes made meanwhile. Rows are replaced and never
+One write runs at a time; the next write covers changes made during it. Rows are replaced and never
 modified, so that a snapshot copies only references.
 Source: ConfigManager.
 """

@@ -19,7 +19,7 @@ from pocketmq.model.step import Clock
 from pocketmq.store.tables.durable_table import NamedTable, RowTable, TableKind
 
 NUMBER_MAX: Final = 2**31 - 2
-"""Largest group setting: a signed 32-bit number, minus one as attempts are retries plus one."""
+"""Largest group setting: attempts, which are retries plus one, must fit a signed 32-bit number."""
 
 
 _RETRIES: Final = "retryMaxTimes"

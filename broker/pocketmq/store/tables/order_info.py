@@ -152,7 +152,7 @@ class OrderInfo:
         """Whether the table on disk lacks a change."""
 
     def load(self) -> None:
-        """Reads the table, and the changes since it was written.
+        """Reads the table, and the changes that were made after it was written.
 
         Errors   TableUnreadable: neither the file nor its `.bak` can be read; ReadFailed
         """

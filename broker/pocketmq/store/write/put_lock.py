@@ -21,7 +21,7 @@ HOLD_WARNING_SECONDS: Final = 0.5
 class PutLock:
     """A context manager for the put block; entering may raise StoreBusy.
 
-    tell_long   called with the ms of a hold longer than `long_seconds`
+    tell_long   called with the duration in ms of a hold longer than `long_seconds`
     """
 
     __slots__ = (

@@ -3,7 +3,7 @@
     room? ─► one synchronous block under the put-lock ─► wait for the flush (durability.py)
 
 The block is `Writer.append` (writer.py). Queue offsets are dense: a put that fails before the block
-uses none.
+uses no queue offset.
 Source: CommitLog.asyncPutMessages.
 """
 

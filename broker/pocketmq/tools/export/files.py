@@ -131,7 +131,7 @@ class ArrowSink:
 class ParquetSink:
     """Writes messages in row groups of about `ROW_GROUP_BYTES`.
 
-    pending_bytes   bytes of the rows that are held for the next row group
+    pending_bytes   bytes of the rows that are buffered for the next row group
     """
 
     __slots__ = ("_batches", "_writer", "pending_bytes")
@@ -160,7 +160,7 @@ class ParquetSink:
             self.flush()
 
     def flush(self) -> None:
-        """Writes all held rows as a row group."""
+        """Writes all buffered rows as a row group."""
         import pyarrow as pa
 
         assert self.pending_bytes == sum(batch.nbytes for batch in self._batches)

@@ -8,7 +8,7 @@ impossible fields in a record's head       fillers
 wrong name of a correct property CRC       the name is rewritten
 impossible store times                     the previous record's store time, else the next one's
 views that differ from the log             all views are rebuilt
-an unreadable table                        its .bak replaces it; without one it is removed
+an unreadable table                        its .bak replaces it; a table without .bak is removed
 timer files that differ from the log       the wheel is rebuilt from units, units from the log
 a checkpoint beyond the log's end          its values are lowered to the log's end
 a flushed mark beyond the log's end        the mark is lowered; the missing records are reported

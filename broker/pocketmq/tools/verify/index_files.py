@@ -376,8 +376,8 @@ class IndexCheck:
     def _tell_unindexed(self, *, has_holes: bool) -> None:
         """Reports records after the newest entry that have no entries.
 
-        Such records are a fault if the log has holes: a start may have skipped them after damage.
-        Otherwise they are a note.
+        If the log has holes, such records are reported as a fault: a start may have skipped them
+        after damage. Otherwise they are reported as a note.
         """
         count, place = self._unindexed_count, self._unindexed_from
         if count and has_holes:

@@ -5,8 +5,8 @@
     timercheck    its positions are within the timer log and the topic
     topic         each pending record has a unit in the timer log
 
-After a crash, a fault that the next start repairs is a note. A wrong message count of a slot is
-always a note, as RocketMQ's recovery does not correct it.
+After a crash, faults that the next start repairs are reported as notes. A wrong message count of a
+slot is always reported as a note, as RocketMQ's recovery does not correct it.
 """
 
 from collections.abc import Iterable, Sequence
