@@ -68,7 +68,7 @@ def is_signature(signed: Signed, secret: str, date: str) -> bool:
 
 
 def is_content_signature(signature: str, secret: str, content: bytes) -> bool:
-    """Returns whether a classic client signed a content with a secret; compares in constant time.
+    """Returns whether a classic client signed this content with a secret, in constant time.
 
     Source   AclUtils.calSignature
     """

@@ -1,4 +1,4 @@
-"""HTTP/2 and gRPC framing, sans-I/O: no sockets, no tasks, no logging.
+"""HTTP/2, gRPC framing and RocketMQ's remoting, sans-I/O: no sockets, no tasks, no logging.
 
     connection   server side of one connection: makes streams of received bytes, bytes of responses
       requests   HEADERS, DATA, RST_STREAM    outbound   frames to the peer, within its windows
@@ -8,6 +8,7 @@
       blocks     cache of header blocks       fields     checks of header fields
       hpack      decoding of header blocks    huffman    Huffman-coded strings
       frames     constants, frame headers     metadata   encodings of gRPC fields
+    remoting     commands and frames of RocketMQ's remoting
 
 Every module is typed for mypyc and runs the same without it. Sources: RFC 9113 (HTTP/2), RFC 7541
 (HPACK), and gRPC's PROTOCOL-HTTP2.md.

@@ -1,4 +1,4 @@
-"""RocketMQ's remoting protocol: bytes to commands and back, without I/O.
+"""RocketMQ's remoting protocol: parses bytes to commands, and encodes commands, without I/O.
 
     u32 length of the rest · u8 serialization · u24 header length · header · body
 
@@ -20,15 +20,15 @@ from typing import Any, Final, NamedTuple, final
 JSON: Final = 0
 BINARY: Final = 1
 FRAME_SIZE_MAX: Final = 16 * 1024 * 1024 - 4
-"""Most bytes of a frame after its length."""
+"""Upper limit of a frame's bytes after its length field."""
 HEADER_SIZE_MAX: Final = 256 * 1024
-"""Most bytes of a header: a property block of 32 KiB, escaped in JSON, fits."""
+"""Upper limit of a header's bytes: a property block of 32 KiB, escaped in JSON, fits."""
 FIELDS_MAX: Final = 128
-"""Most fields of a command; RocketMQ's longest request has about 30."""
+"""Upper limit of a command's fields; RocketMQ's longest request has about 30 fields."""
 START_SIZE: Final = 9
-"""Bytes that suffice to recognize a connection that begins with a frame."""
+"""Number of first bytes that show whether a connection begins with a frame."""
 HEAD_SIZE: Final = 8
-"""Bytes before a header."""
+"""Number of bytes in a frame before its header."""
 
 RESPONSE: Final = 1
 ONE_WAY: Final = 2
@@ -46,7 +46,7 @@ _WIDE: Final = (
     200076, 200077, 200078, 200079, 200151,
 )  # fmt: skip
 _WIDENED: Final[Mapping[int, int]] = {code & 0xFFFF: code for code in _WIDE}
-"""Codes of pop and lite, which the binary header truncates to 16 bits -> the codes meant."""
+"""Codes of pop and lite that a binary header truncates to 16 bits -> the whole codes."""
 _FRAME: Final = Struct(">II")
 _BINARY: Final = Struct(">hBhiii")
 _NAME_SIZE: Final = Struct(">h")
@@ -55,7 +55,7 @@ _KINDS: Final = (str, bool, int, float)
 
 
 class RemotingError(ValueError):
-    """Bytes that are no remoting command; the connection cannot be read any further."""
+    """Error of bytes that are not a remoting command: the connection cannot be read further."""
 
 
 class Command(NamedTuple):
@@ -79,12 +79,12 @@ class Command(NamedTuple):
 
     @property
     def is_reply(self) -> bool:
-        """Whether it answers a request."""
+        """Whether the command answers a request."""
         return bool(self.flag & RESPONSE)
 
     @property
     def is_one_way(self) -> bool:
-        """Whether its sender expects no reply."""
+        """Whether the command's sender expects no reply."""
         return bool(self.flag & ONE_WAY)
 
 
@@ -92,7 +92,7 @@ class Oversized(NamedTuple):
     """A request whose body exceeds the limit of its code: the body is skipped, not kept.
 
     command    the request, with an empty body
-    body_size  bytes of its body
+    body_size  bytes of the request's body
     """
 
     command: Command
@@ -102,7 +102,7 @@ class Oversized(NamedTuple):
 def starts_frame(data: bytes) -> bool | None:
     """Returns whether a connection begins with a remoting frame; None: more bytes are needed.
 
-    data   its first bytes; START_SIZE of them suffice
+    data   first bytes of the connection; START_SIZE bytes suffice
     """
     if not data.startswith(b"\0"):
         return None if not data else False
@@ -122,7 +122,7 @@ def starts_frame(data: bytes) -> bool | None:
 class CommandReader:
     """Splits a connection's bytes into commands.
 
-    body_max   code -> most bytes of a request's body; a larger one becomes an `Oversized`
+    body_max   code -> upper limit of a request body's bytes; above it, the result is an `Oversized`
     """
 
     __slots__ = ("_body_max", "_buffer", "_command", "_need", "_skip")
@@ -131,11 +131,11 @@ class CommandReader:
         self._body_max = body_max
         self._buffer = bytearray()
         self._need = 0
-        """Bytes of the unfinished frame; 0: its head has not arrived."""
+        """Size of the unfinished frame; 0 if the bytes before its header have not arrived."""
         self._command: Command | None = None
         """The unfinished frame's command, if its header has arrived."""
         self._skip = 0
-        """Bytes of a refused body that have not arrived."""
+        """Number of bytes of a refused body that have not arrived."""
 
     @property
     def held(self) -> int:
@@ -186,7 +186,7 @@ class CommandReader:
         return command._replace(body=body) if size else command
 
     def _step(self, found: list[Command | Oversized]) -> bool:
-        """Handles the next part of the unfinished frame; returns whether it had arrived."""
+        """Handles the next part of the unfinished frame; returns False if it has not arrived."""
         buffer = self._buffer
         if self._skip:
             skipped = min(self._skip, len(buffer))

@@ -66,7 +66,7 @@ class GroupDisabled(RequestError, code=Code.FORBIDDEN):
 
 
 class GroupInUse(RequestError, code=Code.PRECONDITION_FAILED):
-    """A consumer group whose other clients track its progress in another way."""
+    """A consumer group that other clients use in an incompatible way: by commits or by leases."""
 
     message = (
         "consumer group {group} is in use by {kind} clients: classic clients commit offsets, pop "

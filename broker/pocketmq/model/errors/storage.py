@@ -81,7 +81,7 @@ class LimitReached(Unavailable, code=Code.TOO_MANY_REQUESTS):
 
 
 class CapacityReached(Unavailable, code=Code.TOO_MANY_REQUESTS):
-    """As much state of clients as the broker keeps in memory."""
+    """State of clients beyond the limit that the broker keeps in memory."""
 
     message = "the broker keeps at most {limit} {field}; stop some clients, or try again later"
     limit: int

@@ -316,9 +316,9 @@ class Reading:
         return records_with(self._log, texts, begin, min(end, dispatched), count_max)
 
     async def record_at(self, physical_offset: int) -> tuple[StoredMessage, bytes] | None:
-        """Returns the dispatched message that starts at a physical offset, and its record.
+        """Returns the dispatched message whose record starts at a physical offset, and the record.
 
-        None: no message starts there, or its queue does not contain it any more
+        None: no record starts at the offset, or the message's queue does not contain the message
         Errors   Corruption, DiskSlow
         """
         message = await value_of(self.message_at(physical_offset))
