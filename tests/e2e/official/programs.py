@@ -70,9 +70,9 @@ def node() -> Program:
 
     Errors   Missing
     """
-    _need("node", "npm")
+    need("node", "npm")
     sources = [OWN / "node" / name for name in ("package.json", "package-lock.json")]
-    modules = _made("node", sources, _install_node)
+    modules = built("node", sources, _install_node)
     return Program(("node", str(OWN / "node" / "client.mjs")), {"OFFICIAL_MODULES": str(modules)})
 
 
@@ -81,8 +81,8 @@ def java() -> Program:
 
     Errors   Missing
     """
-    _need("java", "javac", "mvn")
-    made = _made("java", [OWN / "java" / name for name in ("pom.xml", "Client.java")], _build_java)
+    need("java", "javac", "mvn")
+    made = built("java", [OWN / "java" / name for name in ("pom.xml", "Client.java")], _build_java)
     classes = f"{made}{os.pathsep}{(made / 'classpath').read_text('utf-8').strip()}"
     quiet = f"-Drocketmq.log.root={made / 'logs'}"
     return Program(("java", "-Xshare:auto", "-Xmx256m", quiet, "-cp", classes, "Client"), {})
@@ -93,9 +93,9 @@ def go() -> Program:
 
     Errors   Missing
     """
-    _need("go")
+    need("go")
     names = ("go.mod", "go.sum", "main.go")
-    made = _made("go", [OWN / "go" / name for name in names], _build_go)
+    made = built("go", [OWN / "go" / name for name in names], _build_go)
     return Program((str(made / "client"),), {"rocketmq.client.logRoot": str(made / "logs")})
 
 
@@ -104,9 +104,9 @@ def rust() -> Program:
 
     Errors   Missing
     """
-    _need("cargo", "cc")
+    need("cargo", "cc")
     sources = [OWN / "rust" / name for name in ("Cargo.toml", "src/main.rs")]
-    return Program((str(_made("rust", sources, _build_rust) / "client"),), {})
+    return Program((str(built("rust", sources, _build_rust) / "client"),), {})
 
 
 PROGRAMS: Final[Mapping[str, Callable[[], Program]]] = {
@@ -114,13 +114,14 @@ PROGRAMS: Final[Mapping[str, Callable[[], Program]]] = {
 }
 
 
-def _need(*tools: str) -> None:
+def need(*tools: str) -> None:
+    """Raises Missing if a tool is not on the PATH."""
     for tool in tools:
         if shutil.which(tool) is None:
             raise Missing(f"{tool} is not on the PATH, which the official client needs")
 
 
-def _made(language: str, sources: list[Path], make: Callable[[Path], None]) -> Path:
+def built(language: str, sources: list[Path], make: Callable[[Path], None]) -> Path:
     """Returns a folder with what is made of sources, made now where it was not before.
 
     Errors   Missing
@@ -144,32 +145,34 @@ def _install_node(folder: Path) -> None:
     for name in ("package.json", "package-lock.json"):
         shutil.copy(OWN / "node" / name, folder)
     options = ("--no-audit", "--no-fund", "--ignore-scripts", "--omit-lockfile-registry-resolved")
-    _run("npm", "ci", *options, where=folder)
+    run("npm", "ci", *options, where=folder)
 
 
 def _build_java(folder: Path) -> None:
     classpath = folder / "classpath"
     project = ("-f", str(OWN / "java" / "pom.xml"))
-    _run(
-        "mvn", "-q", "-B", *project, "dependency:build-classpath", f"-Dmdep.outputFile={classpath}"
-    )
+    run("mvn", "-q", "-B", *project, "dependency:build-classpath", f"-Dmdep.outputFile={classpath}")
     needed = classpath.read_text("utf-8").strip()
-    _run("javac", "-d", str(folder), "-cp", needed, str(OWN / "java" / "Client.java"))
+    run("javac", "-d", str(folder), "-cp", needed, str(OWN / "java" / "Client.java"))
 
 
 def _build_go(folder: Path) -> None:
-    _run("go", "build", "-o", str(folder / "client"), ".", where=OWN / "go")
+    run("go", "build", "-o", str(folder / "client"), ".", where=OWN / "go")
 
 
 def _build_rust(folder: Path) -> None:
     """Builds where Cargo may write its lock; what it made of others' crates is used again."""
     shutil.copytree(OWN / "rust", folder, dirs_exist_ok=True)
     made = CACHE / "rust-crates"
-    _run("cargo", "build", "--target-dir", str(made), where=folder, wait_s=BUILD_S)
+    run("cargo", "build", "--target-dir", str(made), where=folder, wait_s=BUILD_S)
     shutil.copy(made / "debug" / "official", folder / "client")
 
 
-def _run(*command: str, where: Path = OWN, wait_s: float = INSTALL_S) -> None:
+def run(*command: str, where: Path = OWN, wait_s: float = INSTALL_S) -> None:
+    """Runs a command that installs or builds.
+
+    Errors   Missing
+    """
     done = subprocess.run(
         command, cwd=where, capture_output=True, text=True, check=False, timeout=wait_s
     )
