@@ -51,7 +51,7 @@ def backing_of(
 
 
 def bound_tables(tables: Tables, config: Config) -> None:
-    """Sets a store's limits of topics, queues and groups, and their begin, from the settings."""
+    """Sets limits of topics, queues and groups, and where new groups begin, from the settings."""
     limits = config.limits
     tables.topics.count_max = limits.topics_max
     tables.topics.queue_count_max = limits.queues_max

@@ -15,7 +15,7 @@ LEVELS: Final = "▁▂▃▄▅▆▇█"
 """Columns of a sparkline, from the smallest to the largest value."""
 BAR_WIDTH: Final = 20
 SPARK_COUNT: Final = 30
-"""Most values of a sparkline; of more values the last ones are shown."""
+"""Upper limit of values in a sparkline; of more values the last ones are shown."""
 
 
 def can_draw_blocks() -> bool:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pocketmq.model.administration import Page
 
 NAME_COUNT_MAX: Final = 2_000
-"""Most names that completion and suggestions consider."""
+"""Upper limit of names that completion and suggestions consider."""
 
 Answer = TypeVar("Answer")
 Question = Coroutine[Any, Any, Answer]

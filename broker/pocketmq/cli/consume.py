@@ -19,7 +19,7 @@ from pocketmq.model.administration import QueueState
 # -- receives ----------------------------------------------------------------------------------
 COLUMNS: Final = [*columns("attempt"), *MESSAGE_COLUMNS]
 BATCH_COUNT: Final = 32
-"""Most messages of one receive."""
+"""Upper limit of messages in one receive."""
 WAIT_MS: Final = 15_000
 """Longest wait of one receive."""
 

@@ -23,7 +23,7 @@ MORE_COLUMNS: Final = columns("topic", "stored_count")
 REDRIVEN_COLUMNS: Final = columns("message_id", "topic", "queue_id", "queue_offset")
 MORE_REDRIVEN_COLUMNS: Final = columns("dead_queue_id", "dead_queue_offset")
 REDRIVEN_MAX: Final = 1_024
-"""Most dead letters sent again by one call."""
+"""Upper limit of dead letters sent again by one call."""
 
 
 @click.group(

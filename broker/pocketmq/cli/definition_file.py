@@ -14,7 +14,7 @@ from pocketmq.model.topic import TYPE_ATTRIBUTE
 FORMAT_VERSION: Final = 1
 SECTIONS: Final = ("topics", "groups", "users", "grants", "settings")
 SIZE_MAX: Final = 16 * 1024 * 1024
-"""Most bytes of a file."""
+"""Upper limit of bytes in a file."""
 
 Check = Callable[[Any], bool]
 

@@ -21,7 +21,7 @@ from pocketmq.model.tracing import TracedRecord
 Document = dict[str, Any]
 
 PAGE_COUNT: Final = 256
-"""Most messages of one request."""
+"""Upper limit of messages in one request."""
 MESSAGE_COLUMNS: Final = columns(
     "queue_id", "queue_offset", at("store_timestamp_ms"), "message_id", "tag", "keys",
     Column("body_text", lambda row: row.get("body_text", f"({row['body']})"), also=("body",)),

@@ -26,7 +26,7 @@ from pocketmq.model.administration import GroupSettings, MovedOffset, ResetTarge
 from pocketmq.model.topic import DLQ_PREFIX, RETRY_PREFIX
 
 CALLS_MAX: Final = 64
-"""Most calls at the same time."""
+"""Upper limit of calls at the same time."""
 COLUMNS: Final = columns(
     "name", "enabled", "fifo", "max_attempts",
     "retry_queue_count",

@@ -34,7 +34,8 @@ _UNSAFE: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb"
     "\ufffe\uffff\ud800-\udfff]"
 )
-"""Control characters except line feed and tab, direction marks, noncharacters, surrogates."""
+"""Control characters except line feed and tab, direction marks, line and paragraph separators,
+the byte order mark, interlinear annotation marks, two noncharacters, surrogates."""
 STANDS_IN: Final = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -398,7 +399,7 @@ def moment(time_ms: int) -> str:
 
 
 def at(name: str) -> Column:
-    """Returns a column that formats a time in ms; its cell is empty without one."""
+    """Returns a column that formats a time in ms; a row without this time has an empty cell."""
     return Column(name, lambda row: moment(row[name]) if name in row else "")
 
 

@@ -12,7 +12,7 @@ from pocketmq.format.json_text import read_object
 from pocketmq.model.message import RESERVED_PROPERTIES
 
 BATCH_BYTES: Final = 1024 * 1024
-"""Most bytes of the bodies in a batch of several; the broker's default limit is 4 MiB."""
+"""Upper limit of the bodies' bytes in a batch of several; the broker's default limit is 4 MiB."""
 READ_SIZE: Final = 256 * 1024
 GROUP_COUNT: Final = 1_024
 """Messages of one group of repeated ones."""

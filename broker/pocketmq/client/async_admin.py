@@ -136,7 +136,11 @@ class AsyncAdmin:
     async def all_topic_counts(
         self, *, page_token: str = "", include_system: bool = False, totals_only: bool = True
     ) -> Page[TopicCounts]:
-        """Returns a page of topics and message counts; with `totals_only`, PAGE_SIZE topics."""
+        """Returns a page of topics and their message counts.
+
+        totals_only   without counts by queue; a page then has at most PAGE_SIZE topics, else at
+                      most the broker's default number
+        """
         answer = await self._read(
             "TopicStats",
             page_size=PAGE_SIZE if totals_only else 0,
@@ -206,7 +210,10 @@ class AsyncAdmin:
     async def verify_message(
         self, group: str, client_id: str, topic: str, message_id: str, *, wait_ms: int = ANSWER_MS
     ) -> ClientAnswer:
-        """Has an official push consumer consume a message again; returns its result."""
+        """Asks a push consumer to consume a message again; returns the consumer's result.
+
+        client_id   of an official client library
+        """
         answer = await self._ask(
             "VerifyMessage", group=group, client_id=client_id, topic=topic,
             message_id=message_id, wait_ms=wait_ms, wait_for_ms=wait_ms,
@@ -304,7 +311,7 @@ class AsyncAdmin:
     async def list_delayed(
         self, topic: str = "", *, message_id: str = "", page_token: str = ""
     ) -> Page[DelayedMessage]:
-        """Returns a page of delayed messages, or all those with a message id."""
+        """Returns a page of delayed messages; with `message_id`, all those with this id."""
         answer = await self._read(
             "ListDelayed", topic=topic, message_id=message_id, page_size=PAGE_SIZE,
             page_token=page_token,
@@ -335,8 +342,6 @@ class AsyncAdmin:
             "RedriveDeadLetters", group=group, max_messages=count_max, topic=topic, dry_run=dry_run
         )
         return _values(Redriven, answer.messages), answer.waiting_count
-
-    # --- the store and its process ----------------------------------------------------------------
 
     # --- transactions -----------------------------------------------------------------------------
 
@@ -373,6 +378,8 @@ class AsyncAdmin:
             "ResumeTransaction", transaction_id=transaction_id, is_repeatable=True
         )
         return str(answer.transaction_id)
+
+    # --- the store and its process ----------------------------------------------------------------
 
     async def store_status(self) -> StoreStatus:
         """Returns the state of the store and its offsets."""

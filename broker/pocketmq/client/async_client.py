@@ -247,7 +247,7 @@ class AsyncClient:
                 yield page
 
     def following(self, pull: Pull, *, wait_ms: float = inf) -> Following:
-        """Returns long polls of several queues by a pull over this client."""
+        """Returns the long polls of several queues; each uses this client's `pull`."""
         return Following(self._channel.wire, pull, wait_ms=wait_ms)
 
     async def query_by_key(self, query: KeyQuery) -> QueryResult:
@@ -263,7 +263,7 @@ class AsyncClient:
     ) -> int:
         """Returns the queue offset of the first message stored at a time or later.
 
-        bound   UPPER: of the last message stored at that time or earlier
+        bound   UPPER: returns the offset of the last message stored at that time or earlier
         """
         answer = await self._stub.read(
             "QueryByTime", topic=topic, queue_id=queue_id, time_ms=time_ms, bound=bound.name

@@ -16,7 +16,7 @@ from pocketmq.model.message import StoredMessage
 from pocketmq.model.reading import PullStatus
 
 PAGE_COUNT: Final = 256
-"""Most messages of one pull."""
+"""Upper limit of messages in one pull."""
 WAIT_MS: Final = 15_000
 """Wait of one poll."""
 GATHER_S: Final = 0.02
@@ -135,10 +135,11 @@ class Following:
                 pending.cancel()
 
     async def _arrival(self, watch: Watch) -> list[StoredMessage]:
-        """Returns the next messages of a queue; none at the time limit or if it was deleted."""
+        """Returns a queue's next messages; none at the time limit or if the queue was deleted."""
         patience = self._patience
         while watch.left_ms > 0:
-            # After a failure the pull does not wait, to notice the broker's return at once.
+            # After a failure the next pull does not wait for messages: its answer shows at
+            # once that the broker is reachable again.
             is_gone = patience is not None and patience.is_gone
             wait_ms = 0 if is_gone else ceil(min(WAIT_MS, watch.left_ms))
             query = replace(watch.query, max_messages=PAGE_COUNT, wait_ms=wait_ms)

@@ -132,7 +132,7 @@ class PullQuery:
 
     sql     whether the expression is SQL, not tags
     begin   unless empty, the pull reads from the group's offset instead of `queue_offset`; a group
-            without one begins here, as in ReceiveQuery
+            without an offset begins where `begin` says, as in ReceiveQuery
     """
 
     topic: str

@@ -114,7 +114,7 @@ class Exposition:
 
     find_stats   returns the present stats: a store has none before it is open
     find_gone    returns names of deleted topics and groups: their series are dropped
-    max_series   most samples of a page, without those of the Python process
+    max_series   upper limit of samples in a page, without those of the Python process
     """
 
     __slots__ = (

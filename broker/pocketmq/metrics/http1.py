@@ -29,7 +29,7 @@ IDLE_S: Final = 60.0
 HEAD_SIZE_MAX: Final = 16_384
 SMALL_SIZE: Final = 65_536
 UNREAD_MAX: Final = 64 * 1024 * 1024
-"""Most unread bytes of responses above SMALL_SIZE, of all clients; a page of 50,000 series has
+"""Limit of unread bytes of responses above SMALL_SIZE, of all clients; a page of 50,000 series has
 8 MiB."""
 TEXT: Final = "text/plain; charset=utf-8"
 TOKEN_ALONE: Final = 'Bearer realm="pocketmq"'

@@ -30,7 +30,7 @@ REFRESH_INTERVAL_MS: Final = 1_000
 TURN_SECONDS: Final = 0.002
 """Time of measuring before the event loop runs other work."""
 COLD_READS_MAX: Final = 16
-"""Most reads from the disk in one refresh; the others follow in the next refresh."""
+"""Upper limit of reads from the disk in one refresh; others follow in the next refresh."""
 LABELS: Final = ("consumer_group", "topic", "is_retry", "is_system")
 OFFSET_LABELS: Final = ("consumer_group", "topic", "queue_id")
 

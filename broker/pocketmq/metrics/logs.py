@@ -26,11 +26,11 @@ PRIORITIES: Final[Mapping[int, int]] = {
 """Priorities of syslog(3) by level."""
 WINDOW_SECONDS: Final = 10.0
 BURST: Final = 20
-"""Most lines of one event in a window."""
+"""Upper limit of lines of one event in a window."""
 EVENTS_MAX: Final = 1_000
 FIELD_LENGTH_MAX: Final = 200
 TRACE_LENGTH_MAX: Final = 8_000
-"""Most characters of a traceback. Fields and tracebacks may contain a client's text; the limits
+"""Character limit of a traceback. Fields and tracebacks may contain a client's text; the limits
 keep 20 lines of an event in 10 seconds below 1 MiB a minute."""
 _BREAKS: Final = {
     0x7F: "\\u007f",

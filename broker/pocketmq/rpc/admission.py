@@ -2,8 +2,8 @@
 
     a call ─► its holder: user, connection, address ─► the gate of its class ─► admitted or refused
 
-A name may hold at most a multiple of the free slots of a class: a user 3 times the free slots, a
-connection 15 times, an address 31 times. So one user alone gets three quarters of a class, and a
+A user may hold at most 3 times the free slots of a class, a connection 15 times, an address 31
+times. So one user alone gets three quarters of a class, and a
 caller that holds no slot is admitted while any slot is free. No share binds before three quarters
 of the slots are taken: below that, one comparison admits a call.
 
@@ -48,12 +48,12 @@ DEFAULT_LIMITS: Final[Mapping[CallClass, int]] = {
     CallClass.SESSION: 2_048,  # short: heartbeats, routes
     CallClass.STREAM: 10_000,  # one per client, for the client's lifetime
 }
-"""Most concurrent calls of each class."""
+"""Upper limit of concurrent calls of each class."""
 
 USER_WEIGHT: Final = 3
 CONNECTION_WEIGHT: Final = 15
 ADDRESS_WEIGHT: Final = 31
-"""Most slots of one name, as a multiple of the free ones: 3/4, 15/16 and 31/32 of all slots."""
+"""Upper limits of a name's slots, as multiples of the free slots: 3/4, 15/16, 31/32 of all slots."""
 ADMIN_SLOTS: Final = 16
 """Slots for admins in each class, beyond its limit."""
 IPV6_NETWORK_SIZE: Final = 8
@@ -170,7 +170,7 @@ class Shares:
 class Gate(Shares):
     """Counts the calls of one class; `tight` is -1 once the gate is closed.
 
-    limit   most concurrent calls, without the slots for admins
+    limit   upper limit of concurrent calls, without the slots for admins
     """
 
     __slots__ = ("_call_class", "_is_closed")

@@ -6,7 +6,7 @@ Request codes are RocketMQ's names of methods. Response codes are those of the v
 (model/errors Code), and "success". A call of the poll class that had to wait counts as a long poll.
 Series of successful calls exist from the start, others from the first such call on.
 Cost: a call answered at once increments a counter. Calls that arrived in one socket read enter the
-histograms together, each with the time of all, as their answers are sent together.
+histograms together, each with the duration of them all, as their answers are sent together.
 Source: RemotingMetricsManager, RequestCode.
 """
 
@@ -48,7 +48,8 @@ PROCESSORS: Final[Mapping[str, CallClass]] = {
 """RocketMQ's thread pools -> the class of calls that does their work here."""
 DAMAGED_FILES: Final = ("commitlog", "consumequeue", "index")
 DAMAGES_KEPT_MAX: Final = 10_000
-"""Most file positions of damage remembered, so that each damage is counted and logged once."""
+"""Upper limit of remembered file positions of damaged records. A remembered damage is not counted
+or logged again. At the limit, all positions are forgotten."""
 
 
 def request_code(method: Method) -> str:
@@ -185,7 +186,10 @@ class CallStats:
         ]
 
     def method(self, path: str, method: Method, protocol: str = GRPC) -> MethodStats:
-        """Returns the counts of a method, "pocketmq.v1.Broker/SendMessage"."""
+        """Registers a method and returns its new counts, which replace older ones.
+
+        path   such as "pocketmq.v1.Broker/SendMessage"
+        """
         before = self._methods.get(path)
         under_way = 0 if before is None else before.under_way
         assert not under_way, "a method with calls in progress is registered again"
@@ -198,7 +202,7 @@ class CallStats:
     def count_damage(self, error: Corruption) -> bool:
         """Counts a damaged record, by the kind of its file.
 
-        Returns  whether this damage is not among the remembered ones
+        Returns  whether the damage is new, that is, not remembered
         """
         place = (error.path, error.file_position)
         if place in self._damages:

@@ -16,7 +16,7 @@ from pocketmq.rpc.permissions import Asked
 
 HOUR_MS: Final = 3_600_000
 USERS_MAX: Final = 4_096
-"""Most users whose creations are counted; the user with the oldest hour is evicted first."""
+"""Upper limit of users with counted creations; the user with the oldest hour is evicted first."""
 MAKERS: Final = {
     ResourceKind.TOPIC: (Action.PUB, Action.CREATE),
     ResourceKind.GROUP: (Action.SUB, Action.CREATE),

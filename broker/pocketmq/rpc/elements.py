@@ -18,7 +18,7 @@ from pocketmq.rpc.codec.protobuf_scan import BYTES, GROUPS, next_field
 ELEMENTS_MAX: Final = 4_096
 """Default limit of the elements of a repeated field of a request."""
 INNER_MAX: Final = 65_536
-"""Most elements of a repeated field within elements of another, over all of those elements."""
+"""Upper limit of elements of a repeated field within elements of another field, in total."""
 _HIGH: Final = bytes(range(128, 256))
 """Bytes with a varint's continuation bit."""
 _SIZES: Final = {
@@ -40,7 +40,7 @@ class _Field(NamedTuple):
     """A repeated field, or a message field that contains repeated fields.
 
     path     its path from the request's root; "" if it is not repeated
-    limit    most elements
+    limit    upper limit of its elements
     packed   bytes of a packed element; 0: varints, -1: never packed
     inner    fields to count within it, if it is a message
     """
@@ -54,7 +54,7 @@ class _Field(NamedTuple):
 class Elements:
     """The repeated fields of one type of request.
 
-    limit   most elements of each field
+    limit   upper limit of elements of each field
     """
 
     __slots__ = ("_fields", "_limit")

@@ -6,7 +6,7 @@ from pocketmq.model import errors
 from pocketmq.model.errors import BrokerError
 
 TEXT_SIZE_MAX: Final = 1_000
-"""Most bytes of an error text: it is sent percent-encoded in a header."""
+"""Upper limit of bytes of an error text: it is sent percent-encoded in a header."""
 
 
 def public_text(error: BrokerError) -> str:

@@ -16,7 +16,7 @@ from pocketmq.store.write.flush_group import FlushGroup
 class Late:
     """Creates the pending replies of one method.
 
-    group       returns a flush group, which ends once the log is durable up to its present end
+    group       returns a flush group, which ends once all messages stored so far are durable
     otherwise   returns the reply to send if the flush has timed out; None: the call waits for the
                 next flush
     """

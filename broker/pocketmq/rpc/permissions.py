@@ -59,11 +59,11 @@ DELETE: Final = (Action.DELETE,)
 GET: Final = (Action.GET,)
 LIST: Final = (Action.LIST,)
 LOOK: Final = (Action.GET, Action.SUB)
-"""To read an object: consumers may, and callers with GET."""
+"""Any of these actions permits reading an object, such as a topic."""
 SEE: Final = (Action.GET, Action.SUB, Action.LIST)
-"""To see an object's row in a list; LIST alone does not permit reading messages."""
+"""Any of these actions permits seeing an object's row in a list. LIST permits no reading."""
 FIND: Final = (Action.PUB, Action.SUB, Action.GET)
-"""To query a route: producers and consumers need the broker's address."""
+"""Any of these actions permits a route query, as all clients need the broker's address."""
 
 
 def topic_need(name: str, actions: tuple[Action, ...]) -> Need:

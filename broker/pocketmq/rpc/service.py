@@ -40,9 +40,9 @@ returns None, with nothing changed, if the handler has to serve the call."""
 DETAILS_KEY: Final = "grpc-status-details-bin"
 """The trailer that carries a status's details."""
 SMALL_REQUEST_MAX: Final = 64 * 1024
-"""Most bytes of a request without message bodies: names, numbers and a filter are far smaller."""
+"""Upper limit of the bytes of a request without message bodies. Real requests are far smaller."""
 SEND_SIZE_MAX: Final = 16 * 1024 * 1024
-"""Most bytes of a request with message bodies."""
+"""Upper limit of the bytes of a request with message bodies."""
 
 
 class MalformedRequest(RequestError):
@@ -107,7 +107,7 @@ class Method:
                   `elements_max` itself
     serialize     replaces protobuf's encoder
     answer        the type that the handler returns and `serialize` encodes
-    elements_max  most elements of each repeated field of a request
+    elements_max  upper limit of elements in each repeated field of a request
     shortcut      of a unary method, tried before the handler if the request has at most
                   `request_size_max` bytes; raises the same errors as handlers
     parks         most of its calls wait for long, and tens of thousands may wait at once: the
@@ -135,7 +135,7 @@ class Method:
 
     @cached_property
     def answer_type(self) -> type[Any]:
-        """The type of an answer that is returned without awaiting."""
+        """The type of the handler's answers; a result of any other type is awaited."""
         return self.answer or self.response
 
     def reader(self) -> Callable[[bytes], Any]:

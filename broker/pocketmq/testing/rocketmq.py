@@ -29,7 +29,7 @@ SURE_LOOKS: Final = 3
 topic is counted in neither for a moment."""
 PAGE_COUNT: Final = 256
 LOG_SIZE_MAX: Final = 64 * 1024
-"""Most bytes of a log in the report of a failure."""
+"""Upper limit of a log's bytes in the report of a failure."""
 DISK_FULL: Final = "disk_full"
 ANY_PORT: Final = "127.0.0.1:0"
 
@@ -130,7 +130,7 @@ class RocketMQ:
         Delayed messages and messages of open transactions are not in the topic yet.
 
         count    wait until there are this many messages; the topic may be created meanwhile
-        timeout  most seconds to wait; afterwards the existing messages are returned, [] if the
+        timeout  seconds to wait; afterwards the existing messages are returned, [] if the
                  topic does not exist
         """
         from pocketmq.client import errors

@@ -1,4 +1,7 @@
-"""A gRPC server on grpc.aio: the services of serving.py, through methods.py."""
+"""A gRPC server on grpc.aio for the services of serving.py.
+
+methods.py adapts their methods to grpc.aio.
+"""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +17,7 @@ from pocketmq.rpc.serving import Serving
 
 MESSAGE_SIZE_MAX: Final = 16 * 1024 * 1024
 OTHER_CALLS_MAX: Final = 256
-"""Calls beyond the limits of all classes, to be refused."""
+"""Calls that gRPC accepts above the limits of all classes, so that the broker can refuse them."""
 IDLE_S: Final = 1.0
 """Time that a stop waits for replies to be sent while no handler runs."""
 LOOK_S: Final = 0.1
@@ -29,7 +32,8 @@ OPTIONS: Final = (
     # Calls that gRPC's core queues for Python; beyond 1,000 (default) it cancels some at random.
     ("grpc.server.max_pending_requests", 20_000),
     ("grpc.server.max_pending_requests_hard_limit", 30_000),
-    # C++ and Go clients ping idle connections, which strikes would close with too_many_pings.
+    # C++ and Go clients ping idle connections. With a limit of ping strikes, gRPC would close these
+    # connections with too_many_pings.
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
     ("grpc.http2.max_ping_strikes", 0),
     ("grpc.keepalive_permit_without_calls", 1),
@@ -115,7 +119,7 @@ class GrpcioServer:
     async def stop(self, grace_s: float) -> None:
         """Refuses new calls; returns when all calls have ended or the grace period is over.
 
-        Calls that are in no handler have at most IDLE_S: once in some hundred stops under load,
+        While no handler runs, it waits at most IDLE_S: in one of some hundred stops under load,
         gRPC keeps a call that it never passes to a handler.
         """
         async with asyncio.TaskGroup() as group:

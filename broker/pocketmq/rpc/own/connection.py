@@ -28,7 +28,7 @@ from pocketmq.wire.stream import Stream
 STREAM_UNREAD_MAX: Final = 65_536
 """Unsent bytes of a stream of answers beyond which its handler waits."""
 WOKEN_AT_ONCE: Final = 16
-"""Most streams of answers resumed in one iteration of the event loop."""
+"""Upper limit of streams of answers resumed in one iteration of the event loop."""
 UNREAD_SOFT_MAX: Final = 1024 * 1024
 """Unsent bytes of a client beyond which its next calls wait. If the total of all clients is high,
 UNREAD_TIGHT_MAX applies instead."""

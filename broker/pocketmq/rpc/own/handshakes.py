@@ -44,7 +44,7 @@ class Handshakes:
         assert self.count >= 0, "more handshakes ended than began"
 
     def give_up_one(self, now_s: float) -> bool:
-        """Cancels the oldest handshake of the address with most, if older than SPARED_S.
+        """Cancels the oldest handshake of the address with most of them, if older than SPARED_S.
 
         Returns  whether it was cancelled
         """

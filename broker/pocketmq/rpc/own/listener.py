@@ -36,7 +36,7 @@ ACCEPTED_AT_ONCE: Final = 16
 HANDSHAKE_S: Final = 5.0
 """Timeout of a client's first bytes, and of its TLS handshake."""
 HANDSHAKES_MAX: Final = 256
-"""Most concurrent TLS handshakes, each of some 100 KiB; further connections are queued."""
+"""Upper limit of concurrent TLS handshakes, each of some 100 KiB; more connections are queued."""
 HANDSHAKE_TIGHT_S: Final = 1.0
 """Timeout of a TLS handshake while half of HANDSHAKES_MAX are in progress."""
 OUT_OF_FILES_S: Final = 0.5
@@ -62,7 +62,7 @@ class Transport:
     tls              the certificate; without one TLS connections are closed
     tls_only         whether connections without TLS are closed
     proxy_protocol   whether each connection begins with a PROXY header
-    connections_max  most open connections; further ones are closed at once
+    connections_max  upper limit of open connections; further ones are closed at once
     idle_ms, age_ms  limits of a connection's time without calls and of its age; 0: no limit
     """
 

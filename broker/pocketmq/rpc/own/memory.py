@@ -39,12 +39,12 @@ UNREAD_FACTOR: Final = 2
 """Multiple of UNREAD_MAX that `unread` never exceeds: fits one answer of the largest size and small
 ones."""
 REPLY_MAX: Final = 1024 * 1024
-"""Most bytes of an answer to a steadily reading client while UNREAD_MAX is exceeded."""
+"""Upper limit of an answer's bytes, to a steadily reading client while UNREAD_MAX is exceeded."""
 TIGHT_REPLY_MAX: Final = 131_072
-"""Most bytes reserved for an answer once UNREAD_MAX is reached, so that hundreds of slow readers
-are served and none is cut off."""
+"""Upper limit of bytes reserved for an answer once UNREAD_MAX is reached, so that hundreds of slow
+readers are served and none is cut off."""
 SMALL_REPLY_MAX: Final = 4_096
-"""Most bytes of an answer that is always buffered: a refusal would be as large."""
+"""Answers of at most this size are always buffered: a refusal would be as large."""
 QUIET_S: Final = 10.0
 """Time after a logged cut-off in which further ones are only counted for the next log line."""
 

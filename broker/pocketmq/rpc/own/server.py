@@ -116,7 +116,7 @@ class Lifetime:
 ENDING: Final = (CallClass.SEND, CallClass.SETTLE, CallClass.POLL)
 """Classes of calls that `quiet` waits for, so that they end normally before a stop."""
 CONNECTIONS_WEIGHT: Final = 7
-"""Most connections of one address, as a multiple of the free ones: 7/8 of all if it is alone."""
+"""Upper limit of an address's connections, as a multiple of the free ones: 7/8 of all if alone."""
 READ_GRACE_S: Final = 2.5
 """Grace period of a stop for calls that store nothing, and for clients that still read answers."""
 FLUSH_S: Final = 1.0

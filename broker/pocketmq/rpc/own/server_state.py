@@ -17,7 +17,7 @@ from pocketmq.store.deadlines import Deadlines
 from pocketmq.wire.stream import Stream
 
 TURN_S: Final = 0.01
-"""Most time of one loop iteration for all connections together. HTTP/1.1 and new connections are
+"""Longest time in one loop iteration for all connections together. HTTP/1.1 and new connections are
 served between two iterations."""
 UNTOLD_S: Final = 0.001
 """Total time of reads that are handled without a turn. A turn needs a callback of the event loop,
@@ -137,7 +137,7 @@ class ServerState:
         self.deadlines = Deadlines(loop)
         self.methods: dict[bytes, ServedMethod] = {}
         self.sizes: dict[bytes, int] = {}
-        """Method path -> most bytes of a request; changed in place."""
+        """Method path -> upper limit of bytes of a request; changed in place."""
         self.pages: ReadPage | None = None
         """Handler of GET and HEAD; None: they are refused."""
         self.connections: set[ServerConnection] = set()

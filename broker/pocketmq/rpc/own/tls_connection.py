@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Final, cast
 
 PIECE: Final = 16_384
-"""Most bytes of a TLS record."""
+"""Largest size of a TLS record, in bytes."""
 H2: Final = "h2"
 
 Choose = Callable[[str | None, bytes], asyncio.Protocol | None]

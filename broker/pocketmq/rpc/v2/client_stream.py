@@ -1,8 +1,8 @@
 """Telemetry stream of one client: answers to its commands, and commands of the broker.
 
-Unread commands are bounded. While a client does not read, the broker does not read its commands,
-and sends transaction checks to other producers. The number of topics that clients publish to is
-also bounded.
+The number of unread commands is bounded. While a client does not read the broker's commands, the
+broker does not read the client's commands, and sends transaction checks to other producers. The
+number of topics that clients publish to is also bounded.
 Source: GrpcClientChannel.
 """
 
@@ -35,7 +35,7 @@ TOPICS_MAX: Final = 1_024
 Make = Callable[[], pb.TelemetryCommand]
 """Creates a command when it is sent, with the values of that time."""
 ALL_TOPICS_MAX: Final = 100_000
-"""Upper limit of topics that clients publish to, summed over all clients: 1 KiB each."""
+"""Upper limit of topics that clients publish to, summed over all clients; each takes 1 KiB."""
 
 
 class Together:
@@ -53,7 +53,7 @@ class Together:
 
 
 class Question(NamedTuple):
-    """A command about messages or threads, and the permissions that its client needs."""
+    """A command, and the permissions that the client's user needs for it, maybe none."""
 
     command: pb.TelemetryCommand
     needs: tuple[Need, ...]
@@ -63,7 +63,7 @@ _Unread = pb.TelemetryCommand | Make | Question | None
 
 
 class ClientStream:
-    """Outgoing commands of a client, and the topics for which it receives transaction checks.
+    """Commands to one client, and the topics for which the client receives transaction checks.
 
     namespace   the client's namespace, "" for none
     may         returns whether the client's user has a permission now; called when a command is
@@ -125,7 +125,7 @@ class ClientStream:
             await self._taken.wait()
 
     def say(self, command: Command) -> bool:
-        """Queues a command if there is space for it and the client's user has its permissions.
+        """Queues a command if there is space for it and the user has the permissions it needs.
 
         Returns  whether it was queued
         """

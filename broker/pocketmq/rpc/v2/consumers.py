@@ -5,7 +5,7 @@
 
 Each consumer's own settings are kept encoded, within KEPT_BYTES_MAX for all consumers. A consumer
 beyond that limit, or of a deleted group, gets new settings only when it sends its own again.
-Clients do so every five minutes.
+Clients send their settings every five minutes.
 Source: GrpcClientSettingsManager, which sends no settings on its own.
 """
 

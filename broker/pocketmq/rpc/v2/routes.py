@@ -51,9 +51,9 @@ messages of other types.
 """
 ANY_QUEUE: Final = -1
 PYTHON_PAUSE_S: Final = 0.05
-"""Delay of a route for a client for Python that has no telemetry stream yet. If the answer arrives
-before the client has set its callback, the callback runs in a thread without an event loop. There
-the client cannot open its stream, and reports a missing route."""
+"""Delay of an answer with a route to a Python client that has no telemetry stream. If the answer
+arrives before the client has set its callback, the callback runs in a thread without an event loop.
+There the client cannot open its stream, and reports a missing route."""
 Pause = Callable[[float], Awaitable[None]]
 """Waits for a number of seconds."""
 
@@ -105,7 +105,7 @@ class Routes:
     async def query_assignment(
         self, request: pb.QueryAssignmentRequest, call: Call
     ) -> pb.QueryAssignmentResponse:
-        """Returns the queue for a push consumer's receives, one for all consumers of its group.
+        """Returns the queue from which a push consumer receives, the same for its whole group.
 
         Errors   as for `query_route`, and TopicNotReadable, IllegalGroup, GroupNotFound
         """

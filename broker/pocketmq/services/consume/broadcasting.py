@@ -1,8 +1,8 @@
 """Receive calls of a broadcasting group: every client gets every message, without leases.
 
 Each client has its own offset in every queue, in memory. This offset starts at the group's
-committed offset. Without one, it starts at the queue's min or max offset, as the group is
-configured. Each receive advances it, and a restart drops it.
+committed offset. If the group has none, the client's offset starts at the queue's min or max
+offset, as the group is configured. Each receive advances it. A restart discards it.
 Source: BroadcastOffsetManager.
 """
 
@@ -19,7 +19,7 @@ from pocketmq.services.consume.receive_mode import RECEIVE_BYTES_MAX, pull_wante
 from pocketmq.store.message_store import MessageStore
 
 CLIENTS_KEPT_MAX: Final = 10_000
-"""Most clients whose offsets are kept; the least recently used one is evicted first."""
+"""Upper limit of clients with kept offsets; the least recently used one is evicted first."""
 SWEEP_ABOVE: Final = 64
 """Number of waiters above which a queue's arrival mark drops its cancelled waiters."""
 ClientKey = tuple[str, str, str]

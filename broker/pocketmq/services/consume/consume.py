@@ -112,7 +112,7 @@ class Consume:
 
     # -- receiving -----------------------------------------------------------------------------
     def receive(self, request: ReceiveRequest) -> Received | Awaitable[Received]:
-        """Returns messages under leases, or an awaitable that waits for some and may be cancelled.
+        """Returns messages under leases, or an awaitable that waits for them and may be cancelled.
 
         Errors   GroupNotFound, GroupDisabled, TopicNotFound, TopicNotReadable, UnsupportedTopic,
                  TooManyRequests; those of a put
@@ -344,7 +344,7 @@ class Consume:
         for group, name in self._store.tables.offsets.set_back():
             topic = leased_topic(name, group)
             keys = [(group, topic)]
-            if name == retry_topic(group):  # Messages of all its topics are sent back to this one.
+            if name == retry_topic(group):  # Gets messages of all the group's topics.
                 keys = [key for key in self._targets if key[0] == group]
             for key in filter(self._targets.__contains__, keys):
                 try:
@@ -393,7 +393,7 @@ class Consume:
 
     @property
     def lease_count(self) -> int:
-        """Number of leased messages, and of unsettled messages delivered in order."""
+        """Number of leased messages, plus that of unsettled messages delivered in order."""
         return self._lease.table.count + self._fifo.table.delivered_count
 
     @property

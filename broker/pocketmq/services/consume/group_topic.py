@@ -58,7 +58,7 @@ class GroupTopic:
         names = [topic] if topic.startswith(RETRY_PREFIX) else topics_of(group, topic)
         self._names = [(name, retry) for retry, name in enumerate(names)]
         self.is_capped = False
-        """Whether a queue was skipped since the last ack for too many messages in flight."""
+        """Whether, since the last ack, a queue with too many messages in flight was skipped."""
         self._counts: list[int] = []
         self.turn = 0
         self.queues: list[list[GroupQueue]] = []

@@ -1,8 +1,8 @@
 """Finds the leases of messages by their handles.
 
-A handle is valid while its message is in the lease it was delivered with, or in a lease that
-followed when its invisible duration was changed. Handles of one receive are adjacent in a call, so
-their common prefix is parsed once.
+A handle is valid while its message is in the lease under which the message was delivered, or in a
+lease that replaced that one because the invisible duration was changed. Handles of one receive are
+adjacent in a call, so their common prefix is parsed once.
 """
 
 from collections.abc import Sequence

@@ -32,9 +32,9 @@ class ConsumeSettings(NamedTuple):
     """Broker settings for consuming.
 
     store_host      packed address of this broker
-    in_flight_max   most leased messages of one queue and group
-    journal_max     most journal records that recovery reads back for an old lease; older leases
-                    are written to the journal again
+    in_flight_max   upper limit of leased messages of one queue and group
+    journal_max     upper limit of journal records that recovery reads for an old lease; older
+                    leases are written to the journal again
     """
 
     cluster: str

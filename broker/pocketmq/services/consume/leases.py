@@ -8,9 +8,9 @@
 The journal stores wall times. In memory a lease ends by the monotonic clock, so that a change of
 the wall clock does not move its end.
 
-A message is in at most one lease. A handle settles the message if it is of that lease, or of a
-lease that this one replaced. Recovery rebuilds the table from the journal (lease/recovery.py). The
-table belongs to one event loop.
+A message is in at most one lease. A handle settles its message if it was issued for that lease, or
+for a lease that this lease has replaced. Recovery rebuilds the table from the journal
+(lease/recovery.py). The table belongs to one event loop.
 Source: PopCheckPoint, PopBufferMergeService.
 """
 
@@ -35,8 +35,8 @@ ENDS_KEPT_MIN: Final = 1_024
 class GroupQueue:
     """One queue as one group consumes it.
 
-    retry       number of this topic in handles: the topic itself or which of its retry topics
-                (format/receipt_handle.py)
+    retry       number that tells in handles whether the queue is of the consumed topic or of which
+                of its retry topics (format/receipt_handle.py)
     is_shared   whether this is a retry topic that may contain messages of other groups: names of
                 groups and topics may contain the separator of its name
     """
@@ -65,7 +65,8 @@ class GroupQueue:
         self.passed: frozenset[int] = frozenset()
         """Queue offsets at or above the group's offset that were settled or leased in order."""
         self.passed_from = 0
-        """The group's offset when `passed` was updated; an offset set back below it voids it."""
+        """The group's offset when `passed` was updated; if the offset is set back below
+        this one, `passed` is void."""
 
     def held(self, committed: int) -> Held:
         """Returns the counts of leased messages, given the group's committed offset.
@@ -81,8 +82,9 @@ class GroupQueue:
     def popped_at_ms(self, queue_offset: int, now_ms: int) -> int:
         """Returns the pop time for the handles of a receive that begins at a queue offset.
 
-        After the group's offset was set back, it is later than in all earlier handles, whatever
-        the clock shows. Otherwise an earlier handle would settle a message delivered again since.
+        After the group's offset was set back, this time is later than in all earlier handles,
+        whatever the clock shows. Otherwise an earlier handle would settle a message that was
+        delivered again since.
         """
         if queue_offset >= self.leased_upto:
             return now_ms
@@ -271,7 +273,7 @@ class LeaseTable:
         leased = lease.queue.leased
         for queue_offset in queue_offsets:
             lease.settling_count -= 1
-            if queue_offset not in leased:  # An offset set back may have leased it again.
+            if queue_offset not in leased:  # Else leased again: the group's offset was set back.
                 leased[queue_offset] = lease
                 lease.pending_count += 1
                 self.count += 1
@@ -308,7 +310,7 @@ class LeaseTable:
         """Returns the leases among the `count` oldest whose checkpoint is before a journal offset.
 
         Skips leases with a settlement in progress, whose remaining messages are not known yet, and
-        expected leases, which hold no messages.
+        expected leases, which have no messages.
         """
         oldest = islice(self._open.items(), count)
         is_held = [(at, lease) for at, lease in oldest if lease.end_number]

@@ -107,7 +107,7 @@ class LongPolls:
         return future
 
     def _replace(self, attempt: Attempt, future: "asyncio.Future[Received]") -> None:
-        """Answers an earlier receive of the same attempt empty, as its caller has repeated it."""
+        """Answers an earlier receive of the same attempt without messages: it was repeated."""
         before = self._attempts.get(attempt)
         if before is not None and not before.done():
             before.set_result(nothing(0))
@@ -147,7 +147,7 @@ class LongPolls:
                 _answer(parked, nothing(wall_ms))
 
     def refuse(self, target: GroupTopic, check: Callable[[], object]) -> None:
-        """Answers all receives of a target with the error that `check` raises, one object each."""
+        """Answers each receive of a target with an error of its own, raised by `check`."""
         for parked in list(target.parked):
             try:
                 check()

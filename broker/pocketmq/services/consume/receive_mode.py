@@ -28,7 +28,7 @@ SCANS_MAX: Final = 8
 logger = logging.getLogger(__name__)
 
 Read = Callable[[GroupQueue, int, int], Awaitable[tuple[int, int]]]
-"""(queue, most messages, most bytes) -> number of messages and bytes received from the queue."""
+"""(queue, limit of messages, limit of bytes) -> number of received messages, and of their bytes."""
 
 
 async def pull_wanted(
@@ -40,9 +40,9 @@ async def pull_wanted(
     *,
     joined: bool = False,
 ) -> PullResult:
-    """Reads what a filter tests in one turn of the loop; empty if a record is damaged.
+    """Reads messages that match a filter, at most one turn's work; none if a record is damaged.
 
-    user     user of the call, whose turn it is
+    user     user of the call; a filter that reads records waits for a turn of this user
     Errors   Corruption of a consume queue, DiskSlow
     """
     try:
@@ -90,7 +90,9 @@ class ReceiveMode(ABC):
 
     @abstractmethod
     async def take(self, request: ReceiveRequest, target: GroupTopic) -> Taken | None:
-        """Leases available messages, None without any; leases survive a crash after `durable`.
+        """Leases available messages; returns None if there are none.
+
+        The leases survive a crash once `durable` has returned.
 
         Errors   GroupNotFound; those of a put: nothing was leased
         """

@@ -2,7 +2,7 @@
 
     sent back          delayed by a delay level, then in %RETRY%group
     lease expired      at once in %RETRY%group_topic
-    no attempts left   dead letter in %DLQ%group, after either
+    no attempts left   dead letter in %DLQ%group, in both cases
 
 Records are built without I/O. Their topics must exist (`prepare`, `prepare_lease_retry`).
 Source: AbstractSendMessageProcessor.consumerSendMsgBack, PopReviveService.reviveRetry,

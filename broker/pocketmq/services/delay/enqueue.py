@@ -7,7 +7,8 @@
 
 Times are converted once, from the wall clock to the wheel's clock (store/timer/wheel_clock.py). A
 message that is due while later messages are unread enters the slot that is read next, as its recall
-may be among the unread messages. Before a slot is read, all messages stored until its time are.
+may be among the unread messages. Before a slot is read, all messages stored until the slot's time
+are read.
 After a crash, reading resumes after the last message whose unit is certainly durable. Of the
 messages after it, those already in the wheel are skipped; the others were due on arrival.
 Source: TimerMessageStore.enqueue, TimerEnqueuePutService, doEnqueue.
@@ -80,7 +81,7 @@ def topic_range(store: MessageStore) -> tuple[int, int]:
 
 
 IsDelivered = Callable[[bytes, QueuePlace | None], Awaitable[bool]]
-"""Returns whether a queue already has a copy of a record; None: its target queue."""
+"""(record, queue) -> whether the queue has a copy of the record. None: the target queue."""
 
 
 class TimerEnqueue:

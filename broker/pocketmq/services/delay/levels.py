@@ -4,8 +4,11 @@
                                                     │
                          delayOffset.json ◄─────────┘ progress of each level, every 10 s
 
-No message is delivered twice, even after a crash: a start finds the messages that were delivered
-after the persisted progress (`LevelResumption`).
+After a crash, a start searches the messages of each level that were delivered after the persisted
+progress, by unique key in the index, and skips them (`LevelResumption`). The search of a level
+ends at the first message without a delivered copy; that message and all later ones of the level
+are delivered. So no message is delivered twice, with two exceptions: a message without unique key,
+or whose copy is missing in the index, is delivered again, and so are later messages of its level.
 Source: ScheduleMessageService.
 """
 
@@ -29,7 +32,7 @@ from pocketmq.store.message_store import MessageStore
 
 # -- where levels resume -----------------------------------------------------------------------
 COPIES_MAX: Final = 64
-"""Messages with one unique key that one index query returns."""
+"""Upper limit of messages that one index query for a unique key returns."""
 
 
 class LevelResumption:
@@ -230,7 +233,7 @@ class Schedule:
             self._saving = None
 
     def _turn(self, level: Level) -> tuple[int, int]:
-        """Returns the sort key of levels: due levels by their last batch."""
+        """Returns a level's sort key: time of the next check; for due levels, number of the last batch."""
         return max(level.look_at_ms, self._now.monotonic_ms), level.served
 
     # -- delivering ----------------------------------------------------------------------------
@@ -285,7 +288,7 @@ class Schedule:
         return is_moved or self._store.level_clocks.written != written
 
     def _save_if_due(self) -> None:
-        """Starts saving the levels' progress if it is due; no put is in progress."""
+        """Starts saving the levels' progress if due; called only while no put is in progress."""
         now_ms = self._now.monotonic_ms
         if self._saving is not None and self._saving.is_done:
             job, self._saving = self._saving, None
@@ -297,7 +300,11 @@ class Schedule:
             self._saving = Job(self._save(self._offsets(), self._store.appended))
 
     async def _save(self, offsets: dict[int, int], end: int) -> None:
-        """Saves the progress of when the log ended at `end`, once the log is durable."""
+        """Saves the progress once the log is durable.
+
+        offsets   level -> offset of its first message not delivered
+        end       end of the log when `offsets` were taken
+        """
         clocks = self._store.level_clocks.written
         if await self._store.writing.durable():
             await self._store.tables.delay_offsets.put(offsets, end, clocks)

@@ -5,8 +5,8 @@
                                    timercheck ◄────────┘ progress, each second
 
 A slot is delivered when its second is over. As in RocketMQ, a message due at 12:00:05 enters the
-slot of 12:00:04, and one due a moment later the next slot. A change of the wall clock makes no
-message early: the wheel has its own clock (wheel_clock.py).
+slot of 12:00:04, and one due a moment later enters the next slot. A change of the wall clock makes
+no message early: the wheel has its own clock (wheel_clock.py).
 Source: TimerMessageStore.
 """
 
@@ -53,7 +53,7 @@ class Timer:
     """The timer of an open store.
 
     store_host      packed address of this broker
-    is_lease_open   returns whether a lease of the journal is open; entries of others are dropped
+    is_lease_open   whether a lease of the journal is open; entries of leases not open are dropped
     """
 
     __slots__ = (
@@ -307,7 +307,7 @@ class Timer:
     def _went_back(self, progress: TimerProgress) -> bool:
         """Returns whether store times went back with the clock since the progress was saved.
 
-        Then the last store time is no bound of the deliveries before that.
+        If they did, earlier deliveries may have later store times than the last record.
         """
         if self._resumption is None or self._resumption.is_over:
             return False

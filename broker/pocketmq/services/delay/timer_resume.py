@@ -22,7 +22,7 @@ from pocketmq.model.system_topics import QueuePlace, real_place
 from pocketmq.store.message_store import MessageStore
 
 COPIES_MAX: Final = 64
-"""Messages with one unique key that one index query returns."""
+"""Upper limit of messages that one index query for a unique key returns."""
 _ADDED: Final = frozenset(
     {PROPERTY_CRC, TIMER_ENQUEUED, TIMER_DEQUEUED, TIMER_OUT_NOW, TIMER_ROLLS}
 )

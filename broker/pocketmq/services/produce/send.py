@@ -167,7 +167,7 @@ def check_each(topic: str, drafts: Drafts, blocks: list[bytes], size_max: int) -
     """Checks each message.
 
     blocks     property blocks of the messages
-    size_max   most bytes of a property block
+    size_max   upper limit of bytes of a property block
     Errors     MixedTopics, BodyEmpty, IllegalMessageId, IllegalKey, IllegalTag, TooManyProperties,
                IllegalProperty, PropertiesTooLarge
     """

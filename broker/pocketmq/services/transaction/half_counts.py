@@ -102,7 +102,7 @@ class HalfCounts:
     def end(self, topic: str, store_ms: int, state: HalfState, count: int = 1) -> None:
         """Counts the outcomes of `count` half messages.
 
-        topic      target topic, "" if they name none
+        topic      target topic, "" if the half messages name none
         store_ms   store time
         """
         topic = topic or UNKNOWN_TOPIC

@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import Final
 
 REMEMBERED_MAX: Final = 1 << 18
-"""Half messages below `begin` that are kept; they are cut to this number at twice as many."""
+"""Half messages below `begin` that are kept after a cut. A cut is made at twice this number."""
 
 
 class HalfState(IntEnum):

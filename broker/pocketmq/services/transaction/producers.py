@@ -136,7 +136,7 @@ class Producers:
     def spare(self, group: str, spoken_for: Counter[Room]) -> bool:
         """Reserves room for one check at a producer of a group; returns False if all are busy.
 
-        spoken_for   reservations since checks were last sent, which this updates
+        spoken_for   reservations since checks were last sent; this call updates them
         """
         for producer in self._offers.get(group, ()):
             if spoken_for[producer.room] < producer.room():

@@ -1,7 +1,7 @@
 """FIFO consumption: one receive at a time gets messages of a message group (queue.py).
 
     receive ─► receive.py  leases messages that are ready
-    ack …   ─► ack.py      settles messages by handles; the next of their groups become ready
+    ack …   ─► ack.py      settles messages by handles; makes the next ones of their groups ready
                table.py    persists delivery states before any answer
 
 Parked receives are served again after an acknowledgement, and when leases end (`ended`).
@@ -23,7 +23,7 @@ from pocketmq.store.message_store import MessageStore
 
 
 class FifoDelivery(DeliveryMode):
-    """Delivers in the order of message groups."""
+    """Delivers the messages of each message group in order."""
 
     __slots__ = ("_clock", "_ends", "_order", "table")
 
@@ -64,7 +64,7 @@ class FifoDelivery(DeliveryMode):
         return is_left
 
     def frees(self, target: GroupTopic) -> bool:
-        """Returns True: the next messages of a message group are ready."""
+        """Returns True: an ack makes the next messages of its message group ready."""
         return True
 
     # -- leases that end while receives wait -------------------------------------------------

@@ -5,9 +5,9 @@
     delivered and released           ─► not delivered
 
 The leases are written to the journal. Once they are durable (in every flush mode), the order table
-records skipped and leased messages as settled. After a crash between these steps, recovery does so
-(lease/recovery.py), so that no message is leased twice. Only the order table contains the attempts
-of FIFO deliveries, so attempts restart from the retry count in the record.
+records skipped and leased messages as settled. After a crash between these steps, recovery records
+them as settled (lease/recovery.py), so that no message is leased twice. Only the order table
+contains the attempts of FIFO deliveries, so attempts restart from the retry count in the record.
 Source: none; RocketMQ redelivers all messages from the group's offset on.
 """
 
@@ -39,7 +39,7 @@ class FifoExit:
         """Converts settled and delivered offsets of a queue, before it is read without order.
 
         Shape    the queue has no other reader meanwhile
-        Effects  advances the group's offset over settled messages; a crash may have lost that
+        Effects  advances the group's offset over settled messages, which a crash may have undone
         Errors   those of a put: nothing changed; DiskFull of the order table: conversion is done
         """
         assert queue.is_busy
@@ -116,7 +116,7 @@ class FifoExit:
             )
             for i, one in enumerate(checkpoints)
         ]  # fmt: skip
-        for lease in leases:  # Otherwise a fence passed meanwhile would hide them from recovery.
+        for lease in leases:  # Else a fence (offset_barrier.py) would hide them from recovery.
             self._leases.expect(lease)
         return leases
 

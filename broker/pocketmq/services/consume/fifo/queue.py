@@ -28,7 +28,7 @@ WINDOW_MAX: Final = 4_096
 ENDS_KEPT_MAX: Final = 64
 """Stale lease ends kept, beyond twice the number of message groups, before the heap is rebuilt."""
 LATE_CLAIMS_MAX: Final = 16
-"""Claims kept, beyond the number of delivered messages, before outdated ones are dropped."""
+"""Claims (receive ids) kept, beyond the delivered messages, before outdated ones are dropped."""
 
 
 class OrderedQueue:

@@ -125,7 +125,7 @@ class FifoReceive(ReceiveMode):
         return Taken(_received(parts, self._broker), partial(self._taken_back, parts))
 
     async def again(self, request: ReceiveRequest, target: GroupTopic) -> Taken | None:
-        """Returns the messages of the earlier receive; without any, leases others."""
+        """Returns the messages of the earlier receive; if there are none, leases other messages."""
         return await self.take(request, target)
 
     def when_durable(self, then: Callable[[BaseException | None], None]) -> None:

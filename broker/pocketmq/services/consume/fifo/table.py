@@ -1,6 +1,7 @@
 """Ordered queues of all groups: their delivery states and their persistence.
 
-    of(queue)       the state, loaded at first use, and made anew after the group's offset was set
+    of(queue)       the state, loaded at first use, and created again after the group's offset was
+                    set
     changed(queue)  advances the group's offset over settled messages; the next `saved` persists
                     the state, many changes in one write
 

@@ -1,4 +1,8 @@
-"""Persists offsets once the journal is durable, so that recovery finds every lease below them."""
+"""Persists offsets once the journal is durable, so that recovery finds every lease below them.
+
+A fence notes the present offsets and the log's end. It is passed once the log is durable up to that
+end: then the noted offsets may be persisted.
+"""
 
 from pocketmq.services.consume.journal import Journal
 from pocketmq.services.consume.leases import LeaseTable

@@ -1,6 +1,7 @@
 """Rebuilds leases at start from the journal, or from a RocketMQ broker's records.
 
-    PocketMQ's store    the timer topic, from the mark stored with the offsets on
+    PocketMQ's store    the timer topic, from the journal offset on that is stored with the
+                        group offsets (the mark)
     RocketMQ's store    the revive topic above its consumed offset, and checkpoints still in the
                         timer topic; here checkpoints and acks come in any order
 
