@@ -4,7 +4,8 @@
     stats ─► Exposition ─► families ─────┴─► thread ─► OTLP
 
 Exports run in a thread and never delay a call of a client. While the receiver is slow or absent,
-spans beyond QUEUE_MAX are dropped and counted. Off, nothing of OpenTelemetry is imported.
+spans beyond QUEUE_MAX are dropped and counted. If no exports are configured, no package of
+OpenTelemetry is imported.
 """
 
 import asyncio

@@ -22,7 +22,7 @@ DUE_WITHIN: Final = (
     ("now", 0), ("1s", 1_000), ("1m", 60_000), ("10m", 600_000), ("1h", 3_600_000),
     ("6h", 21_600_000), ("1d", 86_400_000), ("3d", 259_200_000), ("later", 1 << 63),
 )  # fmt: skip
-"""Bars of a histogram: name, and most ms that are left until the delivery."""
+"""Bars of a histogram: name, and upper limit of the ms until the delivery."""
 
 
 @click.group(

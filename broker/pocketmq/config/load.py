@@ -96,7 +96,7 @@ class Layers:
         if note and note not in self.warnings:
             self.warnings.append(note)
         if knob.key == LISTEN and isinstance(value, str) and ":" not in value:
-            # A port alone keeps the host: the image's is not that of the default.
+            # A port alone keeps the host: the image's host differs from the default.
             host = str(self.values.get(LISTEN, knob.default)).rpartition(":")[0]
             value = f"{host}:{value}"
         self._put(knob, value, origin, is_rocketmq=True)

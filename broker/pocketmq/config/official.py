@@ -67,7 +67,7 @@ def official_start(
         for key, value in values.items()
         if key not in given or (defaults and given[key].startswith(f"{defaults}:"))
     }
-    # RocketMQ's listenPort is not the port of gRPC clients, so a file's is no address of theirs.
+    # RocketMQ's listenPort is not the port of gRPC clients, so a value from a file is not used.
     wanted |= {
         key: value
         for key, value in {"rpc.listen": GRPC, "broker.advertised_port": "0"}.items()
@@ -95,7 +95,10 @@ def _rocketmq_home(environment: Mapping[str, str], user_home: Path) -> Path | No
 
 
 def _found(given: Path | None, home: Path | None, name: str) -> Path | None:
-    """Returns the given file, by RocketMQ's working directory too, else that of its home."""
+    """Returns the given file; if none is given, the file in `home`/conf, if it exists.
+
+    A given path that does not exist is also resolved from RocketMQ's bin directory.
+    """
     if given is not None:
         if home is None or given.exists():
             return given

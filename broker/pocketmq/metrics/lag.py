@@ -50,7 +50,7 @@ class Lag:
 
     queue_range      returns (min, max) queue offset of a topic's queue
     store_time_at    returns the store time in ms of the message at (topic, queue id, queue offset),
-                     None without one; StorageError, DiskSlow
+                     None if there is none; StorageError, DiskSlow
     read_positions   returns the positions of all groups
     read_leased      returns the leased messages by group and topic
     read_receiving   returns (group, topic) in which clients have received recently

@@ -2,8 +2,8 @@
 
     a call ─► its holder: user, connection, address ─► the gate of its class ─► admitted or refused
 
-A user may hold at most 3 times the free slots of a class, a connection 15 times, an address 31
-times. So one user alone gets three quarters of a class, and a
+A user may hold at most 3 times the free slots of a class, a connection 15 times and an address 31
+times the free slots. So one user alone gets three quarters of a class, and a
 caller that holds no slot is admitted while any slot is free. No share binds before three quarters
 of the slots are taken: below that, one comparison admits a call.
 
@@ -53,7 +53,7 @@ DEFAULT_LIMITS: Final[Mapping[CallClass, int]] = {
 USER_WEIGHT: Final = 3
 CONNECTION_WEIGHT: Final = 15
 ADDRESS_WEIGHT: Final = 31
-"""Upper limits of a name's slots, as multiples of the free slots: 3/4, 15/16, 31/32 of all slots."""
+"""Upper limits of a name's slots, as multiples of the free ones: 3/4, 15/16, 31/32 of all slots."""
 ADMIN_SLOTS: Final = 16
 """Slots for admins in each class, beyond its limit."""
 IPV6_NETWORK_SIZE: Final = 8

@@ -30,7 +30,7 @@ from pocketmq.store.read.append_notifier import AppendNotifier, GroupKey, Waiter
 
 LOOKED_AT_MAX: Final = 256
 LOOKED_AT_BYTES_MAX: Final = 256 * 1024
-"""Records, and their bytes, that one turn of a pull with a SQL filter reads even if the client
+"""Limits of records and bytes that one turn of a pull with a SQL filter reads, even if the client
 requests fewer: a selective filter would otherwise need many calls. RocketMQ scans 800 units a
 call."""
 
@@ -181,7 +181,7 @@ class Pull:
     ) -> PullResult:
         """Returns messages that arrive after a result within `wait_ms`.
 
-        Without any, it returns the offset up to which no message matches.
+        If none arrives, the result has the offset up to which no message matches.
 
         Effects  a cancellation unregisters the pull
         Errors   Corruption

@@ -234,7 +234,8 @@ class BelievedClock:
 class Retention:
     """Deletes the oldest files of a store, in rounds.
 
-    floors          return physical offsets; no file that reaches beyond the lowest is deleted
+    floors          return physical offsets; no file that reaches beyond the lowest of them is
+                    deleted
     refuse          called with the error for sends, None if they are accepted
     find_holder     returns the pending message at a floor
     expire_topics   expires messages of topics that have a retention of their own, at a wall time

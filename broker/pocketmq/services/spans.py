@@ -144,7 +144,7 @@ class SpanSource:
     def leased(
         self, group: str, topic: str, queue_id: int, records: Iterable[bytes], popped_at_ms: int
     ) -> None:
-        """Takes a delivery in FIFO order; `topic` is the one that was received from."""
+        """Records a delivery in FIFO order; `topic` is the topic that the client received from."""
         spans: list[Span] = []
         for record in records:
             with suppress(BadRecord):
@@ -152,7 +152,7 @@ class SpanSource:
                 place = Batched(group, topic, queue_id, IN_ORDER, popped_at_ms, "")
                 key = (group, topic, queue_id, message.queue_offset)
                 span = self._delivery_of(message, place, popped_at_ms)
-                if span is not None and self._is_new(key, place):  # Else it is given again.
+                if span is not None and self._is_new(key, place):  # Else its span was made before.
                     spans.append(span)
                     _remember(self._deliveries, key, (place, span))
         if spans:
@@ -161,7 +161,7 @@ class SpanSource:
     def acked(
         self, group: str, topic: str, queue_id: int, queue_offsets: Iterable[int], popped_at_ms: int
     ) -> None:
-        """Takes an acknowledgement in FIFO order."""
+        """Records an acknowledgement in FIFO order."""
         place = Batched(group, topic, queue_id, IN_ORDER, popped_at_ms, "")
         found = [self._end_of(place, at) for at in queue_offsets]
         now_ms = self._store.clock.wall_ms()

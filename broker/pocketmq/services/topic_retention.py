@@ -2,7 +2,7 @@
 
     topic attribute             its messages can be read
     pocketmq.retention.ms       while they are younger, by their store time
-    pocketmq.retention.bytes    while they are among the topic's newest records of so many bytes
+    pocketmq.retention.bytes    while they are among the topic's newest records, up to this size
 
 A round raises the floors of queues. Records leave the disk with their commit-log file, which also
 holds messages of other topics. Sizes are counted once: a round reads only the units that were added
@@ -124,7 +124,7 @@ class TopicRetention:
             return ()
         try:
             await self._expire_large(keys, topic.retention_bytes)
-        except UnitsGone:  # By a trim of the queues meanwhile: the next round counts anew.
+        except UnitsGone:  # The queues were trimmed meanwhile: the next round counts anew.
             return ()
         return keys
 
@@ -141,7 +141,7 @@ class TopicRetention:
         self._store.expire(floors)
 
     async def _expire_large(self, keys: Iterable[QueueKey], bytes_max: int) -> None:
-        """Expires the oldest records of a topic until the others have at most so many bytes."""
+        """Expires the oldest records of a topic until the others have at most `bytes_max` bytes."""
         sizes = {key: await self._followed(key) for key in keys}
         total = sum(size.size_bytes for size in sizes.values())
         if total <= bytes_max:

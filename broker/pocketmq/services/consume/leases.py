@@ -35,8 +35,8 @@ ENDS_KEPT_MIN: Final = 1_024
 class GroupQueue:
     """One queue as one group consumes it.
 
-    retry       number that tells in handles whether the queue is of the consumed topic or of which
-                of its retry topics (format/receipt_handle.py)
+    retry       number in handles that says whether the queue's topic is the consumed topic itself,
+                or which of its retry topics it is (format/receipt_handle.py)
     is_shared   whether this is a retry topic that may contain messages of other groups: names of
                 groups and topics may contain the separator of its name
     """

@@ -40,7 +40,9 @@ async def pull_wanted(
     *,
     joined: bool = False,
 ) -> PullResult:
-    """Reads messages that match a filter, at most one turn's work; none if a record is damaged.
+    """Reads records for a filter, at most what it tests in one turn.
+
+    A damaged record ends the read: the result is empty.
 
     user     user of the call; a filter that reads records waits for a turn of this user
     Errors   Corruption of a consume queue, DiskSlow

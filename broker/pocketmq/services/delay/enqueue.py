@@ -10,7 +10,7 @@ message that is due while later messages are unread enters the slot that is read
 may be among the unread messages. Before a slot is read, all messages stored until the slot's time
 are read.
 After a crash, reading resumes after the last message whose unit is certainly durable. Of the
-messages after it, those already in the wheel are skipped; the others were due on arrival.
+messages after it, those in the wheel are skipped; the rest were due when they arrived.
 Source: TimerMessageStore.enqueue, TimerEnqueuePutService, doEnqueue.
 """
 

@@ -4,11 +4,11 @@
                                                     │
                          delayOffset.json ◄─────────┘ progress of each level, every 10 s
 
-After a crash, a start searches the messages of each level that were delivered after the persisted
-progress, by unique key in the index, and skips them (`LevelResumption`). The search of a level
-ends at the first message without a delivered copy; that message and all later ones of the level
-are delivered. So no message is delivered twice, with two exceptions: a message without unique key,
-or whose copy is missing in the index, is delivered again, and so are later messages of its level.
+After a crash, a start skips the messages of each level that were delivered after the persisted
+progress: it finds their copies by unique key in the index (`LevelResumption`). The level resumes at
+the first message without such a copy. So no message is delivered twice, unless one that was
+delivered before the crash has no unique key, or the index lacks its copy: then that message and the
+later ones of its level are delivered again.
 Source: ScheduleMessageService.
 """
 
@@ -233,7 +233,7 @@ class Schedule:
             self._saving = None
 
     def _turn(self, level: Level) -> tuple[int, int]:
-        """Returns a level's sort key: time of the next check; for due levels, number of the last batch."""
+        """Returns a level's sort key: due levels come first, ordered by their last batches."""
         return max(level.look_at_ms, self._now.monotonic_ms), level.served
 
     # -- delivering ----------------------------------------------------------------------------

@@ -59,7 +59,7 @@ class Session:
     client_id: str
     kind: ClientKind | None = None
     described: Described | None = None
-    """The settings sent on its newest stream; removed when that ends."""
+    """The settings sent on its newest stream; removed when that stream ends."""
     say: Say | None = None
     """Queues a command on its newest stream; None without a stream."""
 

@@ -158,7 +158,7 @@ class Transactions:
     async def asked(
         self, group: str, count_max: int, wait_ms: int, takes: Callable[[Check], bool] = _anything
     ) -> list[Check]:
-        """Waits for checks for a producer of a group; returns an empty list if none is due in time.
+        """Waits for checks for a producer of a group; returns [] if none is due in time.
 
         A check whose answer is lost is repeated after the usual interval.
 

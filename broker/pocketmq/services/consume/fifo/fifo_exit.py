@@ -39,7 +39,8 @@ class FifoExit:
         """Converts settled and delivered offsets of a queue, before it is read without order.
 
         Shape    the queue has no other reader meanwhile
-        Effects  advances the group's offset over settled messages, which a crash may have undone
+        Effects  advances the group's offset over settled messages: a crash may have lost that
+                 offset
         Errors   those of a put: nothing changed; DiskFull of the order table: conversion is done
         """
         assert queue.is_busy
