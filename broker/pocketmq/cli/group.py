@@ -268,7 +268,7 @@ def reset(
     moved = [
         row
         for each in _topics(broker, name, topic)
-        if topic or not each.startswith(RETRY_PREFIX)  # This topic contains only redeliveries to this group.
+        if topic or not each.startswith(RETRY_PREFIX)  # Has only redeliveries to this group.
         for row in broker.ask(
             broker.admin.reset_offsets(name, each, target, queue_ids=queue_ids, dry_run=not yes)
         )
