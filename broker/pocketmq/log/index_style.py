@@ -115,13 +115,13 @@ class _File:
             return entries.place(1)
 
     def first_style(self) -> str:
-        """Returns the style of the first distinctive record, "" without one."""
+        """Returns the style of the first record that shows a style; "" if no record does."""
         with self._opened() as entries:
             samples = _samples(entries.first_from(self._log.min_offset), entries.upper)
             return self._shown(entries, samples)
 
     def last_style(self) -> str:
-        """Returns the style of the last distinctive records; "" if there are none.
+        """Returns the style of the last records that show a style; "" if no record does.
 
         If the last two records contradict each other, damage may have removed the entry of a tag.
         """
@@ -243,7 +243,7 @@ def _groups(entries: NDArray[Any]) -> Iterator[tuple[int, list[int]]]:
 
 
 def _style_shown(log: PlacedRecords, entries: NDArray[Any], is_cut: bool) -> str:
-    """Returns the style of the first distinctive record, "" without one."""
+    """Returns the style of the first record that shows a style; "" if no record does."""
     groups = list(_groups(entries))
     sound_end, likely = -1, ""
     for place, hashes in groups[:-1] if is_cut else groups:

@@ -66,7 +66,7 @@ class Sparingly:
         """Number of events since the last logged event, none of which was logged."""
 
     def may_tell(self, now_s: float) -> bool:
-        """Returns whether to log an event now; else counts it until `told`.
+        """Returns whether to log an event now; else counts the event until `told` is called.
 
         now_s   monotonic seconds
         """

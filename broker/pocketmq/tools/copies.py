@@ -38,7 +38,7 @@ class CopiedFile:
     size, sha256  length and digest of the copy
     changed_ns    modification time of the file; the copy has the same one
     is_complete   the file's content was final when it was copied
-    damage        first invalid record of a log file, "" if all are valid
+    damage        first invalid record of a log file; "" if all records are valid
     """
 
     path: str
@@ -88,7 +88,7 @@ class Backup:
 
     @property
     def log_gap(self) -> str:
-        """The reason why the log files do not cover [begin, upto), "" if they do."""
+        """The reason why the log files do not cover [begin, upto); "" if they do."""
         prefix, end = f"{COMMIT_LOG_DIRECTORY}/", self.begin
         files = {
             offset_from_file_name(file.path.removeprefix(prefix)): file.size

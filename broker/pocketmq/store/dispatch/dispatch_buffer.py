@@ -64,8 +64,8 @@ class DispatchBuffer:
     def take(self, visible: int, count_max: int) -> list[Written]:
         """Removes and returns the first runs below a physical offset.
 
-        It stops once the runs have `count_max` records. A put becomes visible as a whole, so no run
-        is split.
+        The result ends once its runs have `count_max` records. A put becomes visible as a whole, so
+        no run is split.
         """
         runs = self._runs
         number = self._first

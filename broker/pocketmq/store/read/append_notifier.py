@@ -155,7 +155,7 @@ class AppendNotifier:
         self._queues: dict[QueueKey, Queue] = {}
         self._ready: deque[Waiter] = deque()
         self._due: dict[Waiter, None] = {}
-        """Waiters that are served in a turn of their user."""
+        """Waiters that will be served in a heavy turn of their user."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def join(self, waiter: Waiter) -> None:

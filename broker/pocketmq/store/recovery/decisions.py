@@ -35,7 +35,7 @@ class LogDecision(Enum):
 class Observation:
     """Observations of the log walk and of loading the views.
 
-    mark           flushed offset, None without a valid mark
+    mark           flushed offset; None without a valid mark
     view_offsets   durable offsets of the views
     has_holes      whether valid records follow damage
     is_short       whether, without a mark, queues refer to durable records after the log's end

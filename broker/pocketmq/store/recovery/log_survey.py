@@ -29,7 +29,7 @@ _UNWRITTEN: Final = Stop(ScanEnd.TORN, 0, "zeros in its topic or properties")
 class Known(NamedTuple):
     """The known extent of the log.
 
-    mark       flushed offset, None without a valid mark
+    mark       flushed offset; None without a valid mark
     view_end   end of the views after an orderly stop of RocketMQ: it abandoned all later records.
                None after a crash
     """

@@ -204,7 +204,7 @@ class OrderInfo:
         return order_from(QueueOrder(), committed) if row is None else row.order(committed)
 
     def forgotten_count(self, group: str, topic: str, queue_id: int) -> int:
-        """Returns how often a queue's state was dropped; a new count invalidates cached state."""
+        """Returns how often a queue's state was dropped; a change invalidates cached state."""
         return self._forgotten[f"{topic}{_SEPARATOR}{group}", queue_id]
 
     def change(
