@@ -1,0 +1,30 @@
+"""RocketMQ's classic client for Java: programs that are compiled with a version of it."""
+
+import os
+from pathlib import Path
+from typing import Final
+
+from tests.e2e.official.programs import built, need, run
+
+OWN: Final = Path(__file__).parents[1] / "classic"
+
+
+def classic_program(version: str, source: str) -> str:
+    """Returns the class path of a program with a version of the client.
+
+    source   name of its file, "Classic.java"
+    Errors   Missing
+    """
+    need("java", "javac", "mvn")
+
+    def build(folder: Path) -> None:
+        classpath = folder / "classpath"
+        run(
+            "mvn", "-q", "-B", "-f", str(OWN / "pom.xml"), f"-Drocketmq={version}",
+            "dependency:build-classpath", f"-Dmdep.outputFile={classpath}",
+        )  # fmt: skip
+        needed = classpath.read_text("utf-8").strip()
+        run("javac", "-nowarn", "-d", str(folder), "-cp", needed, str(OWN / source))
+
+    folder = built(f"classic-{version}", [OWN / "pom.xml", OWN / source], build)
+    return f"{folder}{os.pathsep}{(folder / 'classpath').read_text('utf-8').strip()}"

@@ -1,0 +1,90 @@
+"""Signed requests of classic clients: whole requests, with the secret that users have already."""
+
+import hmac
+from base64 import b64encode
+from collections.abc import Mapping
+from typing import Final
+
+import pytest
+
+from pocketmq.model.access import ResourceKind
+from pocketmq.rpc.classic.service_table import TABLE
+from pocketmq.rpc.classic.signing import signed_by_fields
+from pocketmq.rpc.creations import Creations
+from pocketmq.rpc.guard import Guard
+from pocketmq.services.access.access import Access
+from tests.kit.remoting_pair import RemotingPair
+from tests.kit.store_broker import StoreBroker
+from tests.kit.users import SECRET, access_of, grant_of
+from tests.rpc.classic.test_send import short
+
+SEND: Final = short()
+
+
+def signed(
+    fields: Mapping[str, str], body: bytes = b"", user: str = "app", secret: str = SECRET
+) -> dict[str, str]:
+    """Returns the fields with access key and signature, as the client for Java makes them."""
+    fields = {**fields, "AccessKey": user}
+    content = "".join(fields[name] for name in sorted(fields)).encode() + body
+    signature = b64encode(hmac.new(secret.encode(), content, "sha1").digest()).decode()
+    return {**fields, "Signature": signature}
+
+
+def guarded(broker: StoreBroker, access: Access) -> RemotingPair:
+    tables = broker.store.tables
+    exists = {ResourceKind.TOPIC: tables.topics.find, ResourceKind.GROUP: tables.groups.find}
+    creations = Creations(exists, broker.clock.monotonic_ms, lambda: 1)
+    guard = Guard(access, creations, signed_by_fields)
+    service = guard.guarded(broker.classic.service(), TABLE.rules("DefaultCluster"))
+    return RemotingPair(service)
+
+
+@pytest.fixture
+async def client(broker: StoreBroker) -> RemotingPair:
+    return guarded(broker, access_of(grant_of("app", "pub", "topic:*")))
+
+
+async def test_a_signed_send_is_stored(broker: StoreBroker, client: RemotingPair) -> None:
+    assert (await client.ask(310, signed(SEND, b"x"), b"x")).code == 0
+    assert (await client.ask(105, signed({"topic": "orders"}))).code == 0
+    assert (await client.ask(105, signed({"topic": "TBW102"}))).code == 0
+    assert len(await broker.messages()) == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "body"),
+    [
+        (SEND, b"x"),
+        ({**SEND, "AccessKey": "app"}, b"x"),
+        (signed(SEND, b"x", secret="wrong"), b"x"),
+        (signed(SEND, b"x", user="nobody"), b"x"),
+        (signed(SEND, b"x", user="off"), b"x"),
+        (signed(SEND, b"x"), b"y"),
+        ({**signed(SEND, b"x"), "b": "other"}, b"x"),
+    ],
+)
+async def test_other_signatures_are_refused(
+    broker: StoreBroker, client: RemotingPair, fields: dict[str, str], body: bytes
+) -> None:
+    reply = await client.ask(310, fields, body)
+    assert (reply.code, bool(reply.remark)) == (16, True)
+    assert broker.store.appended == 0
+
+
+async def test_what_no_grant_permits_is_refused(broker: StoreBroker) -> None:
+    client = guarded(broker, access_of(grant_of("app", "sub", "topic:orders")))
+    assert (await client.ask(310, signed(SEND, b"x"), b"x")).code == 16
+    assert (await client.ask(206, signed({}))).code == 16
+    assert (await client.ask(206, signed({}, user="admin"))).code == 0
+    assert (await client.ask(105, signed({"topic": "orders"}))).code == 0
+    assert broker.store.appended == 0
+
+
+async def test_topics_that_sends_create_count_for_their_user(
+    broker: StoreBroker, client: RemotingPair
+) -> None:
+    first, second = short("one"), short("two")
+    assert (await client.ask(310, signed(first, b"x"), b"x")).code == 0
+    refused = await client.ask(310, signed(second, b"x"), b"x")
+    assert (refused.code, "user_creations_per_hour" in refused.remark) == (2, True)
