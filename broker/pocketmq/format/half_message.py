@@ -51,6 +51,9 @@ _OWN_NAMES: Final = frozenset(
     }
 )  # fmt: skip
 """Properties that only messages of a transaction have."""
+_QUEUE_ID: Final = slice(12, 16)
+_TOPIC_SIZE_MAX: Final = 255
+"""Longest topic in a record of version 1."""
 _SECONDS_MAX: Final = SUMMABLE_MAX // 1_000
 
 
@@ -127,6 +130,22 @@ def shown_half(record: bytes) -> StoredMessage:
     if place is not None:
         message.topic, message.queue_id = place
     return message
+
+
+def shown_record(record: bytes) -> bytes:
+    """Returns the record of a half message with its target topic and queue.
+
+    Errors   BadRecord
+    """
+    shown = shown_half(record)
+    topic = shown.topic.encode()
+    _, _, begin, end, _, _ = split_record(record, 0)
+    if record[begin - 1] != end - begin or len(topic) > _TOPIC_SIZE_MAX:
+        return record  # A record of version 2 is left as it is.
+    made = bytearray(record[: begin - 1]) + bytes((len(topic),)) + topic + record[end:]
+    made[:4] = len(made).to_bytes(4)
+    made[_QUEUE_ID] = shown.queue_id.to_bytes(4)
+    return bytes(made)
 
 
 def committed(half: Half, queue_count: int = 0) -> Run:

@@ -17,8 +17,8 @@ from pocketmq.rpc.channel import ClassicCall, RemotingChannel
 from pocketmq.rpc.classic.fields import text_field
 from pocketmq.rpc.classic.heartbeat_body import heartbeat_of
 from pocketmq.rpc.classic.json_body import json_answer
-from pocketmq.rpc.classic.method_table import OK
-from pocketmq.rpc.classic.status import SYSTEM_ERROR
+from pocketmq.rpc.classic.status import OK, SYSTEM_ERROR
+from pocketmq.rpc.classic.transactions import ClassicTransactions
 from pocketmq.rpc.services import Services
 from pocketmq.services.admin.members import PULL, PUSH, REMOTING, Dialect, Members
 from pocketmq.services.sessions.classic_groups import ClassicConsumer, Heartbeat
@@ -35,9 +35,17 @@ class ClassicClients:
     creates_groups   returns whether groups are created on demand
     """
 
-    __slots__ = ("_clock", "_consume", "_creates_groups", "_members", "_sessions", "_tables")
+    __slots__ = (
+        "_clock", "_consume", "_creates_groups", "_members", "_producers", "_sessions", "_tables",
+    )  # fmt: skip
 
-    def __init__(self, backing: Services, creates_groups: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        backing: Services,
+        creates_groups: Callable[[], bool],
+        producers: ClassicTransactions,
+    ) -> None:
+        self._producers = producers
         self._tables = backing.store.tables
         self._clock = backing.store.clock
         self._consume = backing.consume
@@ -72,6 +80,7 @@ class ClassicClients:
         channel = call.channel
         if channel.is_open:
             self._join(channel, beat._replace(consumers=tuple(accepted)))
+            self._producers.join(channel, beat.producer_groups, call.may)
         if refusal is not None:
             raise refusal
         return OK
@@ -123,6 +132,7 @@ class ClassicClients:
     def unregister(self, request: Command, call: ClassicCall) -> Command:
         """Removes a client from a producer or consumer group."""
         fields = request.fields
+        self._producers.leave(call.channel, fields.get("producerGroup", ""))
         self._sessions.leave(
             call.channel,
             text_field(request, "clientID"),

@@ -6,6 +6,7 @@ from pocketmq.rpc.classic.consumers import ClassicConsuming
 from pocketmq.rpc.classic.routes import ClassicRoutes, ClassicRules
 from pocketmq.rpc.classic.send_message import ClassicSend
 from pocketmq.rpc.classic.service_table import TABLE
+from pocketmq.rpc.classic.transactions import ClassicTransactions
 from pocketmq.rpc.classic.unsupported import remedy_of
 from pocketmq.rpc.service import Service
 from pocketmq.rpc.services import Services
@@ -15,12 +16,13 @@ from pocketmq.wire.remoting import Command
 class ClassicMethods:
     """The handlers of all request codes."""
 
-    __slots__ = ("consume", "routes", "sending")
+    __slots__ = ("consume", "routes", "sending", "transactions")
 
     def __init__(self, backing: Services, rules: ClassicRules) -> None:
         self.routes = ClassicRoutes(backing.store.tables.topics, rules)
         self.sending = ClassicSend(backing.send)
-        self.consume = ClassicConsuming(backing, rules.auto_create_groups)
+        self.transactions = ClassicTransactions(backing.transactions)
+        self.consume = ClassicConsuming(backing, rules.auto_create_groups, self.transactions)
 
     def service(self) -> Service:
         """Returns the service."""

@@ -9,7 +9,7 @@ where they differ from the table's usual ones the class and the largest body. A 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from pocketmq.rpc.admission import CallClass
 from pocketmq.rpc.classic.fields import text_field
@@ -85,7 +85,3 @@ class RequestTable(MethodTable[RequestRow]):
             number=row.number,
             **own,
         )
-
-
-OK: Final = Command(0)
-"""Answer without fields or body."""

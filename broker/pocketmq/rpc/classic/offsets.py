@@ -16,8 +16,7 @@ from pocketmq.model.reading import Bound
 from pocketmq.rpc.channel import ClassicCall
 from pocketmq.rpc.classic.fields import number_field, text_field
 from pocketmq.rpc.classic.heartbeats import ClassicClients
-from pocketmq.rpc.classic.method_table import OK
-from pocketmq.rpc.classic.status import QUERY_NOT_FOUND
+from pocketmq.rpc.classic.status import OK, QUERY_NOT_FOUND
 from pocketmq.rpc.services import Services
 from pocketmq.rpc.topic_access import (
     TopicCheck,

@@ -4,6 +4,8 @@ Source: AuthorizationContextBuilder of remoting, PlainAccessResource.
 """
 
 from pocketmq.model.access import Need, ResourceKind
+from pocketmq.model.decimal import number_of
+from pocketmq.model.message import TRANSACTION_PREPARED
 from pocketmq.model.topic import DEFAULT_TOPIC
 from pocketmq.rpc.call import Call
 from pocketmq.rpc.classic.heartbeat_body import heartbeat_of, locks_of
@@ -31,8 +33,16 @@ def found(request: Command, call: Call) -> list[Need]:
 
 
 def sent(request: Command, call: Call) -> list[Need]:
-    """Returns the permissions of a send: PUB on its topic."""
-    return [topic_need(request.fields.get("topic", ""), PUB)]
+    """Returns the permissions of a send: PUB on its topic, for a half message on its group too."""
+    fields = request.fields
+    needs = [topic_need(fields.get("topic", ""), PUB)]
+    is_half = max(number_of(fields.get("sysFlag", "")), 0) & TRANSACTION_PREPARED
+    return [*needs, *decided(request, call)] if is_half else needs
+
+
+def decided(request: Command, call: Call) -> list[Need]:
+    """Returns the permissions to decide transactions: PUB on the producer group."""
+    return [group_need(request.fields.get("producerGroup", ""), PUB)]
 
 
 def lists_topics(request: Command, call: Call) -> list[Need]:

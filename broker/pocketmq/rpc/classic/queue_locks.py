@@ -9,7 +9,7 @@ from pocketmq.filter.parsing import parse_filter
 from pocketmq.rpc.channel import ClassicCall
 from pocketmq.rpc.classic.heartbeat_body import SQL, locks_of
 from pocketmq.rpc.classic.json_body import body_of, json_answer, text_in
-from pocketmq.rpc.classic.method_table import OK
+from pocketmq.rpc.classic.status import OK
 from pocketmq.rpc.services import Services
 from pocketmq.wire.remoting import Command
 

@@ -10,8 +10,7 @@ from pocketmq.model.message import INT32_MAX, OFFSET_MAX, StoredMessage
 from pocketmq.rpc.channel import ClassicCall
 from pocketmq.rpc.classic.fields import number_field, text_field
 from pocketmq.rpc.classic.heartbeats import ClassicClients
-from pocketmq.rpc.classic.method_table import OK
-from pocketmq.rpc.classic.status import OF_PUT, SUCCESS
+from pocketmq.rpc.classic.status import OF_PUT, OK, SUCCESS
 from pocketmq.rpc.permissions import SUB, topic_need
 from pocketmq.rpc.services import Services
 from pocketmq.rpc.topic_access import check_client_reads, check_may

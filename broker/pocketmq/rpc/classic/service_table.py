@@ -10,6 +10,7 @@ from pocketmq.rpc.admission import CallClass
 from pocketmq.rpc.classic.method_table import RequestTable, request
 from pocketmq.rpc.classic.permissions import (
     consumed,
+    decided,
     found,
     joined,
     lists_topics,
@@ -51,6 +52,10 @@ TABLE: Final = RequestTable(
         request(
             320, "SEND_BATCH_MESSAGE", "sending.send", sent, parse=batch_names,
             body_max=SEND_SIZE_MAX, call_class=CallClass.SEND, creates=True,
+        ),
+        request(
+            37, "END_TRANSACTION", "transactions.end", decided, call_class=CallClass.SETTLE,
+            fields=("producerGroup",),
         ),
         # Sessions of clients.
         request(

@@ -32,6 +32,8 @@ SUBSCRIPTION_NOT_EXIST: Final = 24
 SUBSCRIPTION_NOT_LATEST: Final = 25
 GROUP_NOT_EXIST: Final = 26
 
+OK: Final = Command(SUCCESS)
+"""Answer without fields or body."""
 OF_PUT: Final[Mapping[PutStatus, int]] = {
     PutStatus.OK: SUCCESS,
     PutStatus.FLUSH_DISK_TIMEOUT: FLUSH_DISK_TIMEOUT,

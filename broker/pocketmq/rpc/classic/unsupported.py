@@ -21,7 +21,6 @@ NAMES: Final[Mapping[int, tuple[str, str]]] = {
     25: ("UPDATE_BROKER_CONFIG", _CONFIG),
     26: ("GET_BROKER_CONFIG", _CONFIG),
     28: ("GET_BROKER_RUNTIME_INFO", _STATUS),
-    37: ("END_TRANSACTION", "a client of RocketMQ 5"),
     100: ("PUT_KV_CONFIG", "pocketmq topic update, for queues in order"),
     102: ("DELETE_KV_CONFIG", "pocketmq topic update, for queues in order"),
     103: ("REGISTER_BROKER", _NO_CLUSTER),
