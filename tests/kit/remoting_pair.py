@@ -82,6 +82,11 @@ class RemotingPair:
             await turns()
             self.take()
 
+    async def idle(self) -> None:
+        """Waits until no request is in progress, one-way ones included."""
+        await until(lambda: not self.server.calls)
+        self.take()
+
     def lose(self) -> None:
         """Ends the connection."""
         self.server.connection_lost(None)

@@ -137,7 +137,7 @@ async def test_a_one_way_send_is_stored_without_a_reply(
 ) -> None:
     client.send(310, short(), b"quiet", flag=2)
     client.send(310, short("TBW102"), b"refused", flag=2)
-    await client.settled()
+    await client.idle()
     assert client.replies == {}
     assert (await stored(broker))[2] == b"quiet"
 
@@ -147,7 +147,7 @@ async def test_a_one_way_send_is_stored_when_its_client_leaves_at_once(
 ) -> None:
     client.send(310, short("new"), b"quiet", flag=2)  # It waits: its topic is created first.
     client.lose()
-    await client.settled()
+    await client.idle()
     assert (await stored(broker))[::2] == ("new", b"quiet")
     assert client.server not in client.edge.connections
 

@@ -51,7 +51,7 @@ async def test_a_decision_delivers_or_removes_the_message(
 async def test_a_one_way_decision_is_served(broker: StoreBroker, client: RemotingPair) -> None:
     fields = await begun(broker, client)
     client.send(37, {**fields, "commitOrRollback": "8"}, flag=2)
-    await client.settled()
+    await client.idle()
     assert await delivered(broker) == 1
     refused = await client.ask(37, {**fields, "commitOrRollback": "12"})
     assert (refused.code, "already" in refused.remark) == (1, True)
