@@ -14,12 +14,12 @@ from tests.e2e.official.classic import classic_program
 
 RUN_S: Final = 90
 SENT: Final = {
-    "sync": 1, "async": 2, "batch": 1, "delay": 1, "order": 3, "large": 1,
+    "sync": 1, "async": 2, "batch": 1, "delay": 1, "order": 3, "transaction": 2, "large": 1,
 }  # fmt: skip
 """Form -> number of its results."""
 BODIES: Final = [
-    b"async 0", b"async 1", b"batch 0", b"batch 1", b"batch 2", b"one", b"one way", b"order 0",
-    b"order 1", b"order 2",
+    b"async 0", b"async 1", b"batch 0", b"batch 1", b"batch 2", b"committed", b"one", b"one way",
+    b"order 0", b"order 1", b"order 2",
 ]  # fmt: skip
 
 

@@ -6,8 +6,12 @@ import java.util.concurrent.TimeUnit;
 import org.apache.rocketmq.client.exception.MQBrokerException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendCallback;
+import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.client.producer.TransactionListener;
+import org.apache.rocketmq.client.producer.TransactionMQProducer;
 import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageExt;
 
 /** Sends messages in every form of a classic producer; prints a line for each result. */
 public class Producer {
@@ -71,6 +75,25 @@ public class Producer {
             large.append(i % 7);
         }
         told("large", producer.send(message("large", large.toString())));
+        TransactionMQProducer deciding = new TransactionMQProducer("classic-deciding");
+        deciding.setNamesrvAddr(given[0]);
+        deciding.setTransactionListener(new TransactionListener() {
+            @Override
+            public LocalTransactionState executeLocalTransaction(Message one, Object state) {
+                return (LocalTransactionState) state;
+            }
+
+            @Override
+            public LocalTransactionState checkLocalTransaction(MessageExt one) {
+                return LocalTransactionState.UNKNOW;
+            }
+        });
+        deciding.start();
+        told("transaction", deciding.sendMessageInTransaction(
+            message("tx", "rolled back"), LocalTransactionState.ROLLBACK_MESSAGE));
+        told("transaction", deciding.sendMessageInTransaction(
+            message("tx", "committed"), LocalTransactionState.COMMIT_MESSAGE));
+        deciding.shutdown();
         try {
             topic = "TBW102";
             producer.send(message("refused", "x"));
