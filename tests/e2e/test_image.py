@@ -97,7 +97,7 @@ def test_a_container_that_nobody_may_call_does_not_start_and_says_how(
 ) -> None:
     tried = image.docker_run(volume)
     assert tried.code == 2
-    assert "there is no user" in tried.err
+    assert "there is no enabled user" in tried.err
     lines = [line for line in tried.err.splitlines() if "docker run" in line]
     assert [re.findall(r"-e (\w+)=", line) for line in lines] == [
         ["POCKETMQ_ADMIN_SECRET"],

@@ -73,7 +73,7 @@ class AccessControl:
     def guarded(self, services: Iterable[Service], tables: Tables) -> list[Service]:
         """Returns the services to serve, each with the guard if calls must be signed.
 
-        tables   tables of the store, for the groups of retry topics
+        tables   the store's tables, to look up topics and groups
         """
         if not self.is_checked:
             return [*services]
@@ -95,10 +95,11 @@ class AccessControl:
         return self._live.config.limits.user_creations_per_hour
 
     def admits(self, path: str, authorization: str, peer: str, is_private: bool) -> bool:
-        """Returns whether a page may be read with HTTP Basic or a bearer token.
+        """Returns whether a client may read a page.
 
-        peer         the client's address in gRPC's form
-        is_private   the connection is encrypted or local, so that a password may be sent
+        authorization   the client's HTTP Basic credentials or bearer token; "" for none
+        peer            the client's address in gRPC's form
+        is_private      whether the connection is encrypted or local, so that HTTP Basic is accepted
         """
         if not self.is_checked or path in OPEN_PAGES:
             return True
@@ -150,13 +151,13 @@ def must_check(config: Config, ports: Ports, *, has_users: bool) -> bool:
 def _nobody(config: Config, ports: Ports, container: Container) -> IllegalConfig:
     opened = ports.opened(config)
     key, reach = opened[0] if opened else ("access.check", "calls have to be signed")
-    lead = f"{reach}, and there is no user: create the first one"
+    lead = f"{reach}, and there is no enabled user; create or enable one"
     if container.image:
         why = f"{lead}, or disable access control:{container.ways_in()}"
     else:
         why = (
-            f"{lead}, pocketmq user add {container.admin} --admin --store "
-            f"{config.store.directory}, or disable access control, --insecure (access.check={OFF})"
+            f"{lead} (pocketmq user add {container.admin} --admin --store "
+            f"{config.store.directory}), or disable access control (--insecure, access.check={OFF})"
         )
     return IllegalConfig(field=key, why=why)
 

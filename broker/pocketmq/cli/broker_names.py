@@ -1,7 +1,8 @@
 """Completion of names that only a broker knows: topics, groups, users.
 
-A shell runs the command itself for each completion. A broker that does not answer at once
-completes nothing, as a shell shows neither errors nor waits.
+A shell runs the command itself for each completion. If the broker does not answer within
+TIMEOUT_MS, no name is offered: a shell shows no errors during a completion, and its user should not
+wait.
 """
 
 from collections.abc import Callable
@@ -33,7 +34,10 @@ def _names(kind: str) -> Complete:
 
 
 def _asked(ctx: click.Context, kind: str, incomplete: str) -> list[str]:
-    """Returns the broker's names, its own only after a letter that they begin with."""
+    """Returns the names that the broker knows.
+
+    System names are included only if `incomplete` begins as they do: with a capital, % or r.
+    """
     is_system = incomplete[:1].isupper() or incomplete[:1] in ("%", "r")
     try:
         target = target_of(ctx, ctx.params)

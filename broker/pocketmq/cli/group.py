@@ -215,7 +215,7 @@ def age_text(age_ms: int) -> str:
 def edit(broker: BrokerConnection, out: Output, name: str, settings: GroupSettings) -> None:
     """Change the given settings of a group; its offsets stay."""
     if settings == GroupSettings():
-        raise click.UsageError("add an option to change, as --max-attempts 5")
+        raise click.UsageError("nothing to change: add an option, for example --max-attempts 5")
     out.show(group_document(broker.ask(broker.admin.update_group(name, settings))))
 
 

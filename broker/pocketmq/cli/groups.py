@@ -1,7 +1,7 @@
 """Command groups that import a command when it is called, and suggest a name for an unknown one.
 
-`pocketmq --help` prints names and summaries from a table. Only the called command is imported, and
-with it gRPC, numpy or the broker.
+`pocketmq --help` prints names and summaries from a table. Only the called command is imported;
+gRPC, numpy and the broker are imported only if that command needs them.
 """
 
 from collections.abc import Mapping, Sequence

@@ -2,7 +2,8 @@
 
 The first of these that has an address names the broker: options, --context, environment,
 POCKETMQ_CONTEXT, the context in use, the default. Credentials come from the first that has an
-access key. The context in use gives its credentials only to its own address.
+access key or a secret; the context in use gives its credentials only to its own address. If none
+has, and no context gave the address, the credentials of the container's first admin are used.
 """
 
 import os
@@ -58,7 +59,7 @@ def connection_options(command: Command) -> Command:
 
 
 class Target(NamedTuple):
-    """A broker to call; `context` is the name of the context with its address, "" for none."""
+    """A broker to call; `context` names the context that the address was taken from, "": none."""
 
     endpoint: str
     access_key: str = ""
@@ -93,9 +94,9 @@ def target_of(ctx: click.Context, given: Mapping[str, Any]) -> Target:
 
 
 def admin_of_container(environment: Mapping[str, str]) -> Context:
-    """Returns the credentials of a container's first admin, "" without one.
+    """Returns the credentials of a container's first admin; an empty Context if it has no secret.
 
-    So commands inside a container need no keys beyond those it was started with.
+    Thus commands inside a container need no keys beyond those it was started with.
     """
     secret = environment.get("POCKETMQ_ADMIN_SECRET", "")
     file = environment.get("POCKETMQ_ADMIN_SECRET_FILE", "")

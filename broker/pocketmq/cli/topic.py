@@ -28,7 +28,7 @@ from pocketmq.model.topic import RETENTION_BYTES_ATTRIBUTE, RETENTION_MS_ATTRIBU
 
 PAGE_COUNT: Final = 1_000
 WAITING_COUNT_MAX: Final = 10_000
-"""Upper limit of delayed messages, and of transactions, that the plan counts."""
+"""Upper limit of delayed messages, and of open transactions, that the plan of `topic rm` counts."""
 TYPES: Final = ("normal", "fifo", "delay", "transaction", "priority", "mixed")
 TYPE_ATTRIBUTE: Final = "message.type"
 PERMISSIONS: Final = {"none": 0, "w": 2, "r": 4, "rw": 6}
@@ -39,7 +39,7 @@ COLUMNS: Final = columns(
     "message_count", at("last_store_timestamp_ms"),
 )  # fmt: skip
 LISTED_COUNTS: Final = ("message_count", "last_store_timestamp_ms")
-"""Fields of a topic's counts in a list of topics."""
+"""Fields of a topic's counts that `topic ls` shows."""
 MORE_COLUMNS: Final = columns("system", "order", "attributes", "retention_ms", "retention_bytes")
 QUEUE_COLUMNS: Final = columns(
     "queue_id", "min_offset", "max_offset",
@@ -63,7 +63,7 @@ def permission_text(permission: int) -> str:
 
 
 def _shown(topic: TopicState, out: Output) -> dict[str, Any]:
-    """Returns the document of a topic, for people with texts for numbers."""
+    """Returns the document of a topic; in a table, readable texts replace some numbers."""
     if not out.is_table:
         return topic_document(topic)
     shown = {
@@ -112,7 +112,7 @@ takes_retention: Final = takes(
     ),
     click.option(
         "--retention-size", "size_bytes", type=SIZE_OR_0,
-        help="Only the newest messages of this size can be read; 0: no limit.",
+        help="Only the newest messages, up to this total size, can be read; 0: no limit.",
     ),
 )  # fmt: skip
 
@@ -213,8 +213,8 @@ def stats(
 @topic.asks(
     "Change a topic's settings.",
     "pocketmq topic edit orders --queues 16",
-    "pocketmq topic edit orders --write-queues 4        drain queues before --read-queues 4",
-    "pocketmq topic edit orders --read-queues 4 --yes",
+    "pocketmq topic edit orders --write-queues 4        stop sends to queues from 4 on",
+    "pocketmq topic edit orders --read-queues 4 --yes   hide these queues from consumers",
     "pocketmq topic edit orders --permission r",
     "pocketmq topic edit logs --retention-age 7d --retention-size 0",
 )
@@ -268,8 +268,9 @@ def edit(
     """Change the given settings of a topic; messages stay in their queues.
 
     Fewer read queues hide the messages of the other queues until the number is raised again. Keep
-    producers from these queues first, with --write-queues. A change that hides messages, present or
-    future ones, needs --yes.
+    producers from these queues first, with --write-queues. Fewer read queues need --yes if a queue
+    beyond them contains messages, or if producers may send to it. All other changes are made at
+    once, even those that hide messages: --permission, a shorter retention, more write queues.
     """
     given = dict(attributes) | limits.attributes
     unlimited = [attribute for attribute, limit in limits.given.items() if not limit]
@@ -284,7 +285,7 @@ def edit(
         remove_attributes=removed,
     )
     if change == TopicChange(set_attributes={}) and not unlimited:
-        raise click.UsageError("add an option to change, as --queues 16")
+        raise click.UsageError("nothing to change: add an option, for example --queues 16")
     before = broker.ask(broker.admin.describe_topic(name))
     gone = [attribute for attribute in unlimited if attribute in before.attributes]
     change = change._replace(remove_attributes=(*removed, *gone))

@@ -33,7 +33,7 @@ OPTIONS: Final = (
     ("grpc.keepalive_timeout_ms", 10_000),
 )
 LOOK_S: Final = 0.05
-"""Timeout in which gRPC reports an existing connection."""
+"""Longest wait of a blocking wire for gRPC's report that the connection is ready."""
 
 Found = TypeVar("Found")
 Given_co = TypeVar("Given_co", covariant=True)
@@ -85,7 +85,7 @@ class Wire(Protocol):
 
 
 class LoopWire:
-    """Calls of tasks of one event loop."""
+    """A wire for calls by tasks of one event loop."""
 
     __slots__ = ("_channel", "_methods", "_target")
 
@@ -145,7 +145,7 @@ class LoopWire:
 
 
 class BlockingWire:
-    """Calls of any number of threads."""
+    """A wire for blocking calls by any number of threads."""
 
     __slots__ = ("_channel", "_methods", "_target")
 
@@ -198,7 +198,8 @@ class BlockingWire:
             except BaseException as error:  # noqa: BLE001 - raised again by result()
                 pending.set_exception(error)
 
-        pending.set_running_or_notify_cancel()  # a blocked call ends when the wire is closed
+        # From here on, cancel() has no effect; a blocked call ends when the wire is closed.
+        pending.set_running_or_notify_cancel()
         Thread(target=run, name="pocketmq-client", daemon=True).start()
         return pending
 

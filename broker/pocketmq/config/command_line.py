@@ -1,4 +1,4 @@
-"""Finds RocketMQ's programs in command lines, as containers of its image have them."""
+"""Finds RocketMQ's programs in command lines written for containers of RocketMQ's image."""
 
 import re
 import shlex
@@ -11,18 +11,19 @@ ADMIN: Final = "mqadmin"
 ROLES: Final[Mapping[str, str]] = {"broker": "mqbroker", "nameserver": "mqnamesrv"}
 """Programs by the roles that RocketMQ's entry point knows."""
 IMAGE_DEFAULT: Final = ["serve"]
-"""Command line of the image if a container names none, so that NODE_ROLE counts."""
+"""Default command line of the image: only if it is unchanged, NODE_ROLE is evaluated."""
 SHELLS: Final = frozenset({"sh", "bash"})
 _MORE_THAN_WORDS: Final = re.compile(r"[;&|<>$`\n(]")
-"""Characters by which a shell's text is more than one command."""
+"""Characters that a shell interprets: a text with one of them is not parsed here."""
 
 
 def program_line(arguments: Sequence[str], environment: Mapping[str, str]) -> list[str]:
     """Returns a command line without the shell and the path before one of RocketMQ's programs.
 
     `sh mqbroker -c FILE`, `./mqbroker …`, and `sh -c "mqbroker …"` become `mqbroker …`. In the
-    image the roles of RocketMQ's entry point count, as a word or as NODE_ROLE. Commands of mqadmin
-    remain alone. Other command lines are unchanged.
+    image, a role of RocketMQ's entry point is accepted in place of a program: as the first word, or
+    in NODE_ROLE. For mqadmin, only the words after `mqadmin` are returned. Other command lines are
+    unchanged.
     """
     words = [*arguments]
     if environment.get("POCKETMQ_IMAGE"):
@@ -34,7 +35,8 @@ def program_line(arguments: Sequence[str], environment: Mapping[str, str]) -> li
         words = _words_of(words[2]) if is_text else words[1:]
     name = Path(words[0]).name if words else ""
     if name == ADMIN:
-        return words[1:] or ["--help"]  # an unknown command's error names the one of PocketMQ
+        # For a command of mqadmin, the error text suggests PocketMQ's command.
+        return words[1:] or ["--help"]
     return [name, *words[1:]] if name in PROGRAMS else [*arguments]
 
 

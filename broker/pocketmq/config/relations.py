@@ -19,7 +19,7 @@ RECORD_OVERHEAD_BYTES: Final = 64 * KIB
 POOL_SIZE_USUAL: Final = 1 * GIB
 """Locked memory above which a warning is given."""
 NEVER_PERCENT: Final = 100
-"""Disk usage that is never exceeded: what would happen above it is off."""
+"""Disk usage that is never exceeded: a threshold of 100 % switches its action off."""
 EVERY_HOST: Final = frozenset({"0.0.0.0", "[::]"})
 
 _ASYNC: Final = ("store.flush", FLUSH_ASYNC)
@@ -46,7 +46,7 @@ OWN_ALONE: Final[dict[str, Value]] = {
 FLOORS: Final[dict[str, tuple[int, str]]] = {
     "retention.age_ms": (HOUR_MS, "messages would be removed soon after they arrived"),
 }
-"""(minimum unless 0, effect of lower values) by setting."""
+"""Setting -> (minimum, effect of lower values); the value 0 is always allowed."""
 
 
 def broken(config: Config) -> list[IllegalConfig]:
@@ -93,7 +93,7 @@ def _conflicts(config: Config) -> Iterator[tuple[str, str, str]]:
         yield "retention.disk_force_percent", "retention.disk_refuse_percent", why
     size = IndexGeometry(store.index_slot_count, store.index_entry_count_max).file_size
     if size > INT32_MAX:
-        why = f"an index file of {size} bytes would be longer than RocketMQ can read, {INT32_MAX}"
+        why = f"an index file would have {size} bytes, but RocketMQ reads at most {INT32_MAX}"
         yield "store.index_slot_count", "store.index_entry_count_max", why
     yield from _network_conflicts(config)
 
@@ -138,14 +138,15 @@ def _sizes(config: Config) -> Iterator[str]:
     file_text = f"store.commit_log_file_size_bytes = {text_from_size(file_size)}"
     if body_size + RECORD_OVERHEAD_BYTES > file_size:
         yield (
-            f"messages may have limits.max_message_size_bytes = {text_from_size(body_size)}, but "
-            f"one that does not fit {file_text} with its properties is refused"
+            f"limits.max_message_size_bytes = {text_from_size(body_size)} allows messages that do "
+            f"not fit a log file with their properties ({file_text}): these are refused"
         )
     pool_size = store.transient_pool_file_count * file_size
     if store.transient_pool and pool_size > POOL_SIZE_USUAL:
         yield (
             f"the pool locks {text_from_size(pool_size)} of memory: "
-            f"store.transient_pool_file_count = {store.transient_pool_file_count} times {file_text}"
+            f"store.transient_pool_file_count = {store.transient_pool_file_count} buffers, each as "
+            f"large as a log file ({file_text})"
         )
     if 0 < retention.size_bytes < file_size:
         yield (

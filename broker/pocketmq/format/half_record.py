@@ -2,8 +2,10 @@
 
     head │ body │ RMQ_SYS_TRANS_HALF_TOPIC │ name 01 value 02 name 01 value 02 …
 
-A half message is not plain if a name occurs twice, if a text is not printable ASCII, or if the
-record has the format for long topic names. `half_message.py` parses such half messages.
+This parser accepts only plain half messages; `half_message.py` parses all others. A plain half
+message has the record format for short topic names. None of the six properties that are parsed here
+has two values, and KEYS follows UNIQ_KEY. The tag, each key and the unique key are printable ASCII
+without spaces, of at most TEXT_SIZE_MAX bytes; the keys and the unique key are not empty.
 """
 
 from typing import Final, final

@@ -8,7 +8,7 @@ pre-blank; searches skip them. The last units may still be in a buffer, and are 
     |- in files -|----- buffered -----|
                  ^ files.max_offset   ^ end
 
-A start finds the end of the units with log/queue_end.py.
+When a store is opened, log/queue_end.py finds the end of the units.
 Source: ConsumeQueue.
 """
 
@@ -35,7 +35,10 @@ from pocketmq.log.unit_buffer import UnitBuffer
 Units = NDArray[Any]
 """Elements as on disk (UNIT_TYPE)."""
 HOT_SIZE: Final = 64 * 1024
-"""Number of last bytes of a queue that are read directly: as the newest, they are in memory."""
+"""Upper limit of bytes at a queue's end that are read without a check of the page cache.
+
+They are the newest bytes, so they are assumed to be in it.
+"""
 TAILS: Final = (64, 3_200)
 """Numbers of last units that a search reads first, as most searches are for new units."""
 FILL_UNITS: Final = 4096
@@ -161,7 +164,10 @@ class QueueUnits:
             found = self._search(physical_offset, before)
 
     def first_from_front(self, physical_offset: int) -> tuple[int, tuple[int, int, int] | None]:
-        """Returns (`first_at_or_behind`, its unit); one read if the result is the first unit."""
+        """Returns the result of `first_at_or_behind`, and the unit there; None if there is none.
+
+        Cost     one read if the result is the first unit that may be a message
+        """
         found = self._lowest
         unit = self.at(found)
         if unit is not None and unit[1] != PRE_BLANK_SIZE and unit[0] >= physical_offset:

@@ -1,4 +1,4 @@
-"""Receives under leases, and their settlement: requests and results.
+"""Requests and results of receiving messages under leases, and of settling these messages.
 
 A received message is invisible to its group's other consumers until its lease ends. A lease ends by
 an ack, by expiry, or if the message is sent back or forwarded to the group's dead letters.
@@ -29,7 +29,8 @@ class Held(NamedTuple):
     """Counts of a group's leased messages in one queue.
 
     behind   messages below the group's committed offset
-    ahead    messages at or above it: leased in FIFO order, or before the offset was set back
+    ahead    messages at or above it; there are some if the group consumes in FIFO order, or if its
+             offset was set back after they were leased
     first    approximate queue offset of the first leased message
     """
 
@@ -96,9 +97,9 @@ class ReceiveRequest(NamedTuple):
     auto_renew     whether leases last as long as the client is alive
     broadcast      broadcasting consumption: every client gets all messages, without leases
     joined         whether contiguous records of the log may be one element of the result
-    room           called with the wanted number of bytes, returns how many bytes may be read; it
-                   is then called with the number of bytes that were read; `int` grants all
-    user           the user whose share of filter work is charged for expensive filters
+    room           called before the read with the wanted number of bytes, returns how many may be
+                   read; called again with the number of bytes that were read; `int` sets no limit
+    user           the user to whom the work of expensive filters is charged
     begin_ms       begin of the group in queues without its offset (model/begin.py)
     """
 
@@ -128,7 +129,10 @@ class ReceiveRequest(NamedTuple):
         return is_timed(self.begin_ms)
 
     def begun_by(self, group: GroupConfig) -> "ReceiveRequest":
-        """Returns the request with its group's begin, if that is a time and it has none itself."""
+        """Returns the request, with the group's begin if that is a time.
+
+        A begin that the request states itself is kept.
+        """
         if self.begin_ms == BEGIN_UNSET and is_timed(group.begin_ms):
             return self._replace(begin_ms=group.begin_ms)
         return self

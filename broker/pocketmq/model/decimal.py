@@ -14,7 +14,7 @@ from pocketmq.native.machine import i64
 LONG_MAX: Final = 2**63 - 1
 DIGITS_MAX: Final = 19
 SUMMABLE_MAX: Final = 10**18 - 1
-"""Limit of times and offsets: sums and changes of units cannot overflow 64 bits."""
+"""Upper limit of times and offsets in texts: the sum of two of them does not overflow 64 bits."""
 _TENTH: Final[i64] = 922_337_203_685_477_580
 _LAST: Final[i64] = 7
 """Last decimal digit of 2^63 - 1; _TENTH has the other digits."""

@@ -4,8 +4,9 @@
     %RETRY%a_b_c     of group a_b_c (sent-back messages), of a_b for topic c, of a for topic b_c
     %RETRY%a_b+c     of group a_b for topic c
 
-Permissions, reads and removals by such a name follow these rules. A topic has several owners if the
-groups and topics of several readings exist; a record in it usually has one owner (`record_owners`).
+Permissions, reads and removals by such a name follow these rules. The name of a retry topic may be
+split into group and topic in several ways, its readings. The topic has several owners if the group
+and the topic of several readings exist. A record in it usually has one owner (`record_owners`).
 Source: KeyBuilder, MixAll.
 """
 
@@ -49,7 +50,7 @@ def readings(name: str) -> list[Owner]:
 
 
 def owners(name: str, is_group: Exists, is_topic: Exists) -> list[Owner]:
-    """Returns the owners of a group's topic whose group and topic, if it has one, exist.
+    """Returns those owners of a topic whose group exists, and whose topic exists if they have one.
 
     Cost     two look-ups for each separator in the name
     """
@@ -61,7 +62,11 @@ def owners(name: str, is_group: Exists, is_topic: Exists) -> list[Owner]:
 
 
 def owner_groups(name: str, is_group: Exists, is_topic: Exists) -> list[str]:
-    """Returns the groups that own a topic; if several readings are possible, existing groups."""
+    """Returns the existing groups that own a topic.
+
+    If there is none, it returns the group of the first reading: the longest group, which need not
+    exist.
+    """
     found = owners(name, is_group, is_topic) or readings(name)[:1]
     return [owner.group for owner in found]
 

@@ -1,9 +1,10 @@
 """Implicit creation of topics and groups, and its quota per user.
 
 A topic is created by the first message for it or its first consumer, a group by its first consumer.
-A call creates it if its user has `pub` on the topic, `sub` on the group, or `create` on either;
-other users get a not-found error. Admins may create as many as the store allows, other users a
-limited number per hour.
+A call creates it if its user has `pub` on the topic, `sub` on the group, or `create` on either. A
+user without these, but with the permission that the call needs, gets a not-found error; a user
+without that permission gets AccessDenied. A user may create a limited number per hour. Calls of
+admins are not checked here (guard.py), so admins may create as many as the store allows.
 """
 
 from collections.abc import Callable, Mapping
@@ -51,8 +52,9 @@ class Creations:
         assert exists.keys() <= MAKERS.keys(), "a kind of resource without a creating action"
 
     def asked(self, need: Asked) -> Asked:
-        """Wraps a permission function: its calls create the topics and groups that they name.
+        """Wraps the permission function of a method that may create the named topics and groups.
 
+        The result checks whether the user may create those that do not exist, and counts them.
         Errors   raised by the returned function: TopicNotFound, GroupNotFound, CreationsUsedUp
         """
 

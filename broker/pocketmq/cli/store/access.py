@@ -20,7 +20,7 @@ GEOMETRY_FIELDS: Final = frozenset({"index_slot_count", "index_entry_count_max"}
 
 
 class OpenedStore(NamedTuple):
-    """A store that passed the access checks; the first arguments of most tools."""
+    """A store that passed the access checks; its fields are the first arguments of most tools."""
 
     disk: "Disk"
     directory: Path
@@ -187,11 +187,13 @@ def known_end(
     otherwise: "Callable[[], int] | None" = None, name: str = "The store",
     narrowed: "Callable[[Disk, Path], int] | None" = None,
 ) -> int | None:  # fmt: skip
-    """Returns and prints the offset below which the records of a store in use are read.
+    """Returns the log offset up to which a command may read a store in use, and prints it.
 
     what        printed use of the records: "checked", "read"
-    otherwise   returns the offset if no file has the flushed offset; None: prints `unknown`
-    narrowed    returns a further upper limit, if a file has the flushed offset
+    unknown     printed if the offset is unknown: what the command reads then
+    otherwise   returns the offset if no file contains the flushed offset; without this function
+                the offset is unknown then
+    narrowed    returns a further upper limit; called if a file contains the flushed offset
     Returns     None: the store is not in use, or the offset is unknown
     """
     from pocketmq.tools.durable import flushed_upto

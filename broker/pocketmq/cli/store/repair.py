@@ -16,7 +16,7 @@ from pocketmq.cli.store.access import Given, OpenedStore, given_options, log_byt
     epilog=examples(
         "pocketmq store repair ./store                               what would be done",
         "pocketmq store repair ./store --yes --report repair.json    do it",
-        "pocketmq store repair ./store --accept-loss                 go on without missing files",
+        "pocketmq store repair ./store --accept-loss --yes           do it without missing files",
     )
 )
 @click.option(
@@ -56,7 +56,7 @@ def _plan(store: OpenedStore, report: Path | None, out: Output, *, accept_loss: 
     _show(plan.document, report, out)
     lost = f"messages known to be lost: {plan.lost_count}"
     if plan.blocked:
-        text = "nothing can be done yet: files of the log are missing, short or after damage"
+        text = "nothing can be done yet: log files are missing or too short, or follow damage"
         step = "restore them from a backup"
         if all(finding.kind in BLOCKING and finding.repairable for finding in plan.blocked):
             step += f"; without one: pocketmq store repair {store.directory} --accept-loss"

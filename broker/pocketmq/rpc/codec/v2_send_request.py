@@ -5,9 +5,11 @@
               42 born host │ 68 queue id │ 80 01 attempt │ 8A 01 group │ 92 01 trace context
     topic:    0A namespace │ 12 name
 
-A request is plain if it has only these fields, in this order, and each message has an id and no
-digest but a CRC32. Bodies may be compressed. The parser accepts only plain requests, with the
-result of the generated protobuf classes, which parse all others.
+A request is plain if it has only these fields, in this order, and meets the conditions that
+format/send_request.py lists. Each message must have an id, at most USER_SIZE_MAX bytes of user
+texts, no digest other than a correct CRC32, and not the type TRANSACTION. Bodies may be compressed.
+The parser accepts only plain requests, with the same result as the generated protobuf classes. The
+generated classes parse all other requests.
 """
 
 from collections.abc import Callable
@@ -29,11 +31,14 @@ from pocketmq.rpc.codec import v2_fields as field
 from pocketmq.rpc.codec.protobuf_scan import END, FieldScan, MapEntry, bits
 
 USER_SIZE_MAX: Final = 16 * 1024
-"""Most bytes of a message's user properties, tag and keys."""
+"""Upper limit of the bytes of a message's user properties, tag and keys together."""
 TOPICS_MAX: Final = 4_096
-"""Most topics whose names are cached; the cache is cleared when full."""
+"""Upper limit of cached topic names; the cache is cleared when full."""
 ID_END: Final = b"\x02"
-"""Bytes after a message's id: RocketMQ's proxy, unlike its client, adds no property WAIT."""
+"""Bytes of the property block after a message's id.
+
+RocketMQ's classic client adds a property WAIT there; RocketMQ's proxy adds none.
+"""
 
 _MESSAGE: Final = 1
 _NAMESPACE: Final = 1
@@ -61,7 +66,7 @@ TopicName = Callable[[str, str], str]
 class V2SendRequest:
     """Parses one request after another into `request`, which is reset each time.
 
-    topic_name   returns the store's name of a topic; any name, if clients may not use the topic
+    topic_name   returns the store's name of a topic, also of one that clients may not use
     """
 
     __slots__ = (
@@ -80,7 +85,10 @@ class V2SendRequest:
         """The encoded topic of the last request; `_topic` is its name."""
         self._topic = b""
         self._noted = b""
-        """The last note without its trace context; the values it was built from follow."""
+        """Last result of `_note` without the trace context.
+
+        The next three fields are the values that it was built from.
+        """
         self._noted_host = b""
         self._noted_ms: i64 = -1
         self._noted_topic = b""
@@ -283,7 +291,10 @@ class V2SendRequest:
         return self._checksum.upper().lstrip(b"0") == (b"%X" % crc).lstrip(b"0")
 
     def _note(self) -> bytes:
-        """Returns the properties that RocketMQ's proxy adds to a message, usually cached ones."""
+        """Returns the properties that RocketMQ's proxy adds to a message.
+
+        They are cached, as they are usually those of the previous message.
+        """
         topic, born_ms, host = self.request.topic, self._born_ms, self._host
         if born_ms != self._noted_ms or host != self._noted_host or topic != self._noted_topic:
             note = _HOST_NOTE + host + _END if host else b""

@@ -202,7 +202,7 @@ class GrpcioMethod:
                 refusal = error
         if isinstance(raw, bytes):
             return await self.serve(raw, context)
-        refusal = refusal or MalformedRequest(why="the call ended without one")
+        refusal = refusal or MalformedRequest(why="the call ended without a request")
         return await self._refuse(refusal, context, 0.0)
 
     async def serve(self, raw: Any, context: Context) -> bytes | None:

@@ -366,7 +366,7 @@ class OwnCall(Unsent):
             undo()
 
     def cancel(self) -> None:
-        """Cancels the handler: its client has stopped waiting."""
+        """Cancels the handler: the client stopped waiting, time is over, or the server stops."""
         if self._future is not None:
             self._future.cancel()
 

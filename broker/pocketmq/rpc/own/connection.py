@@ -53,7 +53,7 @@ SPARSE_TURN_S: Final = 0.004
 STORING: Final = frozenset(
     {CallClass.SEND, CallClass.SETTLE, CallClass.POLL, CallClass.ADMIN, CallClass.ACCESS}
 )
-"""Classes of calls that may store something; they end without being cancelled."""
+"""Classes of calls that may store something; `end_reads` does not cancel them."""
 SILENT_SIZE: Final = 4_096
 """Memory of a request stream, its call and task, before its first request."""
 
@@ -97,7 +97,7 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Registers the connection and sends the server's settings."""
-        transport = cast(asyncio.Transport, transport)  # uvloop's has no such base
+        transport = cast(asyncio.Transport, transport)  # uvloop's class is not derived from it
         self._transport = transport
         transport.set_write_buffer_limits(WRITE_HIGH, WRITE_LOW)
         self.edge.join(self, address_name(self.host))
@@ -404,7 +404,10 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
         self.write()
 
     def close(self) -> None:
-        """Closes the connection once all answers are sent."""
+        """Sends GOAWAY and closes the connection.
+
+        Bytes in the transport's buffer are still sent; other answers are lost.
+        """
         self.drain()
         if self._transport is not None:
             self._transport.close()
@@ -442,5 +445,5 @@ def _may_store(call: WaitingCall) -> bool:
 def _no_request(count: int) -> MalformedRequest:
     """Returns the error of a call with no request, or with several."""
     if count:
-        return MalformedRequest(why=f"the call has {count} of them, the method takes one")
-    return MalformedRequest(why="the call ended without one")
+        return MalformedRequest(why=f"the call has {count} requests, the method takes one")
+    return MalformedRequest(why="the call ended without a request")

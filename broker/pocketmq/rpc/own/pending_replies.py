@@ -174,7 +174,7 @@ class PendingReplies:
             self._watch_time()
 
     def cancel(self) -> None:
-        """Ends all calls: their client has stopped waiting."""
+        """Ends all calls: their client no longer waits, or the server stops."""
         self._drop(self._left(), ABANDONED)
 
     def give_up(self) -> None:

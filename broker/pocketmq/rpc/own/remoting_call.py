@@ -252,7 +252,7 @@ class RemotingCall(ClassicCall):
         raise NotImplementedError
 
     def cancel(self) -> None:
-        """Cancels the handler: its client has stopped waiting."""
+        """Cancels the handler: the client stopped waiting, time is over, or the server stops."""
         if self._future is not None:
             self._future.cancel()
 

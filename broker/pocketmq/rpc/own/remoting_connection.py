@@ -379,7 +379,7 @@ class RemotingConnection(RemotingSide, asyncio.Protocol):
                 call.cancel()
 
     def close(self) -> None:
-        """Closes the connection once all answers are sent."""
+        """Closes the connection once the transport's buffer is sent; other answers are lost."""
         self.drain()
         if self._transport is not None:
             self._transport.close()

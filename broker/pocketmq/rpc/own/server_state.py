@@ -66,7 +66,7 @@ class ServerConnection(Keeping):
 
     @abstractmethod
     def close(self) -> None:
-        """Closes the connection once all answers are sent."""
+        """Closes the connection once the transport's buffer is sent; other answers are lost."""
 
     @abstractmethod
     def write(self) -> None:

@@ -17,7 +17,7 @@ class WaitingCall(Protocol):
         """Handles events of the call's stream."""
 
     def cancel(self) -> None:
-        """Cancels the handler: its client has stopped waiting."""
+        """Cancels the handler: the client stopped waiting, time is over, or the server stops."""
 
     def give_up(self) -> None:
         """Ends a call that is still in progress when its connection reaches its age limit."""
@@ -27,7 +27,7 @@ class WaitingCall(Protocol):
 
 
 class Unsent(ABC):
-    """A call with an undo function whose answer has not been sent yet."""
+    """A call whose answer has not been sent yet, and whose effects can be undone."""
 
     __slots__ = ()
 
@@ -42,7 +42,7 @@ class Calling(Keeping):
     """A connection, as its calls see it.
 
     host       the client's address, packed as in records
-    holder     holder of the calls of the last identified user
+    holder     charged for the calls that begin now: the connection and its last identified user
     calls      waiting calls
     now_s      time when the current input was read, by `perf_counter`
     unsent     calls to notify if their answers are not sent

@@ -19,7 +19,7 @@ ENDED: Final = b"\x0a\x02\x08\x01"
 class EndShortcut:
     """Serves plain requests.
 
-    is_durable   whether no reply waits for a flush
+    is_durable   whether replies can be sent at once, without waiting for a flush
     late         creates the pending replies if `is_durable` is false
     """
 

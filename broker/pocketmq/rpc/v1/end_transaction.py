@@ -16,7 +16,7 @@ from pocketmq.rpc.v1.end_shortcut import EndShortcut
 from pocketmq.services.transaction.transactions import Transactions
 
 DECISIONS_MAX: Final = 1_024
-"""Most decisions of one call."""
+"""Upper limit of decisions in one call."""
 RESOLUTIONS: Final = {
     pb.COMMIT: Resolution.COMMIT,
     pb.ROLLBACK: Resolution.ROLLBACK,
@@ -47,7 +47,7 @@ class EndTransaction:
         check_producers(request.group)
         if len(request.decisions) > DECISIONS_MAX:
             count = len(request.decisions)
-            raise MalformedRequest(why=f"it has {count} decisions, of {DECISIONS_MAX} at most")
+            raise MalformedRequest(why=f"it has {count} decisions; the limit is {DECISIONS_MAX}")
         decisions = []
         for said in request.decisions:
             resolution = RESOLUTIONS.get(said.resolution)

@@ -18,7 +18,7 @@ class SendShortcutV1:
     """Serves plain requests.
 
     messages_max   most messages of a plain request
-    is_durable     whether no reply waits for a flush
+    is_durable     whether replies can be sent at once, without waiting for a flush
     late           creates the pending replies if `is_durable` is false
     """
 

@@ -13,7 +13,10 @@ NODE: Final = "HTTP"
 GO: Final = "GO"
 PYTHON: Final = "PYTHON"
 SIZE_MAX: Final = 255
-"""Longer headers and attempt ids are cut to this many characters."""
+"""Upper limit of a client id, language, version or attempt id, in characters.
+
+Longer texts in headers are cut; a longer attempt id counts as missing.
+"""
 
 
 class Caller(NamedTuple):
@@ -32,7 +35,7 @@ class Caller(NamedTuple):
 
     @property
     def is_go(self) -> bool:
-        """Whether it is the client for Go, which does not wait while it retries a message."""
+        """Whether it is the Go client, which consumes the next messages while it retries one."""
         return self.language == GO
 
 

@@ -23,7 +23,7 @@ class SendShortcutV2:
     """Serves plain requests without protobuf objects.
 
     topic_name   as for `V2SendRequest`
-    is_durable   whether no reply waits for a flush
+    is_durable   whether replies can be sent at once, without waiting for a flush
     late         creates the pending replies if `is_durable` is false
     """
 

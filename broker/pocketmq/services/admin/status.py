@@ -15,7 +15,9 @@ QUEUE_FILES: Final = "pocketmq_consume_queue_files"
 
 
 class Process(NamedTuple):
-    """Callbacks into the process around a store; the defaults are for a store without process.
+    """Callbacks into the broker process that runs a store.
+
+    The defaults are for a store that is used without a broker.
 
     read_settings      returns (key, value, origin) of every setting
     drain              starts an orderly shutdown and returns at once; None: not supported

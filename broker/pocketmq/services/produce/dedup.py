@@ -72,7 +72,8 @@ class SendDedup(Generic[Answer]):
     ) -> Answer | BrokerError:
         try:
             return await store()
-        except BrokerError as error:  # There may be no waiter left.
+        except BrokerError as error:
+            # Returned, not raised: if all callers were cancelled, none would receive the error.
             self._drop(key)
             return error
 

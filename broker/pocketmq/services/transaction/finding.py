@@ -1,7 +1,8 @@
 """Searches the log for the outcome of half messages that are not in memory.
 
-The search uses the unique key. A copy or committed message belongs to the half message whose offset
-it names (duplicate_halves.py), so messages sent twice with one key are kept apart.
+The search uses the unique key. After each check, the half message is stored again. Such a copy, and
+the committed message, contain the offset of the half message that they belong to
+(duplicate_halves.py), so two half messages with the same key are not confused.
 """
 
 import asyncio
