@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ABSENT: Final = "absent"
 LOG_NAMES: Final = ("commitlog/", "pocketmq/watermark")
 QUEUES_SHOWN: Final = 20
-"""Most lost ranges listed below a verdict."""
+"""Upper limit of lost ranges listed below a verdict."""
 
 
 def _lost_cell(row: Document) -> int:
@@ -39,7 +39,7 @@ COLUMNS: Final = columns(
 )  # fmt: skip
 
 LIVE_TRIES: Final = 3
-"""Most checks of a store in use, while there are findings."""
+"""Upper limit of checks of a store in use: findings are checked again, as they may be temporary."""
 
 
 @click.command(

@@ -7,9 +7,9 @@ from pocketmq.rpc.service import MalformedRequest
 from pocketmq.wire.remoting import Command
 
 TEXT_SIZE_MAX: Final = 32_767
-"""Most characters of a text: RocketMQ's limit of a property block."""
+"""Upper limit of characters of a text: RocketMQ's limit of a property block."""
 ITEMS_MAX: Final = 4_096
-"""Most elements of a list."""
+"""Upper limit of elements of a list."""
 
 Body = dict[str, Any]
 

@@ -28,7 +28,7 @@ HAS_SUBSCRIPTION: Final = 4
 """Bits of sysFlag."""
 MESSAGES_MAX: Final = 1_024
 BYTES_MAX: Final = 4 * 1024 * 1024
-"""Most bytes of an answer, if its first message is not larger."""
+"""Upper limit of bytes of an answer, unless its first message is larger."""
 WAIT_MS_MAX: Final = 30_000
 """Longest wait, as proxies cut silent connections."""
 

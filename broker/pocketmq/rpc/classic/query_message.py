@@ -17,7 +17,7 @@ from pocketmq.rpc.topic_access import check_operator_reads, find_readable, may_s
 from pocketmq.wire.remoting import Command
 
 MESSAGES_MAX: Final = 64
-"""Most messages of an answer (defaultQueryMaxNum is 32)."""
+"""Upper limit of messages of an answer (defaultQueryMaxNum is 32)."""
 TAG_INDEX: Final = "T"
 
 

@@ -26,7 +26,7 @@ from pocketmq.rpc.service import ANY_CODE, SEND_SIZE_MAX
 
 NAME: Final = "remoting"
 HEARTBEAT_SIZE_MAX: Final = 1024 * 1024
-"""Most bytes of a heartbeat, which has all subscriptions of a client."""
+"""Upper limit of bytes of a heartbeat, which contains all subscriptions of a client."""
 
 TABLE: Final = RequestTable(
     NAME, CallClass.SESSION, refuse,

@@ -13,7 +13,7 @@ from pocketmq.rpc.codec.protobuf_scan import END, FieldScan, bits
 _MESSAGE: Final = 1
 _TOPIC: Final = 1
 _SIZE_MAX: Final = 127
-"""Most bytes of a topic read here, in v2 of the encoded Resource."""
+"""Upper limit of bytes of a topic that is parsed here; in v2, of the encoded Resource."""
 _FIRST: Final = bits(1)
 _NAMESPACE: Final = 1
 _NAME: Final = 2

@@ -27,7 +27,7 @@ from pocketmq.native.machine import BytesWriter, i64, read_i32_be, read_i64_be
 from pocketmq.rpc.codec.protobuf_write import write_entry, write_number, write_text
 
 KNOWN_MAX: Final = 4_096
-"""Most entries of each cache of a `MessageWriter`; together they occupy some MiB."""
+"""Upper limit of entries of each cache of a `MessageWriter`; its caches occupy some MiB."""
 ROOM_KEPT_MAX: Final = 1024 * 1024
 KNOWN_SHAPE_SIZE_MAX: Final = 512
 BODY_SIZE_MAX: Final[i64] = 15 * 1024 * 1024

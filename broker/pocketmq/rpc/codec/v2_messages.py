@@ -48,7 +48,7 @@ from pocketmq.rpc.codec.protobuf_write import (
 _TIME_MAX_MS: Final[i64] = 253_402_300_799_999
 """Largest Timestamp: the end of the year 9999."""
 HOSTS_MAX: Final = 4_096
-"""Most hosts whose text is cached."""
+"""Upper limit of hosts whose text is cached."""
 ROOM_KEPT_MAX: Final = 1024 * 1024
 TIMER_PREFIX: Final = "TIMER_"
 """Prefix of the timer's internal properties."""

@@ -37,9 +37,9 @@ from pocketmq.wire.remoting import (
 )
 
 CALLS_MAX: Final = 1_024
-"""Most requests of a connection in progress, without parked pulls."""
+"""Upper limit of requests of a connection in progress, without parked pulls."""
 BODIES_MAX: Final = 4 * 1024 * 1024
-"""Most bytes of the bodies of a connection's requests that are queued or in progress."""
+"""Upper limit of bytes of the bodies of a connection's requests that are queued or in progress."""
 IDLE_S: Final = 120.0
 """Time without a byte after which a connection is closed (serverChannelMaxIdleTimeSeconds)."""
 LOOKS: Final = 4

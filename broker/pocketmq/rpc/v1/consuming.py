@@ -47,9 +47,9 @@ from pocketmq.store.message_store import MessageStore
 INVISIBLE_MS: Final = 30_000
 """Default invisible duration of a receive."""
 SETTLE_MAX: Final = 1_024
-"""Most handles of one call."""
+"""Upper limit of handles in one call."""
 MOVE_MAX: Final = RECEIVE_MAX
-"""Most handles of one call that appends messages again; the broker reads all these messages."""
+"""Upper limit of handles in a call that appends their messages again: each message is read."""
 STATUSES: Final = {
     SettleStatus.OK: pb.SETTLED,
     SettleStatus.INVALID_RECEIPT_HANDLE: pb.INVALID_RECEIPT_HANDLE,

@@ -17,7 +17,7 @@ from pocketmq.services.transaction.transactions import Transactions, no_half
 LISTED: Final = 100
 LISTED_MAX: Final = 1_000
 LOOKED_AT_MAX: Final = 10_000
-"""Most half messages that one call examines to find those of a group or a topic."""
+"""Upper limit of half messages that one call examines to find those of a group or a topic."""
 STATES: Final = {
     HalfState.COMMITTED: "committed",
     HalfState.ROLLED_BACK: "rolled back",

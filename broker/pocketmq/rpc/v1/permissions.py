@@ -28,8 +28,8 @@ _Actions = tuple[Action, ...]
 _PRODUCER_GROUP: Final = b"\x8a\x01"
 """The protobuf tag of a message's producer group; the same bytes in a body only force a parse."""
 _QUICK_LOOKS_MAX: Final = 64
-"""Most occurrences of the tag's first byte that are tested one by one. After them the whole tag is
-searched, which is slower while occurrences are rare."""
+"""Upper limit of occurrences of the tag's first byte that are tested one by one. After them, the
+whole tag is searched, which is slower while occurrences are rare."""
 
 
 def sent(request: Drafts, call: Call) -> list[Need]:

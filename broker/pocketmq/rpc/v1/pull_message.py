@@ -42,7 +42,7 @@ DEADLINE_RESERVE_MS: Final = 200
 """Part of a client's deadline reserved for sending the answer."""
 
 ID_SIZE_MAX: Final = 255
-"""Most bytes of a client id or an attempt id."""
+"""Upper limit of bytes of a client id or an attempt id."""
 RECORDS_TAG: Final = bytes([pb.PullMessageResponse.RECORDS_FIELD_NUMBER << 3 | 2])
 """Encoded tag of the field `records`."""
 PULL_STATUSES: Final = {status: status.name for status in PullStatus}

@@ -37,13 +37,13 @@ from pocketmq.services.produce.drafts import ABSENT_QUEUE, AT_ONCE, PEER, Delive
 from pocketmq.services.produce.send import Send
 
 KEY_COUNT_MAX: Final = PROPERTIES_SIZE_MAX // 2
-"""Most keys that fit a property block, each with a separator."""
+"""Upper limit of keys: more keys, each with a separator, do not fit a property block."""
 UNWALKED_MAX: Final = 512
 """Bytes at the end of a message whose fields are not counted. Even in 1,024 messages these cannot
 be too many, and usually they are all fields after the body."""
 PLAIN_MESSAGES_MAX: Final = 1
-"""Most messages of a request for the shortcut in an uncompiled process. For several messages the
-usual path is faster, as it works by column."""
+"""Upper limit of messages of a request that the shortcut serves in an uncompiled process. For
+several messages the usual path is faster, as it works by column."""
 FIRST_CHECK_MAX_MS: Final = 3_600_000
 _MESSAGES: Final = pb.SendMessageRequest.MESSAGES_FIELD_NUMBER
 
@@ -51,7 +51,7 @@ _MESSAGES: Final = pb.SendMessageRequest.MESSAGES_FIELD_NUMBER
 class SendMessage:
     """The method SendMessage.
 
-    messages_max   most messages of a request for the shortcut; None: MESSAGES_MAX if compiled,
+    messages_max   upper limit of messages for the shortcut; None: MESSAGES_MAX if compiled,
                    else PLAIN_MESSAGES_MAX
     """
 

@@ -50,7 +50,7 @@ BROKER: Final = broker_pb2.DESCRIPTOR.services_by_name["Broker"]
 ADMIN: Final = admin_pb2.DESCRIPTOR.services_by_name["Admin"]
 ACCESS: Final = access_pb2.DESCRIPTOR.services_by_name["Access"]
 SETTLE_SIZE_MAX: Final = 256 * 1024
-"""Most bytes of a settling request: fits the largest number of handles of the usual length."""
+"""Upper limit of bytes of a settling request: SETTLE_MAX (consuming.py) usual handles fit."""
 _Own = Mapping[str, Any]
 _ENCODED: Final[_Own] = {"serialize": bytes, "answer": bytes}
 """The method encodes its response itself."""

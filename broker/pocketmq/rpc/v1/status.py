@@ -23,8 +23,8 @@ DOMAIN: Final = "pocketmq"
 RETRY_DELAY_MS: Final = 100
 """Suggested delay of a retry: long enough for a group commit or a burst, and barely noticeable."""
 FIELD_SIZE_MAX: Final = 400
-"""Most bytes of one field in a status. The status has to fit 8 KiB of metadata, which contain the
-message percent-encoded, and message and fields twice in base64."""
+"""Upper limit of bytes of one field in a status. The status has to fit 8 KiB of metadata, which
+contain the message percent-encoded, and message and fields twice in base64."""
 HIDDEN_FIELDS: Final = frozenset({"path"})
 """Fields that only operators see, in the broker's log."""
 

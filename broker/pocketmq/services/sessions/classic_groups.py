@@ -19,9 +19,9 @@ from pocketmq.model.errors import CapacityReached, TooManyElements
 SILENCE_MS: Final = 120_000
 """Time without a heartbeat after which a member is removed (channelExpiredTimeout)."""
 MEMBERS_MAX: Final = 20_000
-"""Most members of all groups."""
+"""Upper limit of members of all groups together."""
 SUBSCRIPTIONS_MAX: Final = 256
-"""Most topics that one consumer of a group may subscribe to."""
+"""Upper limit of topics that one consumer of a group may subscribe to."""
 
 
 class ClassicSubscription(NamedTuple):

@@ -15,7 +15,7 @@ from pocketmq.model.message import QueueKey
 LOCK_MS: Final = 60_000
 """Time for which a lock is valid after its last renewal (rebalanceLockInterval)."""
 LOCKS_MAX: Final = 100_000
-"""Most locks of all groups."""
+"""Upper limit of locks of all groups together."""
 
 
 class QueueLock(NamedTuple):
