@@ -46,7 +46,7 @@ NEXT_CENTURY_MS = 4_102_444_800_000
     ("setting", "told"),
     [
         ("broker.permission=4", "permission is 4"),
-        (f"broker.accept_from_ms={NEXT_CENTURY_MS}", str(NEXT_CENTURY_MS)),
+        (f"broker.accept_from_ms={NEXT_CENTURY_MS}", "accepted from 2100-01-01"),
         ("limits.max_message_size_bytes=4", "limit of 4"),
     ],
 )
@@ -109,7 +109,7 @@ async def test_a_topic_is_made_with_so_many_queues(tmp_path: Path) -> None:
 async def test_a_message_waits_no_longer_than_it_may(tmp_path: Path) -> None:
     async with broker_with(tmp_path, "limits.delay_max_ms=1h") as broker:
         assert await broker.client.send(Message("orders", b"x", delay_ms=3_600_000))
-        with pytest.raises(ClientError, match="limit of 3600000 ms"):
+        with pytest.raises(ClientError, match="exceeds the limit of 1h"):
             await broker.client.send(Message("orders", b"x", delay_ms=3_600_001))
 
 
@@ -129,7 +129,7 @@ async def test_a_topic_takes_messages_of_its_type_where_that_is_checked(
     async with broker_with(tmp_path, f"broker.check_message_types={is_on}".lower()) as broker:
         await broker.client.admin.create_topic("later", queue_count=1, type_name="delay")
         if is_on:
-            with pytest.raises(ClientError, match="takes 'DELAY' messages"):
+            with pytest.raises(ClientError, match="accepts 'DELAY' messages"):
                 await broker.client.send(Message("later", b"x"))
         else:
             assert await broker.client.send(Message("later", b"x"))

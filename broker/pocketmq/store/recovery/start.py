@@ -185,10 +185,12 @@ class StoreStart:
             check_place(parts.disk, parts.settings.directory, topic, queue_id)
         for topic, queue_id in sorted(lacking):
             logger.warning("consume_queue.incomplete", extra={"topic": topic, "queue_id": queue_id})
-        if lacking and parts.was_aborted:
+        is_index_built = index_lacks or index.is_damaged
+        if (lacking or is_index_built) and parts.was_aborted:
+            # Before anything is removed: a crash while views are built leaves parts of them.
             parts.distrust(0)
         queues.remove(lacking)
-        if index_lacks or index.is_damaged:
+        if is_index_built:
             logger.warning("index.incomplete", extra={"files": len(index.files)})
             index.remove_all()
         queues.finish_removals()
