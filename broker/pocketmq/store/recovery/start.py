@@ -194,7 +194,7 @@ class StoreStart:
             logger.warning("index.incomplete", extra={"files": len(index.files)})
             index.remove_all()
         queues.finish_removals()
-        return bool(lacking)
+        return bool(lacking) or (is_index_built and parts.was_aborted)
 
     # -- findings for the next crash ------------------------------------------------------------
     def _write_down(self, *, may_wait: bool) -> None:
