@@ -28,6 +28,7 @@ def test_a_histogram_of_the_brokers_messages_is_printed(broker: LocalBroker) -> 
 def test_topics_have_their_messages_and_the_time_of_the_last(broker: LocalBroker) -> None:
     for number in range(3):
         run("produce", "orders", f"x{number}")
+    broker.do(broker.inner.talking.settled())
     (row,) = [one for one in run("topic", "ls").document if one["name"] == "orders"]
     assert row["message_count"] == 3
     assert row["last_store_timestamp_ms"] > 0
