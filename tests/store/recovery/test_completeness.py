@@ -108,6 +108,30 @@ async def test_what_is_missing_after_a_kill_is_built_anew(tmp_path: Path, what: 
     assert view_files(image) == view_files(tmp_path / "s")
 
 
+@pytest.mark.parametrize("as_if_killed", [False, True], ids=["walked", "killed"])
+async def test_a_record_whose_keys_end_one_index_file_and_fill_the_next_is_no_gap(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, *, as_if_killed: bool
+) -> None:
+    """A record of two entries, then records of three, until the last one ends two files."""
+    directory, image = tmp_path / "s", tmp_path / "image"
+    async with store_at(directory) as store:
+        index = store.store._structures.index
+        await store.send("T", "x", key="a", unique_key="first")
+        await store.settled()
+        while len(index.files) < 2:
+            await store.send("T", "x", key="a b", unique_key=f"id{index.files[-1].entry_count}")
+            await store.settled()
+        assert len({file.header.end_physical_offset for file in index.files}) == 1
+    if as_if_killed:
+        async with store_at(directory) as store:
+            store.killed(image)
+    else:
+        shutil.copytree(directory, image, ignore=shutil.ignore_patterns("pocketmq"))
+    async with store_at(image):
+        pass
+    assert not [entry for entry in caplog.records if "incomplete" in entry.message]
+
+
 async def test_the_list_of_an_earlier_stop_does_not_count(tmp_path: Path) -> None:
     directory = await closed_store(tmp_path / "s")
     earlier = (directory / "pocketmq" / "store.json").read_bytes()

@@ -151,15 +151,19 @@ class _IndexSeams:
     Records after the newest file are no gap: recovery dispatches them.
     """
 
-    __slots__ = ("_due", "_numbers", "files", "has_gap")
+    __slots__ = ("_due", "_ending", "files", "has_gap")
 
     def __init__(self, index: HashIndex, *, are_sound: bool = False) -> None:
         """Selects the files of an index that have entries; `are_sound`: only valid files."""
         self.files = [
             file for file in index.files if file.entry_count and (file.is_sound() or not are_sound)
         ]
-        ends = [file.header.end_physical_offset for file in self.files]
-        self._numbers = {end: number for number, end in enumerate(ends)}
+        self._ending: dict[int, list[int]] = {}
+        """Numbers of the files whose last entry is of a record, by the record's physical offset.
+
+        The keys of one record may end a file and fill the next one."""
+        for number, file in enumerate(self.files):
+            self._ending.setdefault(file.header.end_physical_offset, []).append(number)
         self._due: int | None = 0
         """Number of the file that must begin with the next record; None if no file must."""
         self.has_gap = False
@@ -169,11 +173,11 @@ class _IndexSeams:
         if self._due is not None:
             self._expect(self._due, physical_offset)
             self._due = None
-        number = self._numbers.get(physical_offset)
-        if number is None:
+        numbers = self._ending.get(physical_offset)
+        if numbers is None:
             return
-        following = number + 1
-        if self.files[number].last_record_count() < key_count:
+        following = numbers[-1] + 1
+        if sum(self.files[number].last_record_count() for number in numbers) < key_count:
             self._expect(following, physical_offset)  # The record's other keys begin the next file.
         elif following < len(self.files):
             self._due = following
