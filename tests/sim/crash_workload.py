@@ -218,6 +218,7 @@ class Life:
             await store.close()
         else:
             await stop_short()
+        self.promise()  # The store's steps may run on for a moment: what it appended stays known.
         self.store = None
 
     async def _settle(self, tasks: dict[asyncio.Task[Any], None]) -> None:
