@@ -29,12 +29,12 @@ from pocketmq.cli.output import (
     talk_notes,
     write,
 )
+from pocketmq.cli.text_file import replace_text
 
 if TYPE_CHECKING:
     from pocketmq.config.sections import Config
 
 IMPORT: Final = "pocketmq config import-broker-conf"
-DRAFT_SUFFIX: Final = ".draft"
 VALUE: Final = Column("value", lambda row: row["text"], also=("text",))
 
 
@@ -80,22 +80,9 @@ def init(file: Path | None, preset: str | None, *, yes: bool) -> None:
         return
     if file.exists() and not yes:
         raise Failure(f"{file} exists; nothing was written", Exit.REFUSED, "replace it with --yes")
-    _replace_file(file, text)
+    replace_text(file, text)
     set_now = f"preset {preset} and nothing else" if preset else "nothing yet"
     talk(f"Wrote {file} with every setting, commented out; it sets {set_now}")
-
-
-def _replace_file(path: Path, text: str) -> None:
-    draft = path.with_name(path.name + DRAFT_SUFFIX)
-    try:
-        with draft.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    except OSError as error:
-        draft.unlink(missing_ok=True)
-        raise Failure(f"{path} cannot be written: {error.strerror}", Exit.FAILED) from error
 
 
 @config.command(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from pocketmq.cli.output import Exit, Failure
+from pocketmq.cli.text_file import replace_text
 
 FILE_MODE: Final = 0o600
 DIRECTORY_MODE: Final = 0o700
@@ -81,18 +82,11 @@ def write_contexts(contexts: Contexts, environment: Mapping[str, str] = os.envir
     Errors   Failure: the file cannot be written
     """
     path = contexts_path(environment)
-    draft = path.with_name(f"{path.name}.{os.getpid()}")
     kept = {name: context._asdict() for name, context in sorted(contexts.by_name.items())}
     text = json.dumps({"current": contexts.current, "contexts": kept}, indent=2) + "\n"
     try:
         path.parent.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
-        number = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
-        with os.fdopen(number, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
     except OSError as error:
-        draft.unlink(missing_ok=True)
         raise Failure(f"{path} cannot be written: {error.strerror}", Exit.FAILED) from error
+    replace_text(path, text, FILE_MODE)
     return path

@@ -2,8 +2,8 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
 
 import click
 
@@ -25,6 +25,8 @@ from pocketmq.cli.watching import repeat
 from pocketmq.model.administration import GroupSettings, MovedOffset, ResetTarget, TopicLag
 from pocketmq.model.topic import DLQ_PREFIX, RETRY_PREFIX
 
+Command = Callable[..., Any]
+"""The function of a command."""
 CALLS_MAX: Final = 64
 """Upper limit of calls at the same time."""
 COLUMNS: Final = columns(
@@ -219,6 +221,12 @@ def edit(broker: BrokerConnection, out: Output, name: str, settings: GroupSettin
     out.show(group_document(broker.ask(broker.admin.update_group(name, settings))))
 
 
+def _only_topic(whose: str) -> Callable[[Command], Command]:
+    """Returns the option that restricts a change of offsets to one topic."""
+    text = f"Only in this topic [default: all of {whose}]."
+    return click.option("--topic", shell_complete=topics, default="", help=text)
+
+
 @group.asks(
     "Reset a group's offsets to a time or an offset.",
     "pocketmq group reset billing --topic orders --to -1h              show the new offsets",
@@ -226,12 +234,7 @@ def edit(broker: BrokerConnection, out: Output, name: str, settings: GroupSettin
     "pocketmq group reset billing --topic orders --to 1200 --queue 0 --yes",
 )
 @group_argument("name")
-@click.option(
-    "--topic",
-    shell_complete=topics,
-    default="",
-    help="Only in this topic [default: all of the group's].",
-)
+@_only_topic("the group's")
 @click.option(
     "--to", "where", type=POSITION,
     help="An end of each queue, a queue offset, or its first message of this time or later.",
@@ -290,12 +293,7 @@ def _topics(broker: BrokerConnection, name: str, topic: str) -> list[str]:
     "pocketmq group skip billing --topic orders --yes",
 )
 @group_argument("name")
-@click.option(
-    "--topic",
-    shell_complete=topics,
-    default="",
-    help="Only in this topic [default: all of the group's].",
-)
+@_only_topic("the group's")
 @yes_option
 def skip(broker: BrokerConnection, out: Output, name: str, topic: str, yes: bool) -> None:
     """Move a group's offsets to the ends of its queues, past unconsumed messages.
@@ -318,12 +316,7 @@ def skip(broker: BrokerConnection, out: Output, name: str, topic: str, yes: bool
 )
 @group_argument("source")
 @group_argument("target")
-@click.option(
-    "--topic",
-    shell_complete=topics,
-    default="",
-    help="Only in this topic [default: all of SOURCE's].",
-)
+@_only_topic("SOURCE's")
 @yes_option
 def clone(
     broker: BrokerConnection, out: Output, source: str, target: str, topic: str, yes: bool

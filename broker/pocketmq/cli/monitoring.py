@@ -9,6 +9,7 @@ import click
 from pocketmq.cli.groups import NamingGroup
 from pocketmq.cli.options import ENDPOINT, PATH, examples, form_option
 from pocketmq.cli.output import Exit, Failure, Output, talk
+from pocketmq.cli.text_file import replace_text
 
 PROMETHEUS: Final = "prometheus.yml"
 TARGET: Final = "127.0.0.1:5557"
@@ -48,10 +49,10 @@ def init(directory: Path, target: str, yes: bool, out: Output) -> None:
             why = f"{directory} has other files of these names: {', '.join(other)}"
             raise Failure(f"{why}; nothing was written", Exit.REFUSED, "replace them with --yes")
         directory.mkdir(parents=True, exist_ok=True)
-        for name, text in texts.items():
-            (directory / name).write_text(text, "utf-8")
     except OSError as error:
         raise Failure(f"{directory} cannot be written: {error.strerror}", Exit.FAILED) from error
+    for name, text in texts.items():
+        replace_text(directory / name, text)
     out.show({"directory": str(directory), "target": target, "files": sorted(texts)})
     talk(f"Next: prometheus --config.file={directory / PROMETHEUS}")
 

@@ -10,12 +10,12 @@ buffer is full, or if more than UNREAD_SOFT_MAX bytes of answers wait for its fl
 
 import asyncio
 from time import perf_counter
-from typing import Final, cast
+from typing import Final
 
 from pocketmq.model.errors import Draining
-from pocketmq.rpc.admission import CallClass, Holder, address_name
-from pocketmq.rpc.call import host_from_peer
+from pocketmq.rpc.admission import CallClass, address_name
 from pocketmq.rpc.own.call import OwnCall, take_news
+from pocketmq.rpc.own.loop_connection import LoopConnection
 from pocketmq.rpc.own.memory import PROGRESS_SIZE, UNREAD_TIGHT_MAX
 from pocketmq.rpc.own.page_call import PageCall
 from pocketmq.rpc.own.server_state import ClientConnection, ServerState
@@ -32,10 +32,6 @@ WOKEN_AT_ONCE: Final = 16
 UNREAD_SOFT_MAX: Final = 1024 * 1024
 """Unsent bytes of a client beyond which its next calls wait. If the total of all clients is high,
 UNREAD_TIGHT_MAX applies instead."""
-WRITE_HIGH: Final = 262_144
-WRITE_LOW: Final = 65_536
-"""Bytes in the transport's write buffer at which writing pauses, and at which it resumes."""
-
 READ_SIZE: Final = 32_768
 """Longest read handled at once; a longer one is split, as it may contain thousands of calls."""
 SPARSE_COUNT: Final = 16
@@ -61,31 +57,21 @@ _GONE: Final = Connection()
 """Replaces the wire state of a closed connection."""
 
 
-class Http2Connection(ClientConnection, asyncio.Protocol):
+class Http2Connection(LoopConnection, ClientConnection):
     """A client's connection, from its first byte to its last."""
 
     __slots__ = (
-        "_is_dirty", "_is_ending", "_is_paused", "_moved_size", "_rest", "_rooms", "_transport",
-        "_waiting", "calls", "deadlines", "edge", "held", "holder", "host", "is_draining",
-        "is_heard", "is_used", "moved_s", "now_s", "peer", "sent", "silent_count",
-        "unread", "unsent", "wire",
+        "_is_ending", "_rooms", "_waiting", "deadlines", "is_heard", "is_used", "silent_count",
+        "unsent", "wire",
     )  # fmt: skip
 
     def __init__(self, edge: ServerState, peer: str) -> None:
-        self.edge, self.deadlines = edge, edge.deadlines
-        self.peer, self.host = peer, host_from_peer(peer)
-        self.holder = Holder(peer, self.host)
+        super().__init__(edge, peer)
+        self.deadlines = edge.deadlines
         self.wire = Connection(sizes=edge.sizes, has_pages=edge.pages is not None)
-        self.calls: set[WaitingCall] = set()
         self.unsent: set[Unsent] = set()
-        self.held = self.unread = self.sent = self.silent_count = 0
-        self.moved_s = self.now_s = 0.0
-        self._moved_size = 0
-        """Bytes of requests received until `moved_s`."""
-        self._transport: asyncio.Transport | None = None
-        self._is_paused = self._is_dirty = self.is_draining = self._is_ending = False
-        self._rest = b""
-        """Received bytes that wait for this connection's turn."""
+        self.silent_count = 0
+        self._is_ending = False
         self.is_heard = self.is_used = True
         """Whether any bytes, and any events of calls, arrived since the last keepalive check."""
         self._waiting: dict[int, Stream] = {}
@@ -97,10 +83,7 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Registers the connection and sends the server's settings."""
-        transport = cast(asyncio.Transport, transport)  # uvloop's class is not derived from it
-        self._transport = transport
-        transport.set_write_buffer_limits(WRITE_HIGH, WRITE_LOW)
-        self.edge.join(self, address_name(self.host))
+        self._join(transport)
         if self.edge.is_leaving:
             self.drain()
         else:
@@ -161,12 +144,6 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
             call.cancel()
         self.edge.changed.set()
 
-    def pause_writing(self) -> None:
-        """Pauses reading and writing until the socket accepts bytes again."""
-        self._is_paused = True
-        if self._transport is not None:
-            self._transport.pause_reading()
-
     def resume_writing(self) -> None:
         """Resumes reading and writing: the socket accepts bytes again."""
         self._is_paused = False
@@ -181,13 +158,6 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
         """Adds to the number of request streams without a request so far."""
         self.silent_count += more
         assert self.silent_count >= 0, "more silent streams removed than added"
-
-    def identify(self, user: str, *, is_admin: bool) -> Holder:
-        """Returns the holder of the calls that a user begins here."""
-        holder = self.holder
-        if holder.user != user or holder.is_admin != is_admin:
-            holder = self.holder = holder.of(user, is_admin=is_admin)
-        return holder
 
     # -- calls -------------------------------------------------------------------------------------
 
@@ -249,12 +219,6 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
         return self._is_paused or unread > UNREAD_SOFT_MAX or memory.unread > memory.unread_max
 
     # -- output ------------------------------------------------------------------------------------
-
-    def write_soon(self) -> None:
-        """Schedules one write of the connection's output for the next loop iteration."""
-        if not self._is_dirty:
-            self._is_dirty = True
-            self.edge.write_soon(self)
 
     def write(self) -> None:
         """Writes output that may be sent; resumes calls that waited for it."""
@@ -358,11 +322,6 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
     # -- its end -----------------------------------------------------------------------------------
 
     @property
-    def is_open(self) -> bool:
-        """Whether the connection is open."""
-        return self._transport is not None
-
-    @property
     def is_busy(self) -> bool:
         """Whether a call is in progress, or an answer not sent yet."""
         return bool(self.calls or self._waiting or self._rest or self.wire.pending)
@@ -403,15 +362,6 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
                 OwnCall(self, stream, self.edge.methods[stream.headers.path]).refuse(Draining())
         self.write()
 
-    def close(self) -> None:
-        """Sends GOAWAY and closes the connection.
-
-        Bytes in the transport's buffer are still sent; other answers are lost.
-        """
-        self.drain()
-        if self._transport is not None:
-            self._transport.close()
-
     def cut_off(self) -> None:
         """Closes the connection at once, with all its calls."""
         transport = self._transport
@@ -431,8 +381,7 @@ class Http2Connection(ClientConnection, asyncio.Protocol):
         for future in self._rooms:
             if not future.done():
                 future.set_result(None)
-        held, unread, self.held, self.unread = self.held, self.unread, 0, 0
-        self.edge.memory.count(-held, -unread)
+        self._give_back()
 
 
 def _may_store(call: WaitingCall) -> bool:

@@ -15,11 +15,11 @@ from functools import partial
 from itertools import count
 from math import inf
 from time import perf_counter
-from typing import Final, cast
+from typing import Final
 
-from pocketmq.rpc.admission import CallClass, Holder, address_name
-from pocketmq.rpc.call import host_from_peer
-from pocketmq.rpc.own.connection import REST_MAX, STORING, TURN_S, WRITE_HIGH, WRITE_LOW
+from pocketmq.rpc.admission import CallClass, address_name
+from pocketmq.rpc.own.connection import REST_MAX, STORING, TURN_S
+from pocketmq.rpc.own.loop_connection import LoopConnection
 from pocketmq.rpc.own.memory import PROGRESS_SIZE
 from pocketmq.rpc.own.remoting_call import RemotingCall, RemotingSide
 from pocketmq.rpc.own.server_state import ServerState
@@ -48,7 +48,7 @@ AGE_GRACE_S: Final = 60.0
 """Time that calls of an old connection may take to end: twice the longest poll."""
 
 
-class RemotingConnection(RemotingSide, asyncio.Protocol):
+class RemotingConnection(LoopConnection, RemotingSide):
     """A client's connection, from its first byte to its last.
 
     local             the address that the client reached, "host:port"; "": the socket's own
@@ -56,34 +56,22 @@ class RemotingConnection(RemotingSide, asyncio.Protocol):
     """
 
     __slots__ = (
-        "_age_s", "_asked", "_begun_s", "_body_bytes", "_ends", "_heard_s", "_idle_s", "_is_dirty",
-        "_is_paused", "_moved_size", "_numbers", "_out", "_parked", "_queue", "_reader",
-        "_received", "_rest", "_seen_size", "_stalled_size", "_transport",
-        "calls", "edge", "held", "holder", "host", "is_draining", "local", "moved_s", "now_s",
-        "peer", "sent", "unread",
+        "_age_s", "_asked", "_begun_s", "_body_bytes", "_ends", "_heard_s", "_idle_s", "_numbers",
+        "_out", "_parked", "_queue", "_reader", "_received", "_seen_size", "_stalled_size", "local",
     )  # fmt: skip
 
     def __init__(
         self, edge: ServerState, peer: str, local: str = "", *, idle_ms: int = 0, age_ms: int = 0
     ) -> None:
-        self.edge = edge
-        self.peer, self.host, self.local = peer, host_from_peer(peer), local
-        self.holder = Holder(peer, self.host)
-        self.calls: set[WaitingCall] = set()
-        self.held = self.unread = self.sent = 0
-        self.moved_s = self.now_s = 0.0
-        self.is_draining = False
+        super().__init__(edge, peer)
+        self.local = local
         self._reader = CommandReader(self._body_max)
-        self._transport: asyncio.Transport | None = None
         self._queue: deque[Command | Oversized] = deque()
         """Requests that wait for this connection's turn, for the client to read, or for calls."""
-        self._rest = b""
-        """Received bytes that wait for this connection's turn."""
         self._out: list[bytes] = []
-        self._is_paused = self._is_dirty = False
         self._parked = self._body_bytes = 0
         """Waiting calls of the poll class; bytes of bodies that are queued or in progress."""
-        self._received = self._moved_size = self._stalled_size = self._seen_size = 0
+        self._received = self._stalled_size = self._seen_size = 0
         """Bytes received: in total, and until earlier moments."""
         self._numbers = count(1)
         self._asked: dict[int, asyncio.Future[Command]] = {}
@@ -98,12 +86,9 @@ class RemotingConnection(RemotingSide, asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Registers the connection; the client writes first."""
-        transport = cast(asyncio.Transport, transport)  # uvloop's has no such base
-        self._transport = transport
-        transport.set_write_buffer_limits(WRITE_HIGH, WRITE_LOW)
+        transport = self._join(transport)
         if not self.local:
             self.local = _address_of(transport.get_extra_info("sockname"))
-        self.edge.join(self, address_name(self.host))
         self._look_later()
         self.is_draining = self.edge.is_leaving  # Its first request is served even then.
 
@@ -168,12 +153,6 @@ class RemotingConnection(RemotingSide, asyncio.Protocol):
                 call.cancel()
         self.edge.changed.set()
 
-    def pause_writing(self) -> None:
-        """Pauses reading and writing until the socket accepts bytes again."""
-        self._is_paused = True
-        if self._transport is not None:
-            self._transport.pause_reading()
-
     def resume_writing(self) -> None:
         """Resumes reading and writing: the socket accepts bytes again."""
         self._is_paused = False
@@ -216,13 +195,6 @@ class RemotingConnection(RemotingSide, asyncio.Protocol):
         if self._is_paused or len(self.calls) - self._parked >= CALLS_MAX:
             return True
         return self._body_bytes > BODIES_MAX and bool(self.calls)
-
-    def identify(self, user: str, *, is_admin: bool) -> Holder:
-        """Returns the holder of the calls that a user begins here."""
-        holder = self.holder
-        if holder.user != user or holder.is_admin != is_admin:
-            holder = self.holder = holder.of(user, is_admin=is_admin)
-        return holder
 
     def add_call(self, call: RemotingCall) -> None:
         """Adds a call that waits."""
@@ -270,15 +242,7 @@ class RemotingConnection(RemotingSide, asyncio.Protocol):
 
     def _send(self, frame: bytes) -> None:
         self._out.append(frame)
-        if not self._is_dirty:
-            self._is_dirty = True
-            self.edge.write_soon(self)
-
-    def write_soon(self) -> None:
-        """Schedules one write of the connection's output for the next loop iteration."""
-        if not self._is_dirty:
-            self._is_dirty = True
-            self.edge.write_soon(self)
+        self.write_soon()
 
     def write(self) -> None:
         """Writes output; resumes requests that waited, and closes a drained connection."""
@@ -330,11 +294,6 @@ class RemotingConnection(RemotingSide, asyncio.Protocol):
     # -- its end ---------------------------------------------------------------------------------
 
     @property
-    def is_open(self) -> bool:
-        """Whether the connection is open."""
-        return self._transport is not None
-
-    @property
     def is_busy(self) -> bool:
         """Whether a call is in progress, or an answer not sent yet."""
         return bool(self.calls or self._queue or self._rest or self._out)
@@ -378,12 +337,6 @@ class RemotingConnection(RemotingSide, asyncio.Protocol):
             if not _may_store(call):
                 call.cancel()
 
-    def close(self) -> None:
-        """Closes the connection once the transport's buffer is sent; other answers are lost."""
-        self.drain()
-        if self._transport is not None:
-            self._transport.close()
-
     def cut_off(self) -> None:
         """Closes the connection at once, with all its calls."""
         transport = self._transport
@@ -404,8 +357,7 @@ class RemotingConnection(RemotingSide, asyncio.Protocol):
         self._reader = CommandReader(self._body_max)
         if not self.calls:
             self.edge.leave(self, address_name(self.host))
-        held, unread, self.held, self.unread = self.held, self.unread, 0, 0
-        self.edge.memory.count(-held, -unread)
+        self._give_back()
         for future in [*self._asked.values()]:
             if not future.done():
                 future.set_exception(ConnectionResetError("the client went away"))
