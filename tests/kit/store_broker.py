@@ -111,6 +111,7 @@ class StoreBroker:
                 auto_create_topics=lambda: self.auto_create_topics, queue_count=lambda: 2,
                 auto_create_groups=lambda: self.auto_create_groups,
             ),
+            lambda: self.settings,
         )  # fmt: skip
         self.auto_create_topics = True
         self.settings = [("store.flush", "async", "--set")]

@@ -48,6 +48,7 @@ class Parts(NamedTuple):
     retention: Retention
     door: AccessControl
     services: list[Service]
+    samples: list[Step]
 
     @property
     def steps(self) -> list[Step]:
@@ -56,7 +57,7 @@ class Parts(NamedTuple):
         backing = self.backing
         return [
             self.retention.step, backing.consume.step, backing.transactions.step,
-            backing.sessions.step, *later,
+            backing.sessions.step, *self.samples, *later,
         ]  # fmt: skip
 
     async def recover(self) -> None:
@@ -153,11 +154,14 @@ def parts_of(
         AccessFace(door.access, is_checked=door.is_checked).service(),
         MessagingV2(backing, official).service(),
     ]
+    samples: list[Step] = []
     if config.rpc.offers_classic:
-        services.append(ClassicMethods(backing, classic_rules(live, store_host)).service())
+        classic = ClassicMethods(backing, classic_rules(live, store_host), process.read_settings)
+        services.append(classic.service())
+        samples.append(classic.admin.rates.step)
     schedule = Schedule(store, store_host)
     services = door.guarded(services, store.tables)
-    return Parts(backing, schedule, timer, retention, door, services)
+    return Parts(backing, schedule, timer, retention, door, services, samples)
 
 
 def classic_rules(live: LiveConfig, store_host: bytes) -> ClassicRules:

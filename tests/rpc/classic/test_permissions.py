@@ -72,3 +72,27 @@ async def test_it_may_use_no_other(broker: StoreBroker, client: RemotingPair) ->
     assert await ask(client, 36, {"group": "g", "offset": place}) == 16
     assert await ask(client, 33, {"offset": place}) == 22
     assert (await client.ask(34, {}, heartbeat("g", "orders"))).code == 16
+
+
+# -- operators' requests -----------------------------------------------------------------------
+async def test_operators_need_permissions_on_what_they_read(client: RemotingPair) -> None:
+    assert await ask(client, 202, {"topic": "orders"}) == 0
+    assert await ask(client, 202, {"topic": "secret"}) == 16
+    assert await ask(client, 208, {"consumerGroup": "g", "topic": "secret"}) == 16
+    assert await ask(client, 203, {"consumerGroup": "h"}) == 16
+    assert await ask(client, 307, {"consumerGroup": "h", "clientId": "c"}) == 16
+    assert await ask(client, 309, {"consumerGroup": "g", "clientId": "c", "msgId": "m"}) == 16
+    assert await ask(client, 204, {"producerGroup": "h"}) == 16
+    for code in (21, 26, 28, 201, 319, 328, 907):
+        assert await ask(client, code) == 16, code
+    assert await ask(client, 315, {"statsName": "TOPIC_PUT_NUMS", "statsKey": "orders"}) == 16
+
+
+async def test_groups_of_others_are_not_listed(broker: StoreBroker, client: RemotingPair) -> None:
+    for group in ("g", "h"):
+        await broker.store.tables.commit(group, "orders", 0, 1)
+    signing = {"topic": "orders", "AccessKey": "app"}
+    content = signed_content(Command(300, signing))
+    signature = b64encode(digest(SECRET.encode(), content, sha1)).decode()
+    reply = await client.ask(300, {**signing, "Signature": signature})
+    assert json.loads(reply.body) == {"groupList": ["g"]}

@@ -1,7 +1,10 @@
 """The classic protocol's requests on the broker's services."""
 
+from collections.abc import Callable, Iterable
+
 from pocketmq.model.errors import UnsupportedFeature
 from pocketmq.rpc.call import Call
+from pocketmq.rpc.classic.admin.methods import ClassicAdmin
 from pocketmq.rpc.classic.consumers import ClassicConsuming
 from pocketmq.rpc.classic.routes import ClassicRoutes, ClassicRules
 from pocketmq.rpc.classic.send_message import ClassicSend
@@ -14,11 +17,20 @@ from pocketmq.wire.remoting import Command
 
 
 class ClassicMethods:
-    """The handlers of all request codes."""
+    """The handlers of all request codes.
 
-    __slots__ = ("consume", "routes", "sending", "transactions")
+    read_settings   returns (key, value, origin) of every setting
+    """
 
-    def __init__(self, backing: Services, rules: ClassicRules) -> None:
+    __slots__ = ("admin", "consume", "routes", "sending", "transactions")
+
+    def __init__(
+        self,
+        backing: Services,
+        rules: ClassicRules,
+        read_settings: Callable[[], Iterable[tuple[str, str, str]]] = tuple,
+    ) -> None:
+        self.admin = ClassicAdmin(backing, rules, read_settings)
         self.routes = ClassicRoutes(backing.store.tables.topics, rules)
         self.sending = ClassicSend(backing.send)
         self.transactions = ClassicTransactions(backing.transactions)

@@ -3,7 +3,7 @@
 Source: AuthorizationContextBuilder of remoting, PlainAccessResource.
 """
 
-from pocketmq.model.access import Need, ResourceKind
+from pocketmq.model.access import Action, Need, ResourceKind
 from pocketmq.model.decimal import number_of
 from pocketmq.model.message import TRANSACTION_PREPARED
 from pocketmq.model.topic import DEFAULT_TOPIC
@@ -14,6 +14,7 @@ from pocketmq.rpc.permissions import (
     LOOK,
     PUB,
     SUB,
+    UPDATE,
     Asked,
     consumed_needs,
     group_need,
@@ -80,3 +81,42 @@ def looked_at(request: Command, call: Call) -> list[Need]:
 def of_group(field: str) -> Asked:
     """Returns the permissions of requests of a consumer group's clients."""
     return lambda request, call: [group_need(request.fields.get(field, ""), SUB)]
+
+
+# -- operators' ---------------------------------------------------------------------------------
+def lists_groups(request: Command, call: Call) -> list[Need]:
+    """Returns the permissions to list all groups."""
+    return listed(ResourceKind.GROUP)
+
+
+def topic_seen(actions: tuple[Action, ...]) -> Asked:
+    """Returns the permissions of requests about the topic that they name."""
+    return lambda request, call: [topic_need(request.fields.get("topic", ""), actions)]
+
+
+def group_seen(request: Command, call: Call) -> list[Need]:
+    """Returns the permissions of requests about the consumer group that they name."""
+    return [group_need(group_of(request), LOOK)]
+
+
+def group_and_topic_seen(request: Command, call: Call) -> list[Need]:
+    """Returns the permissions to read a group's offsets, in one topic or in all."""
+    topic = request.fields.get("topic", "")
+    needs = [group_need(group_of(request), LOOK)]
+    return [*needs, topic_need(topic, LOOK)] if topic else needs
+
+
+def group_changed(request: Command, call: Call) -> list[Need]:
+    """Returns the permissions of requests that change what a group's clients consume."""
+    return [group_need(group_of(request), UPDATE)]
+
+
+def producers_seen(request: Command, call: Call) -> list[Need]:
+    """Returns the permissions of requests about a producer group."""
+    return [group_need(request.fields.get("producerGroup", ""), (*PUB, *LOOK))]
+
+
+def group_of(request: Command) -> str:
+    """Returns the consumer group of a request, whose field has one of two names."""
+    fields = request.fields
+    return fields.get("group") or fields.get("consumerGroup", "")

@@ -12,16 +12,23 @@ from pocketmq.rpc.classic.permissions import (
     consumed,
     decided,
     found,
+    group_and_topic_seen,
+    group_changed,
+    group_seen,
     joined,
+    lists_groups,
     lists_topics,
     locked,
     looked_at,
     of_group,
+    producers_seen,
     sent,
+    topic_seen,
 )
 from pocketmq.rpc.classic.send_message import batch_names, long_names
 from pocketmq.rpc.classic.status import refuse
-from pocketmq.rpc.permissions import nothing
+from pocketmq.rpc.method_table import OnCluster
+from pocketmq.rpc.permissions import FIND, GET, LOOK, nothing
 from pocketmq.rpc.service import ANY_CODE, SEND_SIZE_MAX
 
 NAME: Final = "remoting"
@@ -115,6 +122,54 @@ TABLE: Final = RequestTable(
             12, "QUERY_MESSAGE", "consume.messages.by_key", looked_at, call_class=CallClass.QUERY,
             fields=("topic", "key"),
         ),
+        # Operators', which change nothing.
+        request(21, "GET_ALL_TOPIC_CONFIG", "admin.topics.all_configs", lists_topics),
+        request(
+            351, "GET_TOPIC_CONFIG", "admin.topics.config", topic_seen(FIND), fields=("topic",)
+        ),
+        request(
+            202, "GET_TOPIC_STATS_INFO", "admin.topics.stats", topic_seen(LOOK), fields=("topic",)
+        ),
+        request(
+            300, "QUERY_TOPIC_CONSUME_BY_WHO", "admin.topics.consumers", topic_seen(LOOK),
+            fields=("topic",),
+        ),
+        request(224, "GET_TOPICS_BY_CLUSTER", "admin.topics.of_cluster", lists_topics),
+        request(
+            304, "GET_SYSTEM_TOPIC_LIST_FROM_NS", "admin.topics.system_of_cluster", lists_topics
+        ),
+        request(305, "GET_SYSTEM_TOPIC_LIST_FROM_BROKER", "admin.topics.system", lists_topics),
+        request(311, "GET_UNIT_TOPIC_LIST", "admin.topics.units", nothing),
+        request(312, "GET_HAS_UNIT_SUB_TOPIC_LIST", "admin.topics.units", nothing),
+        request(313, "GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST", "admin.topics.units", nothing),
+        request(
+            201, "GET_ALL_SUBSCRIPTIONGROUP_CONFIG", "admin.groups.all_configs", lists_groups
+        ),
+        request(352, "GET_SUBSCRIPTIONGROUP_CONFIG", "admin.groups.config", group_seen),
+        request(343, "QUERY_TOPICS_BY_CONSUMER", "admin.groups.topics", group_seen),
+        request(208, "GET_CONSUME_STATS", "admin.groups.stats", group_and_topic_seen),
+        request(203, "GET_CONSUMER_CONNECTION_LIST", "admin.clients.consumers", group_seen),
+        request(
+            204, "GET_PRODUCER_CONNECTION_LIST", "admin.clients.producers", producers_seen,
+            fields=("producerGroup",),
+        ),
+        request(328, "GET_ALL_PRODUCER_INFO", "admin.clients.all_producers", lists_groups),
+        request(
+            307, "GET_CONSUMER_RUNNING_INFO", "admin.clients.running_info", group_seen,
+            call_class=CallClass.QUESTION, fields=("consumerGroup", "clientId"),
+        ),
+        request(
+            309, "CONSUME_MESSAGE_DIRECTLY", "admin.clients.consume_directly", group_changed,
+            call_class=CallClass.QUESTION, fields=("consumerGroup", "clientId", "msgId"),
+        ),
+        request(26, "GET_BROKER_CONFIG", "admin.runtime.config", OnCluster(GET)),
+        request(28, "GET_BROKER_RUNTIME_INFO", "admin.runtime.info", OnCluster(GET)),
+        request(
+            315, "VIEW_BROKER_STATS_DATA", "admin.rates.view", OnCluster(GET),
+            fields=("statsName", "statsKey"),
+        ),
+        request(319, "GET_NAMESRV_CONFIG", "admin.runtime.name_server_config", OnCluster(GET)),
+        request(907, "GET_BROKER_HA_STATUS", "admin.runtime.ha_status", OnCluster(GET)),
         request(
             ANY_CODE, "UNSUPPORTED", "unsupported", nothing, body_max=HEARTBEAT_SIZE_MAX,
             call_class=CallClass.PROBE,

@@ -1,0 +1,128 @@
+"""Consumer groups for operators of the classic protocol.
+
+    201  GET_ALL_SUBSCRIPTIONGROUP_CONFIG    208  GET_CONSUME_STATS
+    352  GET_SUBSCRIPTIONGROUP_CONFIG        343  QUERY_TOPICS_BY_CONSUMER
+
+Source: AdminBrokerProcessor, SubscriptionGroupConfig.
+"""
+
+from typing import Any
+
+from pocketmq.model.administration import GroupConfig
+from pocketmq.model.message import INT32_MAX
+from pocketmq.model.topic import TopicConfig
+from pocketmq.rpc.channel import ClassicCall
+from pocketmq.rpc.classic.admin.rates import ClassicRates
+from pocketmq.rpc.classic.fields import number_field, text_field
+from pocketmq.rpc.classic.json_body import json_answer
+from pocketmq.rpc.classic.object_keys import VERSION, keyed_answer, queue_key
+from pocketmq.rpc.permissions import SEE, topic_need
+from pocketmq.rpc.services import Services
+from pocketmq.store.read.cold_read import value_of
+from pocketmq.wire.remoting import Command
+
+
+class AdminGroups:
+    """The requests about consumer groups."""
+
+    __slots__ = ("_broker", "_rates", "_store")
+
+    def __init__(self, backing: Services, broker: str, rates: ClassicRates) -> None:
+        self._store = backing.store
+        self._broker = broker
+        self._rates = rates
+
+    def all_configs(self, request: Command, call: ClassicCall) -> Command:
+        """Returns the settings of all groups, or of `maxGroupNum` from number `groupSeq` on.
+
+        Errors   MalformedRequest, IllegalNumber
+        """
+        groups = self._store.tables.groups
+        names = [*groups.names()]
+        begin = number_field(request, "groupSeq", absent=0)
+        count = number_field(request, "maxGroupNum", absent=INT32_MAX)
+        table = {name: config_row(groups.existing(name)) for name in names[begin : begin + count]}
+        answer = json_answer(
+            {"dataVersion": VERSION, "forbiddenTable": {}, "subscriptionGroupTable": table}
+        )
+        return answer._replace(fields={"totalGroupNum": str(len(names))})
+
+    def config(self, request: Command, call: ClassicCall) -> Command:
+        """Returns the settings of a group.
+
+        Errors   MalformedRequest, IllegalGroup, GroupNotFound
+        """
+        return json_answer(config_row(self._store.tables.groups.existing(_group_of(request))))
+
+    def topics(self, request: Command, call: ClassicCall) -> Command:
+        """Returns the topics in which a group has offsets.
+
+        Errors   MalformedRequest
+        """
+        return json_answer({"topicList": self._consumed(_group_of(request), call)})
+
+    async def stats(self, request: Command, call: ClassicCall) -> Command:
+        """Returns a group's offsets, in one topic or in all topics in which it has any.
+
+        Errors   MalformedRequest, StorageError, DiskSlow
+        Cost     a read of the log for each queue with an offset
+        """
+        group, topic = _group_of(request), request.fields.get("topic", "")
+        topics = [topic] if topic else self._consumed(group, call)
+        tables, tps = self._store.tables, 0.0
+        rows: list[tuple[dict[str, Any], dict[str, Any]]] = []
+        for name in topics:
+            config = tables.topics.find(name)
+            if config is not None:
+                rows += await self._rows(group, config)
+                tps += self._rates.delivered_tps(name, group)
+        return keyed_answer("offsetTable", rows, consumeTps=tps)
+
+    async def _rows(
+        self, group: str, config: TopicConfig
+    ) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        name, reading, rows = config.name, self._store.reading, []
+        for queue_id in range(config.read_queue_count):
+            committed = self._store.tables.offsets.find(group, name, queue_id) or 0
+            seen_ms = None
+            if committed:
+                seen_ms = await value_of(reading.store_timestamp_at(name, queue_id, committed - 1))
+            row = {
+                "brokerOffset": reading.queue_range(name, queue_id)[1],
+                "consumerOffset": committed,
+                "lastTimestamp": seen_ms or 0,
+                "pullOffset": committed,
+            }
+            rows.append((queue_key(self._broker, name, queue_id), row))
+        return rows
+
+    def _consumed(self, group: str, call: ClassicCall) -> list[str]:
+        """Returns the topics in which a group has offsets, and whose names the caller may see."""
+        names = sorted(self._store.tables.offsets.all_of(group))
+        return [name for name in names if call.may(topic_need(name, SEE))]
+
+
+def _group_of(request: Command) -> str:
+    """Returns the group of a request, whose field has one of two names."""
+    return request.fields.get("group") or text_field(request, "consumerGroup")
+
+
+def config_row(config: GroupConfig) -> dict[str, Any]:
+    """Returns a group's settings as RocketMQ writes them (SubscriptionGroupConfig)."""
+    settings = config.settings
+    return {
+        "attributes": config.attributes,
+        "brokerId": 0,
+        "consumeBroadcastEnable": settings.broadcast_enabled,
+        "consumeEnable": settings.enabled,
+        "consumeFromMinEnable": settings.begins_at_min,
+        "consumeMessageOrderly": settings.fifo,
+        "consumeTimeoutMinute": settings.consume_timeout_minutes,
+        "groupName": config.name,
+        "groupRetryPolicy": {"type": "CUSTOMIZED"},
+        "groupSysFlag": 0,
+        "notifyConsumerIdsChangedEnable": True,
+        "retryMaxTimes": max((settings.max_attempts or 1) - 1, 0),
+        "retryQueueNums": settings.retry_queue_count,
+        "whichBrokerWhenConsumeSlowly": 1,
+    }

@@ -1,0 +1,25 @@
+"""The requests of operators that change nothing."""
+
+from pocketmq.rpc.classic.admin.clients import AdminClients
+from pocketmq.rpc.classic.admin.groups import AdminGroups
+from pocketmq.rpc.classic.admin.rates import ClassicRates
+from pocketmq.rpc.classic.admin.runtime import AdminRuntime, ReadSettings
+from pocketmq.rpc.classic.admin.topics import AdminTopics
+from pocketmq.rpc.classic.routes import ClassicRules
+from pocketmq.rpc.services import Services
+
+
+class ClassicAdmin:
+    """The handlers of operators' request codes.
+
+    read_settings   returns (key, value, origin) of every setting
+    """
+
+    __slots__ = ("clients", "groups", "rates", "runtime", "topics")
+
+    def __init__(self, backing: Services, rules: ClassicRules, read_settings: ReadSettings) -> None:
+        self.rates = ClassicRates(backing, rules.cluster)
+        self.topics = AdminTopics(backing, rules, self.rates)
+        self.groups = AdminGroups(backing, rules.broker, self.rates)
+        self.clients = AdminClients(backing, rules.broker)
+        self.runtime = AdminRuntime(backing, rules, self.rates, read_settings)

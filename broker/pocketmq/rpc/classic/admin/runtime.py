@@ -1,0 +1,143 @@
+"""The broker itself for operators of the classic protocol.
+
+    26  GET_BROKER_CONFIG            319  GET_NAMESRV_CONFIG
+    28  GET_BROKER_RUNTIME_INFO      907  GET_BROKER_HA_STATUS
+
+Names of settings are PocketMQ's own, and those of RocketMQ that mqadmin reads. Source:
+AdminBrokerProcessor.prepareRuntimeInfo, HARuntimeInfo.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from pocketmq.rpc.channel import ClassicCall
+from pocketmq.rpc.classic.admin.rates import ClassicRates
+from pocketmq.rpc.classic.json_body import json_answer
+from pocketmq.rpc.classic.routes import ClassicRules
+from pocketmq.rpc.services import Services
+from pocketmq.wire.remoting import Command
+
+ReadSettings = Callable[[], Iterable[tuple[str, str, str]]]
+_POOLS: Final = ("send", "pull", "litePull", "query", "ack")
+_GIB: Final = 1 << 30
+
+
+class AdminRuntime:
+    """The requests about the broker as a whole.
+
+    read_settings   returns (key, value, origin) of every setting
+    """
+
+    __slots__ = ("_rates", "_read_settings", "_rules", "_started_ms", "_store")
+
+    def __init__(
+        self,
+        backing: Services,
+        rules: ClassicRules,
+        rates: ClassicRates,
+        read_settings: ReadSettings,
+    ) -> None:
+        self._store = backing.store
+        self._rules = rules
+        self._rates = rates
+        self._read_settings = read_settings
+        self._started_ms = self._store.clock.wall_ms()
+
+    def config(self, request: Command, call: ClassicCall) -> Command:
+        """Returns the settings as lines of a properties file."""
+        rules = self._rules
+        rows = {key: value for key, value, _ in self._read_settings()}
+        rows |= {
+            "autoCreateTopicEnable": str(rules.auto_create_topics()).lower(),
+            "brokerClusterName": rules.cluster,
+            "brokerId": "0",
+            "brokerName": rules.broker,
+            "brokerPermission": str(rules.permission()),
+            "brokerRole": "ASYNC_MASTER",
+            "defaultTopicQueueNums": str(rules.queue_count()),
+            "flushDiskType": f"{self._store.settings.flush.upper()}_FLUSH",
+        }
+        text = "".join(f"{key}={_line(value)}\n" for key, value in sorted(rows.items()))
+        return Command(0, body=text.encode())
+
+    def name_server_config(self, request: Command, call: ClassicCall) -> Command:
+        """Returns the settings of this broker as name server."""
+        return Command(0, body=b"orderMessageEnable=true\nreturnOrderTopicConfigToBroker=true\n")
+
+    def ha_status(self, request: Command, call: ClassicCall) -> Command:
+        """Returns the state of replication: a master without slaves."""
+        client = {
+            "lastReadTimestamp": 0, "lastWriteTimestamp": 0, "masterFlushOffset": 0,
+            "maxOffset": 0, "transferredByteInSecond": 0,
+        }  # fmt: skip
+        return json_answer(
+            {
+                "haClientRuntimeInfo": client, "haConnectionInfo": [], "inSyncSlaveNums": 0,
+                "master": True, "masterCommitLogMaxOffset": self._store.appended,
+            }
+        )  # fmt: skip
+
+    def info(self, request: Command, call: ClassicCall) -> Command:
+        """Returns numbers of the store and its traffic, as texts; rates count messages."""
+        store, totals = self._store, self._rates.totals()
+        (put, put_tps), (got, got_tps) = totals["BROKER_PUT_NUMS"], totals["BROKER_GET_NUMS"]
+        _, used, free = store.disk_space()
+        disk = f"{used / max(used + free, 1):.2f}"
+        age_s = max(store.clock.wall_ms() - self._started_ms, 0) // 1_000
+        table = {
+            "brokerActive": "true",
+            "brokerVersionDesc": "V5_5_0",
+            "bootTimestamp": str(self._started_ms),
+            "runtime": _age(age_s),
+            "msgPutTotalTodayNow": str(put),
+            "msgGetTotalTodayNow": str(got),
+            "putTps": _triplet(put_tps),
+            "getFoundTps": _triplet(got_tps),
+            "getTransferredTps": _triplet(got_tps),
+            "getTotalTps": _triplet(got_tps),
+            "getMissTps": _triplet(0.0),
+            "putMessageTimesTotal": str(put),
+            "putMessageSizeTotal": str(store.appended),
+            "putMessageAverageSize": str(store.appended / put if put else 0.0),
+            "commitLogMinOffset": str(store.min_offset),
+            "commitLogMaxOffset": str(store.appended),
+            "commitLogDiskRatio": disk,
+            "consumeQueueDiskRatio": disk,
+            "commitLogDirCapacity": f"Total : {(used + free) / _GIB:.1f} GiB, "
+            f"Free : {free / _GIB:.1f} GiB.",
+            "dispatchBehindBytes": str(max(store.appended - store.dispatched, 0)),
+            "remainHowManyDataToFlush": f"{max(store.appended - store.flushed, 0)} B",
+            "remainTransientStoreBufferNumbs": "2147483647",
+            **dict.fromkeys(("EndTransactionThreadPoolQueueCapacity", "dispatchMaxBuffer"), "0"),
+            **dict.fromkeys(_ZEROS, "0"),
+            **dict.fromkeys(("timerEnqueueTps", "timerDequeueTps"), "0.0"),
+        }
+        for pool in _POOLS:
+            for name in ("QueueSize", "QueueCapacity", "QueueHeadWaitTimeMills"):
+                table[f"{pool}ThreadPool{name}"] = "0"
+        return json_answer({"table": table})
+
+
+_ZEROS: Final = (
+    "EndTransactionQueueSize", "getMessageEntireTimeMax", "msgGetTotalTodayMorning",
+    "msgGetTotalYesterdayMorning", "msgPutTotalTodayMorning", "msgPutTotalYesterdayMorning",
+    "pageCacheLockTimeMills", "putMessageEntireTimeMax", "putMessageFailedTimes",
+    "startAcceptSendRequestTimeStamp", "timerCongestNum", "timerOffsetBehind", "timerReadBehind",
+    "earliestMessageTimeStamp",
+)  # fmt: skip
+
+
+def _triplet(tps: float) -> str:
+    """Returns a rate in the form of RocketMQ's rates of 10 s, 1 min and 10 min."""
+    return f"{tps} {tps} {tps}"
+
+
+def _age(seconds: int) -> str:
+    days, rest = divmod(seconds, 86_400)
+    hours, rest = divmod(rest, 3_600)
+    return f"[ {days} days, {hours} hours, {rest // 60} minutes, {rest % 60} seconds ]"
+
+
+def _line(value: str) -> str:
+    """Returns a value on one line of a properties file."""
+    return value.replace("\\", "\\\\").replace("\r", "\\r").replace("\n", "\\n")
