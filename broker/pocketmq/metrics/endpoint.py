@@ -32,8 +32,6 @@ FAILED: Final = "failed"
 class ProbeAnswers:
     """State of the broker for probes.
 
-
-    read_state      returns the store's state
     read_progress   returns the share of recovery that is done, 0 to 1
     read_held       returns what delays the deletion of expired files, "" for nothing
     """
@@ -76,7 +74,7 @@ class ProbeAnswers:
 
 
 Page = Callable[[str], Awaitable[Answer]]
-"""Returns a page for a client's Accept header, "" for any type."""
+"""Returns a page for the Accept header of a request; "": any content type."""
 
 
 def site_pages(

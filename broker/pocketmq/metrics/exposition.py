@@ -2,13 +2,12 @@
 
 Components own their stats (model/stats.py), which each scrape reads. RocketMQ's metrics
 (`rocketmq_…`) have the labels of its dashboards, and `broker` in addition to `node_id`. PocketMQ's
-(`pocketmq_…`) have no broker label, which the scraper adds. Names by profile:
+(`pocketmq_…`) have no broker label. Names by profile:
 
 native          rocketmq_rpc_latency_milliseconds       since RocketMQ 5.1.4, with the unit
 native-legacy   rocketmq_rpc_latency                    in 5.1.0 to 5.1.3 and in their docs
 
-Series of deleted topics and groups are dropped. Above the limit of series, series of the largest
-metrics are left out and counted. Rendering a page yields to the event loop many times.
+Above the limit of series, series of the largest metrics are omitted and counted.
 Source: BrokerMetricsManager, DefaultStoreMetricsManager.
 """
 
@@ -64,14 +63,14 @@ LEGACY_NAMES: Final[Mapping[str, str]] = {
         "rocketmq_delay_message_latency_seconds",
     )
 }
-"""Metric name with its unit -> name without it."""
+"""Legacy name by name."""
 SERIES_MAX: Final = 50_000
-"""RocketMQ's limit (metricsOtelCardinalityLimit); a page of 50,000 series has some 8 MiB."""
+"""RocketMQ's limit, metricsOtelCardinalityLimit; a page of 50,000 series has 8 MiB."""
 SERIES_AT_ONCE: Final = 32
 TURN_SECONDS: Final = 0.002
 """Time of rendering before the event loop runs other work."""
 TOLD_S: Final = 600.0
-"""Least time between two warnings about samples left out."""
+"""Minimum time between two warnings about omitted samples."""
 
 logger = logging.getLogger(__name__)
 Piece = TypeVar("Piece")
@@ -83,7 +82,7 @@ def native_labels(cluster: str, broker: str) -> dict[str, str]:
 
 
 def build_info(version: str, store_version: int) -> Gauge:
-    """Returns the metric of the running version: always 1, with labels."""
+    """Returns the metric of the running version."""
     labels = (version, platform.python_version(), str(store_version), commit())
     return Gauge(
         "pocketmq_build_info",
@@ -104,7 +103,7 @@ def compiled_modules() -> Gauge:
 
 
 def proxy_up() -> Gauge:
-    """Returns the metric by which a RocketMQ proxy, here the broker, reports that it runs."""
+    """Returns the metric by which a RocketMQ proxy reports that it runs."""
     help = "1 while official clients are served."
     return Gauge(PROXY_UP, help, lambda: {("local",): 1.0}, ("proxy_mode",))
 
@@ -112,8 +111,8 @@ def proxy_up() -> Gauge:
 class Exposition:
     """Metrics page of this process.
 
-    find_stats   returns the present stats: a store has none before it is open
-    find_gone    returns names of deleted topics and groups: their series are dropped
+    find_stats   returns the stats; there are none before the store is open
+    find_gone    returns names of deleted topics and groups, whose series are dropped
     max_series   upper limit of samples in a page, without those of the Python process
     """
 
@@ -141,7 +140,7 @@ class Exposition:
         self._lock = asyncio.Lock()
         self._begun_count = self._waiter_count = 0
         self._made: dict[str, tuple[int, bytes]] = {}
-        """(number, page) last rendered by content type; kept only while requests wait."""
+        """(number, page) by content type; kept only while requests wait."""
         self._labels = native_labels(cluster, broker)
         self._storage_labels = {**self._labels, **STORAGE_LABELS}
         self._profiles = frozenset(profiles)
@@ -158,17 +157,17 @@ class Exposition:
         GCCollector(registry=self._registry)
 
     def page(self, accept: str = "") -> tuple[bytes, str]:
-        """Returns (text, content type) in the format of the Accept header; does not yield."""
+        """Returns (text, content type) for an Accept header, without yielding to the loop."""
         form = format_for(accept)
         return b"".join(self._pieces(form)), form.content_type
 
     async def page_in_turns(self, accept: str = "") -> tuple[bytes, str]:
-        """Renders the page as `page` does, yielding to the loop.
+        """Returns what `page` returns, and yields to the loop.
 
         All requests that arrive while a page is rendered get the next page.
 
         Cost     1 µs per series plus 1 ms for process metrics; blocks the loop for 2 ms at a time,
-                 longer only for one slow stat
+                 or as long as the slowest stat takes
         """
         form = format_for(accept)
         asked = self._begun_count
@@ -188,10 +187,7 @@ class Exposition:
         return made[1], form.content_type
 
     async def families_in_turns(self) -> list[Family]:
-        """Returns the metrics of a page, without those of the Python process; yields to the loop.
-
-        Shape    within the limit of series; each series is read when it is used
-        """
+        """Returns the metrics of a page without those of the Python process; yields to the loop."""
         found = self._families()
         families = [one async for one in in_turns(found) if one is not None]
         return [
@@ -200,7 +196,6 @@ class Exposition:
         ]
 
     def _pieces(self, form: TextFormat) -> Iterator[bytes]:
-        """Yields the page in pieces that each take little time to render."""
         families: list[Family] = []
         for found in self._families():
             if found is not None:
@@ -234,7 +229,6 @@ class Exposition:
         return self._storage_labels if name.startswith(STORAGE_PREFIXES) else self._labels
 
     def _counts_shown(self, families: Sequence[Family]) -> list[int]:
-        """Returns the number of series to show by family; small families are shown completely."""
         sizes = [len(family.series) * family.block_lines for family in families]
         counts = [len(family.series) for family in families]
         left, dropped = self._max_series, 0
@@ -250,7 +244,6 @@ class Exposition:
         return counts
 
     def _tell(self, dropped: int) -> None:
-        """Logs the number of samples left out, at most every TOLD_S."""
         now_s = self._clock()
         if now_s >= self._quiet_until_s:
             self._quiet_until_s = now_s + TOLD_S
@@ -259,7 +252,6 @@ class Exposition:
             )
 
     def _python_page(self, form: TextFormat) -> bytes:
-        """Returns the end of the page, with the metrics of the Python process."""
         if form.is_open:
             page: bytes = open_metrics.generate_latest(self._registry)  # type: ignore[no-untyped-call]
             return page
@@ -267,7 +259,6 @@ class Exposition:
 
 
 def _forget(stat: Counter | Histograms, gone: Gone) -> None:
-    """Drops the series of deleted names."""
     for label in gone.keys() & set(stat.label_names):
         series = stat.values if isinstance(stat, Counter) else stat.series
         place, names = stat.label_names.index(label), gone[label]
@@ -276,7 +267,7 @@ def _forget(stat: Counter | Histograms, gone: Gone) -> None:
 
 
 async def in_turns(pieces: Iterator[Piece]) -> AsyncIterator[Piece]:
-    """Yields the items of an iterator, and runs other tasks between them."""
+    """Yields the items of an iterator, and yields to the loop every TURN_SECONDS."""
     begun = perf_counter()
     for piece in pieces:
         yield piece

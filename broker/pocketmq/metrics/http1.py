@@ -4,9 +4,8 @@
     site.connection(peer)          a protocol for one connection, accepted on any port
     HttpPort(site, address)        a port for HTTP/1.1 only
 
-It serves scrapers and probes. Limits bound the cost of other clients: CONNECTIONS_MAX connections,
-IDLE_S per request, 16 KiB of headers, no bodies, one unread response per connection, UNREAD_MAX
-bytes in total. A connection above the limit replaces the one that was idle longest.
+It serves scrapers and probes. All other clients are bounded by the limits below: a connection
+above CONNECTIONS_MAX replaces the one that was idle longest.
 """
 
 import asyncio
@@ -25,23 +24,21 @@ from pocketmq.model.strangers import START_SIZE, Sparingly, protocol_of
 
 CONNECTIONS_MAX: Final = 256
 IDLE_S: Final = 60.0
-"""Longest time between a response and the end of the next request."""
+"""Upper limit of the time from a response to the end of the next request."""
 HEAD_SIZE_MAX: Final = 16_384
 SMALL_SIZE: Final = 65_536
 UNREAD_MAX: Final = 64 * 1024 * 1024
-"""Limit of unread bytes of responses above SMALL_SIZE, of all clients; a page of 50,000 series has
-8 MiB."""
+"""Limit of unread responses above SMALL_SIZE, of all clients; 50,000 series have 8 MiB."""
 TEXT: Final = "text/plain; charset=utf-8"
 TOKEN_ALONE: Final = 'Bearer realm="pocketmq"'
-"""Challenge for a token (`pocketmq user token`), as a secret could be read in transit."""
+"""Challenge for a connection without TLS, on which a secret could be read in transit."""
 SECRET_OR_TOKEN: Final = 'Basic realm="pocketmq", Bearer realm="pocketmq"'
-"""Challenge for access key and secret, or a token."""
 
 logger = logging.getLogger(__name__)
 
 Admits = Callable[[str, str, str, bool], bool]
-"""(path, authorization, client's address in gRPC's form, whether the connection is private) ->
-whether the page may be read."""
+"""(path, authorization, client's address in gRPC's form, is the connection private) -> may the
+page be read."""
 
 
 class Site:
@@ -53,16 +50,15 @@ class Site:
         self.admits = admits
         self._strangers = Sparingly()
         self.pages: dict[str, Page] = {}
-        """Pages by path."""
         self.connections: dict[HttpConnection, None] = {}
-        """Connections, the one idle longest first."""
+        """Connections, ordered by their last use."""
 
     def connection(self, peer: str) -> "HttpConnection":
         """Returns the protocol for a client's connection."""
         return HttpConnection(self, peer)
 
     def tell_stranger(self, protocol: str, peer: str) -> None:
-        """Logs a client that is disconnected for its protocol, or for an error in it."""
+        """Logs a client that is disconnected because of a protocol error."""
         if self._strangers.may_tell(asyncio.get_running_loop().time()):
             left_out = self._strangers.told()
             logger.warning(
@@ -76,7 +72,7 @@ class Site:
 
         target       path and query
         fields       header fields, with names in lower case
-        is_private   the connection has TLS
+        is_private   whether the connection has TLS
         """
         path = target.partition("?")[0]
         is_private = is_private or is_loopback_peer(peer)
@@ -94,7 +90,7 @@ class Site:
             return plain(HTTPStatus.INTERNAL_SERVER_ERROR)
 
     def has_room_for(self, size: int) -> bool:
-        """Returns whether a response may be buffered until its client reads it; small ones always.
+        """Returns whether a response may be buffered until its client reads it.
 
         Cost     20 µs with CONNECTIONS_MAX connections
         """
@@ -121,9 +117,7 @@ class HttpConnection(asyncio.Protocol):
         self._site = site
         self._peer = peer
         self._is_private = False
-        """Whether the connection has TLS."""
         self._start = b""
-        """First bytes of the connection."""
         self._machine = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_SIZE_MAX)
         self._transport: asyncio.Transport | None = None
         self._task: asyncio.Task[None] | None = None
@@ -132,7 +126,7 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Registers the connection."""
-        transport = cast(asyncio.Transport, transport)  # uvloop's has no such base
+        transport = cast(asyncio.Transport, transport)  # uvloop has its own class
         self._peer = self._peer or _peer_of(transport)
         self._is_private = transport.get_extra_info("sslcontext") is not None
         self._transport = transport
@@ -192,7 +186,6 @@ class HttpConnection(asyncio.Protocol):
             transport.abort()
 
     def _wait(self) -> None:
-        """Restarts the time limit for reading the last response and sending the next request."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_later(IDLE_S, self.cut_off)
@@ -200,7 +193,6 @@ class HttpConnection(asyncio.Protocol):
         self._site.connections[self] = None
 
     def _advance(self) -> None:
-        """Answers the next request if it is complete and the last response was read."""
         if self._task is not None or self._is_paused:
             return
         request: h11.Request | None = None
@@ -251,7 +243,6 @@ class HttpConnection(asyncio.Protocol):
         self._advance()
 
     def _refuse(self, status: int) -> None:
-        """Sends an error response and closes."""
         if self._machine.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             self._send(plain(HTTPStatus(status)), is_last=True)
         self.close()
@@ -286,7 +277,6 @@ class HttpPort:
         self._listener = _listen(address)
         self._server: asyncio.Server | None = None
         self.address = _address_of(self._listener)
-        """Bound address."""
 
     async def start(self) -> None:
         """Starts to accept connections."""
@@ -329,7 +319,6 @@ def _listen(address: str) -> socket.socket:
 
 
 def _peer_of(transport: asyncio.Transport) -> str:
-    """Returns the client's address in gRPC's form, "" without one."""
     place = transport.get_extra_info("peername")
     if not isinstance(place, tuple):
         return ""

@@ -5,10 +5,8 @@
     and the group's leases       ─► unconsumed messages
     store times of the first messages of both ─► ages
 
-A refresh handles a few hundred queues at a time, so that calls proceed meanwhile. Messages that
-must be read from the disk are read in a thread, a few in each refresh. Store times are cached, so
-that a group without progress needs no reads. `unconsumed` of model/consuming.py defines which
-messages count as consumed, also for administration.
+Store times on the disk are read in a thread, a few in each refresh, and cached. `unconsumed` of
+model/consuming.py defines which messages count as consumed, also for administration.
 Source: ConsumerLagCalculator, BrokerMetricsManager.
 """
 
@@ -28,14 +26,13 @@ from pocketmq.store.read.cold_read import NowOrLater
 
 REFRESH_INTERVAL_MS: Final = 1_000
 TURN_SECONDS: Final = 0.002
-"""Time of measuring before the event loop runs other work."""
+"""Time of measuring before a refresh yields to the event loop."""
 COLD_READS_MAX: Final = 16
-"""Upper limit of reads from the disk in one refresh; others follow in the next refresh."""
+"""Upper limit of reads from the disk in one refresh; the next refresh continues."""
 LABELS: Final = ("consumer_group", "topic", "is_retry", "is_system")
 OFFSET_LABELS: Final = ("consumer_group", "topic", "queue_id")
 
 Position = tuple[str, str, Mapping[int, int]]
-"""Position of a group: (group, topic, queue id -> queue offset)."""
 
 
 class Queues(NamedTuple):
@@ -51,7 +48,6 @@ class Lag:
     queue_range      returns (min, max) queue offset of a topic's queue
     store_time_at    returns the store time in ms of the message at (topic, queue id, queue offset),
                      None if there is none; StorageError, DiskSlow
-    read_positions   returns the positions of all groups
     read_leased      returns the leased messages by group and topic
     read_receiving   returns (group, topic) in which clients have received recently
     known            returns `Queues` for a group and a topic
@@ -101,7 +97,6 @@ class Lag:
             )
 
     def _measures(self) -> list[Gauge]:
-        """Returns the gauges of each group in each topic."""
         return [
             Gauge(
                 "rocketmq_consumer_lag_messages",
@@ -171,7 +166,6 @@ class Lag:
         held: Mapping[int, Held],
         times: dict[tuple[str, int, int], int],
     ) -> None:
-        """Adds a group's lag in a topic to `found`, and the store times used to `times`."""
         for queue_id in {**queue_offsets, **held, **dict.fromkeys(range(known.queue_count))}:
             lower, upper = self._queue_range(topic, queue_id)
             begin = lower if known.begins_at_min else None
@@ -201,7 +195,7 @@ class Lag:
         return time_ms
 
     def _time_at(self, topic: str, queue_id: int, queue_offset: int) -> int | None:
-        """Returns the store time of a message, 0 without a message, None while unknown."""
+        """Returns a store time; 0: there is no message, None: the time is not known yet."""
         try:
             found = self._store_time_at(topic, queue_id, queue_offset)
         except StorageError:
@@ -218,14 +212,12 @@ class Lag:
             self._begun = perf_counter()
 
     async def _fetch(self) -> None:
-        """Reads store times that were not in memory, for the next refresh."""
         cold_reads, self._cold_reads = self._cold_reads, {}
         for place, later in cold_reads.items():
             with suppress(OSError, StorageError, DiskSlow):
                 self._times[place] = await later or 0
 
     def _ages(self, since: Mapping[LabelValues, int | None]) -> dict[LabelValues, float]:
-        """Returns ages by store times: 0 without a message, no entry while unknown."""
         now_ms = self._now_ms()
         return {
             labels: float(max(now_ms - time_ms, 0)) if time_ms else 0.0
@@ -246,15 +238,13 @@ class _Left:
 
 
 class _Found:
-    """Lag of all groups found by one refresh."""
-
     __slots__ = ("_left",)
 
     def __init__(self) -> None:
         self._left: dict[LabelValues, _Left] = {}
 
     def of(self, labels: LabelValues) -> _Left:
-        """Returns the sums for labels, initially zero."""
+        """Returns the lag under labels, initially zero."""
         return self._left.setdefault(labels, _Left())
 
     @property
@@ -274,24 +264,23 @@ class _Found:
 
     @property
     def since(self) -> dict[LabelValues, int | None]:
-        """Returns the store time of the oldest unconsumed message."""
+        """Times, in ms, at which the oldest unconsumed messages were stored."""
         return {labels: left.since for labels, left in self._left.items()}
 
     @property
     def ready_since(self) -> dict[LabelValues, int | None]:
-        """Returns the store time of the oldest unconsumed message without a lease."""
+        """Times, in ms, at which the oldest unconsumed messages without a lease were stored."""
         return {labels: left.ready_since for labels, left in self._left.items()}
 
 
 def _older(one: int | None, other: int | None) -> int | None:
-    """Returns the earlier of two times; 0 means no time, None unknown."""
     if one is None or other is None:
         return None
     return min(one, other) if one and other else one or other
 
 
 def _labels(group: str, topic: str) -> LabelValues:
-    """Returns RocketMQ's labels; retries count for their original topic."""
+    """Returns RocketMQ's labels; retry topics count for their original topic."""
     origin = leased_topic(topic, group)
     is_system = is_system_topic(origin) or is_system_group(group)
     return (group, origin, _word(topic.startswith(RETRY_PREFIX)), _word(is_system))

@@ -3,10 +3,8 @@
     to a terminal   12:34:56.789 INFO store.opened plan=@clean end=4096
     elsewhere       {"time":"2026-11-21T12:34:56.789Z","level":"info","event":"store.opened",…}
 
-Logs go to standard error, as standard output is for the output of commands. In systemd's journal a
-line has the priority of its level. A repeated event is logged a few times and then counted. The
-bytes of messages are never logged.
-docs/reference/log-events.md lists all events and their fields.
+Logs go to standard error, as standard output is for the output of commands. The bytes of messages
+are never logged. docs/reference/log-events.md lists all events and their fields.
 """
 
 import json
@@ -23,25 +21,23 @@ INFORMATIONAL: Final = 6
 PRIORITIES: Final[Mapping[int, int]] = {
     logging.CRITICAL: 2, logging.ERROR: 3, logging.WARNING: 4, logging.DEBUG: 7
 }  # fmt: skip
-"""Priorities of syslog(3) by level."""
 WINDOW_SECONDS: Final = 10.0
 BURST: Final = 20
 """Upper limit of lines of one event in a window."""
 EVENTS_MAX: Final = 1_000
 FIELD_LENGTH_MAX: Final = 200
 TRACE_LENGTH_MAX: Final = 8_000
-"""Character limit of a traceback. Fields and tracebacks may contain a client's text; the limits
-keep 20 lines of an event in 10 seconds below 1 MiB a minute."""
+"""Characters of a traceback. It may contain a client's text: 20 lines of an event in 10 seconds
+stay below 1 MiB a minute."""
 _BREAKS: Final = {
     0x7F: "\\u007f",
     **{code: f"\\u{code:04x}" for code in (*range(0x80, 0xA0), 0x2028, 0x2029)},
 }
-"""Characters that JSON does not escape and some readers interpret as the end of a line."""
+"""Characters that some readers interpret as the end of a line, and JSON does not escape."""
 
 STANDARD_ATTRIBUTES: Final = frozenset(
     vars(logging.makeLogRecord({})).keys() | {"message", "asctime", "taskName"}
 )
-"""Attributes of every record; all others are fields of the event."""
 
 
 class JsonFormatter(logging.Formatter):
@@ -93,9 +89,9 @@ class JournalFormatter(logging.Formatter):
 
 
 class RepeatLimit(logging.Filter):
-    """Logs an event at most BURST times in WINDOW_SECONDS, and counts the others.
+    """Logs an event at most BURST times in WINDOW_SECONDS.
 
-    The event's next line has their number as `suppressed`.
+    Other lines are counted in the field `suppressed` of the event's next line.
     """
 
     def __init__(self, now: Callable[[], float] = monotonic) -> None:
@@ -130,10 +126,9 @@ def start_logs(
 ) -> None:
     """Writes all log records of a level or above to a stream.
 
-    level        "debug", "info", "warning" or "error"
     form         "json", "console", or "auto": console on a terminal, else JSON
     request_id   returns the id of the current call, "" for none
-    to_journal   the stream is systemd's journal, which takes priorities
+    to_journal   whether lines begin with the priorities of systemd's journal
     """
     assert form in (AUTO, JSON, CONSOLE)
     is_console = form == CONSOLE or (form == AUTO and stream.isatty())
@@ -165,7 +160,7 @@ def _on_one_line(value: Any) -> str:
 
 
 def _shown(value: Any) -> Any:
-    """Returns a field for the log: no content of bytes, as they may be a message's; short text."""
+    """Shortens a field. Bytes are not logged, as they may be a message's."""
     if isinstance(value, bytes | bytearray | memoryview):
         return f"<{len(value)} bytes>"
     if isinstance(value, bool | int | float | None):

@@ -4,8 +4,6 @@ numbers = Numbers(store, count, …)      `count` returns the stats of the parts
 await numbers.refresh()                 before a page is rendered
 Exposition(numbers.stats, find_gone=numbers.gone, …)
 
-Values of the store are read at the scrape. The store time of the oldest message is read once for
-each oldest message, in a thread if it is on the disk.
 Source: DefaultStoreMetricsManager, BrokerMetricsManager.
 """
 
@@ -31,7 +29,7 @@ QUEUE_LABELS: Final = ("topic", "queue_id")
 NEVER: Final = -1
 REMOVED_MAX: Final = 10_000
 INTERVAL_SECONDS: Final = 0.02
-"""Interval of lag measurements, of some microseconds each; a longer delay is always detected."""
+"""Interval of lag measurements; each takes some microseconds."""
 LOOP_LAG_BUCKETS: Final = (
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4
 )  # fmt: skip
@@ -42,7 +40,7 @@ class Numbers:
     """The stats of a broker.
 
     count            returns the stats of the broker's parts
-    read_positions   returns the offsets of every group
+    read_positions   returns the committed offsets of every group
     read_leased      returns the leased messages by group and topic
     read_receiving   returns (group, topic) in which clients have received recently
     permission       returns the broker's permission bits
@@ -96,7 +94,7 @@ class Numbers:
         return {label: one.names for label, one in self._gone.items() if one.names}
 
     async def refresh(self) -> None:
-        """Computes the slow values; while the store ends, the old ones are kept."""
+        """Reads the oldest message and the lag; keeps the old values unless the store is open."""
         if self._store.state in OPEN_STATES:
             await self._oldest.refresh()
             await self._lag.refresh()
@@ -105,8 +103,7 @@ class Numbers:
 def known_queues(tables: Tables, group: str, topic: str) -> Queues:
     """Returns a topic's queue count, and whether a group without an offset begins at the minimum.
 
-    For a group that does not exist, queues without an offset count as consumed, as its clients
-    choose their own offsets.
+    The clients of an unknown group choose their offsets, so queues without one count as consumed.
     """
     topic_config, group_config = tables.topics.find(topic), tables.groups.find(group)
     count = 0 if topic_config is None else topic_config.queue_count
@@ -157,7 +154,7 @@ class Oldest:
         self._stored_ms = 0
 
     async def refresh(self) -> None:
-        """Reads the store time of the oldest message if that has changed."""
+        """Reads the store time of the oldest message if the log begins with another one."""
         begin, end = self._log_range()
         assert begin <= end
         if self._physical_offset == begin or begin == end:
@@ -170,17 +167,14 @@ class Oldest:
             self._physical_offset, self._stored_ms = begin, oldest.store_timestamp_ms
 
     def age_ms(self) -> int:
-        """Returns the age of the oldest message, 0 while unknown."""
+        """Returns the age of the oldest message, 0 if it is unknown."""
         return max(self._now_ms() - self._stored_ms, 0) if self._stored_ms else 0
 
 
 def storage_gauges(
     store: MessageStore, oldest: Oldest, permission: Callable[[], int]
 ) -> list[Gauge]:
-    """Returns gauges of an open store's disk, files and tables.
-
-    permission   returns the broker's permission bits: 4 read, 2 write
-    """
+    """Returns gauges of an open store's disk, files and tables."""
 
     rows: tuple[tuple[str, str, Callable[[], int]], ...] = (
         (
@@ -248,10 +242,7 @@ def queue_gauges(store: MessageStore) -> list[Gauge]:
 
 
 class LoopLag:
-    """Delay of the event loop after a timer, measured from `start` to `end`.
-
-    The whole broker runs on this loop, so the delay is a part of every call's latency.
-    """
+    """Delay of the event loop after a timer. It is a part of the latency of every call."""
 
     __slots__ = ("_timer", "seconds")
 

@@ -1,8 +1,7 @@
 """Exports spans and metrics to a receiver of OpenTelemetry, by OTLP over gRPC.
 
-Imported only if an endpoint is set: it needs the packages of the extra `otel`. The exporters of
-OpenTelemetry's SDK carry the data, with their environment variables (OTEL_EXPORTER_OTLP_HEADERS,
-OTEL_EXPORTER_OTLP_CERTIFICATE, OTEL_RESOURCE_ATTRIBUTES, …).
+Imported only if an endpoint is set, as it requires the packages of the extra `otel`. The exporters
+of OpenTelemetry's SDK read their environment variables (OTEL_EXPORTER_OTLP_HEADERS, …).
 """
 
 import logging
@@ -37,12 +36,11 @@ from pocketmq.model.spans import Span
 from pocketmq.model.stats import Histogram
 
 TIMEOUT_S: Final = 10.0
-"""Longest time of one export, with its repetitions."""
+"""Upper limit of the time of one export, with its retries."""
 SCOPE: Final = InstrumentationScope("pocketmq", __version__)
 NS: Final = 1_000_000
-"""Nanoseconds of a millisecond."""
 SERVED: Final = ("send", "deliver", "ack")
-"""Operations that a client asks the broker for; the others are the broker's own."""
+"""Operations that clients request; all others are internal."""
 CUMULATIVE: Final = AggregationTemporality.CUMULATIVE
 
 
@@ -63,7 +61,7 @@ class OtlpExporter:
     """A connection to one receiver, opened by the first export. Calls block: use a thread.
 
     endpoint   http://HOST:PORT, or https:// for TLS
-    instance   name of this broker among those of the service
+    instance   attribute service.instance.id, "" for none
     """
 
     def __init__(self, endpoint: str, instance: str = "", timeout_s: float = TIMEOUT_S) -> None:
@@ -72,7 +70,6 @@ class OtlpExporter:
         self._resource = resource_of(instance)
         self._begun_ns = time_ns()
         self._words = _LastWords()
-        # The broker's log has events of its own.
         sdk = logging.getLogger("opentelemetry")
         sdk.addHandler(self._words)
         sdk.propagate = False
@@ -80,7 +77,7 @@ class OtlpExporter:
     def export_spans(self, spans: Iterable[Span]) -> str:
         """Exports spans; returns "" or the reason of the failure.
 
-        Cost     at most the timeout
+        Cost     at most `timeout_s`
         """
         self._words.text = ""
         done = self._spans.export([readable(span, self._resource) for span in spans])
@@ -97,7 +94,7 @@ class OtlpExporter:
         return "" if done is MetricExportResult.SUCCESS else self._reason()
 
     def close(self) -> None:
-        """Closes the connection; a running export ends."""
+        """Closes the connection and ends a running export."""
         self._spans.shutdown()
         self._metrics.shutdown()
         logging.getLogger("opentelemetry").removeHandler(self._words)
@@ -107,7 +104,7 @@ class OtlpExporter:
 
 
 def resource_of(instance: str) -> Resource:
-    """Returns the attributes of this service; those of the environment win."""
+    """Returns the attributes of this service; OTEL_RESOURCE_ATTRIBUTES overrides them."""
     own = {
         "service.name": "pocketmq",
         "service.version": __version__,

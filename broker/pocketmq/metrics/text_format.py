@@ -5,10 +5,9 @@
     rocketmq_messages_in_total{cluster="c",…,topic="T"} 42.0
     └───────────────── head, cached ─────────────────┘
 
-The two formats differ in the name of a counter's family, and in the end of the page. The head of a
-series is cached as long as the series is shown, so that a scrape of 1,000 topics formats little
-more than the values. Bounds of buckets are formatted as in Java, so that matchers for RocketMQ
-work.
+The two formats differ in the name of a counter's family, and in the end of the page. Heads are
+cached, so that a scrape of 1,000 topics formats little more than the values. Bounds of buckets are
+formatted as in Java, so that matchers for RocketMQ work.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from pocketmq.model.stats import Counter, Gauge, Histogram, Histograms, LabelValues, Stat
 
 SPARE_HEADS_MAX: Final = 64
-"""Cached heads beyond twice those in use, above which the cache is cleared."""
+"""The cache of heads is cleared when it exceeds twice the number of series by more than this."""
 
 _ESCAPES: Final = {"\\": r"\\", "\n": r"\n", '"': r"\""}
 _LABEL_ESCAPES: Final = str.maketrans(_ESCAPES)
@@ -26,14 +25,12 @@ _HELP_ESCAPES: Final = str.maketrans({"\\": r"\\", "\n": r"\n"})
 
 
 Series = tuple[LabelValues, float] | Histogram
-"""One series of a metric."""
 Gone = Mapping[str, Collection[str]]
 """Names of deleted topics and groups, by label."""
 
 
 class TextFormat(NamedTuple):
     """One of the two formats."""
-
     content_type: str
     is_open: bool
 
@@ -48,7 +45,7 @@ def format_for(accept: str) -> TextFormat:
 
 
 class Family(NamedTuple):
-    """One metric with its series, each of `block_lines` samples; see `LineMaker`."""
+    """One metric with its series; each series has `block_lines` samples."""
 
     name: str
     kind: str
@@ -71,7 +68,7 @@ def family_of(name: str, stats: Sequence[Stat], fixed: Mapping[str, str], gone: 
     """Returns the family of a metric's stats under a name.
 
     fixed  labels added to all series
-    gone   values by label whose series are left out
+    gone   values by label whose series are omitted
     """
     first = stats[0]
     if isinstance(first, Histogram | Histograms):
@@ -101,8 +98,7 @@ class LineMaker:
         self._heads: dict[str, dict[LabelValues, str]] = {}
         self._histogram_heads: dict[str, dict[LabelValues, tuple[str, ...]]] = {}
         self._histogram_lines: dict[str, dict[LabelValues, tuple[list[int], float, str]]] = {}
-        """(counts, sum, lines) of each histogram at the last scrape, as most topics are idle
-        between two scrapes."""
+        """(counts, sum, lines) of each histogram at the last scrape; most topics are idle."""
 
     def lines(self, family: Family, upto: int) -> Iterator[str]:
         """Yields the lines of a metric's first `upto` series, one block per series.
@@ -128,7 +124,6 @@ class LineMaker:
         return f"{head}{number_text(number)}\n"
 
     def _histogram_block(self, name: str, one: Histogram, fixed: Mapping[str, str]) -> str:
-        """Returns the lines of a histogram."""
         heads, lines_before = self._histogram_heads[name], self._histogram_lines[name]
         values = (*one.labels.values(),)
         before = lines_before.get(values)
@@ -195,6 +190,5 @@ def _label_block(labels: Mapping[str, str]) -> str:
 
 
 def _sweep(heads: dict[LabelValues, Any], series_count: int) -> None:
-    """Clears the cache if most heads are of dropped series."""
     if len(heads) > 2 * series_count + SPARE_HEADS_MAX:
         heads.clear()

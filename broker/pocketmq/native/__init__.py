@@ -1,15 +1,14 @@
 """Selects compiled modules, if their sources are those that were compiled.
 
-mypyc compiles the modules of COMPILED, which are typed Python, into one shared library
-(scripts/compile). Without a matching library, the sources run:
+mypyc compiles the modules of COMPILED into one shared library (scripts/compile):
 
     built/modules__mypyc.TAG.so         library with all modules
-    built/pocketmq.format.x.TAG.so      entry point of one module, some lines of C
+    built/pocketmq.format.x.TAG.so      entry point of one module
     built/sources.TAG                   SHA-256 and path of each source, a line each
 
-TAG identifies the interpreter, so that libraries for several can coexist. Either all modules run
-compiled or none, as calls between them are bound at compile time. Constants of imported modules are
-compiled in too, so `sources` also lists the modules that compiled ones import.
+TAG identifies the interpreter. Either all modules run compiled or none, as calls between them are
+bound at compile time. Constants of imported modules are compiled in too, so `sources` also lists
+the modules that compiled ones import.
 """
 
 import os
@@ -98,7 +97,6 @@ COMPILED: Final = (
     "pocketmq.wire.stream",
     "pocketmq.wire.streams",
 )
-"""Modules that are compiled together; their sources are several times slower."""
 PURE_VARIABLE: Final = "POCKETMQ_PURE"
 """Environment variable that makes the sources run, unless it is empty or 0."""
 ROOT: Final = Path(__file__).parents[2]
@@ -109,17 +107,17 @@ _NUMBER: Final = -(2**40)
 
 
 class CompiledModules:
-    """Import finder for compiled modules; comes before the finder of sources."""
+    """Import finder for compiled modules. It precedes Python's finder of sources."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Returns the spec of a compiled module, None to load the source."""
+        """Returns the spec of a compiled module; None: Python loads the source."""
         return _built(name) if name in COMPILED and not why_not_compiled() else None
 
 
 def install() -> None:
-    """Installs the finder of compiled modules, before any of them is imported."""
+    """Installs the finder; call it before any module of COMPILED is imported."""
     if not any(isinstance(finder, CompiledModules) for finder in sys.meta_path):
         sys.meta_path.insert(0, CompiledModules())
 
@@ -139,7 +137,7 @@ def form() -> str:
 def why_not_compiled() -> str:
     """Returns the reason why the sources run, "" if the compiled modules do.
 
-    Cost     about a millisecond, once per process: each source is read and hashed
+    Cost     one millisecond, once per process: each source is read and hashed
     """
     if os.environ.get(PURE_VARIABLE, "0") not in ("", "0"):
         return f"{PURE_VARIABLE} is set"
@@ -159,7 +157,7 @@ def is_compiled() -> bool:
 
 
 def stale() -> str:
-    """Returns the path of the first source that differs from the compiled one, "" for none.
+    """Returns the path of a source that differs from the compiled one, "" if all are equal.
 
     Errors   FileNotFoundError: there is no library
     """
@@ -191,10 +189,7 @@ def _built(name: str) -> ModuleSpec | None:
 
 
 def _fault() -> str:
-    """Loads and calls the probe module; returns the fault, "" without one.
-
-    It detects a library or an installed librt of another version.
-    """
+    """Calls the probe module, to detect a library or a librt of another version."""
     spec = _built(PROBE)
     assert spec is not None, PROBE
     assert spec.loader is not None, PROBE

@@ -1,7 +1,7 @@
 """The commit that this package was made from.
 
 A wheel or sdist contains it in the file COMMIT, which the build hook writes. In a checkout it is
-read from `.git` without a git process, in a quarter of a millisecond.
+read from `.git` without a git process.
 """
 
 from functools import cache
@@ -11,7 +11,6 @@ from typing import Final
 UNKNOWN: Final = "unknown"
 PACKAGE: Final = Path(__file__).parents[1]
 FILE: Final = Path("native", "COMMIT")
-"""Path of the file in the package."""
 HEAD_OF_BRANCH: Final = "ref:"
 LENGTHS: Final = (40, 64)
 """Hexadecimal digits of a SHA-1 or a SHA-256."""
@@ -25,20 +24,17 @@ def commit() -> str:
 
 
 def short_commit() -> str:
-    """Returns the first digits of the commit, for people; or `unknown`."""
+    """Returns the first digits of the commit, or `unknown`."""
     return commit()[:SHORT]
 
 
 def recorded(path: Path) -> str:
-    """Returns the commit in a file, "" without one."""
+    """Returns the commit in a file, "" if the file does not exist or contains no commit."""
     return _valid(_text(path))
 
 
 def checked_out(root: Path) -> str:
-    """Returns the commit that a git checkout is at, "" if `root` is none.
-
-    Worktrees and packed references are followed. Edits that are not committed do not count.
-    """
+    """Returns the commit that the git checkout at `root` is at, "" if `root` is no checkout."""
     git = root / ".git"
     if git.is_file():  # of a worktree or a submodule
         git = root / _text(git).removeprefix("gitdir:").strip()

@@ -1,7 +1,7 @@
 """Fixed-width integers, byte buffers and vectors for compiled modules.
 
-They come from mypy_extensions and librt, whose types mypyc compiles to plain C. If librt is not
-installed, the pure-Python replacements of `plain` are used.
+They come from librt and mypy_extensions, whose types mypyc compiles to plain C, or from `plain` if
+librt is not installed.
 
     i64, i32, i16, u8     int in the sources; compiled, they wrap silently, so check ranges before
     BytesWriter           growing buffer: append(byte), write(bytes), [i], truncate, getvalue()

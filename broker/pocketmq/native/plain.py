@@ -1,7 +1,7 @@
 """Pure-Python replacements of librt and mypy_extensions; see `machine`.
 
-They behave as the originals, with two differences on which callers must not rely: `append` returns
-its own vector, where librt may return a copy, and some error texts differ.
+Callers must not rely on two differences: `append` returns the vector that it was given, where librt
+may return a copy, and some error texts differ.
 """
 
 from array import array
@@ -67,15 +67,11 @@ read_i16_be, read_i32_be, read_i64_be = _reader(_I16), _reader(_I32), _reader(_I
 
 
 class _Numbers(array):  # type: ignore[type-arg]
-    """Vector of 64-bit integers, in place of `vec[i64]`; numpy reads its buffer."""
-
     def __new__(cls, items: Iterable[int] = (), /, *, capacity: int = 0) -> Self:
         return super().__new__(cls, "q", items)  # type: ignore[return-value]
 
 
 class _Objects(list[Any]):
-    """Vector of objects."""
-
     def __init__(self, items: Iterable[Any] = (), /, *, capacity: int = 0) -> None:
         super().__init__(items)
 

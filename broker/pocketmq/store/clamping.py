@@ -1,9 +1,8 @@
-"""Clamps the offsets in tables to the ends of their queues.
+"""Clamps the offsets in tables to the ends of their queues, when the broker starts.
 
 An offset exceeds its queue's end if tables and log do not belong together: a crash lost messages, a
 log was shortened or its damage accepted, or tables were copied without the log. Such an offset
-hides new messages until the queue has grown past it. Each start checks all tables of offsets.
-A receive checks the offset of its queue.
+hides new messages until the queue has grown past it. A receive checks the offset of its queue.
 Source: none; RocketMQ leaves it to clients (OFFSET_OVERFLOW_BADLY).
 """
 
@@ -17,7 +16,7 @@ from pocketmq.store.tables.offsets import Clamped
 from pocketmq.store.tables.tables import Tables
 
 SHOWN_MAX: Final = 100
-"""Upper limit of clamped offsets that a start logs one by one; the logged count has all."""
+"""Upper limit of clamped offsets that a start logs one by one; the logged count is of all."""
 EndOf = Callable[[str, int], int]
 """(topic, queue id) -> queue offset of the queue's next message."""
 
@@ -28,9 +27,8 @@ async def clamp_tables(tables: Tables, end_of: EndOf, log_end: int) -> None:
     """Clamps every offset in the tables to its queue's end; durable when it returns.
 
     log_end   physical offset after the last record
-    Effects   logs the group and queue of the first SHOWN_MAX offsets, and the count of all
     Errors    DiskFull, FsyncFailed
-    Cost      some 2 µs an offset
+    Cost      2 µs an offset
     """
 
     def end_for(group: str, topic: str, queue_id: int) -> int:
@@ -51,7 +49,7 @@ async def clamp_tables(tables: Tables, end_of: EndOf, log_end: int) -> None:
 
 
 def clamp_offset(tables: Tables, group: str, topic: str, queue_id: int, end: int) -> None:
-    """Clamps one offset to its queue's end, and begins to write the table."""
+    """Clamps one offset to its queue's end; the table is saved later."""
     one = tables.offsets.clamp_one(group, topic, queue_id, end)
     if one is not None:
         _report(one)

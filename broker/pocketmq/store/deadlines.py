@@ -1,8 +1,7 @@
 """Callbacks at deadlines, with one event-loop timer for many deadlines.
 
-Time is divided into ticks of 1/64 s, and a deadline is stored in the bucket of its tick. Nearly all
-deadlines are cancelled, as calls end earlier. Adding and cancelling cost 0.3 µs each. After all
-deadlines of a tick are cancelled, only the empty bucket remains until the tick has passed.
+A deadline is stored in the bucket of its tick of 1/64 s. Nearly all deadlines are cancelled, as
+calls end earlier: adding and cancelling cost 0.3 µs each.
 """
 
 import asyncio
@@ -12,10 +11,10 @@ from collections.abc import Callable
 from typing import Final
 
 TICKS_PER_S: Final = 64
-"""A deadline fires never early, and at most 1/64 s or 1/256 of its distance late."""
+"""A deadline is never early. It is late by at most 1/64 s, or 1/256 of its distance."""
 EXACT_TICKS: Final = 4_096
-"""Distance up to which deadlines have ticks of 1/64 s: about a minute. More distant deadlines share
-coarser ticks, so that there are at most a few thousand buckets, whatever times clients request."""
+"""Distance, about a minute, up to which each tick has a bucket. More distant deadlines share
+buckets, so that clients cannot create more than a few thousand."""
 SHARED_BITS: Final = 8
 
 
@@ -28,15 +27,11 @@ class Deadlines:
         self._loop = loop
         self._buckets: dict[int, set[Callable[[], None]]] = {}
         self._due: list[int] = []
-        """Ticks that have a bucket, as a heap."""
         self._timer: asyncio.TimerHandle | None = None
         self._wakes_at = -1
 
     def add(self, at_s: float, call_back: Callable[[], None]) -> int:
-        """Calls back when the loop's time reaches `at_s`.
-
-        Returns  the tick, an argument of `remove`
-        """
+        """Calls back when the loop's time reaches `at_s`; returns the tick, for `remove`."""
         tick = int(at_s * TICKS_PER_S) + 1
         bucket = self._buckets.get(tick)
         if bucket is None:
@@ -55,7 +50,6 @@ class Deadlines:
         return self.add(self._loop.time() + seconds, call_back)
 
     def _shared(self, tick: int) -> int:
-        """Returns the tick of a deadline's bucket."""
         ahead = tick - int(self._loop.time() * TICKS_PER_S)
         if ahead <= EXACT_TICKS:
             return tick
@@ -63,7 +57,7 @@ class Deadlines:
         return tick + -tick % step
 
     def remove(self, tick: int, call_back: Callable[[], None]) -> None:
-        """Cancels a callback; has no effect once the callback was called."""
+        """Cancels a callback, if it was not called yet."""
         bucket = self._buckets.get(tick)
         if bucket is not None:
             bucket.discard(call_back)
@@ -86,7 +80,6 @@ class Deadlines:
         self._timer = self._loop.call_at(tick / TICKS_PER_S, self._expire)
 
     def _expire(self) -> None:
-        """Runs all due callbacks."""
         self._timer = None
         now = self._loop.time() * TICKS_PER_S
         expired: deque[Callable[[], None]] = deque()
@@ -98,7 +91,7 @@ class Deadlines:
         self._call_back(expired)
 
     def _call_back(self, expired: deque[Callable[[], None]]) -> None:
-        """Runs callbacks; if one raises, the remaining callbacks run in the next loop iteration."""
+        """Runs callbacks; if one raises, the next ones run in the loop's next iteration."""
         try:
             while expired:
                 expired.popleft()()

@@ -5,8 +5,8 @@
     turn      ─► always queued
 
 After a piece of heavy work the loop serves other work for as long as the piece took. A piece limits
-its own size (`filter/turns.py`); this module measures its time. A user with much heavy work
-therefore delays only itself. A caller without heavy work waits for at most one piece.
+its own size (`filter/turns.py`); this module measures its time. A caller without heavy work waits
+for at most one piece.
 """
 
 import asyncio
@@ -19,23 +19,18 @@ from pocketmq.model.errors import Draining
 from pocketmq.model.step import Clock, SystemClock
 
 SLACK_MS: Final = 4
-"""Charged time up to which heavy work may exceed its share before it has to pause. As a piece is
-charged twice its duration, 2 ms of work run without a pause."""
+"""Charged time up to which heavy work may exceed its share before it has to pause."""
 SHARE: Final = 2
-"""Time charged for a piece, as a multiple of its duration: others get half of all time."""
+"""A piece is charged this multiple of its duration, so that others get half of all time."""
 COUNTED_MAX_MS: Final = 50
-"""Upper limit of the duration charged for one piece, so that a piece is not charged for a pause of
-the whole machine."""
+"""Upper limit of the duration of a piece that is charged: the whole machine may have paused."""
 
 Value = TypeVar("Value")
 Work = Callable[[], object]
 
 
 class HeavyTurns:
-    """The heavy work of one event loop.
-
-    clock   measures the pieces; None: the system clock
-    """
+    """The heavy work of one event loop. `clock` measures it; None: the system clock."""
 
     __slots__ = (
         "_begun_ms", "_clock", "_due_ms", "_is_ended", "_is_granted", "_is_running", "_is_woken",
@@ -45,13 +40,13 @@ class HeavyTurns:
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._due_ms = 0
-        """Time until which the work done so far uses up the share of heavy work."""
+        """Monotonic time (ms) until which heavy work has used up its share."""
         self._line: dict[str, dict[Hashable, Work]] = {}
         """Queued work by user; the first work of the first user is next."""
         self._is_running = self._is_granted = False
-        """Whether a piece runs now; whether a coroutine was resumed to run one."""
+        """Whether a piece is running; whether a coroutine was resumed to run a piece."""
         self._begun_ms = -1
-        """Time at which the coroutine that runs a piece was resumed; -1 if none was."""
+        """Monotonic time at which that coroutine was resumed; -1 if it was not."""
         self._is_woken = False
         """Whether `_go_on` is scheduled."""
         self._is_ended = False
@@ -64,8 +59,7 @@ class HeavyTurns:
     def run(self, user: str, work: Callable[[], Any]) -> Any:
         """Runs work at once or queues it; returns its result, or an awaitable of its result.
 
-        If queued work returns an awaitable, the awaitable's result is returned. Work that running
-        work requests runs at once, as a part of the running work.
+        Work that running work requests is a part of the running work.
 
         Errors   those of `work`; the awaitable also raises Draining
         Cost     0.5 µs in addition to the work, if it runs at once
@@ -75,7 +69,7 @@ class HeavyTurns:
         return self.timed(work) if self.is_free else self._later(user, work)
 
     async def turn(self, user: str) -> None:
-        """Waits for the caller's turn to do heavy work, which lasts until the caller awaits again.
+        """Waits for the caller's turn to do heavy work, which ends when the caller awaits again.
 
         Errors   Draining
         """
@@ -91,10 +85,10 @@ class HeavyTurns:
         return True
 
     def soon(self, user: str, key: Hashable, work: Work) -> None:
-        """Runs work at once or queues it; a key that is queued already keeps its position.
+        """Runs work at once or queues it; a queued key keeps its position.
 
-        Work requested by running work runs in a later turn. Work must not raise. While the broker
-        drains, work that would be queued is dropped.
+        Work must not raise. Work that running work requests is queued. While the broker drains, no
+        work is queued.
         """
         if self.is_free:
             self.timed(work)
@@ -102,7 +96,7 @@ class HeavyTurns:
             self._line_up(user, key, work)
 
     def drop(self, user: str, key: Hashable) -> None:
-        """Removes queued work, if there is any."""
+        """Removes queued work."""
         works = self._line.get(user)
         if works is not None:
             works.pop(key, None)
@@ -110,7 +104,7 @@ class HeavyTurns:
                 del self._line[user]
 
     def drain(self) -> None:
-        """Drops queued work: callers of `run` and `turn` that wait get Draining."""
+        """Drops queued work: waiting callers of `run` and `turn` get Draining."""
         self._is_ended = True
         line, self._line = self._line, {}
         for works in line.values():
@@ -127,7 +121,7 @@ class HeavyTurns:
         return self._clock.monotonic_ms() + SLACK_MS >= self._due_ms
 
     def timed(self, work: Callable[[], Value]) -> Value:
-        """Runs work as one piece and charges its time; the caller ensures that it may run now.
+        """Runs work as one piece and charges its time; the caller has checked `is_free`.
 
         Errors   those of `work`
         """
@@ -149,7 +143,6 @@ class HeavyTurns:
         return await found if isawaitable(found) else found
 
     async def _in_line(self, user: str, serve: Callable[["asyncio.Future[Any]"], None]) -> Any:
-        """Queues `serve`; returns its future's result. A cancelled caller leaves the queue."""
         if self._is_ended:
             raise Draining()
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -165,7 +158,6 @@ class HeavyTurns:
         self._wake()
 
     def _wake(self) -> None:
-        """Schedules `_go_on`, unless it is scheduled or a piece is running."""
         if not self._line or self._is_woken or self._is_granted or self._is_running:
             return
         loop, wait_ms = asyncio.get_running_loop(), self._due_ms - self._clock.monotonic_ms()
@@ -176,7 +168,7 @@ class HeavyTurns:
             loop.call_soon(self._go_on)
 
     def _go_on(self) -> None:
-        """Runs at least one queued piece, and more until heavy work exceeds its share."""
+        """Runs at least one queued piece, and further pieces until the share is used up."""
         is_first = True
         while self._line and not self._is_granted:
             if not is_first and self._clock.monotonic_ms() + SLACK_MS < self._due_ms:
@@ -187,7 +179,6 @@ class HeavyTurns:
         self._wake()
 
     def _next(self) -> Work:
-        """Removes and returns the first work of the first user, and moves the user to the end."""
         user = next(iter(self._line))
         works = self._line.pop(user)
         work = works.pop(next(iter(works)))
@@ -196,7 +187,6 @@ class HeavyTurns:
         return work
 
     def _grant(self, future: "asyncio.Future[Any]") -> None:
-        """Resumes a coroutine; its piece ends before the loop runs `_granted`."""
         if not future.done():
             self._is_granted = True
             self._begun_ms = -1
@@ -211,7 +201,6 @@ class HeavyTurns:
 
 
 def _fulfil(work: Callable[[], object], future: "asyncio.Future[Any]") -> None:
-    """Runs work and sets its result on the future, unless the future was cancelled."""
     if future.done():
         return
     try:

@@ -1,11 +1,8 @@
 """Background work: a step starts it, and checks later whether it has ended.
 
-    job = Job(work())        starts at once
-    Next(mark=job, value=1)  requests a call of the step when the job is done
-    job.result()             returns the job's result, or raises its error
-
-A step with several jobs in sequence is a generator: `yield from until_done(job)`. `Rounds` runs an
-endless generator, one piece in each call of the step.
+job = Job(work())        starts at once
+Next(mark=job, value=1)  requests a call of the step when the job is done
+job.result()             returns the job's result, or raises its error
 """
 
 import asyncio
@@ -18,7 +15,7 @@ Result = TypeVar("Result")
 
 
 class Job(Generic[Result]):
-    """One piece of work; it completes even if all callers that wait for it are cancelled."""
+    """A task that completes even if all callers that wait for it are cancelled."""
 
     __slots__ = ("_task",)
 
@@ -58,14 +55,14 @@ def or_failed(
 
 
 def until_done(job: Job[Result]) -> Generator[Next, None, Result]:
-    """Requests calls until a job is done; returns its result or raises its error."""
+    """Yields requests for a call of the step until a job is done; returns the job's result."""
     while not job.is_done:
         yield Next(mark=job, value=1)
     return job.result()
 
 
 class Rounds:
-    """A step's endless generator: each call runs it up to its next `yield`.
+    """A step's endless generator: each call of the step runs it up to its next `yield`.
 
     begin   creates the generator; called again after an error
     """
@@ -78,10 +75,7 @@ class Rounds:
         self._is_going = False
 
     def go_on(self) -> Next:
-        """Runs the generator up to its next `yield`, and returns the value.
-
-        Errors   those of the generator
-        """
+        """Runs the generator up to its next `yield`; raises the generator's errors."""
         assert not self._is_going, "the step was called while it runs"
         rounds, self._under_way = self._under_way or self._begin(), None
         self._is_going = True

@@ -10,9 +10,8 @@
     replicated   followers have lower records; equal to flushed, as there are no followers
     dispatched   every view has every lower record
 
-A mark is a physical offset, with the store time of the last record below it. Marks only grow, and
-each advance asserts their order: flushed <= committed <= appended, replicated <= flushed,
-dispatched <= visible. All marks begin at the end of the log that recovery found.
+A mark is a physical offset, with the store time of the last record below it. Marks only grow. All
+marks begin at the end of the log that recovery found.
 """
 
 from typing import final
@@ -32,7 +31,7 @@ class End(Watermark):
         self.time_ms = time_ms
 
     def rise(self, value: int, time_ms: int) -> None:
-        """Advances to an offset and its store time; resumes waiters for offsets up to it."""
+        """Advances to an offset and its store time, and resumes the tasks that wait for it."""
         assert value >= self.value, (value, self.value)
         self.time_ms = time_ms
         self.advance(value)
@@ -43,7 +42,6 @@ class Marks:
     """The marks of one store's log, used on the event loop.
 
     end            end of the log after recovery; the log is durable and dispatched up to it
-    time_ms        store time of the log's last record
     last_record    physical offset of the log's last record
     is_sync        whether consumers see flushed records; else they see committed records
     """
@@ -61,10 +59,9 @@ class Marks:
         self.replicated = End(end, time_ms)
         self.dispatched = End(end, time_ms)
         self.last_dispatched = last_record
-        """Physical offset of the last dispatched record, for the checkpoint of the views."""
         self._visible = self.flushed if is_sync else self.committed
         self.failure: StoreFailed | None = None
-        """First failure of any part of the store; from then on nothing is acknowledged."""
+        """First failure of the store; after it, nothing is acknowledged."""
 
     def visible(self) -> End:
         """Returns the mark that limits dispatch, and thereby consumers."""
@@ -76,7 +73,7 @@ class Marks:
         self.flushed.fail(self.failure)
 
     def append(self, end: int, time_ms: int) -> None:
-        """Advances `appended`; called under the put-lock."""
+        """Advances `appended`. The caller holds the put-lock."""
         self.appended.rise(end, time_ms)
 
     def commit(self, end: int, time_ms: int) -> None:
@@ -85,7 +82,7 @@ class Marks:
         self.committed.rise(end, time_ms)
 
     def flush(self, end: int, time_ms: int) -> None:
-        """Advances `flushed` and `replicated`, after a sync by the disk."""
+        """Advances `flushed` and `replicated` after a sync."""
         assert self.failure is None, "flush after a failure"
         assert end <= self.committed.value, (end, self.committed.value)
         self.flushed.rise(end, time_ms)

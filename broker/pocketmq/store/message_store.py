@@ -10,8 +10,8 @@
         store.tables    topics, groups, offsets
         store.timer     files of delayed messages
 
-All methods are called on one event loop. A put is one synchronous block under the put-lock. Callers
-await only after it, so a cancelled caller changes nothing that was stored.
+All methods are called on one event loop. A put is one synchronous block under the put-lock, so a
+cancelled caller changes nothing that was stored.
 Source: DefaultMessageStore.
 """
 
@@ -60,7 +60,7 @@ def store_gauges(
     """Returns gauges of a store.
 
     read_state     returns one of STATES
-    behind_count   returns the number of records that wait for dispatch in memory
+    behind_count   returns the number of records in memory that wait for dispatch
     """
 
     def states() -> dict[LabelValues, float]:
@@ -98,7 +98,6 @@ def store_gauges(
 # -- the store ---------------------------------------------------------------------------------
 RUNNING: Final = "running"
 CATCH_UP_PAUSE_S: Final = 0.005
-"""Pause between two checks of dispatch."""
 
 logger = logging.getLogger(__name__)
 
@@ -120,12 +119,12 @@ async def open_store(
 ) -> "MessageStore":
     """Locks, loads and recovers a store, then starts flushing and dispatching.
 
-    starting   receives the start's progress
+    starting   receives the progress
     Errors     StorageError and its subclasses; a refused start has changed no file
     """
     starting = starting or Starting(clock)
     with ExitStack() as undo:
-        # At most the size of a commit-log file: small stores stay small.
+        # At most the size of a commit-log file, so that small stores stay small.
         journal_bytes = min(ORDER_JOURNAL_BYTES, settings.commit_log_file_size_bytes)
         tables = Tables(
             disk, settings.directory, clock, is_sync=settings.is_sync,
@@ -139,7 +138,6 @@ async def open_store(
         start.look()
         tables.removed.load()
         tables.read()  # Nothing is written before: a refused store stays unchanged.
-        # At most the size of a commit-log file: small stores stay small.
         size_bytes = min(parts.settings.reserve_size_bytes, parts.log.file_size_bytes)
         reserve = Reserve(disk, parts.own_directory, size_bytes)
         reserve.begin()
@@ -183,11 +181,10 @@ class MessageStore:
         self._state = RUNNING
         self._runner = Runner(clock, self._step_failed)
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Raises the store's error, once the store has failed."""
+        """Raises the store's error once the store has failed."""
         self.settings = settings
         self.clock = clock
         self.turns = HeavyTurns(clock)
-        """Shares the event loop among users with heavy work."""
         self.state_since_ms = clock.wall_ms()
         """Wall time (ms) of the last change of state; `read_only` and `disk_full` do not count."""
         self.log = log
@@ -221,7 +218,6 @@ class MessageStore:
             *self.reading.stats,
             *self.writing.stats,
         ]
-        """Metrics of the store."""
 
     async def begin(self) -> None:
         """Starts flushing and dispatching, unless the store is damaged; called once.
@@ -265,9 +261,9 @@ class MessageStore:
                 queue.raise_floor(min(floor, queue.max_offset))
 
     async def all_durable(self) -> None:
-        """Waits until every record appended so far is durable, whatever the flush mode.
+        """Waits until every record appended so far is durable, in either flush mode.
 
-        Callers use it before they record in another file that a message was moved.
+        Callers record only then, in another file, that they moved a message.
 
         Errors   StoreFailed, such as FsyncFailed
         Cost     a flush, unless one has covered the last append
@@ -288,12 +284,12 @@ class MessageStore:
 
     @property
     def damage(self) -> StoreDamaged | None:
-        """Damage for which the store serves only valid records and refuses sends, else None."""
+        """Damage because of which the store refuses sends, and serves only valid records."""
         return self._start.recovery.damage
 
     @property
     def made_here(self) -> bool:
-        """Whether PocketMQ created the store, so that no RocketMQ broker wrote it before."""
+        """Whether PocketMQ created the store."""
         return self._structures.made_here
 
     @property
@@ -366,7 +362,7 @@ class MessageStore:
     async def close(self) -> None:
         """Flushes and dispatches all records, closes, and then removes the abort mark.
 
-        Errors   StoreFailed and its subclasses: the store is closed, and the next start recovers it
+        Errors   StoreFailed and its subclasses: the store is closed; the next start recovers it
         """
         self.drain()
         try:
@@ -381,7 +377,6 @@ class MessageStore:
                     self._structures.close()
 
     async def _finish_work(self) -> None:
-        """Flushes and dispatches all records, and writes the manifest of a clean stop."""
         parts, views, marks = self._structures, self.views, self.marks
         await self.writing.drain()
         await self.dispatch_below(marks.flushed.value)
@@ -405,7 +400,7 @@ class MessageStore:
             parts.directory.mark_stopped()
 
     async def dispatch_below(self, end_offset: int) -> None:
-        """Dispatches visible records below a physical offset, until a view is blocked."""
+        """Dispatches visible records below a physical offset, unless a view is blocked."""
         marks, views = self.marks, self.views
         end = min(end_offset, marks.visible().value)
         while marks.dispatched.value < end and not views.dispatcher.is_blocked:
@@ -418,7 +413,6 @@ class MessageStore:
         await self.writing.pages_ahead.close()
 
     async def _end_parts(self) -> None:
-        """Ends steps and threads; may be called again."""
         await self._end_steps()
         await self.views.close()
         for part in (self.writing, self.tables, self.reading, self.timer):
@@ -430,6 +424,7 @@ class MessageStore:
 
         If the topic is created again, its queue offsets continue above the old ones. The caller
         ensures that no message is sent to the topic until this returns.
+
         Errors   DiskFull, StoreDamaged
         """
         if self.damage is not None:
@@ -451,7 +446,6 @@ class MessageStore:
         """Makes the messages below queue offsets unreachable; durable when it returns.
 
         Shape    no floor is above the end of its queue
-        Effects  the messages stay in the log until their files expire
         Errors   DiskFull, FsyncFailed, StoreDamaged: nothing is purged
         """
         if self.damage is not None:
@@ -462,7 +456,7 @@ class MessageStore:
         self._apply_floors(floors)
 
     def expire(self, floors: Mapping[QueueKey, int]) -> None:
-        """Makes messages below queue offsets unreachable at once; the floors are durable later."""
+        """Makes messages below queue offsets unreachable at once; durable later."""
         self.tables.floors.rise(floors)
         self._apply_floors(floors)
 

@@ -2,8 +2,7 @@
 
     step(now) ──► Next(at_ms, mark, value) ──► time or mark value reached ──► step(now) …
 
-One runner runs the steps of the store, another runs the steps of the services. A step is never
-interrupted, so a slow step delays all other steps.
+A step is never interrupted, so a slow step delays all other steps of its runner.
 """
 
 import asyncio
@@ -29,8 +28,6 @@ def retried(step: Step, error: BaseException, now: Now) -> Next:
 
 
 class _Called:
-    """A step and its last request; `wake` is called when the requested mark rises."""
-
     __slots__ = ("_wake", "at_ms", "risen", "step")
 
     def __init__(self, step: Step, wake: Callable[[object], None]) -> None:
@@ -53,7 +50,6 @@ class _Called:
         return self.at_ms is not None and self.at_ms <= now_ms
 
     def forget(self) -> None:
-        """Stops waiting for the mark; raises the error of a failed mark."""
         risen, self.risen = self.risen, None
         if risen is None:
             return
@@ -65,7 +61,7 @@ class _Called:
 class Runner:
     """Calls steps until it is closed; calls `failed` if a step raises.
 
-    Cost     some 5 µs for a call by a mark: one iteration of the event loop
+    Cost     5 µs for a call by a mark
     """
 
     __slots__ = ("_called", "_clock", "_failed", "_is_closed", "_loop", "_timer", "_timer_at_ms")
@@ -80,7 +76,7 @@ class Runner:
         self._loop = asyncio.get_running_loop()
 
     def run(self, *steps: Step) -> None:
-        """Adds steps, which are called at once."""
+        """Adds steps, and calls them in the loop's next iteration."""
         self._called += [_Called(step, self._turn) for step in steps]
         self._set_timer()
 
@@ -102,7 +98,6 @@ class Runner:
         self._turn()
 
     def _turn(self, _: object = None) -> None:
-        """Calls every step whose requested time or mark value is reached."""
         now = Now(self._clock.monotonic_ms(), self._clock.wall_ms())
         for one in [one for one in self._called if one.is_due(now.monotonic_ms)]:
             if not self._is_closed:  # An earlier step may have failed the store.
@@ -124,7 +119,6 @@ class Runner:
                 one.ask(following)
 
     def _set_timer(self) -> None:
-        """Sets the timer to the earliest requested time; other callbacks of the loop run first."""
         at_ms = min((one.at_ms for one in self._called if one.at_ms is not None), default=None)
         if self._timer is not None:
             if at_ms == self._timer_at_ms:

@@ -9,7 +9,6 @@ from pocketmq.model.store_shape import StoreShape
 FLUSH_SYNC: Final = "sync"
 """Acknowledge after fdatasync; consumers see only durable records."""
 PAGE_SIZE: Final = 4096
-"""Unit of the settings in pages."""
 FLUSH_ASYNC: Final = "async"
 """Acknowledge once the record is in the log; flush periodically."""
 
@@ -18,8 +17,7 @@ FLUSH_ASYNC: Final = "async"
 class StoreSettings(StoreShape):
     """The shape of one store, and the settings of its operation.
 
-    The shape applies to a new store. An existing store keeps its shape, except for fields in
-    `explicit`. Existing extension units are always read.
+    An existing store keeps its shape, except for fields in `explicit`.
     """
 
     directory: Path
@@ -36,7 +34,7 @@ class StoreSettings(StoreShape):
     """RocketMQ's default is 60 s; with 10 s, fewer records are dispatched again after a crash."""
     busy_timeout_ms: int = 1_000
     transient_pool: bool = False
-    """Append to locked memory, which is written to files in larger pieces; async flush only."""
+    """Append to locked memory, and write it to files in larger pieces; async flush only."""
     transient_pool_file_count: int = 5
     commit_interval_ms: int = 200
     commit_least_pages: int = 4
@@ -44,18 +42,15 @@ class StoreSettings(StoreShape):
     warm_files: bool = False
     """Touch and lock the pages of the next commit-log file before it is used."""
     open_queue_files_max: int = 16_384
-    """Upper limit of open consume-queue files; it is lowered to half of the process's limit. The
-    least recently used file is closed before a further file is opened."""
+    """Upper limit of open consume-queue files; at most half of the process's limit of files."""
     reserve_size_bytes: int = 16 * 1024 * 1024
-    """Disk space that is released when the disk is full (store/write/allocation.py); at most the
-    size of one commit-log file."""
+    """Disk space that is released when the disk is full; at most the size of a commit-log file."""
     timer_log_file_size_bytes: int = 100 * 1024 * 1024
     timer_slot_count: int = 1_209_600
-    """Slots of the timer wheel, as in RocketMQ; other numbers are for tests."""
+    """Slots of the timer wheel, as in RocketMQ; tests use other numbers."""
     accept_damage: bool = False
     """Abandon durable records that are damaged or missing, and continue without them."""
     explicit: frozenset[str] = frozenset()
-    """Names of the fields that the operator set."""
 
     @property
     def is_sync(self) -> bool:

@@ -1,8 +1,7 @@
 """A number that only grows, and callers that wait for a value.
 
 Producers wait for the disk, consumers for a message, a drain for dispatch: all with `await
-mark.reached(n)`. Waiting costs one future on a heap. A queue's mark exists only while callers may
-wait for it, so that a million queues that were polled once cost nothing.
+mark.reached(n)`. A queue's mark exists only while callers may wait for it.
 
 Source: replaces GroupCommitService, WaitNotifyObject, PullRequestHoldService,
 NotifyMessageArrivingListener.
@@ -16,11 +15,10 @@ from typing import Final
 from pocketmq.model.message import QueueKey
 
 FORGET_ABOVE: Final = 4_096
-"""Number of queue marks above which marks without waiters are dropped."""
 
 
 class Watermark:
-    """A growing number with waiters. Used on one event loop."""
+    """A growing number with waiters, used on one event loop."""
 
     __slots__ = ("_heap", "_is_closed", "_order", "value")
 
@@ -38,7 +36,7 @@ class Watermark:
     def reached(self, value: int, deadline_ms: int = 0) -> asyncio.Future[bool]:
         """Returns a future: True once the mark is at `value` or above, False if it is released.
 
-        The caller may cancel the future. `sweep` releases it after its deadline.
+        The caller may cancel the future. After `deadline_ms`, the next `sweep` releases it.
         """
         future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         if self.value >= value:
@@ -50,7 +48,7 @@ class Watermark:
         return future
 
     def advance(self, value: int) -> None:
-        """Raises the mark and resumes all waiters for values up to it."""
+        """Raises the mark, and resumes all waiters for values up to it."""
         if value <= self.value:
             return
         self.value = value
@@ -98,10 +96,9 @@ class Watermark:
 
 
 class Arrivals:
-    """Watermarks by queue, with the queue's max offset as value.
+    """Watermarks by queue; a mark's value is the queue's max offset.
 
-    forget_above   number of marks above which marks without waiters are dropped. Afterwards it is
-                   at least twice the number of kept marks, so that scans are rare
+    forget_above   number of marks above which marks without waiters are dropped
     """
 
     __slots__ = ("_forget_above", "_forget_at", "_is_closed", "_marks")

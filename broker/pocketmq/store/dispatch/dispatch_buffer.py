@@ -6,7 +6,6 @@ from typing import Final, final
 from pocketmq.model.batch import Written
 
 REMEMBERED_MAX: Final = 65_536
-"""Upper limit of records kept for dispatch; beyond it, dispatch reads the log."""
 _SPENT_MAX: Final = 1_024
 
 
@@ -25,14 +24,14 @@ class DispatchBuffer:
         self.count = 0
 
     def follow(self, topic: str, tell: Callable[[Written], None]) -> None:
-        """Calls `tell` under the put-lock with each run that is put to one topic."""
+        """Calls `tell`, under the put-lock, with each run that is put to a topic."""
         assert topic
         self._followed, self._tell = topic, tell
 
     def add(self, written: Sequence[Written]) -> None:
         """Adds the runs of a put; called in log order.
 
-        Effects  drops the waiting runs if they have `count_max` records: dispatch reads the log
+        Effects  if the waiting runs have `count_max` records, drops them: dispatch reads the log
         """
         if self.count >= self._count_max:
             self._runs = []
@@ -49,7 +48,7 @@ class DispatchBuffer:
                 self._tell(run)
 
     def first_from(self, physical_offset: int) -> int:
-        """Drops runs before an offset; returns the physical offset of the next run, or -1."""
+        """Drops runs before an offset; returns the physical offset of the next run, -1 for none."""
         runs = self._runs
         while self._first < len(runs):
             run = runs[self._first]
@@ -64,8 +63,7 @@ class DispatchBuffer:
     def take(self, visible: int, count_max: int) -> list[Written]:
         """Removes and returns the first runs below a physical offset.
 
-        The result ends once its runs have `count_max` records. A put becomes visible as a whole, so
-        no run is split.
+        No further run is added once the runs have `count_max` records.
         """
         runs = self._runs
         number = self._first

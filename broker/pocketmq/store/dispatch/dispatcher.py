@@ -2,10 +2,9 @@
 
     log ──[dispatched … visible)──► consume queues ──► index ──► arrival marks
 
-A buffer holds the runs of recent puts, so that the log is not read again. If the buffer does not
-begin at the dispatched offset (after a start or an overflow), the log is scanned. If a view cannot
-be written, the write is retried every second. After the last try, `failure` is set and puts are
-refused until the view is written.
+If the buffer does not begin at the dispatched offset (after a start or an overflow), the log is
+scanned. A failed write of a view is retried every second. After the last try, `failure` is set, and
+puts are refused until the view is written.
 Source: ReputMessageService, CommitLogDispatcherBuildConsumeQueue, CommitLogDispatcherBuildIndex.
 """
 
@@ -33,7 +32,7 @@ def written_between(
     """Returns the first records in [begin, end), read from the log.
 
     Errors   Corruption: valid records end before `end`
-    Cost     about 5 µs a record
+    Cost     5 µs a record
     """
     scan = log.scan(begin, end)
     found: list[Written] = []
@@ -53,11 +52,11 @@ def written_between(
 
 # -- the dispatcher ----------------------------------------------------------------------------
 BATCH_MAX: Final = 1_024
-"""Upper limit of records in one dispatch step, which takes about 2 ms of the event loop."""
+"""Upper limit of records in one dispatch step, which takes about 2 ms."""
 BATCH_MIN: Final = 8
 SLOW_STEP_SECONDS: Final = 0.01
-"""Duration of a step above which the next step dispatches half as many records. Steps with many new
-queues are slow, as they create files."""
+"""Duration of a step above which the next step dispatches half as many records. A step with
+many new queues is slow, as it creates their files."""
 RETRY_INTERVAL_MS: Final = 1_000
 QUEUE_TRIES_MAX: Final = 30
 INDEX_TRIES_MAX: Final = 3
@@ -88,13 +87,12 @@ class Dispatcher:
         self._levels = levels
         self._arrived = arrived
         self.remembered = DispatchBuffer()
-        """Recent puts that wait for dispatch."""
         self._blocked: tuple[int, list[Written]] | None = None
         self._batch_max = BATCH_MAX
         self._tries = 0
         self._retry_at_ms = 0
         self.failure: ViewFailed | None = None
-        """Error of a view whose tries have all failed; None once the view is written."""
+        """Error of a view whose last try failed; None once the view is written."""
         self.reput_seconds = Histogram(
             "pocketmq_reput_seconds", "Duration of one step of dispatch."
         )
@@ -144,13 +142,12 @@ class Dispatcher:
         found = written_between(
             self._log, dispatched, upper, self._levels, count_max=self._batch_max
         )
-        if not found:  # The range contains at most the BLANK at the end of a file.
+        if not found:  # The range contains only the BLANK at the end of a file.
             marks = self._marks
             marks.dispatch(upper, marks.dispatched.time_ms, marks.last_dispatched)
         return found
 
     def _follows(self, physical_offset: int) -> bool:
-        """Returns whether a file's BLANK is all that is between `dispatched` and an offset."""
         size = self._log.file_size_bytes
         is_file_start = physical_offset % size == 0
         if not is_file_start or physical_offset - self._dispatched > size:

@@ -5,8 +5,7 @@
     index    oldest files, except the last, whose records are all below the log
 
 The log is trimmed first, so that no queue lacks units of records that the log still has. A reader
-that holds a removed file can finish. Later reads of the removed part return the new minimum of the
-queue. services/retention.py decides which files expire.
+that holds a removed file can finish. services/retention.py decides which files expire.
 Source: CleanCommitLogService, CleanConsumeQueueService, IndexService.deleteExpiredFile.
 """
 
@@ -40,10 +39,9 @@ from pocketmq.store.marks import Marks
 from pocketmq.store.recovery.components import StoreComponents
 
 TURN_SECONDS: Final = 0.003
-"""Time spent on queues before the event loop runs other work."""
 WALK_BYTES: Final = 1024 * 1024
 UNKNOWN_TIME: Final = 2**63 - 1
-"""Store time of a file with unreadable records: it is never old enough to expire."""
+"""Store time of a file with unreadable records, which never expires by age."""
 
 Result = TypeVar("Result")
 
@@ -60,8 +58,8 @@ class OldestLogFile(NamedTuple):
 class Expiry:
     """Removes the oldest files of an open store.
 
-    Each removal is a job that completes even if its caller is cancelled: a file that left the list
-    must be unlinked, or the next start would find it.
+    Each removal completes even if its caller is cancelled: a file that left the list must be
+    unlinked, or the next start would find it.
     """
 
     __slots__ = ("_disk", "_jobs", "_last_times", "_marks", "_parts", "_pool")
@@ -101,9 +99,8 @@ class Expiry:
     def last_time(self, oldest: OldestLogFile, upto_ms: int = UNKNOWN_TIME) -> Job[int]:
         """Returns the store time of the last record in the oldest file, ms; 0 without records.
 
-        upto_ms  latest plausible time. A later store time shows that the clock was ahead. The time
-                 of the next file with a plausible time is then returned, as the oldest file is not
-                 younger than that file
+        upto_ms  latest plausible time. If the store time is later, the clock was ahead: the first
+                 plausible time of the next files is returned
         Cost     one walk over each file in a thread, once
         """
         return self._begin(self._last_time(oldest, upto_ms))
@@ -148,7 +145,7 @@ class Expiry:
         logger.info("commit_log.expired", extra={"path": str(file.path), "bytes": file.size})
 
     def trim_views(self) -> Job[None]:
-        """Removes the units and entries of expired records, a few queues at a time."""
+        """Removes units and index files of expired records, a few queues at a time."""
         return self._begin(self._trim_views())
 
     async def _trim_views(self) -> None:
@@ -186,8 +183,7 @@ class Expiry:
     ) -> None:
         """Removes files, directories, and parent directories that are then empty; blocks.
 
-        ends     last files of queues after which a crash may have left further files
-        Effects  a directory with unknown files stays
+        ends   last files of queues after which a crash may have left further files
         """
         for last in ends:
             behind = files_from(self._disk.names(last.path.parent), last.base + 1)
@@ -209,7 +205,6 @@ class Expiry:
         return await asyncio.get_running_loop().run_in_executor(self._pool, work, *arguments)
 
     def _forget(self, paths: list[Path]) -> None:
-        """Unlinks files and syncs their directories; blocks."""
         for path in paths:
             self._disk.unlink(path)
         for directory in sorted({path.parent for path in paths}):
@@ -225,8 +220,8 @@ class Expiry:
 def _last_time(file: MappedFile) -> int:
     """Returns the store time of the last record of a held file, ms; blocks.
 
-    Returns UNKNOWN_TIME if an invalid record precedes the file's end.
-    Cost   about 0.2 µs a record, and reading the file once
+    Returns  UNKNOWN_TIME if an invalid record precedes the file's end
+    Cost     0.2 µs a record, and reading the file once
     """
     position, begin, last = 0, 0, -1
     piece = b""

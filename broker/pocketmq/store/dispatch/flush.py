@@ -2,11 +2,11 @@
 
 Every second (a small pass), queues with at least two dirty pages are synced. Every ten seconds (a
 thorough pass), all views are synced. Once the log is durable up to the views' last record, the
-table of queue ends, the flushed mark and the checkpoint are written, so that they describe only
-durable data. After a failure of any part of the store none of these files is written.
+table of queue ends, the flushed mark and the checkpoint are written. After a failure of the store
+none of these files is written.
 
-The first thorough pass after a crash checks the bytes after the queue ends that recovery read from
-the table. Leftover bytes are zeroed before a checkpoint covers them.
+The first thorough pass after a crash zeroes leftover bytes after queue ends, before a checkpoint
+covers them.
 Source: FlushConsumeQueueService, StoreCheckpoint.
 """
 
@@ -33,10 +33,9 @@ from pocketmq.store.settings import PAGE_SIZE
 NEVER: Final = -1
 AT_ONCE: Final = 0
 TURN_SECONDS: Final = 0.003
-"""Time spent on queues before the event loop runs other work."""
 BEHIND_MAX: Final = 128 * 1024 * 1024
 """Bytes of log after the checkpoint at which a thorough pass begins early. Recovery after a crash
-dispatches these bytes again, at some 5 s per GiB."""
+dispatches these bytes again, at 5 s per GiB."""
 
 Item = TypeVar("Item")
 QUEUES: Final = "consumequeue"
@@ -44,12 +43,11 @@ VIEWS: Final = "views"
 
 
 class Unsaved(NamedTuple):
-    """The durable extent of the views, which is saved once the log is durable up to `last_record`.
+    """Extent of the views, which is saved once the log is durable up to `last_record`.
 
     last_record   physical offset of the views' last record
     views_time    store time of that record, ms
-    log_time      store time of the last record known to be durable, ms
-    rows          ends of the consume queues
+    log_time      store time of the last flushed record, ms
     """
 
     last_record: int
@@ -96,7 +94,6 @@ class ViewFlush:
             )
             for file in (QUEUES, VIEWS)
         }
-        """Histograms by pass: QUEUES for small passes, VIEWS for thorough passes."""
 
     def step(self, now: Now) -> Next:
         """Begins a pass in a thread, unless one is running."""
@@ -117,11 +114,9 @@ class ViewFlush:
         return again._replace(mark=self._marks.flushed, value=self._unsaved.last_record + 1)
 
     def _behind_bytes(self) -> int:
-        """Returns the bytes of log dispatched since the checkpoint."""
         return self._marks.last_dispatched - self._checkpoint.values.logics_physical_offset
 
     def _begin(self, work: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
-        """Begins a pass; if the pass fails, the store fails."""
 
         async def run() -> None:
             try:
@@ -136,7 +131,6 @@ class ViewFlush:
         self._job = Job(run())
 
     async def _in_thread(self, work: Callable[[], None], held: Sequence[MappedFile] = ()) -> None:
-        """Runs work in the thread, releases files, and raises the store's failure, if any."""
         try:
             await asyncio.get_running_loop().run_in_executor(self._pool, work)
         finally:
@@ -163,14 +157,13 @@ class ViewFlush:
         self.flush_seconds[QUEUES].observe(perf_counter() - begun)
 
     def _taken(self, key: QueueKey, queue: ConsumeQueue) -> list[MappedFile]:
-        """Returns the dirty files of a queue; from then on the queue counts as flushed."""
         files = queue.dirty_files()
         queue.count_as_flushed()
         self._queues.dirty.discard(key)
         return files
 
     def _syncing(self, files: list[MappedFile]) -> tuple[Callable[[], None], list[MappedFile]]:
-        """Returns (function that syncs the files in a thread, files held until it ends)."""
+        """Returns a function that syncs the files in a thread, and the files held until it ends."""
         if len(files) > FILES_APART_MAX or self._queues.has_unsynced_cuts:
             self._queues.has_unsynced_cuts = False
             return lambda: self._disk.sync_all(self._settings.directory), []
@@ -192,10 +185,9 @@ class ViewFlush:
         self._begin(self._thorough, *ends)
 
     async def _thorough(self, last_record: int, views_time: int, log_time: int) -> None:
-        """Flushes dirty files, a few queues at a time, and saves the extent of the views.
+        """Flushes all dirty files, and saves the extent of the views.
 
-        Queue ends may include units added during the pass: recovery ignores ends beyond
-        `last_record`.
+        Rows may include units added during the pass: recovery ignores ends beyond `last_record`.
         """
         files: list[MappedFile] = []
         rows, queues = self._ends.rows, self._queues
@@ -252,7 +244,7 @@ class ViewFlush:
             raise
 
     async def _save_when_flushed(self, unsaved: Unsaved) -> None:
-        """Writes table, mark and checkpoint, once the log is durable up to `unsaved`.
+        """Writes table, mark and checkpoint, if the log is durable up to `unsaved`.
 
         With a checkpoint ahead of the log, recovery would trust units whose records a power cut
         lost. The mark is updated first, so that a power cut never leaves an invalid mark.
@@ -284,10 +276,7 @@ class ViewFlush:
         self._mark.settle()
 
     async def finish(self) -> None:
-        """Flushes all views and writes the last checkpoint; the log must be flushed.
-
-        A failure fails the store.
-        """
+        """Flushes all views and writes the last checkpoint; the log must be flushed."""
         await self._idle()
         self._begin_thorough()
         await self._idle()
@@ -306,7 +295,6 @@ class ViewFlush:
 
 
 async def _in_turns(items: list[Item], work: Callable[[Item], None]) -> None:
-    """Processes items on the event loop, and yields to other work every TURN_SECONDS."""
     begun = perf_counter()
     while items:
         work(items.pop())

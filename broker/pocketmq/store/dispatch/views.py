@@ -20,12 +20,12 @@ from pocketmq.store.runner import Pause
 from pocketmq.store.watermark import Arrivals
 
 PAUSE_SECONDS: Final = 0.005
-"""Pause between two dispatch steps: batches records, and delays consumers by at most this."""
+"""Pause between two dispatch steps: it batches records, and delays consumers."""
 BULK_BYTES: Final = 64 * 1024
-"""Undispatched bytes from which the pause is BULK_PAUSE_SECONDS."""
+"""Number of undispatched bytes from which the pause is BULK_PAUSE_SECONDS."""
 BULK_PAUSE_SECONDS: Final = 0.001
 TURN_SECONDS: Final = 0.005
-"""Time after which dispatch yields to other work, even if more records wait."""
+"""Time after which dispatch yields to other tasks, even if more records wait."""
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class Views:
 
     @property
     def steps(self) -> list[Step]:
-        """The steps to run while the store is open."""
+        """Steps that the store's runner calls."""
         return [self.dispatch, self.flush.step]
 
     @property
@@ -85,7 +85,7 @@ class Views:
         return count + sum(row.count for row in rows), size_bytes
 
     def dispatch(self, now: Now) -> Next:
-        """Runs one step: dispatches visible records for at most TURN_SECONDS.
+        """Dispatches visible records for at most TURN_SECONDS; a step.
 
         The first record after an idle time is dispatched at once; later ones wait for a pause.
         """

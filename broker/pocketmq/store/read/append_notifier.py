@@ -4,10 +4,9 @@
                     ▲                                  └──no match──► the group's offset advances
                     └──no record for it── waiter ──deadline or cancellation──► removed
 
-A waiter costs one future, one slot of its group and one deadline: about half a KiB with its
-request. A queue has one waiter on its mark, however many pulls wait. An append costs one check per
-filter, not per waiter. Matching waiters are served in pieces, so that a send does not wait for
-thousands of replies. services/pull.py makes the replies.
+A waiter costs one future, one slot of its group and one deadline: half a KiB with its request. An
+append costs one check per filter, not per waiter. Matching waiters are served in pieces, so that a
+send does not wait for thousands of replies. services/pull.py makes the replies.
 Source: PullRequestHoldService, ManyPullRequest.
 """
 
@@ -27,24 +26,22 @@ from pocketmq.store.heavy_turns import HeavyTurns
 from pocketmq.store.watermark import Watermark
 
 SERVED_A_TURN: Final = 32
-"""Waiters served in one loop iteration: each costs a read and a reply, about 20 µs."""
+"""Waiters served in one loop iteration: each costs a read and a reply, 20 µs."""
 LOOK_AGAIN_S: Final = 0.01
-"""Delay of the next check of a queue whose mark is ahead of its readable units, as a wait for such
-a mark would end at once."""
+"""Delay of the next check of a queue whose mark is ahead of its readable units."""
 GIVEN_UP_MAX: Final = 8
-"""Cancelled watches that a mark keeps before it is swept."""
 
 GroupKey = tuple[Filter, str]
-"""(filter, user in whose heavy turns it runs); the user is "" for a filter by tags codes."""
+"""(filter, user charged for the filter's work); the user is "" for a filter by tags codes."""
 Look = Callable[[QueueKey, GroupKey, int], PullResult | Awaitable[PullResult]]
-"""Returns the records that match a group in a queue from a queue offset on."""
+"""Returns the records of a queue, from a queue offset on, that match a group."""
 
 
 class Waiter(asyncio.Future[Any]):
     """A waiting pull: a future that leaves its queue when it is cancelled.
 
     place    queue offset; no record before it is for this waiter
-    user     user in whose heavy turns the filter runs
+    user     user who is charged for the filter's work
     """
 
     __slots__ = ("_tick", "_waiting", "group", "key", "place", "user", "wanted")
@@ -62,7 +59,7 @@ class Waiter(asyncio.Future[Any]):
         self.user = user if wanted.reads_records else ""
 
     def wait_until(self, at_s: float) -> None:
-        """Sets the deadline, in the loop's time."""
+        """Sets the deadline, in the loop's time; called once."""
         assert self._tick < 0, "the waiter has a deadline already"
         self._tick = self._waiting.deadlines.add(at_s, self)
 
@@ -85,7 +82,7 @@ class Waiter(asyncio.Future[Any]):
             self.set_exception(error)
 
     def cancel(self, msg: Any | None = None) -> bool:
-        """Removes the waiter from its queue; the caller no longer needs the result."""
+        """Removes the waiter from its queue."""
         if not self.done():
             self._leave()
         return super().cancel(msg)
@@ -113,7 +110,7 @@ class WaiterGroup:
 
 @dataclass(slots=True, eq=False)
 class Queue:
-    """The groups of one queue, and the watch on its mark."""
+    """The groups of one queue, and the future that waits for its mark."""
 
     key: QueueKey
     groups: dict[GroupKey, WaiterGroup] = field(default_factory=dict)
@@ -127,7 +124,7 @@ class AppendNotifier:
     look       finds the records for a group
     serve      answers a waiter, or joins it again
     give_up    answers a waiter whose deadline has passed
-    turns      schedules filters that read records, so that a heavy filter delays only its user
+    turns      schedules filters that read records
     """
 
     __slots__ = (
@@ -223,7 +220,6 @@ class AppendNotifier:
                 mark.sweep(0)
 
     def _watch(self, queue: Queue) -> None:
-        """Calls `_arrived` once messages exist at or after the smallest `place` of the groups."""
         places = [group.place for group in queue.groups.values() if not group.is_looking]
         if not places or queue.watch is not None:
             return
@@ -253,7 +249,6 @@ class AppendNotifier:
             self._watch(queue)
 
     def _look_for(self, group: WaiterGroup) -> None:
-        """Checks whether appended records are for a group."""
         if group.is_looking:
             return
         if group.wanted.is_everything:
@@ -296,7 +291,6 @@ class AppendNotifier:
             self._watch(group.queue)
 
     def _judge(self, group: WaiterGroup, found: PullResult) -> None:
-        """Wakes a group if there are records for it; else advances its `place`."""
         is_further = group.place < found.next_begin_offset
         if found.records or not (is_further or group.place == found.max_offset):
             self._wake(group)
@@ -308,7 +302,6 @@ class AppendNotifier:
 
     # -- serving -------------------------------------------------------------------------------
     def _wake(self, group: WaiterGroup) -> None:
-        """Serves all waiters of a group; those without records join again."""
         is_idle, waiters = not self._ready, group.waiters
         for waiter in waiters:
             waiter.group = None

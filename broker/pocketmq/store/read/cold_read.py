@@ -3,8 +3,7 @@
     read ──in memory──────────────────────────────────► value
       └──ColdRead──► Later ──fetched in a thread, read again──► value
 
-A read changes nothing, so that it can be repeated. A `Later` begins its fetch when it is awaited,
-so that a dropped `Later` costs nothing.
+A read changes nothing, so that it can be repeated. A `Later` fetches nothing until it is awaited.
 """
 
 import asyncio
@@ -17,8 +16,7 @@ from pocketmq.files.mapped_file import ColdRead
 from pocketmq.model.errors import DiskSlow
 
 TRIES_MAX: Final = 1_000
-"""Upper limit of fetches for one read, which then fails: the system evicts pages as fast as they
-are fetched."""
+"""Upper limit of fetches for one read; then the system evicts pages as fast as they are fetched."""
 
 Found = TypeVar("Found")
 NowOrLater: TypeAlias = Found | Awaitable[Found]
@@ -42,7 +40,7 @@ async def value_of(found: NowOrLater[Found]) -> Found:
 
 
 class ColdReads:
-    """Repeats reads once a thread of `pool` has read the missing pages."""
+    """Repeats reads after a thread of `pool` has read the missing pages."""
 
     __slots__ = ("_pool", "_turn")
 
@@ -79,11 +77,11 @@ class ColdReads:
     async def in_turn(
         self, read: Callable[[], Found], has_more: Callable[[Found], bool], tries: Iterator[int]
     ) -> Found:
-        """Runs one page of a search; searches alternate, one page in each loop iteration.
+        """Returns one page of a search; searches alternate, one page in each loop iteration.
 
         has_more   returns whether the search continues after this page
         tries      the rest of TRIES_MAX for all pages of the search
-        Errors   those of the read; DiskSlow
+        Errors     those of the read; DiskSlow
         """
         while True:
             async with self._turn:
@@ -100,10 +98,7 @@ class ColdReads:
             await self.apart(fetch)
 
     async def apart(self, job: Callable[[], Found], end: Callable[[], None] | None = None) -> Found:
-        """Runs a job in a thread; calls `end` on the event loop when the job has ended.
-
-        A cancelled caller does not cancel the job.
-        """
+        """Runs a job in a thread, even if the caller is cancelled; then calls `end` on the loop."""
         running = asyncio.get_running_loop().run_in_executor(self._pool, job)
         if end is not None:
             running.add_done_callback(lambda _: end())

@@ -39,7 +39,7 @@ class RetentionHolder(NamedTuple):
     until_ms: int = 0
 
     def text(self, *, with_names: bool = True) -> str:
-        """Returns a description; without names, it may be shown to users without permissions."""
+        """Returns a description; without names, any user may see it."""
         of = f" of group {self.group}" if self.group and with_names else ""
         where = f" in topic {self.topic}" if self.topic and with_names else ""
         until = f" until {_time_text(self.until_ms)}" if self.until_ms else ""
@@ -47,7 +47,6 @@ class RetentionHolder(NamedTuple):
 
 
 def _time_text(time_ms: int) -> str:
-    """Returns a time in UTC, or the number of ms if it is outside the calendar."""
     try:
         return datetime.fromtimestamp(time_ms / 1_000, UTC).isoformat(timespec="seconds")
     except (ValueError, OverflowError, OSError):
@@ -55,10 +54,7 @@ def _time_text(time_ms: int) -> str:
 
 
 async def holder_at(reading: Reading, physical_offset: int) -> RetentionHolder:
-    """Returns the pending message at a physical offset.
-
-    Cost     one record is read
-    """
+    """Returns the pending message at a physical offset. Cost: one record is read."""
     nothing = RetentionHolder(RECORD, "", "", physical_offset)
     try:
         message = await value_of(reading.message_at(physical_offset))
@@ -79,7 +75,6 @@ async def holder_at(reading: Reading, physical_offset: int) -> RetentionHolder:
 
 
 async def _lease(reading: Reading, message: StoredMessage) -> RetentionHolder:
-    """Returns the lease of a checkpoint or ack record; an ack record contains no expiry."""
     place = message.physical_offset
     wanted = [(place, message.store_size)]
     (record,) = await value_of(reading.placed(TIMER_TOPIC, 0, wanted))

@@ -1,9 +1,8 @@
 """Finds messages by key: takes candidates from the index and checks their records.
 
 The index contains only hashes. A candidate matches if its record has the topic and the key (or
-unique key, or tag). Results are newest first. A page ends when it is full or after 10,000 steps
-along a chain, and contains a cursor for the next page. If a chain or record was damaged, the last
-page is marked as incomplete and has no cursor.
+unique key, or tag). A page ends when it is full or after STEPS_MAX, and contains a cursor for the
+next page. If a chain or record was damaged, the last page is marked as incomplete.
 Source: DefaultMessageStore.queryMessage, without its time-based rounds.
 """
 
@@ -22,8 +21,7 @@ from pocketmq.model.reading import KeyRange, QueryResult
 from pocketmq.model.stats import COUNT_BUCKETS, Counter, Histogram
 
 STEPS_MAX: Final = 10_000
-"""Upper limit of chain steps for one page: keys with equal hashes must not block the event loop
-(0.3 µs a step)."""
+"""Upper limit of chain steps for one page, of 0.3 µs each: many keys may have equal hashes."""
 STEPS_OF_A_MISS: Final = 40
 """Steps charged for a record with another key: reading it takes 10 to 20 µs."""
 
@@ -48,7 +46,7 @@ class KeySearch:
         is_purged: Callable[[StoredMessage], bool] = lambda _: False,
         is_ours: bool = False,
     ) -> None:
-        """Searches an index.
+        """Arguments of a search.
 
         message_at   reads the record at a physical offset; may raise ColdRead and Corruption
         is_purged    returns whether a message in the log may not be read
@@ -74,7 +72,7 @@ class KeySearch:
     def by_key(self, wanted: KeyRange) -> QueryResult:
         """Returns one page of messages that have a key, newest first.
 
-        Errors   IllegalPageToken, ColdRead; Corruption: the search found only a damaged record
+        Errors   IllegalPageToken, ColdRead; Corruption: only damaged records were found
         """
         topic, key, count_max, begin_ms, end_ms, cursor, index_type, bytes_max, lowest, _ = wanted
         after, last_place, was_damaged = _parse_cursor(cursor)

@@ -1,6 +1,6 @@
 """Lookups in a log: records at an offset, store times, and queue offsets at a time.
 
-No function blocks: a page not in memory raises ColdRead (store/read/cold_read.py repeats the read).
+No function blocks: a page that is not in memory raises ColdRead (see cold_read.py).
 Source: DefaultMessageStore.lookMessageByOffset, ConsumeQueue.getOffsetInQueueByTime.
 """
 
@@ -30,8 +30,7 @@ from pocketmq.model.reading import Bound
 from pocketmq.store.read.record_check import beside, check_copy
 
 PROBES_MAX: Final = 256
-"""If a unit that a search by time examines has no valid record, this many units from it on are
-examined."""
+"""Upper limit of units that one step of a search by time examines to find a valid record."""
 
 
 def find_message(log: CommitLog, physical_offset: int) -> StoredMessage | None:
@@ -72,9 +71,9 @@ def records_with(
     """Returns copies of the records in [begin, end) that contain any of `texts`.
 
     count_max   upper limit of examined records
-    Returns     the records in log order, and the physical offset at which to continue. It is `end`
-                if the walk ended at a record that cannot be read
-    Cost        about 6 µs a record, if the records are in memory
+    Returns     the records in log order, and the physical offset at which to continue; `end` if the
+                walk ended at an unreadable record
+    Cost        6 µs a record, if the records are in memory
     """
     scan = log.scan(begin, end)
     found: list[bytes] = []
@@ -88,7 +87,7 @@ def records_with(
 
 
 def _starts_record(content: bytes, physical_offset: int) -> bool:
-    """Returns whether bytes are a record of this physical offset; ignores its body."""
+    """Returns whether bytes are a record of this physical offset; ignores the body's CRC."""
     try:
         return check_record(content, 0, physical_offset, crc=False) > 0
     except BadRecord:
@@ -100,8 +99,8 @@ def shown_message(
 ) -> StoredMessage | None:
     """Returns the message at a physical offset, with the queue offset of its unit.
 
-    RocketMQ 5.0.0 increases a queue's next offset even for a send that it then refuses. The queue
-    offset in a record may therefore be higher than the record's position in the queue.
+    RocketMQ 5.0.0 increases a queue's next offset even for a send that it then refuses, so that the
+    queue offset in a later record is too high.
 
     queues   None: PocketMQ wrote all records, so that the queue offsets in them are correct
     Errors   Corruption, ColdRead
@@ -120,8 +119,7 @@ def _unit_before(queue: ConsumeQueue, carried: int, place: int) -> int | None:
     """Returns the queue offset of a record's unit if it is lower than `carried`, else None.
 
     carried  the queue offset that the record contains
-    Cost     one unit is read if `carried` is correct (nearly always), else about 16 units
-    Errors   ColdRead
+    Cost     one unit is read if `carried` is correct (nearly always), else 16 units
     """
     unit = queue.units.resident_at(carried)
     if unit is not None and (unit[0] == place or unit[1] == PRE_BLANK_SIZE):
@@ -154,7 +152,6 @@ def _is_before_all(log: CommitLog, unit: tuple[int, int, int]) -> bool:
 
 
 def _time_of(log: CommitLog, queue: ConsumeQueue, place: int, queue_offset: int) -> int | None:
-    """Returns the store time of a message's record; None if the record is not at `place`."""
     head = log.read_resident(place, HEADS[HOSTS_V6_MASK].size) if place < log.appended else b""
     if len(head) < RECORD_SIZE_MIN:
         return None
@@ -177,7 +174,7 @@ def queue_offset_by_time(log: CommitLog, queue: ConsumeQueue, time_ms: int, boun
 
     LOWER    first message stored at or after the time; max offset if all are earlier
     UPPER    last message stored at or before the time; min offset if all are later
-    Cost     about 20 reads of the log, one for each step of a binary search
+    Cost     20 reads of the log
     Errors   ColdRead
     """
     lower, upper = queue.min_offset, queue.max_offset

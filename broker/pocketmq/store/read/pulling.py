@@ -7,10 +7,9 @@ record expired before the read    EXPIRED                 min offset of the queu
 otherwise                         FOUND                   after the last unit returned
 
 Recent records are read through the memory map. Other records in memory are read by a non-blocking
-read, and records on disk in a thread that holds their files. A page fault would block the event
-loop; a read blocks only its thread. Each record is checked (store/read/record_check.py). A pull
-ends before a wrong or damaged record. If the first record of the range is wrong or damaged, the log
-is searched for the right one (store/read/unit_repair.py).
+read, and records on disk in a thread: a page fault would block the event loop. A pull ends before a
+wrong or damaged record. If the first record is wrong or damaged, the log is searched for the right
+one (store/read/unit_repair.py).
 Source: DefaultMessageStore.getMessage.
 """
 
@@ -56,11 +55,10 @@ from pocketmq.store.read.record_check import (
 )
 
 RESIDENT_GAP_MAX: Final = 4 * 1024
-"""Two records in memory with at most this many bytes between them are read by one call: a system
-call costs as much as copying this many bytes."""
+"""Upper limit of bytes between two records in memory that are read by one call: a system call
+costs as much as copying this many bytes."""
 RESIDENT_RUNS_MAX: Final = 64
-"""Upper limit of reads on the event loop for one pull; a pull with more reads is moved to a
-thread."""
+"""Upper limit of reads on the event loop for one pull; a thread does a pull with more reads."""
 NO_FILE: Final = "no file holds it"
 
 Repair = Callable[[CommitLog, ConsumeQueue, UnservedRecord], Awaitable[bytes | UnservedRecord]]
@@ -83,9 +81,8 @@ class Pulling:
         """Returns records from a queue offset on: at least one, however large it is.
 
         joined   records adjacent in the log are one element, except in an awaited result
-        Errors   MessageDamaged, raised by the awaitable: the first record is damaged; the error
-                 contains the offset to continue at
-        Cost     about 1 µs a record, and the CRC of its body when it is first read
+        Errors   MessageDamaged, raised by the awaitable: the first record is damaged
+        Cost     1 µs a record, and the CRC of its body when it is first read
         """
         try:
             return self.resident(queue, wanted, accept, joined=joined)
@@ -102,7 +99,7 @@ class Pulling:
     ) -> PullResult:
         """Pulls records that are in memory; see `pull`.
 
-        Errors   ColdRead: a page is not in memory, or the first record is damaged
+        Errors   ColdRead: a page is not in memory, or the first record is damaged; ReadFailed
         """
         if joined:
             assert accept is None, "a filtered pull cannot join records"
@@ -142,10 +139,6 @@ class Pulling:
     def _of_run(
         self, run: QueuedRecords, asked: Asked, *, is_fresh: bool, joined: bool
     ) -> CheckedRecords:
-        """Returns the records of a run before its first damaged record.
-
-        Errors   ColdRead
-        """
         rows = run.rows
         (begin, _, first), (last, last_size, last_number) = rows[0], rows[-1]
         file = self._file_at(begin)
@@ -179,10 +172,9 @@ class Pulling:
     async def cold(
         self, queue: ConsumeQueue | None, wanted: ReadRange, accept: Accept | None = None
     ) -> PullResult:
-        """Pulls at most BYTES_MAX of records in a thread; see `pull`.
+        """Pulls at most BYTES_MAX of records in a thread, but at least one record; see `pull`.
 
-        Errors   MessageDamaged: the first record is damaged; the error contains the offset to
-                 continue at
+        Errors   MessageDamaged: the first record is damaged
         """
         begin = wanted.queue_offset
         status = status_at(queue, begin)
@@ -208,7 +200,6 @@ class Pulling:
         return answer
 
     async def _read(self, asked: Asked, rows: QueuedRecords, around: Beside) -> CheckedRecords:
-        """Reads the records of rows in a thread."""
         runs: list[tuple[MappedFile, QueuedRecords]] = []
         nowhere: UnservedRecord | None = None
         for run in runs_of(rows, self._log.file_size_bytes, GAP_MAX):
@@ -221,13 +212,12 @@ class Pulling:
             runs.append((file, run))
         held = hold_all(file for file, _ in runs)
         assert len(held) == len(runs)
-        # Cancelling the caller does not stop the thread, which releases the files when it is done.
+        # The thread goes on if the caller is cancelled, and releases the files when it is done.
         job = partial(read_runs, runs, asked, around)
         found = await self._patience.apart(job, lambda: let_go(held))
         return found._replace(damage=found.damage or nowhere)
 
     def _gone_since(self, queue: ConsumeQueue, status: PullResult) -> PullResult | None:
-        """Returns the result for a removed queue or an expired range; None if the range exists."""
         if not queue.files.files:
             return status_at(None, status.next_begin_offset)
         if not is_gone(queue, status.next_begin_offset, self._log.min_offset):

@@ -27,11 +27,10 @@ from pocketmq.log.consume_queue import ConsumeQueue
 from pocketmq.model.reading import PullResult, PullStatus, ReadRange
 
 SCAN_COUNT_MIN: Final = 800
-"""Lower limit of the units that a filtered pull scans (maxFilterMessageSize, 16000 bytes)."""
+"""Minimum number of units that a filtered pull scans (maxFilterMessageSize, 16000 bytes)."""
 BYTES_MAX: Final = 256 * 1024
-"""Upper limit of bytes in one pull of old messages, even if the request allows more: the event loop
-copies a reply several times, and large copies would delay senders. RocketMQ's
-maxTransferBytesOnMessageInDisk is 64 KiB."""
+"""Upper limit of bytes in one pull of old messages, even if the request allows more: copying
+large replies would delay senders. RocketMQ's maxTransferBytesOnMessageInDisk is 64 KiB."""
 
 Accept = Callable[[int], bool]
 """Returns whether a filter accepts a tags code."""
@@ -40,10 +39,7 @@ Row = tuple[int, int, int]
 
 
 class QueuedRecords(NamedTuple):
-    """Rows in queue order.
-
-    is_straight   whether each record begins at the end of the previous record
-    """
+    """Rows in queue order; `is_straight`: each record begins at the end of the previous record."""
 
     rows: list[Row]
     is_straight: bool
@@ -77,7 +73,7 @@ def first_place(units: bytes) -> int:
 
 
 def plain_accept(queue: ConsumeQueue, accept: Accept) -> Accept:
-    """Wraps a filter for units that contain extension addresses instead of tags codes.
+    """Wraps a filter for units that may contain extension addresses instead of tags codes.
 
     An invalid address counts as a match: a lost extension must not hide the message.
     """
@@ -122,7 +118,7 @@ def straight_rows(units: bytes, queue_offset: int, max_bytes: int) -> list[Row]:
     """Returns rows if the records of all units are adjacent in the log, else [].
 
     Shape    at least one unit; as many rows as fit in `max_bytes`, at least one
-    Cost     about 0.1 µs a unit
+    Cost     0.1 µs a unit
     """
     count = len(units) // UNIT_SIZE
     columns = _places_and_sizes(count).unpack(units)
@@ -163,9 +159,10 @@ def runs_of(chosen: QueuedRecords, file_size_bytes: int, gap_max: int) -> list[Q
 
 
 def is_gone(queue: ConsumeQueue, queue_offset: int, log_begin: int) -> bool:
-    """Returns whether a record has expired after its unit was read.
+    """Returns whether the record of a unit has expired.
 
-    Its unit must refer below the log, and a message unit before it to a lower offset.
+    A unit that refers below the log may also be damaged: the message unit before it must refer to a
+    lower offset.
     """
     if queue_offset < queue.min_offset:
         return True
@@ -176,7 +173,7 @@ def is_gone(queue: ConsumeQueue, queue_offset: int, log_begin: int) -> bool:
 
 
 def apart(buffer: Buffer, origin: int, rows: list[Row]) -> list[bytes]:
-    """Returns the bytes of each record from a buffer whose physical offset is `origin`."""
+    """Returns the bytes of each record from a buffer that begins at physical offset `origin`."""
     return [bytes(buffer[place - origin : place - origin + size]) for place, size, _ in rows]
 
 
