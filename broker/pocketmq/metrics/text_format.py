@@ -31,6 +31,7 @@ Gone = Mapping[str, Collection[str]]
 
 class TextFormat(NamedTuple):
     """One of the two formats."""
+
     content_type: str
     is_open: bool
 

@@ -1,8 +1,7 @@
 """Reads of a store: pulls, and lookups by key, by id and by time.
 
 Records in memory are returned at once. A read that waits for the disk or a repair returns an
-awaitable (store/read/cold_read.py). Searches by key are coroutines, as they yield to other searches
-between their pages.
+awaitable (store/read/cold_read.py). Searches by key are always coroutines.
 Source: DefaultMessageStore (getMessage, queryMessage, lookMessageByOffset, getOffsetInQueueByTime).
 """
 
@@ -40,7 +39,7 @@ from pocketmq.store.watermark import Arrivals, Watermark
 
 # -- reads by physical offset ------------------------------------------------------------------
 GAP_MAX: Final = 4 * 1024
-"""Largest distance in bytes of two records that are read together."""
+"""Upper limit of the bytes between two records that are read together."""
 RUN_MAX: Final = 1024 * 1024
 _NUMBER: Final = slice(20, 28)
 _PHYSICAL_OFFSET: Final = slice(28, 36)
@@ -53,8 +52,8 @@ def placed_records(log: CommitLog, queue: ConsumeQueue, places: Sequence[Place])
     """Returns the records at ascending places.
 
     Shape    b"" for a record that is damaged or not of the queue
-    Cost     about 1.5 µs a record, and the CRC of its body unless this process wrote it
-    Errors   ColdRead: not all records are in memory
+    Cost     1.5 µs a record, and the CRC of its body unless this process wrote it
+    Errors   ColdRead: a record is not in memory
     """
     assert all(before[0] <= after[0] for before, after in pairwise(places))
     records: list[bytes] = []
@@ -65,7 +64,6 @@ def placed_records(log: CommitLog, queue: ConsumeQueue, places: Sequence[Place])
 
 
 def _runs(places: Sequence[Place], file_size_bytes: int) -> list[list[Place]]:
-    """Groups places that are near each other in one file."""
     runs: list[list[Place]] = []
     begin = end = file_end = -1
     for place, size in places:
@@ -106,7 +104,6 @@ def _read(log: CommitLog, queue: ConsumeQueue, run: list[Place]) -> list[bytes]:
 COLD_THREADS: Final = 4
 """Upper limit of concurrent reads of the disk: more are not faster."""
 UNIQUE_KEY_PAGE: Final = 16
-"""Page size of a search by unique key; more than one candidate is rare."""
 
 
 class Reading:
@@ -133,7 +130,6 @@ class Reading:
             is_purged=self.is_purged, is_ours=parts.made_here,
         )  # fmt: skip
         self.repair = UnitRepair(parts.disk, self._patience, parts.levels, is_writing=is_writing)
-        """Searches the log for records with damaged units."""
         self._pulling = Pulling(parts.log, self._patience, self.repair.record_of)
         self.stats = self._keys.stats
 
@@ -153,8 +149,7 @@ class Reading:
 
         accept   returns whether a filter accepts a tags code
         joined   records adjacent in the log may be one element
-        Errors   MessageDamaged, raised by the awaitable: the first record is damaged; the error
-                 contains the offset to continue at
+        Errors   MessageDamaged, raised by the awaitable: the first record is damaged
         """
         queue = self._queues.find(wanted.topic, wanted.queue_id)
         return self._pulling.pull(queue, wanted, accept, joined=joined)
@@ -218,7 +213,7 @@ class Reading:
         return self._patience.now_or_later(look)
 
     def size_of(self, topic: str, queue_id: int, queue_offset: int) -> int:
-        """Returns the size of a record in bytes; 0 if its unit is not in memory."""
+        """Returns the size of a record in bytes; 0 if the queue offset has no unit in memory."""
         queue = self._queues.find(topic, queue_id)
         if queue is None or not queue.min_offset <= queue_offset < queue.max_offset:
             return 0
@@ -229,7 +224,7 @@ class Reading:
         return 0 if unit is None or unit[1] == PRE_BLANK_SIZE else unit[1]
 
     def queue_range(self, topic: str, queue_id: int) -> tuple[int, int]:
-        """Returns (min, max) queue offset of a queue; (0, 0) if it has no units."""
+        """Returns (min, max) queue offset of a queue; (0, 0) if the queue does not exist."""
         queue = self._queues.find(topic, queue_id)
         return (queue.min_offset, queue.max_offset) if queue is not None else (0, 0)
 
@@ -261,22 +256,20 @@ class Reading:
         return QueueState(queue_id, lower, upper, earliest or 0, latest or 0)
 
     def arrivals(self, topic: str, queue_id: int) -> Watermark:
-        """Returns the mark that rises with the queue's max offset, for waiting readers."""
+        """Returns the mark that rises with the queue's max offset."""
         return self._arrivals.mark((topic, queue_id), self.queue_range(topic, queue_id)[1])
 
     # -- by key and id -------------------------------------------------------------------------
     async def query(self, wanted: KeyRange) -> QueryResult:
         """Returns one page of messages by key, newest first (store/read/key_search.py).
 
-        Shape    bodies are as stored, not decompressed
         Errors   IllegalPageToken, Corruption, DiskSlow
         """
         return await self._page(wanted, iter(range(TRIES_MAX)))
 
     async def message_by_unique_key(self, topic: str, key: str) -> StoredMessage | None:
-        """Returns the newest message with a unique key.
+        """Returns the newest message with a unique key, None without one.
 
-        Many unique keys with one hash form a long chain, so the search yields between its pages.
         Errors   Corruption, DiskSlow
         """
         tries, wanted = iter(range(TRIES_MAX)), KeyRange(topic, key, UNIQUE_KEY_PAGE)
@@ -319,7 +312,8 @@ class Reading:
         """Returns the dispatched message whose record starts at a physical offset, and the record.
 
         None: no record starts at the offset, or the message's queue does not contain the message
-        Errors   Corruption, DiskSlow
+
+        Errors   StorageError, DiskSlow
         """
         message = await value_of(self.message_at(physical_offset))
         if message is None:

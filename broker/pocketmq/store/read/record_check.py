@@ -1,10 +1,9 @@
 """Checks that bytes are a valid record, and that it is the record to which a unit refers.
 
-A damaged unit may refer to another valid record. A record is therefore accepted only if its fields
-match the unit: size, physical offset, queue id, queue offset, topic, lengths, CRC. A multi-dispatch
-record may contain the queue in its properties (format/multi_dispatch.py). RocketMQ 5.0.0 increases
-a queue's next offset even for a refused send. A record may therefore have another queue offset, if
-it is between the records of the adjacent units.
+A damaged unit may refer to another valid record, so that a record's fields must match the unit. A
+multi-dispatch record may contain the queue in its properties (format/multi_dispatch.py). RocketMQ
+5.0.0 increases a queue's next offset even for a refused send: a record may have another queue
+offset if it is between the records of the adjacent units.
 """
 
 from collections.abc import Callable
@@ -41,8 +40,8 @@ _MULTI_QUEUE_OFFSET: Final = MULTI_QUEUE_OFFSET.encode()
 _CRC_NAME: Final = f"{PROPERTY_CRC}\x01".encode()
 _DIGITS: Final = slice(len(_CRC_NAME), PROPERTY_CRC_SIZE - 1)
 _QUICK_HEAD: Final = Struct(">iIii4xqqi44xi").unpack_from
-"""Size, magic, body CRC, queue id, queue offset, physical offset, system flag and body length of a
-record with IPv4 hosts. In a record with IPv6 hosts, only the body length has another position."""
+"""Fields of a record with IPv4 hosts: size, magic, body CRC, queue id, queue offset, physical
+offset, system flag, body length. With IPv6 hosts, only the body length has another position."""
 QUEUES_MAX: Final = 1_024
 RANGES_MAX: Final = 8
 NO_CRC: Final = 2**63
@@ -50,16 +49,14 @@ NO_CRC: Final = 2**63
 _HEAD_SIZE: Final = RECORD_HEAD.size
 _NUMBER_AT: Final = RECORD_HEAD.positions["queue_offset"]
 GAP_MAX: Final = 64 * 1024
-"""Upper limit of the bytes between two records that one read covers; two reads are slower."""
 SIZE: Final = Struct(">i")
-"""Size field at the start of a record."""
 
 
 class Asked(NamedTuple):
     """The fields that records of one queue must have.
 
     topic_part         length and topic, as a record contains them
-    topic_and_length   unpacks the bytes of `topic_part` and the length of the properties after them
+    topic_and_length   unpacks `topic_part` and the length of the properties after it
     crc_from           physical offset from which on records must end with a property CRC
     """
 
@@ -79,17 +76,16 @@ class UnservedRecord(NamedTuple):
 
 
 class Beside(NamedTuple):
-    """Physical offsets of adjacent units of a queue.
+    """Physical offsets of adjacent units of a queue; -1 for an empty unit.
 
-    first    queue offset of the first of these units
-    places   physical offsets of the units' records; -1 for an empty unit
+    first    queue offset of the first unit
     """
 
     first: int
     places: list[int]
 
     def holds(self, queue_offset: int, place: int) -> bool:
-        """Returns whether `place` is between the neighbours' offsets, one of which is known."""
+        """Returns whether `place` is between the neighbours' offsets; one suffices if known."""
         number = queue_offset - self.first
         before = self.places[number - 1] if number > 0 else -1
         behind = self.places[number + 1] if number + 1 < len(self.places) else -1
@@ -136,9 +132,9 @@ def is_sound(
 ) -> bool:  # fmt: skip
     """Returns whether a record is valid and belongs to a queue offset.
 
-    view      bytes with the record at `position`; `place` is the record's physical offset
+    place     physical offset of the record, which is at `position` of `view`
     is_known  whether the record was found valid earlier: only its identity is checked
-    Cost      about 0.6 µs and the CRC of the body; some 5 µs with a property CRC
+    Cost      0.6 µs and the CRC of the body; 5 µs with a property CRC
     """
     end = position + size
     if size < RECORD_SIZE_MIN or position < 0 or end > len(view):
@@ -165,7 +161,7 @@ def is_sound(
             and (is_known or crc32(view[begin:topic_begin]) & CRC_MASK == crc)
         ):
             return True
-    # Rarer forms.
+    # All other forms of records.
     return not why_unsound(bytes(view[position:end]), place, size, asked, queue_offset)
 
 
@@ -183,7 +179,7 @@ def sound_count(
 def is_row_known(view: Buffer, origin: int, run: QueuedRecords, asked: Asked) -> bool:
     """Returns whether the first and last record of a straight run of known records match.
 
-    As all records of the run are adjacent, the records between may be returned unchecked.
+    As all records of the run are adjacent, the records between need no check.
     """
     ends = (run.rows[0], run.rows[-1])
     return run.is_straight and all(
@@ -193,11 +189,10 @@ def is_row_known(view: Buffer, origin: int, run: QueuedRecords, asked: Asked) ->
 
 
 def was_sound(file: MappedFile, begin: int, asked: Asked, first: int, upper: int) -> bool:
-    """Returns whether the records of queue offsets [first, upper) in a file are known as valid.
+    """Returns whether this process wrote or checked the records of [first, upper) in a file.
 
-    A record is known as valid if this process wrote or checked it since it opened the file.
-
-    begin   physical offset of the first record
+    begin          physical offset of the first record
+    first, upper   queue offsets
     """
     if begin - file.base >= file.written_from:
         return True
@@ -229,7 +224,7 @@ def why_unsound(
 ) -> str:
     """Returns why bytes are not the record of a queue offset; "" if they are.
 
-    queue_offset   None accepts any queue offset
+    queue_offset   None: any
     """
     try:
         check_copy(record, place, size, must_have_crc=place >= asked.crc_from)
@@ -319,10 +314,6 @@ def _read_together(file: MappedFile, rows: list[Row]) -> bytes:
 
 
 def _read_alone(file: MappedFile, place: int, size: int) -> tuple[bytes, str]:
-    """Returns the bytes of a record, and the reason if they are not a record.
-
-    A size that the record does not confirm may be damaged, so no memory is allocated for it.
-    """
     position = place - file.base
     try:
         if file.read(position, SIZE.size) != SIZE.pack(size):

@@ -5,8 +5,7 @@
     ────┴──record──┤          searched, for record n           ├───┴── log
 
 A record that is found is served, and its unit is rewritten. If there is no record between the
-neighbours, the log is damaged. Searches run in a thread, one at a time. Failed searches are not
-repeated.
+neighbours, the log is damaged. Searches run in a thread, one at a time.
 """
 
 import asyncio
@@ -42,11 +41,10 @@ from pocketmq.store.read.record_check import (
 )
 
 WINDOW: Final = 1_024
-"""Number of units that are searched on each side for a valid neighbour; without a valid neighbour,
-the log's bounds are used."""
+"""Number of units on each side among which valid neighbours are searched; without a neighbour,
+the search is bounded by the log."""
 NEIGHBOUR_TRIES_MAX: Final = 64
-"""Upper limit of records read on each side: a sector has 25 units, and damage may cover a whole
-page."""
+"""Upper limit of records read on each side: damage may cover a page, which has 200 units."""
 AGREEING: Final = 4
 """Number of valid records read on each side to find one with its unit's queue offset."""
 UNFOUND_MAX: Final = 10_000
@@ -62,7 +60,7 @@ logger = logging.getLogger(__name__)
 
 
 class UnitRepair:
-    """Searches the log for records, one at a time; remembers failed searches."""
+    """Searches the log for records, one at a time; remembers up to UNFOUND_MAX failed searches."""
 
     __slots__ = (
         "_disk", "_levels", "_lock", "_patience", "_unfound", "is_writing", "repaired_count",
@@ -71,17 +69,13 @@ class UnitRepair:
     def __init__(
         self, disk: Disk, patience: ColdReads, levels: DelayLevels, *, is_writing: bool
     ) -> None:
-        """Searches on a disk.
-
-        levels   delay levels, for the delivery times in units of the schedule topic
-        """
+        """Creates a search; `levels` give the delivery times in units of the schedule topic."""
         self._disk = disk
         self._patience = patience
         self._levels = levels
         self._lock = asyncio.Lock()
         self._unfound: dict[tuple[str, int, int], UnservedRecord] = {}
         self.is_writing = is_writing
-        """Whether units may be rewritten."""
         self.repaired_count = 0
 
     def forget(self) -> None:
@@ -93,7 +87,7 @@ class UnitRepair:
     ) -> bytes | UnservedRecord:
         """Finds the record of a damaged unit, or returns the damage.
 
-        Effects  rewrites the unit
+        Effects  rewrites the unit, if `is_writing`
         Cost     reading the log between the nearest valid neighbours in the queue
         """
         key = (queue.topic, queue.queue_id, damage.queue_offset)
@@ -115,7 +109,6 @@ class UnitRepair:
         return found
 
     def _lead(self, queue: ConsumeQueue, damage: UnservedRecord, record: bytes) -> None:
-        """Rewrites the unit of a record that was found."""
         written = written_at(record, 0, self._levels)
         self.repaired_count += 1
         logger.warning(
@@ -157,7 +150,7 @@ class Search:
     )  # fmt: skip
 
     def __init__(self, disk: Disk, log: CommitLog, asked: Asked, queue_offset: int) -> None:
-        """Searches the present log for the record of a queue offset."""
+        """Creates a search of the present log for the record of a queue offset."""
         self._disk = disk
         self._paths = {file.base: file.path for file in log.files.files}
         self._file_size = log.file_size_bytes
@@ -167,9 +160,7 @@ class Search:
         self._carried = queue_offset
         """Queue offset that the record contains."""
         self._taken: set[int] = set()
-        """Physical offsets of records that belong to neighbouring units."""
         self._piece: tuple[int, bytes] = (0, b"")
-        """(physical offset, bytes) of the piece read last."""
 
     def run(self, units: bytes, first: int, damage: UnservedRecord) -> bytes | UnservedRecord:
         """Finds the record of a damaged unit, or returns the damage; blocks.
@@ -216,7 +207,6 @@ class Search:
         return UnservedRecord(self._queue_offset, place, why) if is_ours else None
 
     def _sound(self, rows: Iterable[Row], around: Beside) -> "_Neighbour | None":
-        """Returns the first record with its unit's queue offset, else the first valid record."""
         found = [*islice(self._all_sound(rows, around), AGREEING)]
         self._taken |= {neighbour.place for neighbour in found if neighbour.drift}
         exact = [neighbour for neighbour in found if not neighbour.drift]
@@ -229,7 +219,7 @@ class Search:
             if RECORD_SIZE_MIN <= size <= self._file_size and 0 <= place < self._end
         )
         for place, size, number in islice(possible, NEIGHBOUR_TRIES_MAX):
-            # A size that the record does not confirm may be damaged: allocate no memory for it.
+            # A wrong size may be large: no memory is allocated unless the record confirms it.
             head = self._head(place)
             record = self._read(place, size) if head[0] == size else b""
             is_exact = not why_unsound(record, place, size, self._asked, number)
@@ -270,7 +260,7 @@ class Search:
         return upper
 
     def _step_from(self, place: int) -> int:
-        """Returns the distance to the next possible record; 1 if this record's size is uncertain.
+        """Returns the distance to the next possible record.
 
         A valid record is skipped as a whole, as its body may contain bytes that look like a record.
         """
@@ -281,7 +271,6 @@ class Search:
         return size if is_led or place + size >= self._end else 1
 
     def _head(self, place: int) -> tuple[int, int, int, int]:
-        """Returns size, queue id, queue offset and physical offset of a possible record."""
         head = self._read(place, _HEAD.size)
         return _HEAD.unpack(head) if len(head) == _HEAD.size else (0, 0, 0, -1)
 
@@ -299,7 +288,7 @@ class Search:
 
 
 def _topic_of(record: bytes) -> bytes | None:
-    """Returns a record's bytes of topic length and topic; None if its lengths are inconsistent."""
+    """Returns a record's topic length and topic; None if its lengths are inconsistent."""
     try:
         head, body_begin, _, topic_end, _, _ = split_record(record, 0)
     except BadRecord:

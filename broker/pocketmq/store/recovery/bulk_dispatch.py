@@ -3,9 +3,8 @@
     chunks ─► units ────────┬─(put)──► queues: one write for each queue
         └───► index entries ┘    └───► index
 
-Chunks before the first damage come from the walk that searches the log's end. This module collects
-their records, and dispatches them when the walk has found the end. It reads records after damage
-itself. The views get the same content as from dispatching each record alone.
+Chunks before the first damage come from the walk that searches the log's end. They are dispatched
+when the walk has found the end. This module reads records after damage itself.
 """
 
 from collections.abc import Container, Iterable, Iterator
@@ -26,7 +25,7 @@ from pocketmq.walk.reader import Chunk, LogReader
 COLLECTED_MAX: Final = 262_144
 """Number of records collected before a put, so that a queue is written once for many chunks."""
 AHEAD_MAX: Final = 1_048_576
-"""Upper limit of records collected before the end of the log is known: about 100 MB."""
+"""Upper limit of records collected before the end of the log is known: 100 MB."""
 
 
 class BulkDispatch:
@@ -50,16 +49,13 @@ class BulkDispatch:
         self._only = only
         self._reader = LogReader(chunk_size=chunk_size)
         self.queues = QueueTable(left_over=parts.left_over)
-        """Queues of the collected records."""
         self._gap_queues: list[int] = []
-        """Numbers of queues of the quarantine topic, among the first `_looked_at` queues."""
         self._looked_at = 0
         self._count = 0
         self._gaps: list[tuple[int, int]] = []
         self._units: list[tuple[NDArray[Any], ...]] = []
         self._entries: list[tuple[NDArray[Any], ...]] = []
         self.end = -1
-        """End of the last record collected."""
 
     @property
     def is_full(self) -> bool:
@@ -69,11 +65,11 @@ class BulkDispatch:
     def steps(
         self, stretches: Iterable[tuple[int, int]], *, queues_from: int, index_from: int
     ) -> Iterator[int]:
-        """Dispatches records, and yields the physical offset reached after each chunk.
+        """Dispatches the records of stretches; yields the physical offset reached after each chunk.
 
         queues_from, index_from   physical offsets from which on queues and index lack records
         Errors   DiskFull, AllocationFailed
-        Cost     about 2 µs a record with three keys, and 6 µs for each queue and 262,144 records
+        Cost     2 µs a record with three keys, and 6 µs for each queue and 262,144 records
         """
         for chunk in self._chunks(stretches):
             self.take(chunk)
@@ -127,7 +123,7 @@ class BulkDispatch:
         self._gaps, self._entries, self._units, self._count = [], [], [], 0
 
     def _begin_queues(self, rows: UnitRows) -> None:
-        """Corrects the queue offset of a queue's first record if it exceeds its unit's."""
+        """Corrects the queue offset of a queue's first record, if starts contain the record."""
         starts = self._parts.left_over.starts
         if starts:
             places, keys = rows.units["physical_offset"], self.queues.keys
@@ -147,7 +143,6 @@ class BulkDispatch:
             self._gaps += zip(found.physical_offset.tolist(), ends.tolist(), strict=True)
 
     def _put_units(self, begin: int, upto: int) -> None:
-        """Writes the units of records in [begin, upto) to the queues."""
         if not self._units:
             return
         queue, *rows = (np.concatenate(parts) for parts in zip(*self._units, strict=True))

@@ -2,9 +2,7 @@
 
 If PocketMQ closed the store, its manifest lists queues and index files. After a crash, the table of
 queue ends and the records at the ends of index files show missing files. In any other store the
-whole log is scanned. For each queue, the first and last message are compared with its units. For
-each index file, the first record and the keys of the last one are compared with its entries.
-store/recovery/recovery_plan.py rebuilds missing parts.
+whole log is scanned. store/recovery/recovery_plan.py rebuilds missing parts.
 """
 
 from typing import NamedTuple
@@ -28,8 +26,7 @@ def missing_from_list(
 ) -> tuple[set[QueueKey], bool]:
     """Returns (queues to rebuild, whether the index lacks files), by the manifest of the last stop.
 
-    A queue must be rebuilt if it lacks units at its begin or end, or if its last unit refers beyond
-    the log. Missing units of expired records do not count.
+    Missing units of expired records do not count.
     """
     lacking: set[QueueKey] = set()
     for topic, ranges in closed.queues.items():
@@ -55,7 +52,7 @@ def missing_from_log(
 
     older_styles   earlier styles of the index's entries, each with the offset at which it ends
     left_over      records of deleted topics, as queues and topics show them
-    Cost     about 5 µs a record
+    Cost           5 µs a record
     """
     ranges: dict[QueueKey, _Range] = {}
     met: set[QueueKey] = set()
@@ -84,7 +81,7 @@ def missing_from_log(
 def index_lacks_file(
     log: CommitLog, index: HashIndex, levels: DelayLevels, older_styles: StyleSpans, below: int
 ) -> bool:
-    """Returns whether an index file is missing; the records at the other files' ends show it.
+    """Returns whether an index file is missing, by the records at the ends of the other files.
 
     below    physical offset up to which the index is trusted after a crash
     Cost     a few records read for each index file
@@ -108,7 +105,6 @@ def index_lacks_file(
 def _key_count(
     record: Written, physical_offset: int, index: HashIndex, older_styles: StyleSpans
 ) -> int:
-    """Returns the number of a record's index entries."""
     if not is_indexed(record.destination.transaction):
         return 0
     styles = (style for end, style in older_styles if physical_offset < end)
@@ -117,7 +113,7 @@ def _key_count(
 
 
 def _has_left(queue: ConsumeQueue, queue_offset: int, log_begin: int) -> bool:
-    """Returns whether a message has expired since the last stop."""
+    """Returns whether a message has expired."""
     unit = queue.units.at(queue_offset)
     return unit is not None and unit[1] != PRE_BLANK_SIZE and 0 <= unit[0] < log_begin
 
@@ -134,8 +130,7 @@ class _Range(NamedTuple):
 def _lacks(queue: ConsumeQueue | None, found: _Range) -> bool:
     """Returns whether a queue lacks units at either end.
 
-    A record may contain a higher queue offset than its unit's (RocketMQ 5.0.0), so physical offsets
-    are also compared.
+    Queue offsets in records may be too high (RocketMQ 5.0.0): physical offsets are also compared.
     """
     if queue is None:
         return True
@@ -154,14 +149,11 @@ class _IndexSeams:
     __slots__ = ("_due", "_ending", "files", "has_gap")
 
     def __init__(self, index: HashIndex, *, are_sound: bool = False) -> None:
-        """Selects the files of an index that have entries; `are_sound`: only valid files."""
         self.files = [
             file for file in index.files if file.entry_count and (file.is_sound() or not are_sound)
         ]
         self._ending: dict[int, list[int]] = {}
-        """Numbers of the files whose last entry is of a record, by the record's physical offset.
-
-        The keys of one record may end a file and fill the next one."""
+        """Numbers of the files whose last entry is of a record, by the record's physical offset."""
         for number, file in enumerate(self.files):
             self._ending.setdefault(file.header.end_physical_offset, []).append(number)
         self._due: int | None = 0

@@ -1,7 +1,6 @@
 """The components of one store, which are built under the store's lock and closed together.
 
-Building does not read the files: a start (store/recovery/start.py) loads the components and makes
-them consistent.
+Building does not read the log and the views: a start (store/recovery/start.py) loads them.
 """
 
 import logging
@@ -50,7 +49,7 @@ from pocketmq.store.recovery.geometry import fit_to_disk
 from pocketmq.store.settings import FLUSH_SYNC, StoreSettings
 
 LOG_FILES_OPEN_MAX: Final = 64
-"""Upper limit of mapped commit-log files; old files are read without a map, or one by one."""
+"""Upper limit of mapped commit-log files."""
 logger = logging.getLogger(__name__)
 
 
@@ -82,7 +81,6 @@ def _views(
     batch_topics: frozenset[str],
     bitmap_of: Callable[[str, int, int], bytes] = no_bitmap,
 ) -> tuple[ConsumeQueueTable, HashIndex]:
-    """Returns consume queues and index, which are not loaded yet."""
     root = settings.directory
     queues = ConsumeQueueTable(
         disk,
@@ -109,10 +107,7 @@ def _views(
 
 
 def _filter_bits(settings: StoreSettings, disk: Disk) -> FilterBits:
-    """Returns the subscriptions that have bits in extension units.
-
-    RocketMQ writes the subscriptions. PocketMQ reads them once at a start, and never changes them.
-    """
+    """Returns the subscriptions that have bits in extension units; only RocketMQ writes them."""
     path = settings.directory / CONFIG_DIRECTORY / SUBSCRIPTIONS_FILE
     if not settings.consume_queue_extension or not disk.exists(path):
         return NO_BITS
@@ -137,7 +132,7 @@ class StoreComponents:
     ) -> None:
         self.disk = disk
         self.directory = StoreDirectory(disk, settings.directory)
-        # With a mark, a missing log is damage. `look` of the start checks whether it is valid.
+        # With a mark, a missing log is damage. The start checks whether the mark is valid.
         is_marked = disk.exists(self.directory.own_directory / MARK_FILE)
         check_understood(disk, settings.directory, may_lack_log=is_marked)
         self.directory.acquire()
@@ -150,7 +145,6 @@ class StoreComponents:
     def _build(self, settings: StoreSettings, disk: Disk, removed: Mapping[QueueKey, int]) -> None:
         root, own = settings.directory, self.directory.own_directory
         self.was_aborted = self.directory.was_aborted()
-        """Whether the abort mark existed."""
         self.manifest_file = ManifestFile(disk, own)
         self.manifest: StoreManifest | None = self.manifest_file.read()
         self.settings = settings = fit_to_disk(settings, self.manifest, disk)
@@ -158,7 +152,6 @@ class StoreComponents:
         """Whether PocketMQ created the store; without a manifest, known once the log is loaded."""
         self.levels = settings.levels
         self.left_over = NOTHING_LEFT_OVER
-        """Records of deleted topics, set before queues are rebuilt."""
         self.log_files = OpenFiles(LOG_FILES_OPEN_MAX)
         self.log = CommitLog(
             disk,
@@ -181,7 +174,6 @@ class StoreComponents:
         self.ends = QueueEnds(disk, own)
 
     def _bitmap_of(self, topic: str, physical_offset: int, size: int) -> bytes:
-        """Returns the filter bitmap of a record; b"" if its topic has no subscriptions."""
         if not self.filter_bits.has(topic):
             return b""
         return self.filter_bits.bitmap(topic, self.log.read(physical_offset, size))
@@ -210,7 +202,7 @@ class StoreComponents:
         )
 
     def distrust(self, physical_offset: int) -> None:
-        """Records that units from a physical offset on have to be rebuilt after a crash."""
+        """Saves that units from a physical offset on have to be rebuilt after a crash; durable."""
         before = self.checkpoint.values
         values = before._replace(logics_physical_offset=physical_offset)
         if self.mark.valid_upto(encode_checkpoint(before)) is not None:
@@ -219,7 +211,7 @@ class StoreComponents:
         self.checkpoint.save(values)
 
     def was_left_in_order(self, mark: int | None) -> bool:
-        """Returns whether the last run ended in order, even if its abort mark still exists.
+        """Returns whether the last run ended in order; its abort mark may still exist.
 
         mark   flushed offset; None without a valid mark
         """
@@ -231,14 +223,14 @@ class StoreComponents:
 
     @property
     def listed_at_stop(self) -> ClosedState:
-        """The views' ends at the last orderly stop; the manifest must contain them."""
+        """Ends of the views at the last orderly stop; the manifest must contain them."""
         assert self.manifest is not None
         assert self.manifest.closed is not None
         return self.manifest.closed
 
     @property
     def keeps_left_over(self) -> bool:
-        """Whether the store is a copy with a list of left-over records."""
+        """Whether the store is a copy with a list of records of deleted topics."""
         return self.disk.exists(self.own_directory / LEFT_OVER_FILE)
 
     def find_left_over(self, upto: int) -> None:
@@ -264,7 +256,7 @@ class StoreComponents:
         self.manifest_file.write(self.manifest)
 
     def closed_state(self) -> ClosedState:
-        """Returns the present ends of the views, for the next start to compare."""
+        """Returns the present ends of the views, for the manifest."""
         queues: dict[str, dict[str, list[int]]] = {}
         for (topic, queue_id), queue in sorted(self.queues.queues.items()):
             queues.setdefault(topic, {})[str(queue_id)] = [queue.unit_min, queue.max_offset]

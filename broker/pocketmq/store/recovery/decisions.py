@@ -6,11 +6,7 @@ order of a start").
 DAMAGED: durable bytes are damaged or missing. The log stays unchanged, sends are refused, and every
 valid record is served. With `accept_damage` the start quarantines holes and abandons lost records.
 Bytes at or after the mark were never acknowledged as durable, so damage among them cuts the log.
-Without a valid mark (RocketMQ wrote last), damage is a torn tail unless valid records follow it.
 RocketMQ cuts the log at any damage, and loses the valid records that follow.
-
-Views are trusted up to some offset, and later records are dispatched again. An incomplete view is
-removed and rebuilt from the log's minimum.
 Source: CommitLog.recoverNormally, recoverAbnormally; DefaultMessageStore.recover.
 """
 
@@ -60,7 +56,7 @@ class Plan:
 
 
 def decide(seen: Observation) -> Plan:
-    """Returns the row for observations of the log; pure."""
+    """Returns the row of the log's table for observations; pure."""
     if not seen.has_log and not seen.mark:
         return Plan("@no_log", LogDecision.KEEP)
     is_bad = seen.scan_end is not ScanEnd.END_OF_DATA
@@ -95,9 +91,8 @@ class Compared(Enum):
 class ViewObservation:
     """Contents of the small files of a store.
 
-    was_aborted   whether the last run did not end in order
-    mark          flushed offset; None without a valid mark: RocketMQ wrote last
-    is_listed     whether the manifest lists the views, and was written with this checkpoint
+    mark        flushed offset; None without a valid mark: RocketMQ wrote last
+    is_listed   whether the manifest lists the views, and was written with this checkpoint
     """
 
     was_aborted: bool
@@ -132,7 +127,7 @@ class ViewPlan:
 
 
 def decide_views(seen: ViewObservation) -> ViewPlan:
-    """Returns the row for observations of the views; pure."""
+    """Returns the row of the views' table for observations; pure."""
     is_ours, durable = seen.mark is not None, seen.checkpoint.logics_physical_offset
     if not seen.was_aborted:
         compared = Compared.LIST if seen.is_listed else Compared.LOG

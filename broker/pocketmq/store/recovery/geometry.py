@@ -1,7 +1,6 @@
 """Determines file sizes of a store from settings, `pocketmq/store.json` or its files.
 
-A size without a source has its default, as in a new store. The index style is determined later,
-when the log can be read (log/index_style.py).
+The index style is determined when the log can be read (log/index_style.py).
 """
 
 from dataclasses import replace
@@ -47,10 +46,7 @@ def fit_to_disk(
 def unshown(
     settings: StoreSettings, manifest: StoreManifest | None, disk: Disk
 ) -> list[tuple[str, int]]:
-    """Returns (RocketMQ's name, value) of assumed sizes of a store that RocketMQ wrote.
-
-    A size is assumed if neither the settings nor a file of the store contain it.
-    """
+    """Returns (RocketMQ's name, value) of the default sizes assumed for a store of RocketMQ."""
     found = _found_sizes(settings, disk) if manifest is None else {}
     if "commit_log_file_size_bytes" not in found:
         return []
@@ -67,7 +63,6 @@ def _shown_levels(settings: StoreSettings, known: dict[str, Any], disk: Disk) ->
 
 
 def _found_sizes(settings: StoreSettings, disk: Disk) -> dict[str, Any]:
-    """Returns the sizes by field name that the files show."""
     found = shown_sizes(disk, settings.directory)
     geometry = shown_geometry(disk, settings.directory, settings, settings.explicit)
     if geometry is not None:

@@ -3,8 +3,8 @@
     ──valid──┤ hole ├──valid──┤ hole … file's end ┤├── next file, valid ──┤ tail: torn, bad, zeros
                                                                           ^ end
 
-The walk crosses only damage below `Known.upto`. Records above the flushed mark were never
-acknowledged as durable, so the first damage among them ends the log.
+Records above the flushed mark were never acknowledged as durable, so the first damage among them
+ends the log.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -22,7 +22,6 @@ from pocketmq.walk.reader import Chunk, LogReader, Stop
 from pocketmq.walk.source import LogSource
 
 CHUNK_SIZE: Final = 4 * 1024 * 1024
-"""Number of bytes in one read."""
 _UNWRITTEN: Final = Stop(ScanEnd.TORN, 0, "zeros in its topic or properties")
 
 
@@ -41,7 +40,7 @@ class Known(NamedTuple):
     def upto(self) -> int | None:
         """Physical offset from which on damage ends the log.
 
-        If None, damage ends the log only if no valid record follows the damage.
+        None: damage ends the log only if no valid record follows the damage
         """
         return self.mark if self.mark is not None else self.view_end
 
@@ -88,8 +87,8 @@ def survey_log(
     crc      verifies the CRC of each body
     take     called with each chunk of valid records before the first damage; the last chunk may
              contain records after the log's end
-    Cost     about 0.3 µs a record, plus its CRC; after damage a search of the rest of the file, at
-             some 0.2 s per GiB
+    Cost     0.3 µs a record, plus its CRC; after damage a search of the rest of the file, at 0.2 s
+             per GiB
     """
     found = Survey(max(begin, log.min_offset))
     upto = OFFSET_MAX if known.upto is None else known.upto
@@ -119,7 +118,7 @@ def _take_last(found: Survey, chunk: Chunk, mark: int | None) -> bool:
     where PocketMQ writes no zeros. Records before the mark are durable and have no lost page.
 
     Returns  whether no record of the chunk has a lost page
-    Cost     about 0.1 µs a record after the mark
+    Cost     0.1 µs a record after the mark
     """
     heads, buffer = chunk.heads, chunk.buffer
     count = len(heads)
