@@ -1,7 +1,7 @@
-"""Assembles header blocks from their frames, decodes them, and caches decoded blocks.
+"""Assembles, decodes and caches the header blocks of one connection.
 
-The fields of a block depend on the dynamic table. A block that does not change the table is cached
-until the table changes.
+The decoded fields depend on the dynamic table, so a block is cached until the table changes, and
+only if it does not change the table itself.
 """
 
 from typing import Final, final

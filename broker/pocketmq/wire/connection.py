@@ -1,4 +1,4 @@
-"""Server side of one HTTP/2 connection: makes streams of received bytes, bytes of responses.
+"""Server side of one HTTP/2 connection: converts received bytes to streams, and answers to bytes.
 
     connection = Connection()
     for stream in connection.receive(data):         read headers, messages, ended
@@ -6,8 +6,8 @@
     while data := connection.take():                send
         transport.write(data)
 
-No function raises for a fault of the peer. A fault resets its stream or breaks the connection. A
-broken connection is `closing`: send the output that `take` still returns, then close the transport.
+A fault of the peer never raises: it resets its stream or breaks the connection. A broken connection
+is `closing`: send the bytes that `take` still returns, then close the transport.
 """
 
 from collections.abc import Callable
@@ -55,10 +55,10 @@ CONTROL_SIZE_MAX: Final[i64] = 1_048_576
 
 @final
 class Connection:
-    """One HTTP/2 connection for gRPC. Memory stays within `Limits`, whatever the peer does.
+    """One HTTP/2 connection for gRPC, whose memory stays within `Limits`.
 
-    closing    whether the connection is broken: send the bytes that `take` returns, then close
-    taken      position at which the last `receive` stopped in its data
+    closing    the connection is broken: send the bytes that `take` returns, then close
+    taken      position in the data at which the last `receive` stopped
     """
 
     def __init__(
@@ -71,8 +71,9 @@ class Connection:
         """Begins a connection; `take` first returns its SETTINGS.
 
         clock      monotonic seconds, for rate limits
-        sizes      largest message in bytes by path of each served method, read for each call; None:
-                   all paths are served, up to `Limits.message_max`
+        sizes      path of each served method -> upper limit of its messages' bytes; None: all paths
+                   are
+                   served, with `Limits.message_max`
         has_pages  GET and HEAD requests for other paths are returned as streams, for `send_page`
         """
         self.limits = limits or Limits()
@@ -99,12 +100,12 @@ class Connection:
     # -- receiving
 
     def receive(self, data: bytes, begin: i64 = 0, upto: i64 = WHOLE) -> list[Stream]:
-        """Processes received bytes from `begin` on; returns the streams with news, each once.
+        """Processes received bytes from `begin` on; returns each changed stream once.
 
-        Processes frames that begin before `upto`. `taken` is the begin of the next frame, or the
-        end of `data`. News are a new stream, messages, the end of a request, or a reset stream.
-        A request is answered here, and is no news, if it cannot be served: it is not a gRPC call,
-        its method or compression is unknown, or its metadata or a message exceeds the limit.
+        Only frames that begin before `upto` are processed. A stream has changed if it is new or
+        reset,
+        has new messages, or its request has ended. A call that cannot be served (not gRPC, an
+        unknown method or compression, too large) is refused here, and its stream is not returned.
         """
         requests = self._requests
         requests.begin_turn()
@@ -154,7 +155,6 @@ class Connection:
         return p + missing
 
     def _frames(self, data: bytes, p: i64, upto: i64) -> i64:
-        """Processes all complete frames from `p` on that begin before `upto`; returns their end."""
         end: i64 = len(data)
         while p < upto and end - p >= FRAME_HEAD_SIZE:
             head = read_i64_be(data, p)  # all but the last byte of the stream's number
@@ -174,7 +174,6 @@ class Connection:
         return p
 
     def _frame(self, kind: i64, flags: i64, stream_id: i64, data: bytes, p: i64, end: i64) -> None:
-        """Processes one frame with its payload at [p, end)."""
         assert p <= end <= len(data), "the frame exceeds the data"
         requests = self._requests
         unfinished = requests.blocks.stream_id
@@ -195,7 +194,6 @@ class Connection:
             self._peer.frame(kind, flags, stream_id, data[p:end])
 
     def _break(self, code: i64, why: str) -> None:
-        """Breaks the connection, and resets all its streams."""
         self.closing = True
         self._rest = b""
         write_goaway(self._outbound.out, self._streams.last_id, code, why)
@@ -244,12 +242,12 @@ class Connection:
     def consume(self, stream: Stream, size: i64) -> None:
         """Releases `size` bytes of consumed messages to the client's window.
 
-        Calls that are answered at once need not call it: the end of a call releases all its bytes.
+        If a call is answered at once, this is unnecessary: its end releases all its bytes.
         """
         self._requests.consume(stream, size)
 
     def drop_request(self, stream: Stream) -> None:
-        """Drops a call's complete request; the end of the call releases its bytes to the window."""
+        """Drops a call's complete request, whose bytes stay counted until the call ends."""
         self._streams.drop_request(stream)
 
     # -- the connection
@@ -261,7 +259,7 @@ class Connection:
 
     @property
     def open_count(self) -> int:
-        """Number of calls that are running, or whose answers are not fully sent."""
+        """Number of calls that run, or whose answers are not completely sent."""
         return len(self._streams.open)
 
     @property
@@ -271,7 +269,7 @@ class Connection:
 
     @property
     def held(self) -> int:
-        """Received bytes of requests that are not consumed."""
+        """Bytes of received requests that are not yet consumed."""
         return self._streams.held
 
     @property
@@ -280,7 +278,7 @@ class Connection:
         return self._requests.received
 
     def weight(self, calls: i64) -> int:
-        """Returns the approximate memory of the open streams with their requests and metadata.
+        """Returns the approximate memory of the open streams, in bytes.
 
         calls   number of streams whose overhead is counted elsewhere
         """

@@ -1,6 +1,6 @@
 """Fields of a header block: a name, a value, and the kind of field.
 
-A field is validated once, when it is created; fields in the header tables are not validated again.
+A field is validated once, when it is created.
 """
 
 from typing import Final, final
@@ -51,10 +51,6 @@ class HeaderField:
     """One field of a header block; immutable, shared by all blocks that refer to it."""
 
     def __init__(self, name: bytes, value: bytes, name_kind: i64) -> None:
-        """Classifies a field.
-
-        name_kind   result of `kind_of` for the name
-        """
         self.name = name
         self.value = value
         self.name_kind: i64 = name_kind
@@ -73,12 +69,11 @@ def kind_of(name: bytes) -> i64:
 
 
 def _is_transport(name: bytes, value: bytes) -> bool:
-    """Returns whether a transport field is legal: `te` may only be `trailers`."""
     return name != b"te" or value == b"trailers"
 
 
 def _is_name(name: bytes) -> bool:
-    """Returns whether a name is legal for a regular field (RFC 9113, section 8.2.1)."""
+    """Accepts the names of regular fields (RFC 9113, section 8.2.1)."""
     end: i64 = len(name)
     p: i64 = 0
     while p < end:
@@ -90,7 +85,7 @@ def _is_name(name: bytes) -> bool:
 
 
 def _is_value(value: bytes) -> bool:
-    """Returns whether a value has no NUL, CR or LF, and no space or tab at its ends."""
+    """Refuses NUL, CR and LF anywhere, and a space or tab at either end."""
     end: i64 = len(value)
     if end == 0:
         return True
@@ -100,7 +95,7 @@ def _is_value(value: bytes) -> bool:
         return False
     p: i64 = 0
     while end - p >= 8:
-        # Eight bytes at once: all are at least 16 if no upper half is 0.
+        # Eight bytes at once: no byte is below 16 if no upper half is 0.
         halves = (read_i64_be(value, p) >> 4 & _LOW_HALVES) + _LOW_HALVES
         if halves & _CARRIES != _CARRIES:
             break

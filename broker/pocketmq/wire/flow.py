@@ -1,8 +1,8 @@
-"""Flow control of a peer, by memory and by rates of costly frames.
+"""Flow control by memory, and rate limits of costly frames.
 
-Received bytes of requests are `held` until they are consumed. The connection's window is opened
-only as far as held bytes leave room in its budget. A message may be larger than the budget: the
-oldest unfinished message gets extra room, so that it can be completed.
+Bytes of requests are `held` until they are consumed, and the connection's window is opened only as
+far as its budget allows. A message may exceed the budget: the oldest unfinished message gets
+extra room, so that it can be completed.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from pocketmq.wire.frames import ENHANCE_YOUR_CALM, ConnectionFault
 from pocketmq.wire.stream import MESSAGE_OVERHEAD, Stream
 
 LOW_WINDOW: Final[i64] = 65_536
-"""Connection window below which the peer may be stuck, and unfinished messages are checked."""
+"""Connection window below which unfinished messages are examined: they may block the peer."""
 PERIOD_S: Final = 1.0
 RESETS_MAX: Final[i64] = 1_000
 """Upper limit of streams that are reset in a second, by the peer or for the peer's faults."""
@@ -32,11 +32,11 @@ class Limits:
     message_max     bytes of a decompressed message
     budget          bytes of requests held before the window closes
     stream_window   receive window of a stream
-    streams_max     concurrent calls
-    list_max        bytes of a call's metadata, with an overhead of ENTRY_OVERHEAD per field
+    budget          bytes of requests that are held before the connection's window closes
+    stream_window   bytes of a stream's receive window
     lists_max       bytes of the metadata of all open calls, without fields in header tables
-    block_max       bytes of an encoded header block
-    output_max      bytes of answers encoded ahead of `take`; further answers wait unencoded
+    list_max        bytes of a call's metadata, plus ENTRY_OVERHEAD for each field
+    lists_max       bytes of the metadata of all open calls, except fields from header tables
     """
 
     def __init__(
@@ -72,9 +72,8 @@ class Intake:
         self.window: i64 = window
 
     def grant(self, held: i64, extra: i64) -> i64:
-        """Opens the window if it is small; returns the bytes added, else 0.
+        """Opens the window if it is small; returns the bytes added, or 0.
 
-        held    received bytes of requests
         extra   bytes that may be held in addition to the budget
         """
         assert held >= 0, "held bytes are negative"
@@ -86,9 +85,9 @@ class Intake:
 
 
 def stream_grant(stream: Stream, limit: i64) -> i64:
-    """Opens a stream's window if it is small; returns the bytes added, else 0.
+    """Opens a stream's window if it is small; returns the bytes added, or 0.
 
-    The unfinished message does not count, as the connection's budget limits it.
+    The unfinished message is not subtracted, as the connection's budget limits it.
     """
     size = limit - stream.waiting - MESSAGE_OVERHEAD * len(stream.messages) - stream.receive_window
     if stream.ended or size < limit >> 1:
@@ -99,10 +98,7 @@ def stream_grant(stream: Stream, limit: i64) -> i64:
 
 @final
 class Allowance:
-    """Rate limit of `count_max` events per period; reads the clock once in `count_max` events.
-
-    clock   returns monotonic seconds
-    """
+    """Rate limit of `count_max` events in PERIOD_S; reads the clock once in `count_max` events."""
 
     def __init__(self, name: str, count_max: i64, clock: Callable[[], float]) -> None:
         self.name = name

@@ -16,7 +16,8 @@ from pocketmq.native.machine import (
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 FRAME_HEAD_SIZE: Final[i64] = 9
 FRAME_SIZE_MIN: Final[i64] = 16_384
-"""Largest payload that every peer accepts; larger payloads are neither accepted nor sent."""
+"""Largest payload that every peer must accept; larger ones are neither accepted nor sent.
+"""
 FRAME_SIZE_MAX: Final[i64] = 16_777_215
 WINDOW_MAX: Final[i64] = 0x7FFFFFFF
 WINDOW_DEFAULT: Final[i64] = 65_535
@@ -82,7 +83,7 @@ class StreamFault(Exception):
 
 
 def write_frame_head(out: BytesWriter, size: i64, kind: i64, flags: i64, stream_id: i64) -> None:
-    """Writes a frame header of nine bytes for a payload of `size` bytes."""
+    """Writes the nine bytes of a frame header."""
     write_i64_be(out, size << 40 | kind << 32 | flags << 24 | stream_id >> 8)
     out.append(u8(stream_id & 255))
 
@@ -96,7 +97,7 @@ def write_settings(out: BytesWriter, settings: list[tuple[int, int]]) -> None:
 
 
 def write_window_update(out: BytesWriter, stream_id: i64, size: i64) -> None:
-    """Writes WINDOW_UPDATE; stream 0 is the connection."""
+    """Writes WINDOW_UPDATE; stream id 0 means the connection."""
     write_frame_head(out, 4, WINDOW_UPDATE, 0, stream_id)
     write_i32_be(out, i32(size))
 
@@ -108,7 +109,7 @@ def write_reset(out: BytesWriter, stream_id: i64, code: i64) -> None:
 
 
 def write_goaway(out: BytesWriter, last_id: i64, code: i64, why: str) -> None:
-    """Writes GOAWAY: streams after `last_id` were and will be ignored."""
+    """Writes GOAWAY: streams with ids above `last_id` are ignored."""
     debug = why.encode()
     write_frame_head(out, 8 + len(debug), GOAWAY, 0, 0)
     write_i32_be(out, i32(last_id))
@@ -117,7 +118,7 @@ def write_goaway(out: BytesWriter, last_id: i64, code: i64, why: str) -> None:
 
 
 def write_ping(out: BytesWriter, flags: i64, payload: bytes) -> None:
-    """Writes PING, or its answer with ACK; the payload has 8 bytes."""
+    """Writes PING, or with flag ACK an answer; the payload has 8 bytes."""
     assert len(payload) == 8, "the payload of a ping has not 8 bytes"
     write_frame_head(out, 8, PING, flags, 0)
     out.write(payload)

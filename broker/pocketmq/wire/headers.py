@@ -1,7 +1,7 @@
-"""Headers of a call, checked and parsed once.
+"""Checks and parses the headers of a call.
 
-A malformed request (RFC 9113, section 8.1.1) is a StreamFault. A request that is not gRPC gets an
-HTTP status, `http_status`. A gRPC request that cannot be served gets a gRPC status, `status`.
+A malformed request (RFC 9113, section 8.1.1) raises StreamFault. A request that is not gRPC gets
+an HTTP status, and a gRPC request that cannot be served gets a gRPC status.
 """
 
 from typing import Final, final
@@ -39,19 +39,18 @@ CONTENT_LENGTH_DIGITS_MAX: Final[i64] = 15
 
 @final
 class Headers:
-    """The header fields of a call; immutable, as calls of one connection share them.
+    """Header fields of a call; immutable, as calls of one connection share them.
 
     path            b"/package.Service/Method"
-    timeout_ms      time from the call's begin to its deadline; -1 without a deadline
+    timeout_ms      time from the call's begin to its deadline; -1: no deadline
     encoding        b"identity" or b"gzip": compression of the request's messages
-    own_size        bytes of the fields that are in no header table
+    own_size        bytes of the fields that come from no header table
     content_length  bytes of the request's body; -1 if unknown
-    status          gRPC status that refuses the call; 0 for none. why_refused is its text
-    http_status     HTTP status that refuses the call; 0 for none
+    status          gRPC status that refuses the call, with the text `why_refused`; 0: accepted
+    http_status     HTTP status that refuses the call; 0: accepted
     """
 
     def __init__(self, fields: list[HeaderField]) -> None:
-        """Stores the fields; `request_headers` parses them."""
         self.fields = fields
         self.own_size: i64 = 0
         self.method: bytes = b""
@@ -69,20 +68,20 @@ class Headers:
 
     @property
     def metadata(self) -> list[tuple[bytes, bytes]]:
-        """Custom metadata in order; `-bin` values are decoded, invalid ones are omitted."""
+        """Custom metadata in order; `-bin` values are decoded, and omitted if invalid."""
         if self._metadata is None:
             self._metadata = _metadata(self.fields)
         return self._metadata
 
     def value(self, name: bytes) -> bytes | None:
-        """Returns the first raw value of a field; None if it is absent. Cost: a scan."""
+        """Returns the first raw value of a field; None if the field is absent."""
         for field in self.fields:
             if field.name == name:
                 return field.value
         return None
 
     def text(self, name: str) -> str | None:
-        """Returns the first custom-metadata value of a name as text; None if it is absent."""
+        """Returns the first custom-metadata value of a name as text; None if the name is absent."""
         wanted = name.encode()
         if wanted.endswith(BINARY_SUFFIX):
             for key, value in self.metadata:
@@ -119,7 +118,7 @@ def _metadata(fields: list[HeaderField]) -> list[tuple[bytes, bytes]]:
 def request_headers(fields: list[HeaderField], is_over: bool) -> Headers:
     """Decodes the fields of a request.
 
-    is_over   the fields exceeded the limit, and the rest is missing
+    is_over   whether the fields exceeded the limit, so that the rest is missing
     Errors    StreamFault PROTOCOL_ERROR: the request is malformed
     """
     headers = Headers(fields)
@@ -202,7 +201,6 @@ def _content_length(headers: Headers, value: bytes) -> i64:
 
 
 def _is_grpc(content_type: bytes) -> bool:
-    """Returns whether a content type is application/grpc, with any +suffix or parameters."""
     if not content_type.startswith(GRPC):
         return False
     return len(content_type) == len(GRPC) or content_type[len(GRPC)] in b"+;"

@@ -8,10 +8,10 @@ from pocketmq.wire.frames import COMPRESSION_ERROR, TABLE_SIZE_DEFAULT, Connecti
 from pocketmq.wire.huffman import decode as huffman_decode
 
 INTEGER_BITS_MAX: Final[i64] = 28
-"""Largest shift of an integer's last byte: at most five bytes, which fit 64 bits."""
+"""Largest shift of an integer's last byte: integers have at most five bytes after the first."""
 STATIC_COUNT: Final[i64] = 61
 EVICTED_COUNT_MAX: Final[i64] = 64
-"""Upper limit of evicted entries that remain at the front of the table's list."""
+"""Upper limit of evicted entries at the front of the table's list."""
 
 _STATIC: Final = (
     ":authority|:method=GET|:method=POST|:path=/|:path=/index.html|:scheme=http|:scheme=https|"
@@ -27,7 +27,7 @@ _STATIC: Final = (
 
 
 def _static_table() -> list[HeaderField]:
-    """Returns the static table (RFC 7541, appendix A), whose first index is 1."""
+    """Returns the static table (RFC 7541, appendix A) with an empty entry at index 0."""
     nothing = HeaderField(b"", b"", kind_of(b""))
     table = [nothing]
     for entry in _STATIC.encode().split(b"|"):
@@ -41,10 +41,10 @@ STATIC_TABLE: Final = _static_table()
 
 
 def integer(block: bytes, p: i64, mask: i64) -> tuple[i64, i64]:
-    """Returns the integer at `p`, and its end (section 5.1).
+    """Returns the integer at `p`, and its end (RFC 7541, section 5.1).
 
     mask     bits of the first byte that belong to the integer
-    Errors   ConnectionFault: the integer is incomplete, or has more than five bytes
+    Errors   ConnectionFault: the integer is incomplete or too long
     """
     end: i64 = len(block)
     if p >= end:
@@ -72,16 +72,15 @@ class Decoder:
     """Decoder of header blocks, with the dynamic table of a connection.
 
     generation   rises with each change of the table
-    made_size    bytes of the last block's fields that were in no table
+    made_size    bytes of the last block's fields that came from no table
     is_over      whether the last block's fields exceeded `list_max` bytes; further fields are
                  decoded for the table, but not returned
     """
 
     def __init__(self, list_max: i64, table_max: i64 = TABLE_SIZE_DEFAULT) -> None:
-        """Begins with an empty table.
+        """Begins with an empty table of at most `table_max` bytes.
 
-        list_max    upper limit of the bytes of a block's fields, each with ENTRY_OVERHEAD
-        table_max   upper limit of the table's bytes
+        list_max    upper limit of the bytes of a block's fields, each plus ENTRY_OVERHEAD
         """
         self.list_max: i64 = list_max
         self.table_max: i64 = table_max
@@ -140,7 +139,6 @@ class Decoder:
         return self._entries[place]
 
     def _literal(self, block: bytes, p: i64, first: i64) -> tuple[HeaderField, i64]:
-        """Returns the literal field at `p`, and its end; adds it to the table if indexed."""
         mask: i64 = 63 if first >= 64 else 15
         index = first & mask
         if index == mask:
@@ -162,7 +160,6 @@ class Decoder:
         return field, p
 
     def _string(self, block: bytes, p: i64) -> tuple[bytes, i64]:
-        """Returns the string at `p`, and its end."""
         if p >= len(block):
             raise ConnectionFault(COMPRESSION_ERROR, "a header block ends within a field")
         first: i64 = block[p]
@@ -178,7 +175,7 @@ class Decoder:
         return block[begin:end], end
 
     def _insert(self, field: HeaderField) -> None:
-        """Adds a field to the table; a field that is larger than the table empties the table."""
+        """A field that is larger than the table empties the table (RFC 7541, section 4.4)."""
         self.generation += 1
         self._entries.append(field)
         self.size += field.size
@@ -186,7 +183,6 @@ class Decoder:
             self._evict()
 
     def _resize(self, limit: i64) -> None:
-        """Applies a size update of the table."""
         if limit > self.table_max:
             raise ConnectionFault(COMPRESSION_ERROR, "a dynamic table above the maximum size")
         self.generation += 1
@@ -194,7 +190,6 @@ class Decoder:
         self._evict()
 
     def _evict(self) -> None:
-        """Removes the oldest entries until the other entries fit the table."""
         while self.size > self.limit:
             self.size -= self._entries[self._oldest].size
             self._entries[self._oldest] = STATIC_TABLE[0]

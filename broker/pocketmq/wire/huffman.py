@@ -1,9 +1,8 @@
 """Huffman-coded strings of HPACK (RFC 7541, section 5.2 and appendix B), eight bits at a time.
 
-The code is canonical, so that code lengths define it: codes are in order of length, then of symbol.
-A state is an inner node of the code's tree; the root is 0. For each next byte, a state's row
-contains the next state and the decoded symbols: at most two, as the shortest code has five bits.
-Rows are built at first use; few of the 256 rows are used.
+The code is canonical, so the code lengths define it. A state is an inner node of the code's tree.
+A state's row contains, for each next byte, the next state and the decoded symbols: at most two, as
+the shortest code has five bits. Rows are built at first use, as few of the 256 are needed.
 """
 
 from typing import Final
@@ -22,16 +21,15 @@ LENGTHS: Final = bytes.fromhex(
     "14181415161515171616191918181a171a1b1a1a1b1b1b1b1b1c1b1b1b1b1b1a"
     "1e"
 )
-"""Code length of each byte, and of EOS, which is illegal in strings."""
+"""Code length in bits of each byte value, and of EOS, which is illegal in strings."""
 EOS: Final = 256
 
-# Entry of a row: bits 0-7 next state, 8-9 number of symbols, 10-17 and 18-25 the symbols,
-# 26 set if EOS was met.
+# Entry of a row: bits 0-7 next state, 8-9 number of symbols, 10-17 and 18-25 the symbols, 26 EOS.
 MET_EOS: Final[i64] = 1 << 26
 
 
 def _tree() -> list[int]:
-    """Returns the code's tree: the next node, or -1 - symbol, at 2 * node + bit."""
+    """Returns the next node, or -1 - symbol, at index 2 * node + bit."""
     tree = [0, 0]
     code = 0
     last = 0
@@ -52,7 +50,7 @@ def _tree() -> list[int]:
 
 
 def _padding_states(tree: list[int]) -> bytes:
-    """Returns whether a string may end in each state: after at most 7 bits, all ones."""
+    """Marks the states in which a string may end: after at most 7 bits, all ones."""
     padding = bytearray(256)
     node = 0
     for _ in range(8):
@@ -67,7 +65,7 @@ _ROWS: Final[list[bytes]] = [b""] * 256
 
 
 def _row(state: i64) -> bytes:
-    """Returns the entries of a state, four bytes for each next byte."""
+    """Returns a state's entries, four bytes for each next byte."""
     row = BytesWriter()
     for byte in range(256):
         node: int = state

@@ -32,7 +32,7 @@ _NO_GZIP: Final[tuple[type[Exception], ...]] = (zlib.error, _inflate.error)
 
 
 class MessageFault(Exception):
-    """Error of a message that is refused; the call ends with its gRPC status and text."""
+    """Fault of a message; its call ends with this gRPC status and text."""
 
     def __init__(self, status: i64, why: str) -> None:
         super().__init__(why)
@@ -43,8 +43,8 @@ class MessageFault(Exception):
 def check_prefix(flag: i64, length: i64, encoding: bytes, size_max: i64) -> None:
     """Checks the prefix of a message, before the message is stored.
 
-    Errors   MessageFault: the message is above the limit, is compressed in a call without gzip
-             encoding, or has an unknown flag
+    Errors   MessageFault: the message exceeds the limit, has an unknown flag, or is compressed in a
+             call without gzip encoding
     """
     if length > size_max:
         why = f"a message of {length} bytes, the limit is {size_max}"
@@ -58,7 +58,8 @@ def check_prefix(flag: i64, length: i64, encoding: bytes, size_max: i64) -> None
 def opened(packed: bytes, size_max: i64) -> bytes:
     """Decompresses a gzip-compressed message.
 
-    Errors   MessageFault: invalid gzip, or more than `size_max` bytes: at most one more is inflated
+    Errors   MessageFault: invalid gzip, or more than `size_max` bytes
+    Cost     at most `size_max` + 1 bytes are inflated
     """
     stream = _inflate.decompressobj(_GZIP_BITS)
     try:

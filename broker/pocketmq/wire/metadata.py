@@ -11,7 +11,7 @@ from pocketmq.native.machine import BytesWriter, i64, u8
 BINARY_SUFFIX: Final = b"-bin"
 TIMEOUT_DIGITS_MAX: Final[i64] = 8
 TEXT_SIZE_MAX: Final[i64] = 4_096
-"""Upper limit of the bytes of a status text, as clients limit the fields of a response."""
+"""Upper limit of a status text's bytes, as clients limit the fields of a response."""
 
 _UNITS: Final[dict[int, tuple[int, int]]] = {
     ord("n"): (1, 1_000_000),
@@ -21,7 +21,7 @@ _UNITS: Final[dict[int, tuple[int, int]]] = {
     ord("M"): (60_000, 1),
     ord("H"): (3_600_000, 1),
 }
-"""Each unit in ms as (numerator, denominator): eight digits of any unit fit 64 bits in ms."""
+"""Factor to ms as (numerator, denominator); eight digits of any unit fit 64 bits in ms."""
 # Printable characters except "%"; quote() never escapes letters, digits and _.-~
 _PLAIN: Final = " !\"#$&'()*+,/:;<=>?@[\\]^`{|}"
 
@@ -41,7 +41,7 @@ def timeout_ms(value: bytes) -> i64:
 
 
 def escaped(text: str) -> bytes:
-    """Returns at most 4 KiB of a status text, percent-encoded for `grpc-message`."""
+    """Returns a status text, percent-encoded for `grpc-message`; only its first 4 KiB."""
     raw = text.encode(errors="replace")
     if len(raw) > TEXT_SIZE_MAX:
         raw = raw[:TEXT_SIZE_MAX].decode(errors="ignore").encode()
@@ -49,7 +49,7 @@ def escaped(text: str) -> bytes:
 
 
 def binary_values(value: bytes) -> list[bytes] | None:
-    """Returns the comma-separated values of a `-bin` field, decoded; None if any is not base64."""
+    """Returns the decoded comma-separated values of a `-bin` field; None if one is not base64."""
     values: list[bytes] = []
     for part in value.split(b","):
         bare = part.strip(b" =")
@@ -68,7 +68,7 @@ def write_literal(out: BytesWriter, name: bytes, value: bytes) -> None:
 
 
 def write_string(out: BytesWriter, text: bytes) -> None:
-    """Writes a string of a header block."""
+    """Writes an HPACK string without Huffman coding."""
     size: i64 = len(text)
     if size < 127:
         out.append(u8(size))
@@ -83,7 +83,7 @@ def write_string(out: BytesWriter, text: bytes) -> None:
 
 
 def write_metadata(out: BytesWriter, metadata: list[tuple[bytes, bytes]]) -> None:
-    """Writes custom metadata; values of `-bin` names as base64 without padding."""
+    """Writes custom metadata; the values of `-bin` names as base64 without padding."""
     for name, value in metadata:
         if name.endswith(BINARY_SUFFIX):
             value = b64encode(value).rstrip(b"=")

@@ -22,33 +22,33 @@ from pocketmq.wire.stream import Stream
 from pocketmq.wire.streams import CUT_HERE, DONE, Streams
 
 _HEAD: Final = b"\x88\x0f\x10\x10application/grpc"
-"""":status: 200" as static index, "content-type" as literal without indexing."""
+"""":status: 200" as a static index, "content-type" as a literal without indexing."""
 _HEAD_SIZE: Final[i64] = 20
 _OK: Final = b"\x00\x0bgrpc-status\x010"
 _OK_SIZE: Final[i64] = 15
 _ACCEPTED: Final = (b"grpc-accept-encoding", b"identity,gzip")
 _EMPTY_TABLE: Final = b"\x20"
-"""Size update to 0, which is sent once if the peer's table is smaller than the default."""
+"""Size update to 0; sent once, if the peer's table is smaller than the default."""
 _HTTP_TEXT: Final = b"this port speaks gRPC: POST with content-type application/grpc\n"
 _HTTP_HEAD: Final = {
     405: b"\x08\x03405\x0f\x10\x0atext/plain\x0f\x07\x04POST",
     415: b"\x08\x03415\x0f\x10\x0atext/plain",
 }
 _PAGE_END: Final = b"\x00"
-"""Value of `trailers` for a page, whose stream ends without trailers; no field block equals it."""
+"""`trailers` of a page, whose stream ends without trailers; no field block equals it."""
 KEPT_SIZE_MAX: Final[i64] = 65_536
-"""Size above which the output buffer is replaced by a new one."""
+"""Size above which the output buffer is replaced, to free its memory."""
 PIECE_SIZE: Final[i64] = 65_536
-"""Approximate size of a piece of pending output; larger pieces need fresh memory pages."""
+"""Approximate size of a piece of pending output; larger pieces would need fresh memory pages."""
 SEEN_SIZE_MIN: Final[i64] = 1_024
-"""Size from which on a slice of a part is a memoryview, as that saves a copy."""
+"""Size from which on a slice of a part is a memoryview, which saves a copy."""
 
 
 @final
 class Outbound:
     """Frames to send: answers, and frames that other modules write into `out`.
 
-    window    send window of the connection
+    window    send window of the connection, in bytes
     initial   initial send window of each stream
     answered  number of DATA frames so far
     """
@@ -84,7 +84,7 @@ class Outbound:
         self._end(stream)
 
     def send_headers(self, stream: Stream, metadata: list[tuple[bytes, bytes]]) -> None:
-        """Begins an answer with metadata; without this call, the first message begins it."""
+        """Begins an answer with metadata; without this call, the first message begins the answer."""
         if stream.closed or stream.is_head_sent:
             return
         stream.is_head_sent = True
@@ -94,7 +94,7 @@ class Outbound:
         self._write_head(stream, block.getvalue(), 0)
 
     def send_message(self, stream: Stream, message: bytes) -> None:
-        """Sends a message, or queues it until the peer's windows allow it."""
+        """Sends a message, or queues the part of it that the peer's windows do not allow yet."""
         if stream.closed or stream.trailers:
             return
         if not stream.is_head_sent:
@@ -113,7 +113,7 @@ class Outbound:
     def finish(
         self, stream: Stream, status: i64, text: str, metadata: list[tuple[bytes, bytes]]
     ) -> None:
-        """Ends an answer after its pending messages, or at once if there are none."""
+        """Ends an answer after its pending messages."""
         if stream.closed or stream.trailers:
             return
         block = BytesWriter()
@@ -156,7 +156,7 @@ class Outbound:
     def send_page(
         self, stream: Stream, status: i64, fields: list[tuple[bytes, bytes]], body: bytes
     ) -> None:
-        """Answers a GET or HEAD with a page; the body is sent as the windows allow.
+        """Answers a GET or HEAD with a page; the body is sent as far as the windows allow.
 
         fields   header fields, with names in lower case
         """
@@ -186,7 +186,7 @@ class Outbound:
     # -- windows
 
     def wake(self, stream: Stream) -> None:
-        """Queues a stream with pending bytes for sending, as its window may have opened."""
+        """Queues a stream with pending bytes, after its window may have opened."""
         if stream.pending and not stream.is_ready:
             self.streams.turns.join(stream)
 
@@ -197,7 +197,7 @@ class Outbound:
         return self._written()
 
     def _written(self) -> bytes:
-        """Returns the bytes written since the last call."""
+        """Removes and returns the contents of `out`."""
         out = self.out
         if len(out) == 0:
             return b""
@@ -209,10 +209,6 @@ class Outbound:
         return data
 
     def _piece(self) -> bytes:
-        """Returns the bytes to send, with pending output up to PIECE_SIZE.
-
-        Cost     one copy of the bytes
-        """
         pieces: list[bytes | memoryview] = []
         turns = self.streams.turns
         size: i64 = 0
@@ -222,7 +218,7 @@ class Outbound:
         return b"".join(pieces)
 
     def _send_some(self, stream: Stream, pieces: list[bytes | memoryview]) -> i64:
-        """Sends one DATA frame of a stream; a stream with a closed window waits for `wake`."""
+        """Sends one DATA frame of a stream; with a closed window, it waits for `wake`."""
         size = stream.pending
         room = self.initial + stream.credit
         if size > FRAME_SIZE_MIN:
@@ -249,7 +245,7 @@ class Outbound:
     # -- steps
 
     def _is_free(self, stream: Stream, size: i64) -> bool:
-        """Returns whether DATA of this size can be written at once, as one frame."""
+        """Whether DATA of this size can be written at once, as one frame."""
         return (
             size <= FRAME_SIZE_MIN
             and size <= self.window
@@ -259,7 +255,6 @@ class Outbound:
         )
 
     def _write_message(self, stream: Stream, message: bytes) -> None:
-        """Writes a message as one DATA frame."""
         out = self.out
         size: i64 = len(message) + PREFIX_SIZE
         write_frame_head(out, size, DATA, 0, stream.id)
@@ -269,7 +264,6 @@ class Outbound:
         self._count(stream, size)
 
     def _count(self, stream: Stream, size: i64) -> None:
-        """Subtracts DATA from the windows."""
         self.answered += 1
         self.window -= size
         stream.credit -= size
@@ -282,7 +276,6 @@ class Outbound:
         self.wake(stream)
 
     def _write_head(self, stream: Stream, block: bytes, flags: i64) -> None:
-        """Writes a header block, with a size update of the table if one is due."""
         if self.is_size_update_due:
             self.is_size_update_due = False
             block = _EMPTY_TABLE + block
@@ -296,7 +289,7 @@ class Outbound:
         self._end(stream)
 
     def _end(self, stream: Stream) -> None:
-        """Closes an answered stream; RST_STREAM stops a client that still sends."""
+        """Closes an answered stream; if its client still sends, RST_STREAM stops the client."""
         if stream.ended:
             self.streams.close(stream, DONE)
         else:
@@ -305,7 +298,6 @@ class Outbound:
 
 
 def _take_parts(stream: Stream, size: i64, pieces: list[bytes | memoryview]) -> None:
-    """Moves `size` bytes from a stream's pending parts to `pieces`."""
     parts = stream.parts
     gone: i64 = 0
     start = stream.part_start

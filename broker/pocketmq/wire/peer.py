@@ -38,8 +38,8 @@ from pocketmq.wire.streams import Streams
 
 DRAIN_PING: Final = b"draining"
 
-# By frame type, from DATA to CONTINUATION: required payload size, -1 for any; and whether the frame
-# belongs to the connection (0), a stream (1), or either (2); RFC 9113, section 6.
+# By frame type, from DATA to CONTINUATION: the required payload size, -1 for any; and the required
+# stream id: 0 only 0, 1 any but 0, 2 both (RFC 9113, section 6).
 _SIZES: Final = (-1, -1, 5, 4, -1, -1, 8, -1, 4, -1)
 _PLACES: Final = b"\1\1\1\1\0\1\0\0\2\1"
 _SETTING_SIZE: Final[i64] = 6
@@ -49,8 +49,7 @@ _SETTING_SIZE: Final[i64] = 6
 class Peer:
     """The peer of a connection: its settings, pings and the drain.
 
-    is_draining   whether the first GOAWAY of a drain was sent
-    pongs         number of answered pings, except the drain's
+    pongs   number of answered pings, except the drain's
     """
 
     def __init__(
@@ -70,7 +69,7 @@ class Peer:
         self._settings = Allowance("settings", SETTINGS_MAX, clock)
 
     def frame(self, kind: i64, flags: i64, stream_id: i64, payload: bytes) -> None:
-        """Handles a frame of any type except HEADERS and DATA."""
+        """Handles a frame of any type except HEADERS, DATA and an expected CONTINUATION."""
         if kind > CONTINUATION:
             self._requests.empty.spend()
             return
@@ -94,7 +93,6 @@ class Peer:
             raise ConnectionFault(PROTOCOL_ERROR, "a frame that is not expected here")
 
     def _check(self, kind: i64, stream_id: i64, size: i64) -> None:
-        """Checks a frame's size and stream id by its type."""
         assert kind <= CONTINUATION, "unknown frame type"
         place: i64 = _PLACES[kind]
         if (place == 0 and stream_id) or (place == 1 and not stream_id):
@@ -130,7 +128,7 @@ class Peer:
     def _ping(self, flags: i64, payload: bytes) -> None:
         """Answers a ping; counts it only if no DATA was sent since the previous ping.
 
-        Clients measure bandwidth with a ping after DATA.
+        Clients measure bandwidth with a ping after DATA, so such pings are legitimate.
         """
         if self._outbound.answered == self._answered:
             self._pings.spend()
@@ -143,7 +141,7 @@ class Peer:
             self.end_drain()
 
     def end_drain(self) -> None:
-        """Sends the last GOAWAY, with the id of the last served stream."""
+        """Refuses new streams with the last GOAWAY of a drain."""
         assert self.is_draining, "no drain has begun"
         if self._requests.last_served < 0:
             self._requests.last_served = self._streams.last_id

@@ -1,4 +1,4 @@
-"""RocketMQ's remoting protocol: parses bytes to commands, and encodes commands, without I/O.
+"""Parses and encodes commands of RocketMQ's remoting protocol, without I/O.
 
     u32 length of the rest · u8 serialization · u24 header length · header · body
 
@@ -6,7 +6,7 @@
     1  ROCKETMQ  i16 code · u8 language · i16 version · i32 opaque · i32 flag · i32 size · remark
                  · i32 size · fields, each i16 size · name · i32 size · value
 
-Both sides send requests on one connection, each with its own opaque numbers. A reply has the
+Both sides send requests on one connection, each with opaque numbers of its own. A reply repeats the
 opaque and the serialization of its request. Source: RemotingCommand, RocketMQSerializable,
 NettyDecoder.
 """
@@ -26,9 +26,9 @@ HEADER_SIZE_MAX: Final = 256 * 1024
 FIELDS_MAX: Final = 128
 """Upper limit of a command's fields; RocketMQ's longest request has about 30 fields."""
 START_SIZE: Final = 9
-"""Number of first bytes that show whether a connection begins with a frame."""
+"""Number of a connection's first bytes that show whether it begins with a frame."""
 HEAD_SIZE: Final = 8
-"""Number of bytes in a frame before its header."""
+"""Size of a frame's part before its header."""
 
 RESPONSE: Final = 1
 ONE_WAY: Final = 2
@@ -46,7 +46,7 @@ _WIDE: Final = (
     200076, 200077, 200078, 200079, 200151,
 )  # fmt: skip
 _WIDENED: Final[Mapping[int, int]] = {code & 0xFFFF: code for code in _WIDE}
-"""Codes of pop and lite that a binary header truncates to 16 bits -> the whole codes."""
+"""Whole codes of pop and lite requests, by their 16 bits in a binary header."""
 _FRAME: Final = Struct(">II")
 _BINARY: Final = Struct(">hBhiii")
 _NAME_SIZE: Final = Struct(">h")
@@ -55,7 +55,7 @@ _KINDS: Final = (str, bool, int, float)
 
 
 class RemotingError(ValueError):
-    """Error of bytes that are not a remoting command: the connection cannot be read further."""
+    """Error of bytes that are not a remoting command; the rest of the connection is unreadable."""
 
 
 class Command(NamedTuple):
@@ -64,7 +64,7 @@ class Command(NamedTuple):
     code    request code, or the result of a reply
     fields  extFields, all texts
     flag    RESPONSE, ONE_WAY
-    opaque  the sender's number of the request, which its reply repeats
+    opaque  number of the request, chosen by its sender and repeated by the reply
     """
 
     code: int
@@ -89,10 +89,10 @@ class Command(NamedTuple):
 
 
 class Oversized(NamedTuple):
-    """A request whose body exceeds the limit of its code: the body is skipped, not kept.
+    """A request whose body exceeds the limit of its code, so that the body is skipped.
 
     command    the request, with an empty body
-    body_size  bytes of the request's body
+    body_size  bytes of the skipped body
     """
 
     command: Command
@@ -122,7 +122,7 @@ def starts_frame(data: bytes) -> bool | None:
 class CommandReader:
     """Splits a connection's bytes into commands.
 
-    body_max   code -> upper limit of a request body's bytes; above it, the result is an `Oversized`
+    body_max   code -> upper limit of a request body's bytes; a larger body yields an `Oversized`
     """
 
     __slots__ = ("_body_max", "_buffer", "_command", "_need", "_skip")
@@ -135,7 +135,7 @@ class CommandReader:
         self._command: Command | None = None
         """The unfinished frame's command, if its header has arrived."""
         self._skip = 0
-        """Number of bytes of a refused body that have not arrived."""
+        """Number of bytes of a skipped body that have not arrived."""
 
     @property
     def held(self) -> int:
@@ -148,13 +148,13 @@ class CommandReader:
         return bool(self._buffer or self._skip)
 
     def receive(self, data: bytes) -> list[Command | Oversized]:
-        """Returns the commands that are complete with these bytes.
+        """Returns the commands that these bytes complete.
 
         Errors   RemotingError
         Cost     4 µs a command with a JSON header of 400 bytes, uncompiled
         """
         found: list[Command | Oversized] = []
-        if not self._buffer and not self._skip:  # Nearly always: whole frames, without a copy.
+        if not self._buffer and not self._skip:  # mostly whole frames, which need no copy
             position = self._whole_frames(data, found)
             if position == len(data):
                 return found
@@ -166,7 +166,6 @@ class CommandReader:
         return found
 
     def _whole_frames(self, data: bytes, found: list[Command | Oversized]) -> int:
-        """Appends the commands of complete frames; returns the position after them."""
         position, size = 0, len(data)
         while size - position >= HEAD_SIZE:
             rest, serialization, header_size = _head(data, position)
@@ -186,7 +185,6 @@ class CommandReader:
         return command._replace(body=body) if size else command
 
     def _step(self, found: list[Command | Oversized]) -> bool:
-        """Handles the next part of the unfinished frame; returns False if it has not arrived."""
         buffer = self._buffer
         if self._skip:
             skipped = min(self._skip, len(buffer))
@@ -217,7 +215,7 @@ class CommandReader:
 
 
 def _head(data: bytes | bytearray, position: int) -> tuple[int, int, int]:
-    """Returns (bytes after the length, serialization, bytes of the header) of a frame."""
+    """Returns the frame's bytes after the length, its serialization, and its header's bytes."""
     rest, mark = _FRAME.unpack_from(data, position)
     serialization, header_size = mark >> 24, mark & 0xFFFFFF
     if rest > FRAME_SIZE_MAX:
@@ -263,7 +261,7 @@ def _number(given: dict[str, Any], name: str) -> int:
 
 
 def _texts(given: Any) -> dict[str, str]:
-    """Returns extFields as texts; some clients write numbers and booleans, or null."""
+    """Returns extFields as texts; some clients write numbers, booleans or null."""
     if given is None:
         return {}
     if type(given) is not dict:
@@ -347,7 +345,7 @@ def encode(command: Command) -> bytes:
 
 
 def _json_header(command: Command) -> bytes:
-    """Returns a JSON header with its members in alphabetical order, as fastjson writes them."""
+    """Members are in alphabetical order, as fastjson writes them."""
     quoted = encode_basestring
     fields = ",".join([f"{quoted(k)}:{quoted(v)}" for k, v in command.fields.items()])
     extra = f',"extFields":{{{fields}}}' if fields else ""

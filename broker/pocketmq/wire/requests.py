@@ -55,18 +55,18 @@ from pocketmq.wire.streams import (
 DISCARDED_SIZE_MAX: Final[i64] = 65_536
 """Upper limit of the bytes of a non-gRPC request that are received before it is answered."""
 PROGRESS_SIZE: Final[i64] = 4_096
-"""An unfinished request with fewer new bytes between two checks has stalled."""
+"""Number of new bytes between two checks below which an unfinished request has stalled."""
 
 
 @final
 class Requests:
     """The requests of one connection.
 
-    news         streams with news since `begin_turn`, each once
-    last_served  streams with higher ids are ignored; -1 while all streams are served
+    news         streams changed since `begin_turn`, each once
+    last_served  streams with higher ids are ignored; -1: all streams are served
     received     bytes of DATA so far
-    sizes        largest message in bytes by path of each method; None: any path is served
-    has_pages    whether GET and HEAD requests for other paths are news; else they are refused
+    sizes        path of each served method -> upper limit of its messages' bytes; None: all paths
+    has_pages    whether GET and HEAD requests for other paths are served, instead of refused
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class Requests:
             self.block(self.blocks.flags, stream_id, self.blocks.whole())
 
     def block(self, flags: i64, stream_id: i64, block: bytes) -> None:
-        """Handles a complete header block, which opens a stream or ends a request."""
+        """Handles a complete header block: it opens a stream, or is the trailers of a request."""
         if stream_id > self.streams.last_id:
             self._open(flags, stream_id, block)
             return
@@ -143,7 +143,6 @@ class Requests:
         self._end(stream)
 
     def _open(self, flags: i64, stream_id: i64, block: bytes) -> None:
-        """Opens a stream, or refuses it if there are too many or it is malformed."""
         streams = self.streams
         streams.last_id = stream_id
         if self.last_served >= 0:
@@ -171,7 +170,6 @@ class Requests:
             self._tell(stream)
 
     def _message_max(self, path: bytes) -> i64:
-        """Returns the message limit of a method; -1 for an unknown method."""
         limit: i64 = self.limits.message_max
         sizes = self.sizes
         if sizes is not None:
@@ -223,7 +221,7 @@ class Requests:
                 self._tell(stream)
 
     def _take(self, stream: Stream, data: bytes, p: i64, end: i64) -> bool:
-        """Adds DATA to its stream; returns False if the call was refused."""
+        """Returns False if the call was refused."""
         held = stream.held
         try:
             stream.accept(data, p, end)
@@ -239,7 +237,6 @@ class Requests:
         return True
 
     def _end(self, stream: Stream) -> None:
-        """Ends a request; refuses the call if the request is incomplete."""
         if 0 <= stream.headers.content_length != stream.body_size:
             raise StreamFault(PROTOCOL_ERROR, "a request shorter than its content-length")
         assert not stream.ended, "the request has ended already"
@@ -252,7 +249,6 @@ class Requests:
             self._tell(stream)
 
     def _is_page(self, stream: Stream) -> bool:
-        """Returns whether a page is requested: GET or HEAD for a path that is not a method."""
         if not self.has_pages or stream.message_max >= 0:
             return False
         return stream.headers.method in (b"GET", b"HEAD")
@@ -260,7 +256,7 @@ class Requests:
     # -- windows
 
     def consume(self, stream: Stream, size: i64) -> None:
-        """Counts `size` bytes of messages as consumed, and may open the stream's window."""
+        """Counts `size` bytes of messages as consumed; may open the stream's window."""
         if size > stream.waiting:
             size = stream.waiting
         stream.waiting -= size
@@ -272,13 +268,13 @@ class Requests:
         self.open_window(stream)
 
     def open_window(self, stream: Stream) -> None:
-        """Opens a stream's window after enough of it is used."""
+        """Opens a stream's window if it is small."""
         size = stream_grant(stream, self.limits.stream_window)
         if size:
             write_window_update(self.outbound.out, stream.id, size)
 
     def open_connection(self) -> None:
-        """Opens the connection's window after enough of it is used."""
+        """Opens the connection's window if it is small."""
         size = self.intake.grant(self.streams.held, 0)
         if size:
             write_window_update(self.outbound.out, 0, size)
@@ -286,7 +282,7 @@ class Requests:
             self._relieve()
 
     def _relieve(self) -> None:
-        """If unfinished messages fill the budget, refuses the youngest and completes the oldest."""
+        """If unfinished messages fill the budget, refuses the youngest to complete the oldest."""
         unfinished = [s for s in self.streams.open.values() if s.partial is not None]
         if not unfinished:
             return
@@ -338,7 +334,7 @@ class Requests:
         self._tell(stream)
 
     def cut(self, stream_id: i64, code: i64) -> None:
-        """Resets a stream, open or not, for a fault of the peer."""
+        """Resets a stream for a fault of the peer, even if the stream is not open."""
         self._resets.spend()
         write_reset(self.outbound.out, stream_id, code)
         stream = self.streams.open.get(stream_id)
@@ -350,14 +346,14 @@ class Requests:
         self._tell(stream)
 
     def cut_all(self, code: i64) -> None:
-        """Closes all streams with the connection."""
+        """Closes all streams, as the connection breaks."""
         for stream in [*self.streams.open.values()]:
             stream.reset_code = code
             self.streams.close(stream, CUT_HERE)
             self._tell(stream)
 
     def absent(self, kind: i64, stream_id: i64) -> None:
-        """Handles a frame of a stream that is not open."""
+        """Handles a frame for a stream that is not open."""
         verdict = self.streams.verdict(stream_id, kind)
         if verdict == IGNORED:
             if kind <= HEADERS:  # or DATA, which is 0
@@ -370,7 +366,6 @@ class Requests:
         raise StreamFault(STREAM_CLOSED, "a frame of a closed stream")
 
     def _refuse(self, stream: Stream, status: i64, why: str) -> None:
-        """Ends a call with an error status; a running handler is notified."""
         self.outbound.refuse(stream, status, why)
         stream.reset_code = 0
         if stream.call is not None:

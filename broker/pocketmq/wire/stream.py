@@ -7,12 +7,15 @@ from pocketmq.wire.headers import Headers
 from pocketmq.wire.messages import PREFIX_SIZE, check_prefix, opened
 
 PIECE_SIZE_MIN: Final[i64] = 4_096
-"""Size from which on a piece of an unfinished message is kept as an object. Smaller pieces are
-copied into one buffer, as their overhead as objects would exceed their content."""
+"""Size from which on a piece of an unfinished message is kept as an object.
+
+Smaller pieces are copied into one buffer, as their object overhead would exceed their content.
+"""
 MESSAGE_OVERHEAD: Final[i64] = 64
-"""Memory charged for a message in addition to its bytes; it limits the count of empty messages."""
+"""Memory in bytes charged for a message besides its content; limits empty messages.
+"""
 STREAM_OVERHEAD: Final[i64] = 1_024
-"""Memory charged for an open stream in addition to its content."""
+"""Memory in bytes charged for an open stream besides its content."""
 
 
 @final
@@ -21,15 +24,15 @@ class Stream:
 
     id          stream id, odd
     headers     headers of the call
-    messages    complete request messages, decompressed; the server clears the list and calls
+    messages    complete request messages, decompressed; the server clears the list, then calls
                 `consume`
     ended       whether the request is complete
     reset_code  HTTP/2 error code of a reset by either side; -1 without a reset
-    call        object that the server sets; None at first
+    call        object set by the server; None at first
     pending     bytes of answers that wait for the client's window
     closed      whether nothing can be sent: the answer is complete, or the stream was reset
-    held        bytes of unconsumed request messages and of the unfinished message
-    dropped     bytes of `held` that were dropped, but are still counted in the windows
+    held        bytes of unconsumed and of unfinished request messages
+    dropped     bytes of `held` whose messages were dropped; windows still count them
     """
 
     def __init__(
@@ -96,7 +99,7 @@ class Stream:
             self.held += PREFIX_SIZE + self.came if self.wanted >= 0 else len(self.partial)
 
     def _whole(self, data: bytes, p: i64, end: i64) -> i64:
-        """Adds the message at `p` if it is complete; returns its length, else -1."""
+        """Adds the message at `p`, if it is complete; returns its length, or else -1."""
         if end - p < PREFIX_SIZE:
             return -1
         prefix = read_i64_be(data, p - 3)  # a frame header precedes all DATA
@@ -111,9 +114,9 @@ class Stream:
         return length
 
     def _grow(self, partial: BytesWriter, data: bytes, p: i64, end: i64) -> i64:
-        """Adds bytes to the unfinished message; returns the end of its bytes.
+        """Adds bytes to the unfinished message; returns the position after them.
 
-        Cost     two copies of a large message, independent of its frames' sizes
+        Cost     two copies of a large message, whatever its frames' sizes
         """
         if self.wanted < 0:
             size: i64 = len(partial)
@@ -142,7 +145,6 @@ class Stream:
         return p + take
 
     def _join(self, partial: BytesWriter) -> None:
-        """Joins the pieces of a complete message."""
         message = partial.getvalue()
         if self.pieces:
             if message:
@@ -156,7 +158,6 @@ class Stream:
         self._finish(message, self.flag)
 
     def _begin(self, prefix: bytes) -> None:
-        """Parses the prefix of the unfinished message."""
         length: i64 = i64(read_i32_be(prefix, 1))
         length &= 0xFFFFFFFF
         self.flag = i64(prefix[0])
@@ -164,7 +165,6 @@ class Stream:
         self.wanted = length
 
     def _finish(self, message: bytes, flag: i64) -> None:
-        """Appends a complete message to `messages`, decompressed."""
         if flag:
             message = opened(message, self.message_max)
         self.waiting += len(message)

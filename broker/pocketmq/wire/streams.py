@@ -30,20 +30,17 @@ _VERDICTS: Final = (
 RECENT_COUNT: Final[i64] = 256
 """Number of closed streams whose state is remembered."""
 LINE_SPARE: Final[i64] = 32
-"""A `Turns` compacts its list if it exceeds twice the queued streams by more than this."""
+"""A `Turns` compacts its list if the list exceeds twice the queued streams by more than this."""
 
 
 @final
 class Turns:
-    """Round-robin queue of the streams that may send, each once.
-
-    count   number of streams
-    """
+    """Round-robin queue of the `count` streams that may send."""
 
     def __init__(self) -> None:
         self.count: i64 = 0
         self._line: list[Stream] = []
-        self._first: i64 = 0  # index of the first entry; earlier ones were served
+        self._first: i64 = 0  # index of the first unserved entry
 
     def join(self, stream: Stream) -> None:
         """Queues a stream for its turn."""
@@ -62,7 +59,7 @@ class Turns:
             self._first = 0
 
     def next(self) -> Stream:
-        """Removes and returns the first stream; there must be one."""
+        """Removes and returns the first stream; the queue must not be empty."""
         assert self.count > 0, "no stream is queued"
         while True:
             stream = self._line[self._first]
@@ -79,10 +76,10 @@ class Streams:
 
     last_id   highest stream id that the client has used
     held      received bytes of requests of all open streams
-    dropped   bytes of `held` that were dropped
-    listed    bytes of the metadata of all open streams, without fields in header tables
-    pending   bytes of answers of all open streams that wait for windows
-    turns     streams with pending bytes whose own window may be open
+    dropped   bytes of `held` whose messages were dropped
+    listed    bytes of the metadata of all open streams, except fields from header tables
+    pending   bytes of answers of all open streams that wait for the peer's windows
+    turns     streams with pending bytes whose window may be open
     """
 
     def __init__(self) -> None:
@@ -103,7 +100,7 @@ class Streams:
         self.listed += stream.headers.own_size
 
     def drop_request(self, stream: Stream) -> None:
-        """Drops a complete request."""
+        """Drops a complete request; its bytes stay in `held`."""
         assert stream.ended, "the request is incomplete"
         stream.messages.clear()
         self.dropped += stream.held - stream.dropped
@@ -130,14 +127,14 @@ class Streams:
         self.remember(stream.id, how)
 
     def remember(self, stream_id: i64, how: i64) -> None:
-        """Stores the state of a closed stream, for later frames of it."""
+        """Stores the state of a closed stream, for frames that arrive later."""
         self._recent[self._closed % RECENT_COUNT] = stream_id << 3 | how
         self._closed += 1
 
     def verdict(self, stream_id: i64, kind: i64) -> i64:
-        """Returns the handling of a frame for a stream that is not open.
+        """Returns how to handle a frame for a stream that is not open.
 
-        Cost: for DATA and HEADERS a scan of the recent states, else constant time
+        Cost   for DATA and HEADERS a scan of RECENT_COUNT states
         """
         how: i64 = DONE
         if stream_id > self.last_id or not stream_id & 1:
@@ -147,7 +144,6 @@ class Streams:
         return _VERDICTS[how][kind]
 
     def _end(self, stream_id: i64) -> i64:
-        """Returns the state of a closed stream."""
         for entry in self._recent:
             known: i64 = entry
             if known >> 3 == stream_id:
