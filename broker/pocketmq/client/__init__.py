@@ -6,10 +6,10 @@
         receipt = client.send(Message("orders", b"order 42 paid", keys=["order-42"], tag="paid"))
         page = client.pull(PullQuery("orders", receipt.queue_id, receipt.queue_offset))
 
-Client blocks and may be shared by any number of threads. AsyncClient is for asyncio. Both have the
-same methods. A failed call raises `ClientError`, which is also an instance of the class of `errors`
-that the broker raised. The client needs only grpcio and protobuf, and imports them with the first
-Client or AsyncClient. docs/howto/client.md has more.
+Client blocks and may be shared by any number of threads. AsyncClient has the same methods for
+asyncio. A failed call raises `ClientError`, which is also an instance of the broker's class of
+`errors`. grpcio and protobuf are imported with the first Client or AsyncClient. See
+docs/howto/client.md.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -92,7 +92,7 @@ _LOADS_GRPC = {
     "AsyncClient": "async_client",
     "Client": "client",
 }
-"""Names whose modules import grpcio. The values can be imported without it."""
+"""Names whose modules import grpcio."""
 
 
 def __getattr__(name: str) -> Any:

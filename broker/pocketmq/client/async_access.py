@@ -18,7 +18,7 @@ class UserState(NamedTuple):
 class GrantState(NamedTuple):
     """A grant of actions on a resource to a user; with `deny` a prohibition.
 
-    sources   client addresses that it applies to; empty: all
+    sources   client addresses that the grant applies to; empty: all
     """
 
     user: str
@@ -29,7 +29,7 @@ class GrantState(NamedTuple):
 
 
 class Explained(NamedTuple):
-    """Whether a user may perform an action, why, and the grant that decides, if any."""
+    """Whether a user may perform an action, why, and the deciding grant, if there is one."""
 
     allowed: bool
     why: str
@@ -61,7 +61,7 @@ class AsyncAccess:
         admin: bool | None = None,
         enabled: bool | None = None,
     ) -> UserState:
-        """Changes the given fields of a user; None: unchanged."""
+        """Changes the fields of a user that are not None."""
         answer = await self._ask(
             "UpdateUser", is_repeatable=True,
             access_key=access_key, secret=secret, admin=admin, enabled=enabled,
@@ -78,14 +78,14 @@ class AsyncAccess:
         return [value_of(UserState, user) for user in answer.users], answer.checked
 
     async def add_grant(self, grant: GrantState) -> GrantState:
-        """Adds a grant, or its actions to an existing grant; returns the resulting grant."""
+        """Adds a grant, or adds its actions to an existing grant; returns the resulting grant."""
         answer = await self._ask("AddGrant", is_repeatable=True, grant=grant._asdict())
         return _grant(answer.grant)
 
     async def remove_grant(
         self, user: str, actions: Sequence[str], resource: str, *, deny: bool = False
     ) -> list[GrantState]:
-        """Removes actions from a user's grants; returns the grants left on the resource."""
+        """Removes actions from a user's grants; returns the remaining grants on the resource."""
         answer = await self._ask(
             "RemoveGrant", user=user, actions=actions, resource=resource, deny=deny
         )

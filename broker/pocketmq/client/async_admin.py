@@ -41,7 +41,7 @@ from pocketmq.rpc.pb import admin_pb2
 
 PAGE_SIZE: Final = 1_000
 ANSWER_MS: Final = 5_000
-"""Default timeout of an official client's answer."""
+"""Default time within which an official client must answer."""
 DEFAULTS: Final = GroupSettings()
 NO_ATTRIBUTES: Final[Mapping[str, str]] = {}
 
@@ -58,7 +58,6 @@ class AsyncAdmin:
         self._stub = Stub(channel, admin_pb2.DESCRIPTOR.services_by_name["Admin"])
         self._ask, self._read = self._stub.ask, self._stub.read
         self.access = AsyncAccess(channel)
-        """Users and grants."""
 
     # --- topics -----------------------------------------------------------------------------------
 
@@ -68,10 +67,11 @@ class AsyncAdmin:
     ) -> TopicState:  # fmt: skip
         """Creates a topic.
 
-        type_name   a name of the proto's TopicType, in any case; the topic then accepts messages of
-                    that type only. "": the topic accepts all
+        type_name   name of the proto's TopicType, in any case; the topic then accepts only messages
+                    of
+                    this type. "": it accepts all types
         attributes  further attributes, such as {"pocketmq.retention.ms": "86400000"}
-        Errors      ValueError: unknown type
+        Errors      ValueError: unknown type, in addition to the errors of all methods
         """
         kind = type_name.upper() or None
         _, *kinds = admin_pb2.TopicType.keys()  # The first is the unspecified type.
@@ -99,13 +99,13 @@ class AsyncAdmin:
         return _topic_state(answer.topic)._replace(queues=_values(QueueState, answer.queues))
 
     async def update_topic(self, name: str, change: TopicChange) -> TopicState:
-        """Changes the given fields of a topic."""
+        """Changes the fields of a topic that are not None."""
         return _topic_state((await self._ask("UpdateTopic", name=name, **change._asdict())).topic)
 
     async def delete_topic(self, name: str, *, dry_run: bool = False) -> list[str]:
-        """Deletes a topic; returns the topics deleted: this one and its retry topics.
+        """Deletes a topic and its retry topics; returns their names.
 
-        dry_run   deletes nothing, returns what would be deleted
+        dry_run   only returns the names
         """
         answer = await self._ask("DeleteTopic", name=name, dry_run=dry_run)
         return list(answer.removed_topics)
@@ -120,9 +120,9 @@ class AsyncAdmin:
     ) -> list[PurgedQueue]:
         """Makes messages of a topic unreachable; returns the changed queues.
 
-        queue_ids   queues to purge; empty: all, and the topic's retries
+        queue_ids   queues to purge; empty: all queues, and the topic's retries
         before_ms   purges only messages stored before this time; 0: all
-        dry_run     purges nothing, returns what would be purged
+        dry_run     only returns the queues that would change
         """
         answer = await self._ask(
             "PurgeTopic", name=name, queue_ids=queue_ids, before_ms=before_ms, dry_run=dry_run
@@ -138,8 +138,9 @@ class AsyncAdmin:
     ) -> Page[TopicCounts]:
         """Returns a page of topics and their message counts.
 
-        totals_only   without counts by queue; a page then has at most PAGE_SIZE topics, else at
-                      most the broker's default number
+        totals_only   omits the counts of each queue, and raises the page size from the broker's
+                      default
+                      to PAGE_SIZE
         """
         answer = await self._read(
             "TopicStats",
@@ -160,17 +161,17 @@ class AsyncAdmin:
         return _group_state(answer.group)
 
     async def update_group(self, name: str, settings: GroupSettings) -> GroupState:
-        """Changes the given settings of a group; fields that are None stay unchanged."""
+        """Changes the settings of a group that are not None."""
         answer = await self._ask("UpdateGroup", name=name, settings=settings._asdict())
         return _group_state(answer.group)
 
     async def delete_group(
         self, name: str, *, with_topics: bool = False, dry_run: bool = False
     ) -> list[str]:
-        """Deletes a group and its offsets; returns the group's own topics that are deleted.
+        """Deletes a group and its offsets; returns the names of the deleted topics.
 
-        with_topics   deletes its retry and dead-letter topics
-        dry_run       deletes nothing, returns what would be deleted
+        with_topics   deletes the group's retry and dead-letter topics
+        dry_run       only returns the names
         """
         answer = await self._ask("DeleteGroup", name=name, with_topics=with_topics, dry_run=dry_run)
         return list(answer.removed_topics)
@@ -190,7 +191,7 @@ class AsyncAdmin:
         return _group_state(answer.group)._replace(topics=list(answer.topics))
 
     async def list_members(self, group: str) -> list[Member]:
-        """Returns the clients active in a group within two minutes, the most recent first."""
+        """Returns the clients active in a group in the last two minutes, the latest first."""
         answer = await self._read("ListMembers", group=group)
         return [value_of(Member, row, topics=list(row.topics)) for row in answer.members]
 
@@ -210,10 +211,7 @@ class AsyncAdmin:
     async def verify_message(
         self, group: str, client_id: str, topic: str, message_id: str, *, wait_ms: int = ANSWER_MS
     ) -> ClientAnswer:
-        """Asks a push consumer to consume a message again; returns the consumer's result.
-
-        client_id   of an official client library
-        """
+        """Asks an official push consumer to consume a message; returns the consumer's result."""
         answer = await self._ask(
             "VerifyMessage", group=group, client_id=client_id, topic=topic,
             message_id=message_id, wait_ms=wait_ms, wait_for_ms=wait_ms,
@@ -223,17 +221,17 @@ class AsyncAdmin:
     # --- offsets of groups -----------------------------------------------------------------------
 
     async def list_offsets(self, group: str, topic: str = "") -> list[GroupOffset]:
-        """Returns the offsets of a group, in one topic or in all."""
+        """Returns the offsets of a group; topic "": in all topics."""
         answer = await self._read("ListOffsets", group=group, topic=topic)
         return [value_of(GroupOffset, row, queue_offset=row.offset) for row in answer.offsets]
 
     async def group_lag(self, group: str, topic: str = "") -> list[TopicLag]:
-        """Returns the lag of a group, by topic and queue."""
+        """Returns the lag of a group by topic and queue; topic "": in all topics."""
         answer = await self._read("GroupLag", group=group, topic=topic)
         return [_topic_lag(row) for row in answer.topics]
 
     async def all_lags(self, *, topic: str = "", page_token: str = "") -> Page[TopicLag]:
-        """Returns a page of the lag of all groups, in one topic or in all."""
+        """Returns a page of the lags of all groups; topic "": in all topics."""
         answer = await self._read(
             "GroupLag", topic=topic, page_size=PAGE_SIZE, page_token=page_token
         )
@@ -303,7 +301,7 @@ class AsyncAdmin:
     ) -> tuple[str, list[TracedRecord]]:
         """Returns a message's unique key, and its records in log order.
 
-        topic   the topic it was sent to; "": all topics are searched
+        topic   topic to which the message was sent; "": all topics are searched
         """
         answer = await self._read("TraceMessage", id=message_id, topic=topic)
         return answer.message_id, [_traced_record(row) for row in answer.records]
@@ -311,7 +309,7 @@ class AsyncAdmin:
     async def list_delayed(
         self, topic: str = "", *, message_id: str = "", page_token: str = ""
     ) -> Page[DelayedMessage]:
-        """Returns a page of delayed messages; with `message_id`, all those with this id."""
+        """Returns a page of delayed messages; with `message_id`, all with this id."""
         answer = await self._read(
             "ListDelayed", topic=topic, message_id=message_id, page_size=PAGE_SIZE,
             page_token=page_token,
@@ -333,10 +331,10 @@ class AsyncAdmin:
     ) -> tuple[list[Redriven], int]:
         """Sends dead letters of a group again, the oldest first.
 
-        Returns     the dead letters, and the number of those still pending
+        Returns     the redriven dead letters, and the number of those still pending
 
-        count_max   0: the broker's maximum, 1,024
-        topic       target topic; "": the original topic of each
+        count_max   upper limit of dead letters; 0: the broker's limit, 1,024
+        topic       target topic; "": the original topic of each dead letter
         """
         answer = await self._ask(
             "RedriveDeadLetters", group=group, max_messages=count_max, topic=topic, dry_run=dry_run
@@ -348,9 +346,9 @@ class AsyncAdmin:
     async def list_transactions(
         self, *, group: str = "", topic: str = "", count_max: int = PAGE_SIZE
     ) -> list[OpenTransaction]:
-        """Returns undecided transactions, the oldest first.
+        """Returns up to `count_max` undecided transactions, the oldest first.
 
-        group, topic   restricts the result to a group or topic; "": all
+        group, topic   restrict the result; "": all
         """
         found: list[OpenTransaction] = []
         at = 0

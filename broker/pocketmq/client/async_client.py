@@ -1,8 +1,4 @@
-"""The asyncio client: one method for each RPC of a broker; `admin` has the RPCs for operators.
-
-Methods return plain values (values.py, model/administration.py) and `StoredMessage`. channel.py
-describes errors and retries.
-"""
+"""The asyncio client, with a method for each RPC; `admin` has the RPCs for operators."""
 
 import os
 import time
@@ -57,7 +53,7 @@ from pocketmq.model.transaction import Resolution
 from pocketmq.rpc.pb import broker_pb2
 
 HERE: Final = b"\x7f\0\0\1"
-"""The address in generated message ids. The bytes after it distinguish processes."""
+"""Address in generated message ids; the bytes after it distinguish processes."""
 
 
 class AsyncClient:
@@ -68,9 +64,10 @@ class AsyncClient:
 
     It belongs to the event loop of its first call. Any number of tasks may share it.
 
-    timeout_ms   time limit of each try of a call; the wait of a long poll is added
-    retry_ms     total pause between the tries of a failed call; 0: one try. A send is tried again
-                 only if nothing can have been stored.
+    timeout_ms   time limit of each attempt of a call; the wait of a long poll is added
+    retry_ms     upper limit of the total pause between attempts; 0: one attempt. A send is repeated
+                 only
+                 if nothing can have been stored
     access_key, secret_key   sign the calls, for brokers that check signatures; see `pocketmq user`
     wire         creates the transport
     Errors       raised by every method: ClientError and its subclasses; ValueError: an invalid
@@ -97,7 +94,6 @@ class AsyncClient:
         self._ids = MessageIds()
         self._client_id = f"{gethostname()}@{os.getpid()}@{token_hex(4)}"
         self.admin = AsyncAdmin(self._channel)
-        """Administration, for operators."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -126,13 +122,16 @@ class AsyncClient:
     ) -> list[Receipt]:
         """Sends messages of one topic, all or none; returns their receipts in order.
 
-        They are stored contiguously in one queue. The client generates missing message ids, so that
+        The messages are stored contiguously in one queue. Missing message ids are generated here,
+        so that
         the caller can look up the messages if the reply is lost.
 
-        wait     DURABLE: as durable as the broker's flush mode promises; APPENDED: do not wait for
+        wait     DURABLE: as durable as the broker's flush mode promises; APPENDED: without waiting
+                 for
                  the disk
-        Limits   1,024 messages, and the broker's limits.max_message_size_bytes for all bodies
-        Errors   with is_uncertain, the messages may have been stored with the ids in `message_ids`
+        Limits   1,024 messages, and limits.max_message_size_bytes for the sum of the bodies
+        Errors   with `is_uncertain`, the messages may have been stored, with the ids in
+                 `message_ids`
         """
         ids = [message.message_id or self._ids.make() for message in messages]
         rows = [
@@ -151,13 +150,15 @@ class AsyncClient:
     async def send_in_transaction(
         self, message: Message, work: Callable[[Receipt], Said]
     ) -> tuple[Receipt, Resolution]:
-        """Sends a transactional message, runs local work and ends the transaction by its result.
+        """Sends a transactional message, runs local work, ends the transaction as decided.
 
-        The broker stores a half message. The work is then called with its receipt, and returns the
-        resolution. If it raises, the message is rolled back and the error is raised again. UNKNOWN
-        leaves the transaction open, and so does a crash of the process: the broker then sends a
-        check to a producer of the group.
-        Errors   ClientError; if ending fails, the outcome is unknown and the broker checks later
+        The work gets the receipt of the half message and returns the resolution. If the work
+        raises, the
+        message is rolled back and the error is raised again. After UNKNOWN, or a crash of the
+        process,
+        the broker sends a check to a producer of the group.
+        Errors   ClientError; if the end call failed, the outcome is unknown and the broker checks
+                 later
         """
         receipt = await self.send(replace(message, transactional=True))
         group = message.producer_group or message.topic
@@ -174,7 +175,7 @@ class AsyncClient:
     async def end_transaction(
         self, group: str, transaction_id: str, resolution: Resolution
     ) -> None:
-        """Commits or rolls back a transaction of a producer group; durable when this returns.
+        """Commits or rolls back a transaction of a producer group; the result is durable.
 
         A repeat with the same resolution succeeds.
         Errors   ClientError with the reason NO_TRANSACTION, ENDED_OTHERWISE or CANNOT_COMMIT
@@ -184,16 +185,16 @@ class AsyncClient:
     async def end_transactions(
         self, group: str, decisions: Sequence[tuple[str, Resolution]]
     ) -> list[Ended]:
-        """Ends transactions, given as (id, resolution); returns a result for each, in order."""
+        """Ends transactions, given as (id, resolution); returns their results in order."""
         return await end_transactions(self._stub, group, decisions)
 
     async def answer_checks(
         self, group: str, checker: Checker, *, count_max: int | None = None, is_lasting: bool = True
     ) -> int:
-        """Answers the broker's transaction checks for a group; returns how many it ended.
+        """Answers the broker's transaction checks for a group; returns the number of ended ones.
 
         Runs until it is cancelled, the checker raises, or `count_max` transactions have ended.
-        is_lasting   wait for a broker that becomes unreachable
+        is_lasting   waits for a broker that becomes unreachable
         """
         patience = BrokerWait() if is_lasting else None
         checks = Checks(self._stub, self._channel.wire, group, self._client_id, patience)
@@ -202,9 +203,9 @@ class AsyncClient:
         )
 
     async def recall(self, topic: str, recall_handle: str) -> str:
-        """Recalls a delayed message; returns its id. Durable when this returns.
+        """Recalls a delayed message, durably; returns its id.
 
-        recall_handle   from the receipt of its send
+        recall_handle   from the receipt of the message
         Errors   NotWaiting: the message was delivered
         """
         answer = await self._stub.ask(
@@ -221,9 +222,10 @@ class AsyncClient:
     async def tail(self, query: TailQuery) -> AsyncGenerator[StoredMessage, None]:
         """Yields the messages of all queues of a topic as they are stored.
 
-        Stored messages are yielded in log order; new ones are sorted within 20 ms. If the broker
-        becomes unreachable, the tail waits for it and continues at the next offset, so that no
-        message is missed. System topics and topics of groups can be tailed as well.
+        Stored messages are yielded in log order. New messages are sorted only if they arrive within
+        20 ms.
+        If the broker becomes unreachable, the tail waits for it and continues at the next offset.
+        System topics and topics of groups can be tailed.
         """
         async with aclosing(self.tail_pages(query)) as pages:
             async for page in pages:
@@ -235,7 +237,7 @@ class AsyncClient:
     ) -> AsyncGenerator[list[StoredMessage], None]:
         """Yields the messages of `tail` in lists of messages that arrived together.
 
-        patience   waits for an unreachable broker, and may report that
+        patience   waits for an unreachable broker, and can report that
         """
         is_operators = is_system_topic(query.topic) or is_group_topic(query.topic)
         pull = self.admin.pull if is_operators else self.pull
@@ -247,7 +249,7 @@ class AsyncClient:
                 yield page
 
     def following(self, pull: Pull, *, wait_ms: float = inf) -> Following:
-        """Returns the long polls of several queues; each uses this client's `pull`."""
+        """Returns long polls of several queues through `pull`."""
         return Following(self._channel.wire, pull, wait_ms=wait_ms)
 
     async def query_by_key(self, query: KeyQuery) -> QueryResult:
@@ -280,18 +282,18 @@ class AsyncClient:
     async def receive(self, query: ReceiveQuery) -> list[Leased]:
         """Receives messages for a group; each must be settled by its handle within its lease.
 
-        A receive whose reply was lost is repeated, and returns the same messages.
+        If the reply is lost, the call is repeated and returns the same messages.
         """
         return await receive(self._stub, self._named(query, attempt_id=token_hex(8)))
 
     async def ack(self, group: str, topic: str, handles: Sequence[str]) -> list[Settled]:
-        """Acknowledges messages; returns a result for each handle. Durable when this returns."""
+        """Acknowledges messages, durably; returns a result for each handle."""
         return await settle(self._stub, "Ack", group, topic, receipt_handles=handles)
 
     async def change_invisible(
         self, group: str, topic: str, entries: Sequence[tuple[str, int]]
     ) -> list[Settled]:
-        """Changes the invisible duration of messages, given as (handle, ms); 0 releases them.
+        """The results contain new handles; the old handles stay valid.
 
         The results have new handles; the old ones stay valid.
         """
@@ -303,7 +305,7 @@ class AsyncClient:
     ) -> list[Settled]:
         """Schedules redelivery of messages, given as (handle, delay level).
 
-        For delay level 0 the delay grows with each attempt.
+        With delay level 0, the delay grows with each attempt.
         """
         pairs = [{"receipt_handle": handle, "delay_level": level} for handle, level in entries]
         return await settle(self._stub, "SendBack", group, topic, entries=pairs)
@@ -318,13 +320,14 @@ class AsyncClient:
     async def consume(
         self, query: ReceiveQuery, *, count_max: int | None = None, is_lasting: bool = True
     ) -> AsyncGenerator[Leased, None]:
-        """Yields messages of a topic for a group; requesting the next acknowledges the previous.
+        """Yields messages of a topic for a group; the request for the next one acknowledges it.
 
         If the loop's body raises or leaves the loop, its current message is redelivered after a
-        delay, and messages not yet yielded are redelivered at once.
+        delay,
+        and messages that were not yielded are redelivered at once.
 
         count_max    number of messages after which the loop ends
-        is_lasting   wait for a broker that becomes unreachable
+        is_lasting   waits for a broker that becomes unreachable
         """
         loop = ReceiveLoop(
             self._stub,
@@ -348,19 +351,19 @@ class AsyncClient:
     # --- offsets of groups -----------------------------------------------------------------------
 
     async def commit_offset(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
-        """Commits a group's offset in a queue; durable when this returns."""
+        """Commits a group's offset in a queue, durably."""
         await self._stub.ask(
             "CommitOffset", group=group, topic=topic, queue_id=queue_id, offset=queue_offset
         )
 
     async def fetch_offset(self, group: str, topic: str, queue_id: int) -> int | None:
-        """Returns a group's committed offset in a queue, None before the first commit."""
+        """Returns a group's committed offset in a queue; None before the first commit."""
         answer = await self._stub.read("FetchOffset", group=group, topic=topic, queue_id=queue_id)
         return answer.offset if answer.HasField("offset") else None
 
 
 class MessageIds:
-    """Generates the ids of a client's messages, for any number of threads."""
+    """Generates message ids for any number of threads."""
 
     __slots__ = ("_lock", "_maker")
 
@@ -371,6 +374,6 @@ class MessageIds:
         )
 
     def make(self) -> str:
-        """Returns an id that no other message has."""
+        """Returns a new id."""
         with self._lock:
             return self._maker.make(time.time_ns() // 1_000_000)

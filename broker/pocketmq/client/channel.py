@@ -7,8 +7,6 @@ Failed calls are retried if that is safe, with growing pauses of `retry_ms` in t
     not connected                none                      every call
     the connection broke         unknown                   repeatable calls, never a send
     deadline exceeded            unknown                   no call
-
-The wait of a long poll is added to the time limit of its call.
 """
 
 from collections.abc import Callable, Iterator
@@ -33,7 +31,7 @@ from pocketmq.rpc.pb import status_pb2
 
 TIMEOUT_MS: Final = 10_000
 RETRY_MS: Final = 3_000
-"""Default of the total pause between tries: long enough for a broker to restart."""
+"""Default of the total pause between attempts, which lets a broker restart."""
 PAUSE_MS: Final = 100
 PAUSE_MAX_MS: Final = 1_000
 
@@ -41,18 +39,14 @@ DETAILS_KEY: Final = "grpc-status-details-bin"
 ERROR_INFO_URL: Final = "type.googleapis.com/google.rpc.ErrorInfo"
 RETRY_INFO_URL: Final = "type.googleapis.com/google.rpc.RetryInfo"
 NEVER_SENT: Final = ("failed to connect to all addresses", "DNS resolution failed")
-"""Prefixes of gRPC's messages for a call that was never sent, for lack of a connection."""
+"""Prefixes of gRPC's messages for a call that was not sent, for lack of a connection."""
 
 Value = TypeVar("Value", bound=tuple[Any, ...])
 _Answer = TypeVar("_Answer", bound=Message)
 
 
 class Channel:
-    """A connection to one endpoint, "host:port", from the first call to `close`.
-
-    wire          creates the transport
-    credentials   sign the calls
-    """
+    """A connection to one endpoint, "host:port", from the first call to `close`."""
 
     __slots__ = ("_credentials", "_is_closed", "_retry_ms", "_timeout_ms", "endpoint", "wire")
 
@@ -91,9 +85,9 @@ class Channel:
     ) -> _Answer:
         """Calls a method, "/package.Service/Method", and returns its answer.
 
-        wait_ms         added to the time limit
+        wait_ms         added to the time limit, as the wait of a long poll
         is_repeatable   the call is idempotent
-        Errors          ClientError and its kinds
+        Errors          ClientError and its subclasses
         """
         assert wait_ms >= 0, "wait_ms is negative"
         timeout_s = (self._timeout_ms + wait_ms) / 1000
@@ -114,7 +108,6 @@ class Channel:
             await self.wire.sleep(pause_ms / 1000)
 
     async def _failure(self, error: Any) -> ClientError:
-        """Returns the caller's error for a gRPC status."""
         failure = client_error(error.code().name, error.details() or "", _details(error))
         failure.endpoint = self.endpoint
         if failure.reason != failure.status:
@@ -150,13 +143,13 @@ class Channel:
 
 
 def may_repeat(failure: ClientError) -> bool:
-    """Returns whether a failed call may be retried without the caller's knowledge."""
+    """Returns whether a failed call may be retried even if it is not idempotent."""
     is_late = failure.status == "DEADLINE_EXCEEDED"
     return failure.retryable and not is_late and not failure.is_uncertain
 
 
 def pauses_ms(budget_ms: int) -> Iterator[int]:
-    """Yields the pause before each next try; their sum is at most the budget."""
+    """Yields the pauses before the next attempts; their sum is at most the budget."""
     pause_ms = PAUSE_MS
     while pause_ms <= budget_ms:
         yield pause_ms
@@ -174,7 +167,7 @@ class Stub:
         self._service = service
 
     async def read(self, method: str, *, wait_for_ms: int = 0, **fields: Any) -> Any:
-        """Calls a method that changes nothing, and hence is repeatable."""
+        """Calls an idempotent method."""
         return await self.ask(method, wait_for_ms=wait_for_ms, is_repeatable=True, **fields)
 
     async def ask(
@@ -183,8 +176,8 @@ class Stub:
         """Calls a method and returns its answer.
 
         fields        fields of the request; None leaves a field unset
-        wait_for_ms   added to the time limit of the call
-        Errors        ClientError and its kinds; ValueError: the request has no such field
+        wait_for_ms   added to the time limit, as the wait of a long poll
+        Errors        ClientError and its subclasses; ValueError: the request has no such field
         """
         found = self._service.methods_by_name[method]
         request = GetMessageClass(found.input_type)(**fields)
@@ -196,11 +189,9 @@ class Stub:
 
 
 def value_of(kind: type[Value], message: Message, **given: Any) -> Value:
-    """Returns a named tuple from the message's fields of the same names.
+    """Returns a named tuple of a message's fields; unset optional fields become None.
 
-    Unset optional fields become None.
-
-    given   fields that differ from the message's fields, or do not exist in it
+    given   values for fields that the message does not have, or has in another form
     """
     fields = message.DESCRIPTOR.fields_by_name
     for name in kind._fields:  # type: ignore[attr-defined]
@@ -211,7 +202,7 @@ def value_of(kind: type[Value], message: Message, **given: Any) -> Value:
 
 
 def _details(error: Any) -> bytes:
-    """Returns the serialized google.rpc.Status in the trailing metadata, b"" for none."""
+    """Returns the serialized google.rpc.Status of an error; b"" if there is none."""
     for key, value in error.trailing_metadata() or ():
         if key == DETAILS_KEY and isinstance(value, bytes):
             return value
@@ -222,7 +213,7 @@ def client_error(status: str, message: str, details: bytes) -> ClientError:
     """Returns the error of a gRPC status.
 
     status    name of the status
-    details   serialized google.rpc.Status, b"" for none
+    details   serialized google.rpc.Status; b"" if there is none
     """
     try:
         parts = {

@@ -1,7 +1,7 @@
 """The blocking client, for any number of threads.
 
-Every method has the arguments and results of the method with the same name in AsyncClient,
-AsyncAdmin or AsyncAccess, and blocks the calling thread.
+Each method has the arguments and results of the equally named method of AsyncClient, AsyncAdmin or
+AsyncAccess, and blocks the calling thread.
 """
 
 from collections.abc import Callable, Coroutine, Generator
@@ -34,7 +34,7 @@ class Blocking(Generic[Inner]):
 def blocking(
     method: Callable[Concatenate[Inner, Given], Coroutine[Any, Any, Answer]],
 ) -> Callable[Concatenate[Blocking[Inner], Given], Answer]:
-    """Returns the blocking method of an async one."""
+    """Returns a method that blocks until the async method has ended."""
 
     def call(self: Blocking[Inner], /, *args: Given.args, **options: Given.kwargs) -> Answer:
         return drive(method(self._inner, *args, **options))
@@ -69,7 +69,6 @@ class Admin(Blocking[AsyncAdmin]):
     def __init__(self, inner: AsyncAdmin) -> None:
         super().__init__(inner)
         self.access = AccessAdmin(inner.access)
-        """Users and grants."""
 
     create_topic = blocking(AsyncAdmin.create_topic)
     list_topics = blocking(AsyncAdmin.list_topics)
@@ -121,7 +120,7 @@ class Client(Blocking[AsyncClient]):
         with Client("127.0.0.1:8081") as client:
             receipt = client.send(Message("orders", b"order 42 paid", keys=["order-42"]))
 
-    Parameters, methods and errors are those of AsyncClient.
+    Parameters, methods and errors are as in AsyncClient.
     """
 
     __slots__ = ("_make", "admin")
@@ -139,7 +138,6 @@ class Client(Blocking[AsyncClient]):
         super().__init__(make())
         self._make = make
         self.admin = Admin(self._inner.admin)
-        """Administration, for operators."""
 
     def __enter__(self) -> Self:
         return self
@@ -174,10 +172,11 @@ class Client(Blocking[AsyncClient]):
     fetch_offset = blocking(AsyncClient.fetch_offset)
 
     def tail(self, query: TailQuery) -> Generator[StoredMessage, None, None]:
-        """Yields the messages of all queues of a topic as they are stored: AsyncClient.tail.
+        """Yields the messages of a topic as they are stored, like AsyncClient.tail.
 
-        It opens its own connection, and a thread for each queue while it waits for more messages.
-        Both end with the generator.
+        The generator opens a connection of its own, and a thread for each queue that it waits for.
+        Both end
+        with the generator.
         """
         inner = self._make()  # closing it ends the calls that wait
         pages = inner.tail_pages(query)
@@ -195,7 +194,7 @@ class Client(Blocking[AsyncClient]):
     def consume(
         self, query: ReceiveQuery, *, count_max: int | None = None, is_lasting: bool = True
     ) -> Generator[Leased, None, None]:
-        """Yields messages of a topic for a group: AsyncClient.consume."""
+        """Yields messages of a topic for a group, like AsyncClient.consume."""
         messages = self._inner.consume(query, count_max=count_max, is_lasting=is_lasting)
 
         async def following() -> Leased | None:

@@ -1,8 +1,9 @@
 """Errors of a client's calls; ClientError is the base of all.
 
-the broker refused     also an instance of the class of model/errors that it raised, with its
-                       fields: `except errors.TopicNotFound as error: error.topic`; a class unknown
-                       to this version becomes RequestError or Unavailable
+refused by the broker  also an instance of the class of model/errors that the broker raised, with
+its
+                       fields: `except errors.TopicNotFound as error: error.topic`. A class unknown
+                       to this version becomes RequestError, Unavailable or plain ClientError
 Unreachable            no broker accepts connections, or the connection broke
 DeadlineExceeded       the reply did not arrive in time
 NotOpen                the client has been closed
@@ -22,20 +23,21 @@ REFUSALS: Final = frozenset(
         "UNIMPLEMENTED",
     }
 )  # fmt: skip
-"""gRPC statuses of requests that can never succeed unchanged."""
+"""gRPC statuses of requests that cannot succeed unless they are changed."""
 
 
 class ClientError(Exception):
     """A call that failed.
 
-    reason        stable name; for an error of the broker, the class name in model/errors
-    message       what happened
+    reason        stable name, for programs; for an error of the broker, the class name in
+                  model/errors
+    message       the fault, for people
     status        name of the gRPC status
     retryable     the same call may succeed later
-    is_uncertain  it may have taken effect: a client never repeats such a send by itself
+    is_uncertain  the call may have taken effect; the client then does not repeat a send
     fields        the error's fields from the broker, as text
-    endpoint      the endpoint called
-    message_ids   ids with which the messages of a failed send were sent, for lookups
+    endpoint      endpoint that was called
+    message_ids   ids of the messages of a failed send, for lookups
     """
 
     def __init__(
@@ -62,12 +64,12 @@ class ClientError(Exception):
 
     @property
     def reason(self) -> str:
-        """The stable name that programs may compare."""
+        """Stable name that programs may compare."""
         return self._reason
 
     @property
     def next_step(self) -> str:
-        """Advice for the operator; "" if the message contains it already."""
+        """Advice for the operator; "" if the message already contains it."""
         if self.is_uncertain:
             return _UNCERTAIN_SEND if self.message_ids else _UNCERTAIN
         step = _NEXT_STEPS.get(self.reason)
@@ -126,10 +128,10 @@ _classes: dict[type[BrokerError], type[ClientError]] = {}
 
 
 def _class_of(kind: type[BrokerError]) -> type[ClientError]:
-    """Returns the subclass of both ClientError and a class of model/errors."""
+    """Returns a cached subclass of both ClientError and a class of model/errors."""
     found = _classes.get(kind)
     if found is None:
-        # Without these two the class would inherit those the dataclass generates from its fields.
+        # Without these two, the class would inherit the methods that the dataclass generates.
         own = {"__init__": ClientError.__init__, "__repr__": ClientError.__repr__}
         found = type(kind.__name__, (ClientError, kind), {**own, "__module__": __name__})
         _classes[kind] = found
@@ -137,7 +139,7 @@ def _class_of(kind: type[BrokerError]) -> type[ClientError]:
 
 
 def _typed(kind: Any, text: str) -> str | int:
-    """Returns a field by its type; 0 or "" if the broker did not send it."""
+    """Unset fields become 0 or ""."""
     if kind is not int:
         return text
     return signed_number_of(text) or 0

@@ -1,10 +1,10 @@
-"""Receiving under leases: the calls, and a loop that acknowledges processed messages.
+"""Receives messages under leases, in single calls and in a loop that acknowledges them.
 
-receive ─► messages one by one ─► the body requests the next: the previous one is processed
-   ▲                                    └─► acknowledged in batches, within the lease
-   └── none left: all are acknowledged
+    receive ─► messages one by one ─► requesting the next one marks the previous as processed
+       ▲                                  └─► acknowledged in batches, within the lease
+       └── no message left: all processed ones are acknowledged
 
-the body leaves the loop or raises: unprocessed messages are released to the group
+If the loop's body leaves the loop or raises, unprocessed messages are released to the group.
 """
 
 from collections import deque
@@ -26,19 +26,19 @@ from pocketmq.model.consuming import RECEIVE_MAX, Settled, SettleStatus
 from pocketmq.rpc.pb import broker_pb2
 
 WAIT_MS: Final = 15_000
-"""Wait of one receive of a loop."""
+"""Wait of each receive of a loop."""
 INVISIBLE_MS: Final = 30_000
 """The broker's default invisible duration."""
 EMPTY_S: Final = 0.02
-"""Pause after an answer without messages: a stopping broker answers without waiting."""
+"""Pause after an empty reply, as a stopping broker answers without waiting."""
 RETRY_S: Final = 0.5
-"""Pause between two tries to reach an unreachable broker."""
+"""Pause between two attempts to reach an unreachable broker."""
 ACK_WITHIN: Final = 4
 """Processed messages are acknowledged within 1/ACK_WITHIN of their lease."""
 
 
 async def receive(stub: Stub, query: ReceiveQuery) -> list[Leased]:
-    """Receives messages; a retry with the query's attempt id returns the same messages."""
+    """Receives messages; a repeat with the query's attempt id returns the same messages."""
     kind = broker_pb2.Filter.SQL if query.sql else broker_pb2.Filter.TAG
     answer = await stub.ask(
         "Receive",
@@ -79,13 +79,10 @@ _STATUSES: Final = {
 
 
 class ReceiveLoop:
-    """A loop of receives.
+    """Loop of receives.
 
-    stub       makes the calls
-    wire       sleeps
-    query      parameters of each receive
     count_max  number of messages after which the loop ends
-    patience   waits for an unreachable broker; None: raises the error
+    patience   waits for an unreachable broker; None: the error is raised
     """
 
     __slots__ = ("_done", "_left", "_patience", "_query", "_rest", "_stub", "_wire")
@@ -106,9 +103,10 @@ class ReceiveLoop:
         self._left = count_max
         self._patience = patience
         self._rest: deque[Leased] = deque()
-        """Received messages not processed yet; the first is the body's current one."""
+        """Received messages that are not processed yet; the first is the body's current one.
+        """
         self._done: list[str] = []
-        """Handles of processed messages that are not acknowledged yet."""
+        """Handles of processed messages that are not acknowledged."""
 
     async def messages(self) -> AsyncGenerator[Leased, None]:
         """Yields messages until `count_max` are processed.
@@ -137,7 +135,6 @@ class ReceiveLoop:
         return self._query.invisible_ms or INVISIBLE_MS
 
     async def _receive(self) -> None:
-        """Receives messages; none if no message arrives within the wait."""
         count = min(self._query.max_messages or RECEIVE_MAX, self._left)
         query = replace(self._query, max_messages=int(count), attempt_id=token_hex(8))
         while True:
@@ -152,7 +149,7 @@ class ReceiveLoop:
             return
 
     async def _ack(self) -> None:
-        """Acknowledges processed messages; those whose lease has expired are redelivered."""
+        """Acknowledges processed messages; those with expired leases are redelivered."""
         while self._done:
             try:
                 await self._settle("Ack", receipt_handles=self._done)
@@ -163,7 +160,7 @@ class ReceiveLoop:
             self._done = []
 
     async def _leave(self) -> None:
-        """Acknowledges processed messages and releases the others, the current one with a delay."""
+        """Acknowledges processed messages; releases the current one later, others at once."""
         with suppress(ClientError):
             if self._done:
                 await self._settle("Ack", receipt_handles=self._done)
@@ -182,7 +179,7 @@ class ReceiveLoop:
             self._patience.answered()
 
     async def _endure(self, error: ClientError) -> None:
-        """Pauses before the next try of an unreachable broker; raises any other error."""
+        """Pauses if the broker is unreachable; raises any other error."""
         if self._patience is None:
             raise error
         self._patience.failed(error)

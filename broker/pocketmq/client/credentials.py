@@ -1,4 +1,4 @@
-"""Credentials of a client: an access key, and the secret that signs each call."""
+"""Credentials of a client: an access key, and a secret that signs the calls."""
 
 import time
 from typing import NamedTuple
@@ -10,7 +10,7 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 class Credentials(NamedTuple):
-    """An access key and its secret, see `pocketmq user add`; "" for unsigned calls."""
+    """An access key and its secret (see `pocketmq user add`); "" for unsigned calls."""
 
     access_key: str = ""
     secret_key: str = ""
@@ -32,5 +32,5 @@ NOBODY = Credentials()
 
 
 def now_ms() -> int:
-    """Returns the wall time in milliseconds since 1970."""
+    """Returns the wall time in ms since 1970."""
     return time.time_ns() // 1_000_000

@@ -1,6 +1,6 @@
-"""Long polls of several queues: yields messages as they arrive.
+"""Long polls of several queues.
 
-Messages that arrive together are sorted by physical offset. The order within a queue is kept.
+Messages that arrive together are sorted by physical offset; the order in a queue is kept.
 """
 
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
@@ -18,11 +18,11 @@ from pocketmq.model.reading import PullStatus
 PAGE_COUNT: Final = 256
 """Upper limit of messages in one pull."""
 WAIT_MS: Final = 15_000
-"""Wait of one poll."""
+"""Wait of each poll."""
 GATHER_S: Final = 0.02
 """Time for which arrivals are gathered before they are sorted and yielded."""
 RETRY_S: Final = 0.5
-"""Pause between two tries to reach an unreachable broker."""
+"""Pause between two attempts to reach an unreachable broker."""
 
 Pull = Callable[[PullQuery], Coroutine[Any, Any, PullPage]]
 
@@ -32,9 +32,9 @@ def keep_quiet(text: str) -> None:
 
 
 class BrokerWait:
-    """Decides whether to wait for an unreachable broker: only after a first answer.
+    """Decides whether to wait for an unreachable broker: only if it has answered before.
 
-    say   prints a text to the user when the broker becomes unreachable or answers again
+    say   reports to the user that the broker became unreachable, or answers again
     """
 
     __slots__ = ("_has_answered", "_say", "is_gone")
@@ -54,7 +54,7 @@ class BrokerWait:
     def failed(self, error: ClientError) -> None:
         """Records an error.
 
-        Errors   the error itself, if it is not retryable or no call has succeeded yet
+        Errors   this error, if it is not retryable or if no call has succeeded yet
         """
         if not (self._has_answered and error.retryable):
             raise error
@@ -66,7 +66,7 @@ class BrokerWait:
 
 @dataclass
 class Watch:
-    """One queue: its next pull, and its remaining wait."""
+    """The next pull of a queue, and the remaining wait."""
 
     query: PullQuery
     left_ms: float
@@ -76,8 +76,8 @@ class Following:
     """Polls of several queues.
 
     wire       the transport of `pull`
-    wait_ms    time limit of all polls together
-    patience   waits for an unreachable broker; None: raises the error
+    wait_ms    time limit of all polls in total
+    patience   waits for an unreachable broker; None: the error is raised
     """
 
     __slots__ = ("_deadline_ms", "_patience", "_pull", "_wait_ms", "_wire")
@@ -100,7 +100,7 @@ class Following:
     async def pages(
         self, queries: Iterable[PullQuery]
     ) -> AsyncGenerator[list[StoredMessage], None]:
-        """Yields messages as they arrive, until the time limit or until no queue is left.
+        """Yields messages as they arrive, until the time limit or until all queues are deleted.
 
         Errors   ClientError
         """
@@ -135,11 +135,12 @@ class Following:
                 pending.cancel()
 
     async def _arrival(self, watch: Watch) -> list[StoredMessage]:
-        """Returns a queue's next messages; none at the time limit or if the queue was deleted."""
+        """Returns a queue's next messages; none at the time limit, or if the queue was deleted."""
         patience = self._patience
         while watch.left_ms > 0:
-            # After a failure the next pull does not wait for messages: its answer shows at
-            # once that the broker is reachable again.
+            # After a failure, the next pull does not wait for messages, so that its answer shows at
+            # once that
+            # the broker is reachable again.
             is_gone = patience is not None and patience.is_gone
             wait_ms = 0 if is_gone else ceil(min(WAIT_MS, watch.left_ms))
             query = replace(watch.query, max_messages=PAGE_COUNT, wait_ms=wait_ms)
@@ -159,7 +160,7 @@ class Following:
             watch.query = replace(query, queue_offset=page.next_begin_offset)
             if not page.messages and page.next_begin_offset == query.queue_offset:
                 if patience is None and monotonic() * 1000 - asked_ms < wait_ms / 2:
-                    break  # answered early: the broker is stopping
+                    break  # the broker is stopping, as it answered early
                 watch.left_ms -= wait_ms
                 await self._wire.sleep(GATHER_S)  # a stopping broker answers without waiting
             watch.left_ms = min(watch.left_ms, self._deadline_ms - monotonic() * 1000)

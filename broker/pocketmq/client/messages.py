@@ -33,7 +33,7 @@ async def pull(stub: Stub, query: PullQuery) -> PullPage:
 
 
 async def find_by_key(stub: Stub, method: str, query: KeyQuery) -> QueryResult:
-    """Returns a page of the messages with a key, or for QueryByTag a tag, newest first."""
+    """Returns a page of the messages with a key (for QueryByTag: a tag), newest first."""
     fields = query._asdict()
     answer = await stub.read(method, max=fields.pop("count_max"), **fields)
     messages = [stored_message(message) for message in answer.messages]

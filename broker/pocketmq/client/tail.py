@@ -1,7 +1,7 @@
 """Tails a topic: yields its messages without a group, and without state at the broker.
 
-stored messages   pages of every queue, merged in log order
-new messages      long polls, see following.py
+Stored messages are pulled in pages and merged in log order. New messages arrive by long polls
+(following.py).
 """
 
 from collections import deque
@@ -23,7 +23,7 @@ Find = Callable[[str, int, int, Bound], Coroutine[Any, Any, int]]
 
 @dataclass
 class Reader:
-    """One queue: its next pull, its messages not yielded yet, and whether its end is reached."""
+    """The next pull of a queue, and the pulled messages that are not yielded yet."""
 
     query: PullQuery
     pulled: deque[StoredMessage] = field(default_factory=deque)
@@ -31,13 +31,11 @@ class Reader:
 
 
 class Tail:
-    """One tail of a topic; with `follow` it does not end by itself.
+    """A tail of a topic, which ends only if `follow` is not set.
 
-    wire        the transport of the three calls
-    pull        `pull` of a client
-    describe    `describe_topic` of a client
-    find        `query_by_time` of a client
-    patience    waits for an unreachable broker; None: raises the error
+    wire        transport of the three calls
+    pull, describe, find   methods `pull`, `describe_topic` and `query_by_time` of a client
+    patience    waits for an unreachable broker; None: the error is raised
     """
 
     def __init__(
@@ -56,7 +54,7 @@ class Tail:
         self._patience = patience
 
     async def pages(self) -> AsyncGenerator[list[StoredMessage], None]:
-        """Yields messages in log order, in lists of those that arrived together.
+        """Yields messages in log order, in lists of messages that arrived together.
 
         Errors   ClientError
         """
@@ -97,18 +95,17 @@ class Tail:
                 yield messages
 
     async def _begin(self, queue_id: int, ends: range) -> int:
-        """Returns the queue offset of the first pull."""
         wanted = self._wanted
         if wanted.last_count is not None:
             return max(ends.stop - wanted.last_count, ends.start)
         if wanted.since_ms is None:
             return ends.stop
         if is_system_topic(wanted.topic):
-            return ends.start  # brokers do not serve QueryByTime for system topics
+            return ends.start  # brokers refuse QueryByTime for system topics
         return await self._find(wanted.topic, queue_id, wanted.since_ms, Bound.LOWER)
 
     async def _merged(self, readers: list[Reader]) -> AsyncGenerator[list[StoredMessage], None]:
-        """Yields stored messages in log order, until the end of all queues is reached."""
+        """Yields stored messages in log order, until all queues are read to their ends."""
         while True:
             empty = [reader for reader in readers if not (reader.pulled or reader.is_at_end)]
             await self._wire.all_of(self._refill(reader) for reader in empty)
@@ -119,14 +116,14 @@ class Tail:
                 continue
             if any(not (reader.pulled or reader.is_at_end) for reader in readers):
                 continue
-            # Later physical offsets may belong to messages of an unfinished queue, not pulled yet.
+            # A queue that is not pulled to its end may contain messages below later physical
+            # offsets.
             ends = [r.pulled[-1].physical_offset for r in filled if not r.is_at_end]
             bound = min(ends) if ends else None
             messages = [message for reader in filled for message in _taken(reader, bound)]
             yield sorted(messages, key=place_in_log)
 
     async def _refill(self, reader: Reader) -> None:
-        """Pulls the next page of a queue."""
         page = await self._pull(replace(reader.query, max_messages=PAGE_COUNT))
         before = reader.query.queue_offset
         reader.query = replace(reader.query, queue_offset=page.next_begin_offset)
@@ -136,7 +133,7 @@ class Tail:
 
 
 def _taken(reader: Reader, bound: int | None) -> list[StoredMessage]:
-    """Removes messages from a reader up to and including a physical offset, or all."""
+    """Removes the messages up to and including a physical offset; None: all messages."""
     taken = []
     while reader.pulled and (bound is None or reader.pulled[0].physical_offset <= bound):
         taken.append(reader.pulled.popleft())

@@ -1,9 +1,9 @@
-"""Transactions on the producer's side.
+"""Transactions of a producer.
 
     send half message ─► local work ─► commit, or roll back if the work fails
     no resolution ─► the broker sends a check to a producer of the group
 
-A callable may return a resolution, or an awaitable of one; the latter only with AsyncClient.
+A callable returns a resolution, or with AsyncClient also an awaitable of one.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -20,17 +20,17 @@ from pocketmq.model.transaction import Resolution
 
 Said = Resolution | Awaitable[Resolution]
 Checker = Callable[[PendingTransaction], Said]
-"""Returns the resolution of a transaction, UNKNOWN if it is not decided yet."""
+"""Returns the resolution of a transaction; UNKNOWN: not decided yet."""
 WAIT_MS: Final = 15_000
 """Wait of one CheckTransactions call."""
 EMPTY_S: Final = 0.05
-"""Pause between an answer without checks and the next call."""
+"""Pause before the next call after an answer without checks."""
 
 
 async def end_transactions(
     stub: Stub, group: str, decisions: Sequence[tuple[str, Resolution]]
 ) -> list[Ended]:
-    """Ends transactions, given as (id, resolution); returns a result for each, in order."""
+    """Ends transactions, given as (id, resolution); returns their results in order."""
     answer = await stub.ask(
         "EndTransaction",
         is_repeatable=True,
@@ -56,7 +56,7 @@ async def end_transaction(
 
 
 async def said(by: Said) -> Resolution:
-    """Returns a resolution, or the result of an awaitable of one."""
+    """Returns the resolution, awaited if necessary."""
     return await by if isawaitable(by) else by
 
 
@@ -114,7 +114,7 @@ class Checks:
 async def answer_checks(
     stub: Stub, group: str, checks: Checks, checker: Checker, count_max: float
 ) -> int:
-    """Ends checked transactions as a checker decides; returns how many ended."""
+    """Ends checked transactions as the checker decides; returns their number."""
     count = 0
     pending = checks.pending()
     try:
@@ -122,7 +122,7 @@ async def answer_checks(
             resolution = await said(checker(one))
             if resolution is Resolution.UNKNOWN:
                 continue
-            # The result is ignored: another producer may have decided meanwhile.
+            # Another producer may have decided meanwhile, so the result is ignored.
             await end_transactions(stub, group, [(one.transaction_id, resolution)])
             count += 1
             if count >= count_max:

@@ -1,8 +1,9 @@
 """Transports of calls: on an event loop, or blocking the calling thread.
 
-The client is written once, as coroutines. With a BlockingWire no coroutine suspends: the wire
-blocks the thread instead, so that `drive` runs a coroutine to its end in one step, in any thread.
-The blocking client avoids grpc.aio, which logs errors if two event loops of a process use it.
+The client is written once, as coroutines. A BlockingWire blocks the thread where a LoopWire
+suspends
+the coroutine, so `drive` runs a coroutine to its end in one step. It avoids grpc.aio, which logs
+errors if two event loops of a process use it.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from pocketmq.client.credentials import Pairs
 from pocketmq.model.endpoint import TLS
 
 MESSAGE_SIZE_MAX: Final = 17 * 1024 * 1024
-"""Larger than every message of a broker."""
+"""Limit of a gRPC message, above the largest message that a broker accepts."""
 OPTIONS: Final = (
     ("grpc.max_receive_message_length", MESSAGE_SIZE_MAX),
     ("grpc.max_send_message_length", MESSAGE_SIZE_MAX),
@@ -33,7 +34,7 @@ OPTIONS: Final = (
     ("grpc.keepalive_timeout_ms", 10_000),
 )
 LOOK_S: Final = 0.05
-"""Longest wait of a blocking wire for gRPC's report that the connection is ready."""
+"""Upper limit of a blocking wire's wait for gRPC to report that the connection is ready."""
 
 Found = TypeVar("Found")
 Given_co = TypeVar("Given_co", covariant=True)
@@ -41,7 +42,7 @@ Question = Coroutine[Any, Any, Found]
 
 
 class RunningCall(Protocol[Given_co]):
-    """A coroutine that runs in the background; both asyncio's and concurrent futures fit."""
+    """A coroutine in the background; asyncio's and concurrent futures implement it."""
 
     def done(self) -> bool:
         """Returns whether the coroutine has ended."""
@@ -50,7 +51,7 @@ class RunningCall(Protocol[Given_co]):
         """Returns the coroutine's result, or raises its error."""
 
     def cancel(self) -> Any:
-        """Requests its end, as far as the wire supports that."""
+        """Requests the end of the coroutine, as far as the wire supports that."""
 
 
 class Wire(Protocol):
@@ -72,13 +73,13 @@ class Wire(Protocol):
         """Returns after a time."""
 
     async def all_of(self, questions: Iterable[Question[Found]]) -> list[Found]:
-        """Returns the results of coroutines, run concurrently if the wire can."""
+        """Returns the results of coroutines, which run concurrently if the wire can."""
 
     def begin(self, question: Question[Found]) -> RunningCall[Found]:
         """Starts a coroutine in the background."""
 
     async def first_of(self, pendings: Collection[RunningCall[Any]]) -> None:
-        """Returns when one of them has ended."""
+        """Returns when one of the coroutines has ended."""
 
     async def close(self) -> None:
         """Ends the connection and all calls on it."""
@@ -134,7 +135,7 @@ class LoopWire:
         return task
 
     async def first_of(self, pendings: Collection[RunningCall[Any]]) -> None:
-        """Returns when one of them has ended."""
+        """Returns when one of the coroutines has ended."""
         tasks = [pending for pending in pendings if isinstance(pending, asyncio.Task)]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
 
@@ -198,13 +199,13 @@ class BlockingWire:
             except BaseException as error:  # noqa: BLE001 - raised again by result()
                 pending.set_exception(error)
 
-        # From here on, cancel() has no effect; a blocked call ends when the wire is closed.
+        # cancel() has no effect from here on: only closing the wire ends a blocked call.
         pending.set_running_or_notify_cancel()
         Thread(target=run, name="pocketmq-client", daemon=True).start()
         return pending
 
     async def first_of(self, pendings: Collection[RunningCall[Any]]) -> None:
-        """Returns when one of them has ended."""
+        """Returns when one of the coroutines has ended."""
         waited = [pending for pending in pendings if isinstance(pending, futures.Future)]
         futures.wait(waited, return_when=futures.FIRST_COMPLETED)
 
@@ -222,7 +223,7 @@ def _channel(target: str) -> grpc.Channel:
 
 
 def _aio_channel(target: str) -> grpc.aio.Channel:
-    """Returns an asyncio channel; targets as for `_channel`."""
+    """Returns an asyncio channel, for the targets of `_channel`."""
     if target.startswith(TLS):
         credentials = grpc.ssl_channel_credentials()
         return grpc.aio.secure_channel(target.removeprefix(TLS), credentials, options=OPTIONS)
@@ -235,7 +236,7 @@ def _seen(task: "asyncio.Task[Any]") -> None:
 
 
 def drive(question: Question[Found]) -> Found:
-    """Runs a coroutine over a BlockingWire to its end in this thread."""
+    """Runs a coroutine that uses a BlockingWire to its end in this thread."""
     try:
         question.send(None)
     except StopIteration as end:
