@@ -138,7 +138,6 @@ def _amounts() -> list[Any]:
 
 
 def _by_key(messages: "DataFrame", column: str) -> "GroupedData":
-    """Groups messages by topic and key; messages without a key are ignored."""
     key = F.explode(F.array_distinct("keys")) if column == "keys" else F.col(column)
     keyed = _sound(messages).withColumn("key", key).filter(F.col("key").isNotNull())
     return keyed.groupBy("topic", "key")

@@ -206,7 +206,6 @@ def _header(file: Path) -> IndexHeaderValues:
 
 
 def _header_fault(file: Path, header: IndexHeaderValues, geometry: IndexGeometry) -> str:
-    """Returns why a file's entries are unreadable; "" if they are readable."""
     size = file.stat().st_size
     if size != geometry.file_size:
         return f"it has {size} bytes, expected {geometry.file_size}"

@@ -58,7 +58,6 @@ def check_files(out: Path, mapper: Mapper) -> list[Finding]:
 
 
 def _known_files(out: Path) -> tuple[list[Document], list[Finding]]:
-    """Returns the manifest's rows of existing files, and findings of missing or surplus files."""
     marks = {mark["path"]: mark for mark in manifest(out)["files"]}
     there = dict.fromkeys(view_files(out))
     findings = [_missing(path) for path in marks if path not in there]
@@ -160,7 +159,6 @@ def _holds_anything(path: str) -> bool:
 
 
 def _same_count(one: bytes, other: bytes) -> int:
-    """Returns the length of the common prefix of two different pieces."""
     count = min(len(one), len(other))
     differs = np.frombuffer(one, np.uint8, count) != np.frombuffer(other, np.uint8, count)
     return int(differs.argmax()) if differs.any() else count
@@ -232,7 +230,6 @@ def _records_behind(files: list[LogFile], physical_offset: int) -> bool:
 
 
 def _marks(out: Path) -> list[tuple[str, int]]:
-    """Returns (name, modification time in ns) of the log files that were read, in order."""
     staging = Staging(out)
     marks = {}
     for path in (staging.work / "ranges").glob("*.json"):

@@ -137,7 +137,6 @@ def _is_complete(
 
 
 def _is_changed(mark: list[Any]) -> bool:
-    """Returns whether the log file of a finished range has changed, or does not exist any more."""
     try:
         return bool(Path(mark[0]).stat().st_mtime_ns != mark[3])
     except FileNotFoundError:

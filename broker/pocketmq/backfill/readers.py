@@ -111,7 +111,6 @@ def read_index(
 def _load(
     session: "SparkSession", kind: str, store: "str | Path", options: dict[str, str]
 ) -> "DataFrame":
-    """Loads a table; reports wrong options or a wrong store before Spark runs."""
     register(session)
     options |= {"path": str(store), "table": kind, "workers": str(worker_count(session))}
     options = plan(options, spark_mapper(session))

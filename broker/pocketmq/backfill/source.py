@@ -97,7 +97,6 @@ def _plan_entries(request: Request, wanted: RowFilter) -> list[list[Any]]:
 
 
 def _shared(tasks: Sequence[Any], workers: int) -> list[list[Any]]:
-    """Divides tasks into partitions of adjacent tasks, PARTITIONS_PER_WORKER for each worker."""
     count = min(len(tasks), PARTITIONS_PER_WORKER * workers)
     borders = [len(tasks) * number // count for number in range(count + 1)] if count else [0]
     return [list(tasks[begin:end]) for begin, end in pairwise(borders)]
@@ -192,8 +191,6 @@ class StoreReader(DataSourceReader):
 
 
 class _Shape:
-    """Builds the requested columns from the stored columns."""
-
     __slots__ = ("_numbers", "_schema", "_sources", "stored")
 
     def __init__(self, request: Request, schema: Any) -> None:
@@ -205,7 +202,6 @@ class _Shape:
         assert set(self.stored) <= set(table.schema.names)
 
     def rows(self, batch: Any, wanted: RowFilter) -> Iterator[Any]:
-        """Yields the selected rows of a batch, if any."""
         kept = wanted.rows(self._numbers, lambda name: batch.column(name).to_numpy())
         if kept is not None:
             batch = batch.filter(pa.array(kept))
@@ -226,7 +222,6 @@ class _Shape:
         return [field for field in self._schema if field.name != DAMAGE]
 
     def damage(self, damage: DamagedBytes) -> Any:
-        """Returns the row that describes damage."""
         columns = [
             pa.array([str(damage.error)]) if field.name == DAMAGE else pa.nulls(1, field.type)
             for field in self._schema

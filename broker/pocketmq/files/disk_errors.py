@@ -5,8 +5,8 @@
     with ReadErrors(path): …   → ReadFailed; FileNotFoundError and NotADirectoryError pass unchanged
 
 ARCHITECTURE.md ("Errors of the disk") lists which call raises which error. The kernel reports a
-failed sync once and then counts the lost pages as written. `Trouble` keeps the first loss, and
-every later write, sync, rename or removal raises it again.
+failed sync only once: `Trouble` keeps the first loss, and every later write, sync, rename or
+removal raises it again.
 """
 
 import contextlib
@@ -42,8 +42,6 @@ def forget(descriptor: int, path: Path | str) -> None:
 
 
 class _AtPath:
-    """Context of an operation at a path; its errors name the path."""
-
     __slots__ = ("_path",)
 
     def __init__(self, path: Path | str) -> None:

@@ -1,8 +1,5 @@
 """Memory: advice on mapped pages, and the transient pool of locked buffers.
 
-The transient pool's buffers receive writes instead of the file:
-    borrow ──► file.stage(buffer): writes go there ──commit──► the file ──► give_back
-
 A buffer has the length of a file. A writer then never waits for the page cache, and the file gets
 its bytes in larger pieces. Bytes that were not committed are lost with the process.
 Source: TransientStorePool.

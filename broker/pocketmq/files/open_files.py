@@ -1,7 +1,5 @@
 """Limits the number of open files by closing the least recently used ones.
 
-    add ──► [ oldest … newest ] ──too many──► used since the last check? to the end : closed
-
 A file held by a thread (`MappedFile.hold`) stays open. Closing loses nothing: written bytes are in
 the page cache, and the file is opened again when it is needed.
 Cost: 20 ns for each use, some 20 µs to open a file again.

@@ -75,7 +75,6 @@ class BodyBudget:
     __slots__ = ("_body_max", "left_bytes")
 
     def __init__(self, bytes_max: int = SHOWN_SIZE_MAX, *, body_max: int = SHOWN_SIZE_MAX) -> None:
-        """Begins a budget; `body_max` limits the size of one decompressed body."""
         assert bytes_max >= body_max, "one body may exceed the whole budget"
         self.left_bytes = bytes_max
         self._body_max = body_max

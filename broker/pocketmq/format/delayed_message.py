@@ -69,7 +69,6 @@ def goes_to(message: StoredMessage, topic: str) -> bool:
 
 
 def _asked_ms(message: StoredMessage) -> int:
-    """Returns the requested delivery time of a timed message; 0 if it has none."""
     properties = message.properties
     length_ms = _number(properties.get(TIMER_DELAY_SECONDS)) * 1_000
     length_ms = length_ms or _number(properties.get(TIMER_DELAY_MS))

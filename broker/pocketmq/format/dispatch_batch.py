@@ -1,8 +1,5 @@
 """Prepares runs of written records for views: groups them by queue, encodes units and entries.
 
-    runs ──by_queue──► runs of each queue ──following_units──► bytes to append to the queue
-      └──entries_of──► bytes for the index
-
 A dispatch step has as many runs as there were requests, so a run must be cheap. For unusual runs
 the functions return None, and the views handle such runs one by one.
 """

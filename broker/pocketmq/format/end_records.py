@@ -1,8 +1,5 @@
 """Encodes decisions about half messages: committed messages, and the op message.
 
-    half_record ─► committed message …  ┐
-                   "12,13," of all      ┴─► one put: records, units, entries
-
 The bytes equal those that `half_message.py` and `op_message.py` make with encode_records.
 """
 
@@ -28,8 +25,6 @@ _WORD: Final = 0xFFFF_FFFF
 
 @final
 class _Committed:
-    """A committed message."""
-
     __slots__ = (
         "block", "body_begin", "body_end", "code", "frame", "hash_begin", "hash_end", "place",
         "queue_id", "raw", "size", "store_host_at", "system_flag",
@@ -135,7 +130,6 @@ class EndRecords(SystemRecords):
         return other.frame is first.frame and other.queue_id == first.queue_id
 
     def _write_run(self, number: i64, end: i64, queue_offset: i64, place: i64, time_ms: i64) -> i64:
-        """Writes messages of one queue; returns the physical offset after them."""
         self._begin_run()
         entries, first, first_offset = self._entries, self._committed[number], queue_offset
         while number < end:

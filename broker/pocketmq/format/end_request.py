@@ -23,8 +23,6 @@ class EndRequest:
     group      producer group of the request
     at         queue offset of each half message in the half topic
     places     physical offset of each half message
-    keys       unique key of each half message
-    commits    whether each half message is committed
     """
 
     __slots__ = ("at", "commits", "group", "keys", "places")

@@ -1,11 +1,7 @@
 """A half message that PocketMQ stored, parsed in place: the fields that a decision needs.
 
-    head │ body │ RMQ_SYS_TRANS_HALF_TOPIC │ name 01 value 02 name 01 value 02 …
-
-This parser accepts only plain half messages; `half_message.py` parses all others. A plain half
-message has the record format for short topic names. None of the six properties that are parsed here
-has two values, and KEYS follows UNIQ_KEY. The tag, each key and the unique key are printable ASCII
-without spaces, of at most TEXT_SIZE_MAX bytes; the keys and the unique key are not empty.
+This parser accepts only plain half messages, as PocketMQ stores them: `read` and `_take`
+contain the conditions. `half_message.py` parses all others.
 """
 
 from typing import Final, final
@@ -19,13 +15,11 @@ from pocketmq.model.topic import HALF_TOPIC
 from pocketmq.native.machine import BytesWriter, append, i64, read_i32_be, read_i64_be, vec
 
 TEXT_SIZE_MAX: Final = 255
-"""Longest key, tag or id that is hashed here, in bytes."""
 SIZE_MIN: Final = 48 + 8 + 8 + 8 + 16
 """Size of a head with IPv4 hosts, bytes."""
 _MAGIC: Final = MAGIC_V1 - (1 << 32)
 _TOPIC: Final = topic_field(HALF_TOPIC)
 _WIDER: Final = 12
-"""Bytes by which an IPv6 host is longer."""
 _GROUP: Final = b"PGROUP"
 _REAL_TOPIC: Final = b"REAL_TOPIC"
 _REAL_QUEUE: Final = b"REAL_QID"

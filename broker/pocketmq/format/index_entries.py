@@ -1,11 +1,5 @@
 """Index entries of many records: the hashes of their keys, chained by slot.
 
-    run ─► unique keys ┐
-           keys        ├─► hash · physical offset · store time of each entry, in log order
-           tags        ┘                  tags in the 5.5 style only
-
-    slot 7 ──► 12 ──► 9 ──► 4 ──► 0       a slot names its newest entry, each entry the previous one
-
 Source: IndexService.buildIndex, IndexFile.putKey.
 """
 
@@ -33,12 +27,9 @@ from pocketmq.model.message import KEY_SEPARATOR
 ENTRY_TYPE: Final = np.dtype(
     [("hash", ">i4"), ("physical", ">i8"), ("second", ">i4"), ("previous", ">i4")]
 )
-"""Many entries as stored in an index file (INDEX_ENTRY)."""
 PACKED_TYPE: Final = np.dtype([("hash", ">i4"), ("physical", ">i8"), ("time", ">i8")])
 PACKED: Final = Struct(">iqq")
-"""An entry of `Written.entries`: key hash, physical offset, store time."""
 LINKED_MAX: Final = 1 << 20
-"""Upper limit of entries that one call links."""
 _NUMBER_BITS: Final = np.int64(20)
 FEW_RECORDS: Final = 6
 """Number of records up to which plain Python is faster than numpy."""
@@ -151,14 +142,12 @@ def _many_of_several_keys(written: Sequence[Written], style: str) -> bytes:
 
 
 def _places_and_times(written: Sequence[Written]) -> tuple[Numbers, Numbers]:
-    """Returns physical offset and store time of every record."""
     places = [place for run in written for place in run.physical_offsets]
     times = np.array([run.store_time_ms for run in written], dtype=np.int64)
     return np.array(places, dtype=np.int64), times.repeat([len(run) for run in written])
 
 
 def _prefixes(written: Sequence[Written], times: int) -> int | NDArray[np.uint32]:
-    """Returns the hash of the key prefix of each record, all repeated `times` times."""
     topics = {run.destination.topic for run in written}
     if len(topics) == 1:
         return _topic_hash(topics.pop())
@@ -174,7 +163,6 @@ def _key_hashes(unsigned: NDArray[np.uint32]) -> Numbers:
 
 @lru_cache(maxsize=4096)
 def _topic_hash(topic: str) -> int:
-    """Returns the unsigned hash of the key prefix of a topic."""
     return java_hash(index_key(topic, "")) & WRAP
 
 
@@ -184,7 +172,6 @@ def _known_tag_hash(topic: str, tag: str) -> int:
 
 
 def _tag_hash(topic: str, tag: str) -> int:
-    """Returns the unsigned hash of a tag's key; caches only short tags."""
     if len(tag) <= PIECE_MAX:
         return _known_tag_hash(topic, tag)
     return _known_tag_hash.__wrapped__(topic, tag)

@@ -72,9 +72,7 @@ class IndexGeometry(NamedTuple):
 
 
 ROCKETMQ_GEOMETRY: Final = IndexGeometry(5_000_000, 20_000_000)
-"""RocketMQ's default: files of 420 MB."""
 OWN_GEOMETRY: Final = IndexGeometry(200_000, 1_000_000)
-"""Default geometry of stores that PocketMQ creates."""
 WELL_KNOWN: Final = (ROCKETMQ_GEOMETRY, OWN_GEOMETRY)
 
 

@@ -1,11 +1,7 @@
 """Links a few index entries by slot, in the layout of their file.
 
-    entries ──slots_of──► slots ──(the file's table)──► heads ──chained──► rows, numbers
-
-Entries have the form of `Written.entries`: key hash (i32), physical offset (i64), store time (i64).
-Rows of the file have 20 bytes: key hash, physical offset, seconds, and the number of the previous
-entry of the chain. Rows are linked in order: the second of two entries in one slot refers to the
-first. `index_entries.link_entries` links many entries by column.
+Entries have the form of `Written.entries`, rows that of an index file (INDEX_ENTRY).
+`index_entries.link_entries` links many entries by column.
 Source: IndexFile.putKey.
 """
 

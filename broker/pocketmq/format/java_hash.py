@@ -102,7 +102,6 @@ def java_hashes(texts: list[str], prefixes: int | NDArray[np.uint32] = 0) -> NDA
 
 
 def _powers_of(lengths: list[int]) -> NDArray[np.uint32]:
-    """Returns 31 ** length for every length, modulo 2**32."""
     if max(lengths) < _POWER_COUNT:
         return _POWERS[lengths]
     return np.array([pow(31, length, 1 << 32) for length in lengths], dtype=np.uint32)

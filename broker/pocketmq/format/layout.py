@@ -1,8 +1,7 @@
 """Base of all codecs: buffers, the CRC, and byte layouts as tables.
 
-A `Layout` has one row for each field. The compiled `struct`, the field positions and the column
-types of vectorised readers are derived from the rows. Integers are big-endian, two's complement.
-If zlib-ng (extra `speed`) is installed, it computes the CRC, four times as fast as zlib.
+A `Layout` has one row for each field. Integers are big-endian, two's complement. If zlib-ng (extra
+`speed`) is installed, it computes the CRC, four times as fast as zlib.
 """
 
 import struct
@@ -18,7 +17,6 @@ __all__ = ["CRC_MASK", "Buffer", "Layout", "LayoutField", "crc32", "is_zero"]
 CRC_MASK: Final = 0x7FFFFFFF
 """Bits of a CRC-32 that RocketMQ keeps: all but the sign."""
 Buffer = bytes | bytearray | memoryview
-"""Buffers that codecs read; a memoryview is usually of a mapped file."""
 _ZERO_PAGE: Final = bytes(4096)
 
 

@@ -1,7 +1,5 @@
 """The columns of stored messages as one table: name, type, and how to read the values.
 
-    chunk ─► heads, spans ─► MessageColumns ─► `read`     some thousand messages per call
-
 The values equal those of `message_fields`. The names are those of the API's StoredMessage and of
 the command line's JSON, so that all files can be read together; times are milliseconds since 1970.
 Types are written in Arrow's notation, but Arrow is not needed here.
@@ -43,12 +41,10 @@ def columns_of(names: Sequence[str]) -> list[MessageColumn]:
 
 
 def _head(name: str, arrow_type: str, part: str = "") -> MessageColumn:
-    """Returns the column of a number in the head; `part` is the number's name in `Heads`."""
     return MessageColumn(name, arrow_type, lambda columns: columns.head(part or name))
 
 
 def _integer_property(name: str, arrow_type: str, stored_as: str, largest: int) -> MessageColumn:
-    """Returns the column of a number in a property; a number that does not fit is missing."""
 
     def read(columns: MessageColumns) -> Column:
         return columns.property_integers(stored_as, lambda text: property_number(text, largest))

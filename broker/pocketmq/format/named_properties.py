@@ -1,8 +1,5 @@
 """Reads single fields of a stored record without decoding its other fields.
 
-    block = property_block(record)          b"\\x02KEYS\\x01k\\x02TAGS\\x01TagA\\x02"
-
-The leading separator puts every name between two separators (format/properties.py).
 Source: MessageDecoder.decodeProperties.
 """
 
@@ -28,7 +25,6 @@ _STORE_TIME_PLACES: Final = (
     RECORD_HEAD.positions["store_timestamp"] + IPV6_HOST_SIZE - IPV4_HOST_SIZE,
 )
 _LENGTH_PLACES: Final = {kind: head.size - _I32.size for kind, head in HEADS.items()}
-"""Position of the body's length, by the host bits of the system flag."""
 
 
 def property_block(record: bytes) -> bytes:

@@ -2,11 +2,7 @@
 
     commitlog/00000000000000000000          a file is named by the offset of its first byte
     consumequeue/TOPIC/QUEUE/00000000000000000000
-    consumequeue_ext/TOPIC/QUEUE/…
     index/20261121003515660                 local time, to the millisecond
-    config/topics.json (+ .bak) · subscriptionGroup.json · consumerOffset.json · delayOffset.json
-    checkpoint · abort · lock
-    pocketmq/store.json · watermark · …     files that only PocketMQ uses
 
 Source: UtilAll.offset2FileName, StorePathConfigHelper, IndexService.
 """
@@ -30,7 +26,6 @@ INDEX_DIRECTORY: Final = "index"
 VIEW_DIRECTORIES: Final = (
     CONSUME_QUEUE_DIRECTORY, CONSUME_QUEUE_EXTENSION_DIRECTORY, INDEX_DIRECTORY,
 )  # fmt: skip
-"""Directories of data derived from the log."""
 CONFIG_DIRECTORY: Final = "config"
 OWN_DIRECTORY: Final = "pocketmq"
 RESERVE_FILE: Final = "reserve"

@@ -6,8 +6,6 @@ There is no escaping: a name or value with a separator cannot be stored. The las
 missing (4.9.1 to 5.1.4 left it out). Readers drop pairs with an empty name or value; of duplicate
 names the last one wins. Bytes that are not UTF-8 become replacement characters in a text.
 
-    block = led_by_separator(properties)    b"\\x02KEYS\\x01k\\x02TAGS\\x01TagA\\x02"
-    property_text(block, property_key("TAGS"))                                  "TagA"
 Source: MessageDecoder.messageProperties2String, string2messageProperties.
 """
 
@@ -78,7 +76,6 @@ class PropertyCursor:
     __slots__ = ("_end", "_next", "_raw", "is_whole", "name_begin", "name_end", "value_end")
 
     def __init__(self, raw: bytes, begin: i64, end: i64) -> None:
-        """Begins before the first pair of the block at [begin, end)."""
         self._raw = raw
         self._next: i64 = begin
         self._end: i64 = end

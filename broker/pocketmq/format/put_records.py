@@ -1,10 +1,5 @@
 """Encodes the records of one put: the code that all kinds of records share.
 
-    send_records      messages of a plain request ─────────┐
-    end_records       decisions about half messages ───────┤
-    journal_records   entries of the lease journal ────────┼─► PutRecords ─► Writer.append
-    run_records       batches of messages, by columns ─────┘
-
 All kinds yield the bytes that encode_records and index_entries make from the same messages.
 """
 
@@ -20,9 +15,7 @@ from pocketmq.model.message import QueueKey
 from pocketmq.native.machine import BytesWriter, i32, i64, u8, write_i32_be, write_i64_be
 
 HEAD_SIZE: Final = RECORD_HEAD.size - 2 * IPV4_HOST_SIZE
-"""Bytes of a record's head without both hosts."""
 _MAGIC: Final = MAGIC_V1 - (1 << 32)
-"""V1's magic as a signed number."""
 _WORD: Final = 0xFFFF_FFFF
 _HALF: Final = 0x8000_0000
 
@@ -90,7 +83,6 @@ class PlainRecords(PutRecords):
 
     # -- runs ----------------------------------------------------------------------------------
     def _begin_run(self) -> None:
-        """Begins a run: consecutive messages of one queue."""
         self._units.truncate(0)
         self._entries.truncate(0)
         self._places, self._sizes, self._codes = [], [], []
@@ -111,7 +103,6 @@ class PlainRecords(PutRecords):
         self._codes.append(code)
 
     def _end_run(self, frame: TopicFrame, queue_id: i64, queue_offset: i64, time_ms: i64) -> None:
-        """Adds the run to `written`; `queue_offset` is that of its first message."""
         run = Written(
             frame.destinations[queue_id],
             queue_offset,

@@ -1,8 +1,5 @@
 """Makes a new message of a record, for another topic and with changed properties.
 
-    record ──► same body, flags, born time and host ──► a run for `store.writing.put`
-               properties, some changed, some dropped
-
 Unchanged parts are neither decompressed nor decoded, not even invalid UTF-8. Properties have the
 order of Java's hash table of 128 slots, as in all messages that RocketMQ reads and writes again. If
 RocketMQ copies properties, the table begins with 16 slots. No reader depends on the order.
@@ -45,7 +42,6 @@ _NEEDED: Final = frozenset({REAL_QUEUE, REAL_TOPIC, TIMER_OUT})
 _BLOCK_SIZE_MAX: Final = PROPERTIES_SIZE_MAX - PROPERTY_CRC_SIZE
 """Largest block that leaves room for a property CRC."""
 _KEPT_NAME_MAX: Final = 64
-"""Longest name, in bytes, whose hash is cached."""
 
 
 def put_again(

@@ -1,9 +1,5 @@
 """Encodes a plain request (send_request.py): records, consume units, index entries.
 
-    SendRequest ─┬─► records          contiguous, as they go into the log
-                 ├─► units, entries   for queues and index (Written)
-                 └─► reply            send_reply.py
-
 The bytes equal those that encode_records and index_entries make of the same messages.
 """
 
@@ -36,7 +32,6 @@ _ID: Final = b"UNIQ_KEY\x01"
 _KEYS: Final = b"KEYS\x01"
 _TAGS: Final = b"TAGS\x01"
 _NOTHING_YET: Final = bytes(4) + bytes(8)
-"""Reconsume times and prepared transaction offset, both 0."""
 
 
 @final
@@ -167,7 +162,6 @@ class SendRecords(PlainRecords):
         self._end_run(frame, self._queue_id, first_offset, time_ms)
 
     def _write_head(self, out: BytesWriter, span: MessageSpan, size: i64, place: i64) -> None:
-        """Writes the bytes before the property block, whose size is written later."""
         frame = self.frame
         assert frame is not None
         host = span.host
@@ -223,7 +217,6 @@ class SendRecords(PlainRecords):
         out.write(frame.tail)
 
     def _write_entries(self, entries: BytesWriter, span: MessageSpan, place: i64) -> None:
-        """Writes a record's index entries: id, keys, and in the 5.5 style the tag."""
         frame, keys = self.frame, self.request.keys
         assert frame is not None
         powers, prefix = frame.powers, frame.key_prefix

@@ -1,7 +1,5 @@
 """Positions of the parts of a plain SendMessageRequest in its bytes.
 
-    bytes ──► rpc/codec/v1_send_request, v2_send_request ──► SendRequest ──► send_records.py
-
 Nearly all requests are plain. The texts of a plain request are printable ASCII that
 `model/names.py` accepts. All its messages have the same topic, the same queue or none, and the same
 message group or none. Either all or none are half messages, and either all or none are compressed.

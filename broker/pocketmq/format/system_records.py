@@ -21,13 +21,11 @@ class SystemRecords(PlainRecords):
         self._around: i64 = HEAD_SIZE + 2 * len(frame.store_host) + len(frame.field)
 
     def _own_size(self, body: bytes, block: bytes) -> i64:
-        """Returns the size of such a record."""
         return self._around + len(body) + len(block)
 
     def _write_own(
         self, body: bytes, block: bytes, queue_offset: i64, place: i64, now_ms: i64, time_ms: i64
     ) -> i64:
-        """Writes such a message; returns its size."""
         out, frame, crc = self._records, self._frame, i64(crc32(body))
         size, host = self._own_size(body, block), frame.store_host
         write_head(

@@ -1,9 +1,5 @@
 """Records of the timer topic, many at a time: their due times, and the delivered messages.
 
-    TimedFacts     records ──► columns: due time, offset, size, hash of the real topic, …
-    DueRecords     records ──► messages of their real topics: same body, flags, born time and host,
-                   and properties, with TIMER_ENQUEUE_MS and TIMER_DEQUEUE_MS added
-
 Property blocks are not parsed pair by pair: blocks with the same names in the same order share a
 plan that states where each value is written. format/rewrite.py encodes irregular blocks; both ways
 yield the same bytes.

@@ -74,7 +74,6 @@ class _NumbersFile:
         self._disk.allocate(self._descriptor, 0, self.size, self.path)
 
     def close(self) -> None:
-        """Closes the file."""
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
             self._disk.close(descriptor)

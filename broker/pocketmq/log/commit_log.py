@@ -190,7 +190,6 @@ class CommitLog:
         return spare
 
     def _write_to(self, file: MappedFile | None) -> None:
-        """Switches appends to another file, and holds it so that it is not closed."""
         before, self._last = self._last, file.hold() if file is not None else None
         if file is not None:
             file.doubt()

@@ -175,7 +175,6 @@ class ConsumeQueue:
         self.max_physical_offset = physical_offset + size
 
     def _room_in(self, gaps: Gaps, physical_offset: int) -> int:
-        """Returns the bytes removed from the log between the queue's last record and an offset."""
         last = self.max_physical_offset
         return sum(end - begin for begin, end in gaps if last <= begin < physical_offset)
 
@@ -327,7 +326,6 @@ class ConsumeQueue:
             self.extension.cut(address)
 
     def _note_ends(self, units: bytes) -> None:
-        """Sets the end of the last record, and the first message's offset if its unit was read."""
         self._min_asked = _NOT_ASKED
         last = UNIT.unpack_from(units, len(units) - UNIT_SIZE) if units else None
         if last is None or last[1] == PRE_BLANK_SIZE:

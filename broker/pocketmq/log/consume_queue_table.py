@@ -146,7 +146,6 @@ class ConsumeQueueTable:
         }
 
     def _found(self) -> Iterator[tuple[str, int, str]]:
-        """Yields topic, queue id and directory of each queue on disk."""
         for topic in self._disk.names(self.directory):
             directory = self.directory / topic
             for name in self._disk.names(directory) if self._is_ours(topic) else ():
@@ -243,7 +242,6 @@ class ConsumeQueueTable:
         self._held = ()
 
     def _not_removed(self, key: QueueKey, runs: list[Written]) -> list[Written]:
-        """Returns runs without the records of a deleted topic."""
         lowest = self.removed[key]
         kept = [run for run in runs if run.queue_offset + len(run) > lowest]
         return [run.behind(max(lowest - run.queue_offset, 0)) for run in kept]

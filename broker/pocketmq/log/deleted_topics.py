@@ -112,7 +112,6 @@ def known_topics(disk: Disk, directory: Path) -> frozenset[str] | None:
 
 
 def _has_file(disk: Disk, topic: Path) -> bool:
-    """Returns whether a queue of a topic has a file."""
     files = (name for queue in disk.names(topic) for name in disk.names(topic / queue))
     return any(offset_from_file_name(name) is not None for name in files)
 

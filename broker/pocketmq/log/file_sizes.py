@@ -41,7 +41,6 @@ def shown_sizes(disk: Disk, store: Path) -> dict[str, Any]:
 
 
 def _queue_file_size(disk: Disk, root: Path) -> int:
-    """Returns the file size of the first queue that has a file; 0 if no queue has one."""
     queues = (
         root / topic / name for topic in disk.names(root) for name in disk.names(root / topic)
     )
@@ -56,7 +55,6 @@ def _log_file_size(disk: Disk, directory: Path) -> int:
 
 
 def _row_file_size(disk: Disk, directory: Path) -> int:
-    """Returns the size of the files in a directory; 0 without files."""
     bases = {name: offset_from_file_name(name) for name in disk.names(directory)}
     places = sorted(base for base in bases.values() if base is not None)
     lengths = [disk.file_size(directory / name) for name, base in bases.items() if base is not None]

@@ -117,7 +117,6 @@ def _rocksdb_places(disk: Disk, store: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _log_files(disk: Disk, directory: Path) -> list[str]:
-    """Returns the names of the log's files that have bytes."""
     return [
         name
         for name in disk.names(directory)
@@ -126,7 +125,6 @@ def _log_files(disk: Disk, directory: Path) -> list[str]:
 
 
 def _views_with_files(disk: Disk, store: Path) -> list[str]:
-    """Returns the views that have files with bytes."""
     queues = store / CONSUME_QUEUE_DIRECTORY
     of_queues = (
         queues / topic / queue_id

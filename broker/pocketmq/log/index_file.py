@@ -177,7 +177,6 @@ class IndexFile:
         return count
 
     def _put_few(self, entries: bytes) -> None:
-        """Adds entries in a loop; reads and writes slots, entries and header once."""
         assert self._slots is not None
         header, view, slot_count = self.header, self._file.view, self.geometry.slot_count
         number = header.index_count
@@ -325,7 +324,6 @@ class IndexFile:
         return self.entry(number - 1)[1] if number > 1 else -1
 
     def _first_behind(self, physical_offset: int) -> int:
-        """Returns the number of the first entry of a record at or after a physical offset."""
         entries = range(1, max(self.header.index_count, 1))
         return 1 + bisect_left(entries, physical_offset, key=lambda number: self.entry(number)[1])
 

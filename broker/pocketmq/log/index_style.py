@@ -110,12 +110,10 @@ class _File:
 
     @property
     def first_place(self) -> int:
-        """Physical offset of the first entry's record."""
         with self._opened() as entries:
             return entries.place(1)
 
     def first_style(self) -> str:
-        """Returns the style of the first record that shows a style; "" if no record does."""
         with self._opened() as entries:
             samples = _samples(entries.first_from(self._log.min_offset), entries.upper)
             return self._shown(entries, samples)
@@ -197,7 +195,6 @@ class _Entries:
         self.upper = header.index_count if is_possible else geometry.entry_count_max
 
     def part(self, number: int, count: int) -> NDArray[Any]:
-        """Returns `count` entries from a number on, fewer at the end."""
         content = self._read(number, min(count, self.upper - number))
         return np.frombuffer(content, dtype=ENTRY_TYPE, count=len(content) // ENTRY_SIZE)
 
@@ -213,7 +210,6 @@ class _Entries:
         return 1 + bisect_left(numbers, physical_offset, key=self.place)
 
     def place(self, number: int) -> int:
-        """Returns the physical offset of an entry's record."""
         return int(ENTRY.unpack(self._read(number, 1))[1])
 
     def _read(self, number: int, count: int) -> bytes:

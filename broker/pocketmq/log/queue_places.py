@@ -53,7 +53,6 @@ def queue_keys(disk: Disk, directory: Path) -> Iterator[QueueKey]:
 
 
 def _last_unit(disk: Disk, queue: Path) -> tuple[Path, int] | None:
-    """Returns the file with a queue's last unit, and the physical offset in that unit."""
     names = [name for name in disk.names(queue) if offset_from_file_name(name) is not None]
     for name in reversed(names):
         content = disk.read_file(queue / name)

@@ -199,7 +199,6 @@ class QueueUnits:
 
     @property
     def _lowest(self) -> int:
-        """Queue offset of the first unit that may be a message."""
         return max(self.files.min_offset // UNIT_SIZE, self.front)
 
     def message_before(self, queue_offset: int) -> tuple[int, tuple[int, int, int] | None]:

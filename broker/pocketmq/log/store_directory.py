@@ -229,7 +229,6 @@ class ManifestFile:
 
 
 def _check_kinds(manifest: StoreManifest) -> None:
-    """Raises ValueError if a field has an invalid value."""
     for each in fields(manifest):
         value, is_fit = getattr(manifest, each.name), True
         if each.type is int:

@@ -166,7 +166,6 @@ class TimerLog:
         return base + self.files.file_size if place - base >= self._used_per_file else place
 
     def _files_from(self, position: int) -> Iterator[MappedFile]:
-        """Yields the file that contains a position and all later ones."""
         for file in self.files.files:
             if file.base + file.size > position:
                 yield file

@@ -1,7 +1,6 @@
 """Values of administration: topics, groups, offsets, lag and the store.
 
-Services create the values, the protocols encode them, and the client decodes them. Fields have
-names as in pocketmq.v1.Admin. Times are wall times in ms; 0 means none.
+Fields are named as in pocketmq.v1.Admin. Times are wall times in ms; 0 means none.
 Source of groups: SubscriptionGroupConfig.
 """
 
@@ -186,8 +185,6 @@ class ClientAnswer(NamedTuple):
     """A client's reply to a command of the broker.
 
     status   name in the protocol: "OK", "FAILED_TO_CONSUME_MESSAGE", "UNSUPPORTED"
-    text     explanation of the status
-    stack    stack trace of the client's threads
     """
 
     status: str

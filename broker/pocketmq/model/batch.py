@@ -1,8 +1,5 @@
 """Messages by column: on the way into the log, and as the views receive them.
 
-    request ─► Batch ─► bytes in the log          messages as columns; their target is a Destination
-                 └────► Written ─► views          physical offsets and index keys of the records
-
 A run is (Destination, Batch): consecutive messages of one queue. A single message is a batch with
 one element.
 """
@@ -14,13 +11,9 @@ from typing import Final, NamedTuple
 from pocketmq.model.message import FLAG_TRANSACTION_MASK, QueueKey, has_queue_offset
 
 UNIT_BYTES: Final = 20
-"""Size of one unit in `Written.units`."""
 ENTRY_BYTES: Final = 20
-"""Size of one entry in `Written.entries`."""
 NO_TEXTS: Final[list[str]] = []
-"""Shared empty text column for a `Written` with `entries`, whose texts are not read.
-Must not be modified.
-"""
+"""Shared empty text column of a `Written` with `entries`; must not be modified."""
 
 
 class Destination(NamedTuple):
@@ -58,7 +51,6 @@ class Batch:
     born_ms          times of creation by the producers' clocks
     born_hosts       packed, as in `Destination`
     flags            message flags (RocketMQ's Message.flag), set by the user
-    reconsume_times  how often each message was retried
     """
 
     __slots__ = (
@@ -113,7 +105,6 @@ class Batch:
 
 
 Run = tuple[Destination, Batch]
-"""Messages of one queue, and their target."""
 
 
 def batch_of(
@@ -141,7 +132,6 @@ class Written:
     physical_offsets  of each record, ascending
     sizes             of each record in the log, bytes
     tags_codes        of the consume units
-    store_time_ms     store time of all records
     unique_keys, keys, tags   the records' index keys; `keys` joined by spaces; "": absent
     units             the consume units, UNIT_BYTES each, exactly as the queue's file gets them;
                       empty: views encode them
@@ -228,7 +218,6 @@ class Written:
         )
 
     def _entries_from(self, physical_offset: int) -> bytes | None:
-        """Returns the index entries of the records from a physical offset on."""
         entries = self.entries
         if entries is None:
             return None

@@ -16,9 +16,7 @@ from pocketmq.model.message import first_unread
 RECEIVE_MAX: Final = 32
 """Upper limit of messages of one receive (popShareQueueNum, MAX_POP_NUM)."""
 INVISIBLE_MIN_MS: Final = 1_000
-"""Shortest invisible duration of a receive."""
 INVISIBLE_MAX_MS: Final = 12 * 3_600_000
-"""Longest invisible duration of one lease."""
 RENEWED_MS: Final = 60_000
 """Duration of a lease from each renewal on, if the broker renews it while its client is alive."""
 RENEWED_MAX_MS: Final = 3 * 3_600_000
@@ -89,8 +87,6 @@ Attempt = tuple[str, str, str, str]
 class ReceiveRequest(NamedTuple):
     """Parameters of one receive.
 
-    max_messages   1 to RECEIVE_MAX
-    invisible_ms   duration of the leases
     wait_ms        time left until the caller's deadline, 0: no long polling
     client_id      the receiving client; "": unknown
     attempt_id     id that a client repeats if it lost the reply: it gets the same reply; "": none
@@ -147,7 +143,6 @@ class Received(NamedTuple):
     """Messages under leases: lists of equal length, empty if no message arrived in time.
 
     records              as stored; fewer elements if the request has `joined`
-    handles              receipt handles of the leases
     attempts             delivery attempt of each message, 1 for the first
     invisible_until_ms   wall time when the leases expire
     popped_at_ms         wall time when the leases began

@@ -1,17 +1,12 @@
 """Determines which messages are due, unaffected by changes of the wall clock.
 
-A due time is a wall time as the clock was set when the message arrived. It is compared with the
-wall time at the arrival plus the monotonic time since then. Guarantees:
+No message is due early: from its arrival to its due time the full time passes by the monotonic
+clock, within 3 ms. Jumps of the wall clock after its arrival do not delay it. Messages that exist
+at the first call of `look` count as having arrived then. Slow drift of the wall clock, without a
+jump between two calls of `look`, is followed.
 
-    1. No message is due early: from its arrival to its due time the full time passes by the
-       monotonic clock, whatever jumps happen. Readings are whole ms, so this holds within 3 ms.
-    2. No message is delayed by a jump: jumps after its arrival have no effect.
-    3. Messages that exist at the first call of `look` count as having arrived then.
-
-Slow drift of the wall clock, without a jump between two calls of `look`, is followed. `place` is
-any number that grows with each arrival, such as the queue offset.
-
-ARCHITECTURE.md ("Clocks that are set") has an example.
+`place` is any number that grows with each arrival, such as the queue offset. ARCHITECTURE.md
+("Clocks that are set") has an example.
 """
 
 from collections.abc import Sequence

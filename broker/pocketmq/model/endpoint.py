@@ -10,7 +10,6 @@ DEFAULT_PORT: Final = 8081
 DEFAULT_HOST: Final = "127.0.0.1"
 PORT_MAX: Final = 65_535
 TLS: Final = "tls://"
-"""Prefix of an endpoint that uses TLS."""
 
 _HOST = re.compile(r"[^\s/@\[\]]+")
 _BRACKETED = re.compile(r"\[([^\[\]]+)\](?::(.*))?", re.DOTALL)

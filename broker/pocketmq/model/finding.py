@@ -41,8 +41,6 @@ class Finding:
     kind         a fixed word: record, torn_tail, unit, missing_key, …
     file         path below the store directory
     offset       byte in that file; in the log, physical offset is file name + offset
-    expected     expected content
-    found        actual content
     repairable   whether `store repair` can repair it
     count        number of items; the other fields describe the first item
     lost         messages that are lost because of the damage, by queue

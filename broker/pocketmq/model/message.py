@@ -1,8 +1,7 @@
 """A stored message, and the names and bits of its format.
 
 A physical offset counts bytes from the start of the whole commit log; a queue offset counts
-messages of one queue; a file position counts bytes in one file. `batch.py` contains the classes for
-many messages as columns.
+messages of one queue; a file position counts bytes in one file.
 """
 
 from dataclasses import dataclass
@@ -11,7 +10,6 @@ from typing import Final
 from pocketmq.model.decimal import SUMMABLE_MAX, number_of
 
 QueueKey = tuple[str, int]
-"""(topic, queue id)."""
 
 INT32_MAX: Final = 2**31 - 1
 OFFSET_MAX: Final = 2**63 - 1

@@ -201,7 +201,6 @@ def ack_span(delivery: Span, stored_ms: int) -> Span:
 def _attributes(
     operation: str, topic: str, message: StoredMessage, group: str
 ) -> dict[str, str | int]:
-    """Returns attributes by OpenTelemetry's semantic conventions for messaging."""
     place = message.queue_id, message.queue_offset, message.physical_offset
     optional: dict[str, str | int] = {
         "messaging.message.id": message.unique_key,

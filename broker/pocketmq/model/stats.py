@@ -1,7 +1,6 @@
 """Counters, gauges and histograms: plain numbers next to the code that changes them.
 
-`metrics/` reads them at scrape time; this module is independent of Prometheus. Changing a number
-costs a few tens of nanoseconds, which is cheap enough for hot paths.
+`metrics/` reads the numbers when it is scraped. A change costs some tens of nanoseconds.
 """
 
 from bisect import bisect_left

@@ -2,10 +2,9 @@
 
     def step(self, now: Now) -> Next
 
-Flushing, dispatching, allocating and retention are steps. A step owns no loop, clock or thread. It
-is synchronous: long work runs in a thread as a job, and a later call reads its result. One runner
-(store/runner.py) calls all steps; tests call them with chosen times. Code that waits or takes
-timestamps gets a `Clock`; tests pass a fake one.
+Flushing, dispatching, allocating and retention are steps; store/runner.py calls them. A step is
+synchronous and owns no loop, clock or thread: long work runs in a thread as a job, and a later
+call reads its result. Code that waits or takes timestamps gets a `Clock`; tests pass a fake one.
 """
 
 import time

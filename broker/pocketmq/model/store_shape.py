@@ -1,9 +1,8 @@
 """The shape of a store: lengths and formats of its files.
 
-A new store gets its shape from the settings. An existing store keeps its shape. Most of it is in
-`pocketmq/store.json`; in another broker's store it is derived from the files
+A new store gets its shape from the settings. An existing store keeps its shape: it is stored in
+`pocketmq/store.json`, or derived from the files of another broker's store
 (store/recovery/geometry.py).
-Code that opens files of a store needs no other settings.
 
 Delay levels are "1s 5s 10s ...": the delay of each level, counted from 1. The schedule topic keeps
 level n in queue n - 1; its consume units contain the delivery time instead of a tag hash.

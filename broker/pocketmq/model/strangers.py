@@ -19,7 +19,6 @@ TOLD_S: Final = 10.0
 FRAME_SIZE_MAX: Final = 16 * 1024 * 1024
 """Longest frame of RocketMQ's remoting (NettyDecoder)."""
 START_SIZE: Final = 16
-"""Bytes that suffice to recognize a protocol."""
 _HEAD_SIZE: Final = 8
 _STARTS: Final = (
     (b"PROXY ", PROXY),
@@ -48,7 +47,6 @@ def protocol_of(data: bytes) -> str:
 
 
 def _is_remoting(data: bytes) -> bool:
-    """Returns whether the bytes begin a remoting frame, in JSON or RocketMQ's own serialization."""
     if len(data) < _HEAD_SIZE or data[4] > 1:
         return False
     size, header_size = int.from_bytes(data[:4], "big"), int.from_bytes(data[5:8], "big")

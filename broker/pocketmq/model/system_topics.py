@@ -7,9 +7,8 @@
     revived     %RETRY%group_topic       after its lease expired
     dead        %DLQ%group               after the group's last delivery attempt
 
-Each of these functions returns a `ParkedMessage`: topic, queue and changed properties. `restored`
-finds the target from the properties alone. No function does I/O; format/rewrite.py makes the
-record.
+Each function returns a `ParkedMessage` and does no I/O; format/rewrite.py makes the record.
+`restored` finds the target from the properties alone.
 Source: HookUtils, ScheduleMessageService, AbstractSendMessageProcessor.consumerSendMsgBack,
 PopReviveService, KeyBuilder.
 """

@@ -25,9 +25,7 @@ QUEUE_COUNT_MAX: Final = 1_024
 """Upper limit of queues of a topic: more queues have no use, and each costs a file."""
 TYPE_ATTRIBUTE: Final = "message.type"
 DEFAULT_TYPE: Final = "NORMAL"
-"""The type of a topic without the attribute."""
 TOPIC_TYPES: Final = frozenset(KINDS_TAKEN)
-"""Message types that a topic can have (TopicMessageType)."""
 RETENTION_MS_ATTRIBUTE: Final = "pocketmq.retention.ms"
 """Attribute: age in ms above which messages cannot be read. RocketMQ preserves and ignores it."""
 RETENTION_BYTES_ATTRIBUTE: Final = "pocketmq.retention.bytes"

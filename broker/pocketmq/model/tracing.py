@@ -57,7 +57,6 @@ STEPS: Final = {
     TIMER_TOPIC: TraceStep.TIMED,
     HALF_TOPIC: TraceStep.PREPARED,
 }
-"""Topics of parked messages, and the reason for their records."""
 
 
 def step_of(topic: str) -> TraceStep:

@@ -151,8 +151,6 @@ class _Records:
 
 
 class _Files:
-    """The extension files of one queue, written from the first byte on."""
-
     __slots__ = ("_descriptor", "_directory", "_end", "_size")
 
     def __init__(self, directory: Path, file_size_bytes: int) -> None:
@@ -163,7 +161,6 @@ class _Files:
         self._descriptor = -1
 
     def add(self, unit: bytes) -> int:
-        """Appends a unit; returns its offset in the extension."""
         assert len(unit) + EXTENSION_END_SIZE <= self._size
         position = self._end % self._size
         if position + len(unit) + EXTENSION_END_SIZE > self._size:
@@ -191,7 +188,6 @@ class _Files:
         return int(code)
 
     def close(self) -> None:
-        """Closes the open file."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
         self._descriptor = -1

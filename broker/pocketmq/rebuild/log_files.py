@@ -180,7 +180,6 @@ def find_readable_files(store: Path, file_size_bytes: int) -> ReadableLog:
 
 
 def _gap_before(directory: Path, files: list[LogFile], base: int, size: int) -> Iterator[Hole]:
-    """Yields the hole, if any, between the last of `files` and a file that begins at `base`."""
     begin = files[-1].base + size if files else base
     if begin < base:
         missing = str(directory / offset_file_name(begin))

@@ -471,7 +471,6 @@ def read_range(task: RangeTask) -> str:
 
 
 def _check_seams(ranges: Sequence[Range], results: Sequence[RangeResult]) -> None:
-    """Asserts that each range of a file begins at the end of the previous range."""
     for part, result, following in zip(ranges, results, ranges[1:], strict=False):
         if following.file == part.file:
             is_met = result.stop.kind is ScanEnd.UPTO

@@ -248,12 +248,10 @@ class IrregularQueue:
         return wanted == self._end
 
     def _room_for(self, place: int) -> int:
-        """Returns the bytes lost from the log between the last unit's record and `place`."""
         first = bisect_left(self._gaps, (self._last_place, 0))
         return sum(end - begin for begin, end in self._gaps[first:] if begin < place)
 
     def _write(self, units: bytes) -> None:
-        """Writes units that end at the queue's current end."""
         if units:
             self._files.write(self._key, self._end - len(units) // UNIT_SIZE, memoryview(units))
 
@@ -430,7 +428,6 @@ def _redo(
 
 
 def _sound_chunks(files: Sequence[LogFile], results: Sequence[RangeResult]) -> Iterator[Chunk]:
-    """Yields the chunks between the holes of all ranges, in order."""
     reader = LogReader()
     for result in results:
         file = next(file for file in files if file.base <= result.begin < file.end)

@@ -121,7 +121,6 @@ class LogReader:
             self._buffer = bytearray(FRONT + size + BEHIND)
 
     def _heads(self, end: int, at: int, upto: int) -> Heads:
-        """Returns the valid records at the front of the buffer that start below `upto`."""
         positions = starts(self._buffer, FRONT, end)
         if len(positions) and positions[-1] >= FRONT + upto - at:
             positions = positions[positions < FRONT + upto - at]

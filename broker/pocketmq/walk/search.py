@@ -87,7 +87,6 @@ def next_sound_record(source: LogSource, physical_offset: int, last_time_ms: int
 
 
 def _magic_places(source: LogSource, begin: int) -> Iterator[int]:
-    """Yields the positions in a file at which the first bytes of a magic occur."""
     while len(piece := source.read(begin, _PIECE_SIZE)) >= len(_MAGIC_BEGIN):
         at = piece.find(_MAGIC_BEGIN)
         while at >= 0:

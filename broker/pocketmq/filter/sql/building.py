@@ -247,7 +247,6 @@ def _condition(truth: Truth, *parts: Node, terms: int = 0, weight: int = TERM_WE
 
 
 def _truth(node: Node) -> Truth:
-    """Returns a node as a condition."""
     if node.kind is NodeKind.CONDITION or (
         node.kind is NodeKind.LITERAL and (node.value is None or type(node.value) is bool)
     ):

@@ -59,7 +59,6 @@ _Part = list[tuple[str, bool]]
 
 
 def _parts(steps: _Part) -> list[_Part]:
-    """Splits the steps of a pattern at each "%"."""
     parts: list[_Part] = [[]]
     for step in steps:
         if step == (MANY, False):
@@ -114,7 +113,6 @@ def _searched(parts: list[_Part]) -> Callable[[str], bool]:
 
 
 def _steps(pattern: str, escape: str) -> list[tuple[str, bool]]:
-    """Returns (character, whether it is literal) for each character of a pattern."""
     steps: list[tuple[str, bool]] = []
     characters = iter(pattern)
     for character in characters:

@@ -1,8 +1,7 @@
 """Parses the fixed fields of many records, and finds the positions of their parts.
 
-`starts` follows the chain of records by their sizes; nothing is searched for, as a body may contain
-bytes that look like a record. `read_heads` copies the heads into rows and splits them by column.
-Heads with IPv6 hosts are longer, and are copied once more.
+`starts` follows the chain of records by their sizes and never searches: a body may contain bytes
+that look like a record.
 """
 
 from array import array
@@ -175,7 +174,6 @@ def _read_long_heads(
 def _with_parts(
     buffer: bytearray, positions: Numbers, columns: dict[str, Numbers], head_size: Numbers
 ) -> Heads:
-    """Finds topic and properties after the body; positions beyond the buffer are clipped."""
     octets = np.frombuffer(buffer, dtype=np.uint8)
     highest = len(buffer) - 4
     body_begin = positions + head_size

@@ -1,9 +1,5 @@
 """Decodes all fields of many messages, column by column (`decode_record` decodes one record).
 
-buffer ─► heads ─► numbers, hosts, topic
-    │       └────► property spans ─► message id, tag, keys
-    └────► properties, bodies
-
 Columns are numpy arrays and joined bytes in Arrow's layout; Arrow itself is not needed here.
 """
 
@@ -364,10 +360,6 @@ def _bounds(sizes: Numbers) -> Bounds:
 
 
 def _bounds_of(record: Numbers, count: int) -> Bounds:
-    """Returns the bounds of each record's elements.
-
-    record   number of the record of each element, in ascending order
-    """
     return _bounds(np.bincount(record, minlength=count))
 
 
@@ -381,10 +373,6 @@ def _encoded(texts: list[str]) -> Texts:
 
 
 def _spread(texts: Texts, record: Numbers, count: int) -> Texts:
-    """Returns one text for each of `count` records.
-
-    Records that are not in `record` have no text, and are marked as missing.
-    """
     sizes = np.zeros(count, dtype=np.int64)
     is_missing = np.ones(count, dtype=np.bool_)
     sizes[record] = np.diff(texts.bounds)
@@ -401,10 +389,7 @@ def _sound(texts: Texts) -> Texts:
 
 
 def _is_sound(texts: Texts) -> bool:
-    """Returns whether every text is valid UTF-8.
-
-    This is true if their concatenation is valid and no text begins inside a character.
-    """
+    """This is true if the concatenation is valid and no text begins inside a character."""
     if texts.content.isascii():
         return True
     try:

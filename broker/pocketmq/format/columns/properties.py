@@ -1,9 +1,8 @@
 """Finds some properties of many records: positions of the values of UNIQ_KEY, KEYS, TAGS, ….
 
-Property blocks are copied into rows of equal width. A pair separator is written after each block
-and into each row's last column, so that no pair extends beyond its row. Each name is then between a
-pair separator and the next name separator. The rules are those of `decode_properties`: empty values
-are dropped; of duplicate names the last one wins.
+The rules are those of `decode_properties`: empty values are dropped; of duplicate names the last
+one wins. Each block is copied into a row that ends in a pair separator, so that no pair extends
+beyond its row.
 """
 
 from collections.abc import Iterable, Iterator
@@ -58,7 +57,6 @@ def find_properties(buffer: bytearray, heads: Heads) -> PropertySpans:
 
 
 def _classes(sizes: Numbers) -> Iterator[tuple[Numbers, int]]:
-    """Yields (records, row width) for blocks of similar size, some megabytes at a time."""
     longest = int(sizes.max()) if len(sizes) else 0
     if longest * len(sizes) <= ROWS_SIZE_MAX:
         if longest:
@@ -113,7 +111,6 @@ def _find_in_rows(buffer: bytearray, heads: Heads, records: Numbers, width: int)
 
 
 def _are_named(cells: NDArray[np.uint8], places: Numbers, name: bytes) -> list[bool]:
-    """Returns whether a long name is at each position where its first bytes match."""
     return [cells[place : place + len(name)].tobytes() == name for place in places.tolist()]
 
 
@@ -126,7 +123,6 @@ def _words_at(cells: NDArray[np.uint8], positions: Numbers, padding: int) -> Wor
 
 
 def _value_ends(separators: Numbers, is_name_end: NDArray[np.bool_], pairs: Numbers) -> Numbers:
-    """Returns the ends of pairs' values: the next pair separators."""
     following = pairs + 1
     if not is_name_end[following].any():
         return separators[following]

@@ -25,7 +25,6 @@ _MIX: Final = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT: Final = np.uint64(64 - BUCKET_BITS)
 _FOLD: Final = np.uint64(29)
 _LOW_BYTES: Final = np.array([(1 << 8 * count) - 1 for count in range(8)] + [2**64 - 1], "<u8")
-"""Masks that keep the first 0 to 8 bytes of a word."""
 
 
 class QueueTable:

@@ -1,8 +1,4 @@
-"""Computes the columns that views need of many records (`written_at` does so for one record).
-
-record 0   queue 3   tags code   entries: unique key, key, key, tag
-record 1   queue 0   tags code   entries: unique key
-"""
+"""Computes the columns that views need of many records (`written_at` does so for one record)."""
 
 from typing import Final, NamedTuple
 
@@ -75,7 +71,6 @@ class Decoded(NamedTuple):
     """Records with the columns that views need.
 
     queue       queue numbers in the table that was passed to `decode`
-    tags_code   tags code of the consume unit
     is_queued   whether the record has a unit: it is neither prepared, nor a rollback, nor of a
                 deleted topic
     further     units in other queues
@@ -138,7 +133,6 @@ def _chosen(further: Further, is_chosen: NDArray[np.bool_]) -> Further:
 
 
 def _has_tag_entries(heads: Heads, style: str, older: StyleSpans) -> NDArray[np.bool_]:
-    """Returns for each record whether its style indexes tags."""
     has_entries = np.full(len(heads), style == STYLE_5_5)
     for end, older_style in reversed(older):
         has_entries[heads.physical_offset < end] = older_style == STYLE_5_5
@@ -161,7 +155,6 @@ def _schedule(
     buffer: bytearray, heads: Heads, queue: Numbers, queues: QueueTable, delay: Spans,
     levels: DelayLevels, codes: Numbers,
 ) -> None:  # fmt: skip
-    """Replaces tags codes with delivery times for records in the schedule topic."""
     waiting = [number for number, key in enumerate(queues.keys) if levels.apply_to(key[0])]
     for at in np.flatnonzero(np.isin(queue[delay.record], waiting)).tolist():
         record, begin = int(delay.record[at]), int(delay.begin[at])

@@ -1,7 +1,6 @@
 """Computes `java_hash` of many texts in a buffer, given by begin and length.
 
-ASCII is hashed eight characters at a time, from the end of each text: adjacent characters are
-combined in lanes of 16, 32, then 64 bits. Other texts, and long ones, are decoded first.
+Texts that are not ASCII, and long texts, are decoded before they are hashed.
 """
 
 from typing import Final
@@ -22,7 +21,6 @@ _LOW: Final = np.uint64(0xFFFFFFFF)
 _KEEP_LAST: Final = np.array(
     [0] + [(2**64 - 1) << (64 - 8 * n) & (2**64 - 1) for n in range(1, 9)], "<u8"
 )
-"""Masks that keep the last 0 to 8 bytes of a word."""
 
 
 def hash_texts(

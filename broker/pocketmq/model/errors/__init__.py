@@ -6,9 +6,8 @@ BrokerError
     StorageError        the operator must act
         StoreFailed     the process ends
 
-ARCHITECTURE.md ("The errors") shows the whole tree. Each class has typed fields, and a message with
-the cause, the limit and the next step. Only `rpc/v1/status.py` and `rpc/v2/status.py` turn errors
-into wire statuses.
+ARCHITECTURE.md ("The errors") shows the whole tree. Only `rpc/v1/status.py` and
+`rpc/v2/status.py` turn errors into wire statuses.
 """
 
 from pocketmq.model.errors.access import *
