@@ -97,6 +97,7 @@ class ReceiveRequest(NamedTuple):
                    read; called again with the number of bytes that were read; `int` sets no limit
     user           the user to whom the work of expensive filters is charged
     begin_ms       begin of the group in queues without its offset (model/begin.py)
+    in_order       delivers in FIFO order, even if neither group nor topic is FIFO
     """
 
     group: str
@@ -113,6 +114,7 @@ class ReceiveRequest(NamedTuple):
     user: str = ""
     joined: bool = False
     begin_ms: int = BEGIN_UNSET
+    in_order: bool = False
 
     @property
     def has_begin(self) -> bool:

@@ -52,6 +52,7 @@ class ClassicClients:
         self._members = backing.members
         self._sessions = backing.sessions.classic
         self._sessions.notify = notify
+        self._sessions.pops = self._tables.modes.pops
         self._creates_groups = creates_groups
 
     async def heartbeat(self, request: Command, call: ClassicCall) -> Command:
@@ -73,7 +74,8 @@ class ClassicClients:
                 refusal = error
         for consumer in [*accepted]:
             try:
-                self.check_free(consumer.group)
+                if not self._tables.modes.pops(consumer.group):
+                    self.check_free(consumer.group)
             except GroupInUse as error:
                 accepted.remove(consumer)
                 refusal = error
@@ -113,11 +115,21 @@ class ClassicClients:
             await tables.topics.ensure(name, max(count, 1))
 
     def check_free(self, group: str) -> None:
-        """Raises GroupInUse if pop clients use a group, which has no classic members.
+        """Raises GroupInUse if a group may not pull: its mode is POP, or pop clients use it.
+
+        Cost   linear in the number of clients and leased queues, unless the group has members
+        """
+        if self._tables.modes.pops(group):
+            raise GroupInUse(group=group, kind=POP)
+        if self._sessions.groups.group(group) is None:
+            self.check_settled(group)
+
+    def check_settled(self, group: str) -> None:
+        """Raises GroupInUse if clients receive messages of a group under leases, or hold some.
 
         Cost   linear in the number of clients and leased queues
         """
-        if self._sessions.groups.group(group) is None and self._has_leases(group):
+        if self._has_leases(group):
             raise GroupInUse(group=group, kind=POP)
 
     def _has_leases(self, group: str) -> bool:

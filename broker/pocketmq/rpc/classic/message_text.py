@@ -27,7 +27,7 @@ SET_BY_BROKER: Final = frozenset(
         names.TIMER_OUT, names.TIMER_OUT_NOW, names.TIMER_ENQUEUED, names.TIMER_DEQUEUED,
         names.TIMER_ROLLS, names.TIMER_DELETE, names.TRANSACTION_ID, names.FIRST_HALF_OFFSET,
         names.TRANSACTION_CHECK_TIMES, names.PROPERTY_CRC, names.MULTI_DISPATCH,
-        names.MULTI_QUEUE_OFFSET, names.BODY_CODEC, names.PRIORITY,
+        names.MULTI_QUEUE_OFFSET, names.BODY_CODEC, names.PRIORITY, names.POP_CHECKPOINT,
     }
 )  # fmt: skip
 """Properties that are left out of a producer's block."""

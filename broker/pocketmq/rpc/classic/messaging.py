@@ -34,7 +34,9 @@ class ClassicMethods:
         self.routes = ClassicRoutes(backing.store.tables.topics, rules)
         self.sending = ClassicSend(backing.send)
         self.transactions = ClassicTransactions(backing.transactions)
-        self.consume = ClassicConsuming(backing, rules.auto_create_groups, self.transactions)
+        self.consume = ClassicConsuming(
+            backing, rules.auto_create_groups, self.transactions, rules.broker
+        )
 
     def service(self) -> Service:
         """Returns the service."""

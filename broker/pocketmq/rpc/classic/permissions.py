@@ -9,6 +9,8 @@ from pocketmq.model.message import TRANSACTION_PREPARED
 from pocketmq.model.topic import DEFAULT_TOPIC
 from pocketmq.rpc.call import Call
 from pocketmq.rpc.classic.heartbeat_body import heartbeat_of, locks_of
+from pocketmq.rpc.classic.json_body import body_of, text_in
+from pocketmq.rpc.classic.pop_body import acks_of
 from pocketmq.rpc.permissions import (
     FIND,
     LOOK,
@@ -81,6 +83,32 @@ def looked_at(request: Command, call: Call) -> list[Need]:
 def of_group(field: str) -> Asked:
     """Returns the permissions of requests of a consumer group's clients."""
     return lambda request, call: [group_need(request.fields.get(field, ""), SUB)]
+
+
+def assigned(request: Command, call: Call) -> list[Need]:
+    """Returns the permissions to ask for one's queues: SUB on the group and the topic.
+
+    Errors   MalformedRequest
+    """
+    body = body_of(request)
+    return consumed_needs(text_in(body, "consumerGroup"), text_in(body, "topic"))
+
+
+def changes_group(request: Command, call: Call) -> list[Need]:
+    """Returns the permissions to change a group.
+
+    Errors   MalformedRequest
+    """
+    return [group_need(text_in(body_of(request), "consumerGroup"), UPDATE)]
+
+
+def acked(request: Command, call: Call) -> list[Need]:
+    """Returns the permissions to acknowledge messages of several groups and topics.
+
+    Errors   MalformedRequest
+    """
+    pairs = {(one.group, one.topic) for one in acks_of(request)}
+    return [need for pair in sorted(pairs) for need in consumed_needs(*pair)]
 
 
 # -- operators' ---------------------------------------------------------------------------------

@@ -9,6 +9,9 @@ from typing import Final
 from pocketmq.rpc.admission import CallClass
 from pocketmq.rpc.classic.method_table import RequestTable, request
 from pocketmq.rpc.classic.permissions import (
+    acked,
+    assigned,
+    changes_group,
     consumed,
     decided,
     found,
@@ -102,6 +105,38 @@ TABLE: Final = RequestTable(
         request(
             15, "UPDATE_CONSUMER_OFFSET", "consume.offsets.commit", consumed,
             call_class=CallClass.SETTLE, creates=True, fields=("consumerGroup", "topic"),
+        ),
+        # Those of consumers that pop.
+        request(
+            400, "QUERY_ASSIGNMENT", "consume.assignments.assigned", assigned,
+            body_max=HEARTBEAT_SIZE_MAX,
+        ),
+        request(
+            401, "SET_MESSAGE_REQUEST_MODE", "consume.assignments.set_mode", changes_group,
+        ),
+        request(
+            200050, "POP_MESSAGE", "consume.pops.pop", consumed, call_class=CallClass.POLL,
+            creates=True, fields=("consumerGroup", "topic"),
+        ),
+        request(
+            200051, "ACK_MESSAGE", "consume.settled.ack", consumed, call_class=CallClass.SETTLE,
+            fields=("consumerGroup", "topic", "extraInfo"),
+        ),
+        request(
+            200151, "BATCH_ACK_MESSAGE", "consume.settled.ack_batch", acked,
+            body_max=HEARTBEAT_SIZE_MAX, call_class=CallClass.SETTLE,
+        ),
+        request(
+            200053, "CHANGE_MESSAGE_INVISIBLETIME", "consume.settled.change_invisible", consumed,
+            call_class=CallClass.SETTLE, fields=("consumerGroup", "topic", "extraInfo"),
+        ),
+        request(
+            200054, "NOTIFICATION", "consume.pops.notification", consumed,
+            fields=("consumerGroup", "topic"),
+        ),
+        request(
+            200055, "POLLING_INFO", "consume.pops.polling", consumed,
+            fields=("consumerGroup", "topic"),
         ),
         # Offsets and messages.
         request(

@@ -31,6 +31,8 @@ SUBSCRIPTION_PARSE_FAILED: Final = 23
 SUBSCRIPTION_NOT_EXIST: Final = 24
 SUBSCRIPTION_NOT_LATEST: Final = 25
 GROUP_NOT_EXIST: Final = 26
+NO_MESSAGE: Final = 208
+POLLING_TIMEOUT: Final = 210
 
 OK: Final = Command(SUCCESS)
 """Answer without fields or body."""

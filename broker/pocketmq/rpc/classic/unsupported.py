@@ -31,7 +31,7 @@ NAMES: Final[Mapping[int, tuple[str, str]]] = {
     324: ("SEND_REPLY_MESSAGE", "a topic for replies"),
     325: ("SEND_REPLY_MESSAGE_V2", "a topic for replies"),
     513: ("UPDATE_AND_CREATE_STATIC_TOPIC", _TOPICS),
-    200050: ("POP_MESSAGE", "a client of RocketMQ 5, which receives under leases"),
+    200052: ("PEEK_MESSAGE", "pocketmq message"),
     **dict.fromkeys(range(3001, 3011), ("AUTH_*", _USERS)),
 }
 """Code -> (RocketMQ's name of it, what to use in its place)."""

@@ -122,7 +122,7 @@ class Consume:
         if request.broadcast:
             return self._broadcasting.receive(request)
         target = self._target(request.group, request.topic)
-        target.is_ordered = bool(group.settings.fifo) or topic.is_fifo
+        target.is_ordered = bool(group.settings.fifo) or topic.is_fifo or request.in_order
         if request.has_begin:
             target.refresh()
             queues = without_offset(self._store, target.queues[0])
@@ -400,6 +400,21 @@ class Consume:
     def waiter_count(self) -> int:
         """Number of parked receives."""
         return self._long_polls.waiter_count
+
+    def ready_count(self, group: str, topic: str) -> int:
+        """Returns how many messages of a topic, its retry topics included, a group may receive."""
+        find, range_of = self._store.tables.offsets.find, self._store.reading.queue_range
+        count = 0
+        for queue in self._target(group, topic).all_queues():
+            lower, upper = range_of(queue.topic, queue.queue_id)
+            stored = find(group, queue.topic, queue.queue_id)
+            count += upper - min(max(stored or 0, lower), upper)
+        return count
+
+    def parked_count(self, group: str, topic: str) -> int:
+        """Returns how many receives of a group wait for messages of a topic."""
+        parked = self._target(group, topic).parked
+        return sum(not one.future.done() for one in parked)
 
     def drain(self) -> None:
         """Answers all parked receives, and parks no new ones."""

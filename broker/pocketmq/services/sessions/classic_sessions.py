@@ -26,14 +26,16 @@ class ClassicSessions:
     """All classic clients.
 
     notify   set by the protocol that serves these clients
+    pops     returns whether a group's classic clients pop; set like `notify`
     """
 
-    __slots__ = ("_connections", "groups", "locks", "notify")
+    __slots__ = ("_connections", "groups", "locks", "notify", "pops")
 
     def __init__(self) -> None:
         self.groups = ClassicGroups()
         self.locks = QueueLocks()
         self.notify: Notify = lambda connection, group: None
+        self.pops: Callable[[str], bool] = lambda group: False
         self._connections: set[Hashable] = set()
 
     def beat(self, connection: Hashable, beat: Heartbeat, now_ms: int) -> bool:
@@ -62,11 +64,11 @@ class ClassicSessions:
         self._notify(self.groups.gone(connection))
 
     def check_leasable(self, group: str) -> None:
-        """Raises GroupInUse if a group has classic members, so that no lease may be given.
+        """Raises GroupInUse if a group has classic members that pull: no lease may be given.
 
         Cost   0.1 µs
         """
-        if self.groups.group(group) is not None:
+        if self.groups.group(group) is not None and not self.pops(group):
             raise GroupInUse(group=group, kind=CLASSIC)
 
     def step(self, now: Now) -> Next:

@@ -17,6 +17,7 @@ from pocketmq.store.tables.order_files import ORDER_JOURNAL_BYTES, OrderFiles
 from pocketmq.store.tables.order_info import OrderInfo
 from pocketmq.store.tables.queue_floors import QueueFloors
 from pocketmq.store.tables.removed_queues import RemovedQueues
+from pocketmq.store.tables.request_modes import RequestModes
 from pocketmq.store.tables.timer_check import TimerCheck
 from pocketmq.store.tables.topics import TopicTable
 
@@ -27,11 +28,11 @@ TIMER_COUNTS: Final = "timingCount"
 
 
 class Tables:
-    """Topics, groups, offsets, FIFO orders, delay levels, timer, removed queues, floors."""
+    """Topics, groups, their modes, offsets, FIFO orders, delays, removed queues, floors."""
 
     __slots__ = (
-        "_pool", "delay_offsets", "floors", "groups", "offsets", "orders", "removed", "timer_check",
-        "timer_counts", "topics",
+        "_pool", "delay_offsets", "floors", "groups", "modes", "offsets", "orders", "removed",
+        "timer_check", "timer_counts", "topics",
     )  # fmt: skip
 
     def __init__(
@@ -42,6 +43,7 @@ class Tables:
         self.topics = TopicTable(disk, directory, clock, self._pool)
         self.groups = GroupTable(disk, directory, clock, self._pool)
         self.offsets = ConsumerOffsets(disk, directory, clock, self._pool, self.groups)
+        self.modes = RequestModes(disk, directory, clock, self._pool)
         self.timer_check = TimerCheck(disk, directory, self._pool)
         self.timer_counts = RowTable(
             disk, directory, TIMER_COUNTS_FILE, TIMER_COUNTS, clock, self._pool, is_counted=True
@@ -62,6 +64,7 @@ class Tables:
             self.orders,
             self.delay_offsets,
             self.floors,
+            self.modes,
             self.timer_check,
             self.timer_counts,
         )

@@ -1,0 +1,63 @@
+"""Requests of pops: group, topic, filter, wait, and the duration of the leases.
+
+Source: PopMessageRequestHeader.
+"""
+
+from typing import Final
+
+from pocketmq.filter.parsing import parse_filter
+from pocketmq.model.begin import BEGIN_MAX, BEGIN_MIN, BEGIN_UNSET
+from pocketmq.model.consuming import (
+    INVISIBLE_MAX_MS,
+    INVISIBLE_MIN_MS,
+    RECEIVE_MAX,
+    ReceiveRequest,
+)
+from pocketmq.model.errors import IllegalFilter, IllegalInvisibleTime
+from pocketmq.model.message import INT32_MAX, OFFSET_MAX
+from pocketmq.rpc.call import Call, reading_user
+from pocketmq.rpc.classic.fields import flag_field, number_field, text_field
+from pocketmq.rpc.classic.heartbeat_body import SQL, TAG
+from pocketmq.wire.remoting import Command
+
+WAIT_MS_MAX: Final = 30_000
+"""Longest wait, as proxies cut silent connections."""
+BEGINS: Final = {0: BEGIN_MIN, 1: BEGIN_MAX}
+"""Values of initMode (ConsumeInitMode)."""
+
+
+def is_sql(request: Command) -> bool:
+    """Returns whether the filter of a pop is SQL."""
+    return request.fields.get("expType") == SQL
+
+
+def request_of(request: Command, call: Call) -> ReceiveRequest:
+    """Returns a pop for the service, checked and with limits.
+
+    Errors   MalformedRequest, IllegalNumber, IllegalFilter, IllegalInvisibleTime
+    """
+    fields = request.fields
+    kind, expression = fields.get("expType") or TAG, fields.get("exp", "")
+    if kind not in (TAG, SQL):
+        raise IllegalFilter(expression=expression, why=f"type {kind} is neither {TAG} nor {SQL}")
+    invisible_ms = number_field(request, "invisibleTime", lower=-OFFSET_MAX, upper=OFFSET_MAX)
+    if not INVISIBLE_MIN_MS <= invisible_ms <= INVISIBLE_MAX_MS:
+        raise IllegalInvisibleTime(
+            value_ms=invisible_ms, lower_ms=INVISIBLE_MIN_MS, upper_ms=INVISIBLE_MAX_MS
+        )
+    count = number_field(request, "maxMsgNums", lower=-INT32_MAX)
+    wait_ms = number_field(request, "pollTime", lower=-OFFSET_MAX, upper=OFFSET_MAX, absent=0)
+    begin = number_field(request, "initMode", absent=-1, lower=-1)
+    return ReceiveRequest(
+        text_field(request, "consumerGroup"),
+        text_field(request, "topic"),
+        parse_filter(expression, is_sql=kind == SQL),
+        min(max(count, 1), RECEIVE_MAX),
+        invisible_ms,
+        min(max(wait_ms, 0), WAIT_MS_MAX),
+        room=call.room,
+        user=reading_user(call, is_heavy=kind == SQL),
+        joined=True,
+        begin_ms=BEGINS.get(begin, BEGIN_UNSET),
+        in_order=flag_field(request, "order"),
+    )
