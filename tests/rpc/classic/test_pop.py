@@ -295,6 +295,7 @@ async def test_a_pop_waits_for_a_matching_message(
     assert (await client.ask(200054, info)).fields["hasMsg"] == "false"
     await broker.add("orders", b"b", TAGS="b")
     await broker.add("orders", b"a", TAGS="a")
+    await client.idle()
     await client.settled()
     assert bodies(client.replies[number]) == [b"a"]
     await broker.add("orders", b"c")
