@@ -34,6 +34,7 @@ public class Classic {
         broadcast();
         litePulled();
         selected();
+        popped();
         System.exit(0);
     }
 
@@ -146,6 +147,38 @@ public class Classic {
         });
         consumer.start();
         told("push by sql", () -> got.get() == 5);
+        consumer.shutdown();
+    }
+
+    /** Leaves the queues to the broker, which lets this group pop; version 4 cannot. */
+    static void popped() throws Exception {
+        DefaultMQPushConsumer consumer = push("popped", "Popped", "A");
+        try {
+            consumer.getClass().getMethod("setClientRebalance", boolean.class).invoke(consumer, false);
+        } catch (NoSuchMethodException error) {
+            return;
+        }
+        send("Popped", 40, "A");
+        send("Popped", 5, "B");
+        Set<String> got = ConcurrentHashMap.newKeySet();
+        AtomicInteger handles = new AtomicInteger();
+        List<Integer> times = new CopyOnWriteArrayList<>();
+        consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+            for (MessageExt one : messages) {
+                got.add(one.getMsgId());
+                handles.addAndGet(one.getProperty("POP_CK") == null ? 0 : 1);
+                if ("body 7".equals(new String(one.getBody()))) {
+                    times.add(one.getReconsumeTimes());
+                    if (one.getReconsumeTimes() == 0) {
+                        return ConsumeConcurrentlyStatus.RECONSUME_LATER;
+                    }
+                }
+            }
+            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+        });
+        consumer.start();
+        told("pop by tag", () -> got.size() == 40 && handles.get() >= 40);
+        told("pop retry", () -> times.equals(Arrays.asList(0, 1)));
         consumer.shutdown();
     }
 
