@@ -20,7 +20,7 @@ Case = TypeVar("Case")
 Outcome = TypeVar("Outcome")
 
 PROGRESS_SECONDS: Final = 15.0
-WORKLOADS: Final = ("send", "pop", "later", "official")
+WORKLOADS: Final = ("send", "pop", "later", "official", "classic")
 """Workloads of the battery `kill`."""
 SEEDS_APART: Final = 10_000_000
 

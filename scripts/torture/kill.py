@@ -10,6 +10,7 @@ stop and `store verify`.
                       store all is consumed: tests/faults/consuming_lives.py, deliveries.py
     --workload later  timed and delayed messages, recalls, transactions: tests/faults/later_lives.py
     --workload official   RocketMQ's clients for Python and Java, with push consumers: official.py
+    --workload classic    RocketMQ's classic clients for Java, two versions: classic.py
 """
 
 import json
@@ -27,7 +28,8 @@ from tests.faults.consuming_lives import ConsumingLives
 from tests.faults.history import WRONG
 from tests.faults.later_lives import LaterLives
 from tests.faults.lives import LOAD, ORDERLY, START, STOP, SYSCALL, Lives, can_trace
-from torture import official
+from torture import classic, official
+from torture.classic import ClassicLives
 from torture.official import OfficialLives, programs_of
 
 ENDS: Final = (*[LOAD] * 12, *[SYSCALL] * 4, *[STOP] * 2, *[START] * 2, *[ORDERLY] * 2)
@@ -36,6 +38,7 @@ CONSUMING_LIVES_PER_STORE: Final = 40
 LATER_LIVES_PER_STORE: Final = 12
 OFFICIAL_LIVES_PER_STORE: Final = 30
 OFFICIAL: Final = ("python", "java")
+STRANGERS: Final = {"official": official.FIGURES, "classic": classic.FIGURES}
 WHOLE_EVERY: Final = 50
 Advance: TypeAlias = "Queue[tuple[str, Any]]"
 WANTED: Final = (1, 500, 2_000, 4_000, 6_000)
@@ -50,6 +53,8 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
     """
     if budget.workload == "official":
         programs_of(*OFFICIAL)
+    if budget.workload == "classic":
+        classic.programs()
     context = multiprocessing.get_context("spawn")
     told: Advance = context.Queue()
     workers = [
@@ -99,9 +104,9 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
     if budget.workload == "later":
         names = ("kills", "sync flush", "async flush", "stores", *later_lives.FIGURES)
         return {name: figures[name] for name in names} | {later_lives.LATEST: latest_ms}
-    if budget.workload == "official":
+    if budget.workload in STRANGERS:
         stores = ("kills", "sync flush", "async flush", "stores")
-        return {name: figures[name] for name in (*stores, *official.FIGURES)}
+        return {name: figures[name] for name in (*stores, *STRANGERS[budget.workload])}
     return {
         "lives": figures["kills"],
         "killed": {end: figures[end] for end in dict.fromkeys(ENDS)},
@@ -122,6 +127,7 @@ def work(place: Path, number: int, seed: int, seconds: float, workload: str, tol
         "pop": _one_consuming_store,
         "later": _one_store_of_waiting,
         "official": _one_store_of_strangers,
+        "classic": _one_store_of_classic_clients,
     }[workload]
     try:
         for round_number, _ in enumerate(budget.seeds()):
@@ -185,7 +191,17 @@ def _one_store_of_waiting(place: Path, name: str, budget: Budget, told: Advance)
 
 
 def _one_store_of_strangers(place: Path, name: str, budget: Budget, told: Advance) -> None:
-    lives = OfficialLives(place, Random(name).randrange(2**31), programs_of(*OFFICIAL))
+    chance = Random(name)
+    _outlived(OfficialLives(place, chance.randrange(2**31), programs_of(*OFFICIAL)), budget, told)
+
+
+def _one_store_of_classic_clients(place: Path, name: str, budget: Budget, told: Advance) -> None:
+    chance = Random(name)
+    _outlived(ClassicLives(place, chance.randrange(2**31), classic.programs()), budget, told)
+
+
+def _outlived(lives: OfficialLives, budget: Budget, told: Advance) -> None:
+    """Kills the broker of a store under clients that keep running, then compares."""
     try:
         for number in range(OFFICIAL_LIVES_PER_STORE):
             if number and not budget.left():

@@ -142,7 +142,7 @@ class OfficialLives:
                 talk.stop()
             for talk in self._sending.values():
                 talk.ended(DRAIN_S)
-            stored = asyncio.run(_stored(daemon.endpoint))
+            stored = asyncio.run(self._stored(daemon.endpoint))
             for talk in self._pushed.values():
                 talk.until(lambda rows: stored.keys() <= _ids(rows), DRAIN_S)
             self._compare(stored)
@@ -188,6 +188,12 @@ class OfficialLives:
         talks = [*self._sending.values(), *self._pushed.values()]
         for talk, count in [(talk, len(talk.look())) for talk in talks]:
             talk.until(partial(_is_at_work, count))
+
+    async def _stored(self, endpoint: str) -> Counter[str]:
+        """Returns the number of stored messages by message id."""
+        async with AsyncClient(endpoint) as client:
+            queues = [await messages_of(client, TOPIC, each) for each in range(QUEUE_COUNT)]
+        return Counter(message.unique_key for queue in queues for message in queue)
 
     def _compare(self, stored: Counter[str]) -> None:
         """Counts the outcome of every message in every group.
@@ -267,13 +273,6 @@ def _ids(rows: list[Row]) -> set[str]:
 async def _make_topic(endpoint: str) -> None:
     async with AsyncClient(endpoint) as client:
         await client.admin.create_topic(TOPIC, queue_count=QUEUE_COUNT)
-
-
-async def _stored(endpoint: str) -> Counter[str]:
-    """Returns the number of stored messages by message id."""
-    async with AsyncClient(endpoint) as client:
-        queues = [await messages_of(client, TOPIC, each) for each in range(QUEUE_COUNT)]
-    return Counter(message.unique_key for queue in queues for message in queue)
 
 
 # -- batteries -------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ WINDOW: Final = 1_024
 """Number of units on each side among which valid neighbours are searched; without a neighbour,
 the search is bounded by the log."""
 NEIGHBOUR_TRIES_MAX: Final = 64
-"""Upper limit of records read on each side: damage may cover a page, which has 200 units."""
+"""Upper limit of records read on each side: damage may cover a page, some 200 units."""
 AGREEING: Final = 4
 """Number of valid records read on each side to find one with its unit's queue offset."""
 UNFOUND_MAX: Final = 10_000
