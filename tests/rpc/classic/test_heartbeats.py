@@ -113,6 +113,24 @@ async def test_a_body_that_is_no_heartbeat_is_refused(client: RemotingPair, body
     assert "Traceback" not in reply.remark
 
 
+@pytest.mark.parametrize("text", [b"x\\ud800y", "x\ud800y".encode("utf-8", "surrogatepass")])
+@pytest.mark.parametrize("code", [34, 41, 46])
+async def test_half_a_surrogate_pair_in_a_body_harms_no_other_client(
+    broker: StoreBroker, client: RemotingPair, code: int, text: bytes
+) -> None:
+    await broker.store.tables.groups.ensure("g")
+    await beat(client, "g", "orders", id="good")
+    bodies = {
+        34: heartbeat("g", "orders", id="BAD", type="BAD"),
+        41: b'{"consumerGroup":"g","clientId":"c","mqSet":[{"topic":"BAD","queueId":0}]}',
+        46: b'{"group":"g","subscriptionData":{"topic":"orders","expressionType":"BAD"}}',
+    }
+    reply = await client.ask(code, {}, bodies[code].replace(b"BAD", text))
+    assert (reply.code, "no JSON" in reply.remark) == (1, True)
+    assert await ids(client) == ["good"]
+    assert (await pull(client, "g", "orders")).code != 1
+
+
 async def test_queues_are_locked_for_one_client(broker: StoreBroker, client: RemotingPair) -> None:
     queues = [{"topic": "orders", "brokerName": "broker-a", "queueId": n} for n in (0, 1)]
 

@@ -20,7 +20,10 @@ def body_of(request: Command) -> Body:
     Errors   MalformedRequest
     """
     try:
-        found: Any = json.loads(request.body)
+        # `json.loads` of bytes accepts halves of surrogate pairs, which no answer can contain.
+        found: Any = json.loads(request.body.decode())
+        if b"\\u" in request.body:
+            json.dumps(found, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as failure:
         raise MalformedRequest(why=f"its body is no JSON: {str(failure)[:100]}") from failure
     if type(found) is not dict:
