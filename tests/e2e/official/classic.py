@@ -9,10 +9,11 @@ from tests.e2e.official.programs import built, need, run
 OWN: Final = Path(__file__).parents[1] / "classic"
 
 
-def classic_program(version: str, source: str) -> str:
+def classic_program(version: str, source: str, artifact: str = "rocketmq-client") -> str:
     """Returns the class path of a program with a version of the client.
 
-    source   name of its file, "Classic.java"
+    source     name of its file, "Classic.java"
+    artifact   RocketMQ's module that it needs
     Errors   Missing
     """
     need("java", "javac", "mvn")
@@ -21,6 +22,7 @@ def classic_program(version: str, source: str) -> str:
         classpath = folder / "classpath"
         run(
             "mvn", "-q", "-B", "-f", str(OWN / "pom.xml"), f"-Drocketmq={version}",
+            f"-Dartifact={artifact}",
             "dependency:build-classpath", f"-Dmdep.outputFile={classpath}",
         )  # fmt: skip
         needed = classpath.read_text("utf-8").strip()

@@ -43,6 +43,19 @@ async def test_a_missing_topic_is_not_created_by_its_query(
     assert broker.store.tables.topics.find("missing") is None
 
 
+async def test_a_group_has_a_route_and_a_name_to_be_listed_by_before_its_first_retry(
+    broker: StoreBroker, client: RemotingPair
+) -> None:
+    await broker.store.tables.groups.ensure("readers")
+    name = "%RETRY%readers"
+    (queues,) = content((await client.ask(105, {"topic": name})).body)["queueDatas"]
+    assert (queues["perm"], queues["readQueueNums"]) == (6, 1)
+    assert name in content((await client.ask(206)).body)["topicList"]
+    assert broker.store.tables.topics.find(name) is None
+    assert (await client.ask(105, {"topic": "%RETRY%others"})).code == 17
+    assert (await client.ask(105, {"topic": "readers"})).code == 17
+
+
 async def test_the_default_topic_exists_while_topics_are_created(
     broker: StoreBroker, client: RemotingPair
 ) -> None:

@@ -31,7 +31,7 @@ class ClassicMethods:
         read_settings: Callable[[], Iterable[tuple[str, str, str]]] = tuple,
     ) -> None:
         self.admin = ClassicAdmin(backing, rules, read_settings)
-        self.routes = ClassicRoutes(backing.store.tables.topics, rules)
+        self.routes = ClassicRoutes(backing.store.tables, rules)
         self.sending = ClassicSend(backing.send)
         self.transactions = ClassicTransactions(backing.transactions)
         self.consume = ClassicConsuming(

@@ -16,12 +16,14 @@ from pocketmq.model.topic import (
     PERMISSION_INHERIT,
     PERMISSION_READ,
     PERMISSION_WRITE,
+    RETRY_PREFIX,
     TopicConfig,
+    retry_topic,
 )
 from pocketmq.rpc.channel import ClassicCall
 from pocketmq.rpc.classic.fields import text_field
 from pocketmq.rpc.classic.status import QUERY_NOT_FOUND
-from pocketmq.store.tables.topics import TopicTable
+from pocketmq.store.tables.tables import Tables
 from pocketmq.wire.remoting import Command
 
 MASTER: Final = "0"
@@ -54,10 +56,11 @@ class ClassicRules(NamedTuple):
 class ClassicRoutes:
     """The requests that clients send to a name server."""
 
-    __slots__ = ("_rules", "_topics")
+    __slots__ = ("_groups", "_rules", "_topics")
 
-    def __init__(self, topics: TopicTable, rules: ClassicRules) -> None:
-        self._topics = topics
+    def __init__(self, tables: Tables, rules: ClassicRules) -> None:
+        self._topics = tables.topics
+        self._groups = tables.groups
         self._rules = rules
         assert rules.own, "no address for clients"
 
@@ -97,8 +100,12 @@ class ClassicRoutes:
         )
 
     def topics(self, request: Command, call: ClassicCall) -> Command:
-        """Returns the names of all topics."""
-        return _answer({"topicList": self._topics.names()})
+        """Returns the names of all topics, and of the retry topics of all groups.
+
+        mqadmin lists the groups by their retry topics.
+        """
+        retries = map(retry_topic, self._groups.names())
+        return _answer({"topicList": sorted({*self._topics.names(), *retries})})
 
     def setting(self, request: Command, call: ClassicCall) -> Command:
         """Returns a setting of the name server: the queues of a topic in order, nothing else."""
@@ -114,6 +121,11 @@ class ClassicRoutes:
         found = self._topics.find(topic)
         if found is not None:
             return found
+        group = self._groups.find(topic.removeprefix(RETRY_PREFIX))
+        if group is not None and topic.startswith(RETRY_PREFIX):
+            # mqadmin asks for it; the group's first retried message or classic consumer creates it.
+            count = max(group.settings.retry_queue_count or 0, 1)
+            return TopicConfig(topic, count, count, PERMISSION_READ | PERMISSION_WRITE)
         if topic != DEFAULT_TOPIC or not self._rules.auto_create_topics():
             raise TopicNotFound(topic=topic)
         count = self._rules.queue_count()
