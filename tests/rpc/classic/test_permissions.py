@@ -88,6 +88,24 @@ async def test_operators_need_permissions_on_what_they_read(client: RemotingPair
     assert await ask(client, 315, {"statsName": "TOPIC_PUT_NUMS", "statsKey": "orders"}) == 16
 
 
+async def test_operators_need_permissions_on_what_they_change(
+    broker: StoreBroker, client: RemotingPair
+) -> None:
+    topic = {"readQueueNums": "4", "writeQueueNums": "4", "perm": "6"}
+    for name in ("orders", "new"):
+        assert await ask(client, 17, {**topic, "topic": name}) == 16
+        rows: dict[str, list[dict[str, str]]] = {"topicConfigList": [{"topicName": name}]}
+        assert await ask(client, 18, {}, json.dumps(rows).encode()) == 16
+        assert await ask(client, 215, {"topic": name}) == 16
+        assert await ask(client, 216, {"topic": name}) == 16
+    for name in ("g", "new"):
+        assert await ask(client, 200, {}, json.dumps({"groupName": name}).encode()) == 16
+        rows = {"groupConfigList": [{"groupName": name}]}
+        assert await ask(client, 225, {}, json.dumps(rows).encode()) == 16
+        assert await ask(client, 207, {"groupName": name}) == 16
+    assert broker.store.tables.topics.find("new") is None
+
+
 async def test_groups_of_others_are_not_listed(broker: StoreBroker, client: RemotingPair) -> None:
     for group in ("g", "h"):
         await broker.store.tables.commit(group, "orders", 0, 1)

@@ -57,6 +57,43 @@ def whole_in(body: Body, name: str) -> int:
     return found
 
 
+def number_in(body: Body, name: str) -> int | None:
+    """Returns a member that is a whole number, None if it is absent.
+
+    Errors   MalformedRequest
+    """
+    found = body.get(name)
+    if found is None:
+        return None
+    if type(found) is not int or not -(1 << 63) <= found < 1 << 63:
+        raise MalformedRequest(why=f"{name} is no whole number of 64 bits")
+    return found
+
+
+def flag_in(body: Body, name: str) -> bool | None:
+    """Returns a member that is true or false, None if it is absent.
+
+    Errors   MalformedRequest
+    """
+    found = body.get(name)
+    if found is not None and type(found) is not bool:
+        raise MalformedRequest(why=f"{name} is neither true nor false")
+    return found
+
+
+def texts_in(body: Body, name: str) -> dict[str, str]:
+    """Returns a member that is an object of texts, without members if it is absent.
+
+    Errors   MalformedRequest
+    """
+    found = body.get(name)
+    if found is None:
+        return {}
+    if type(found) is not dict or len(found) > ITEMS_MAX:
+        raise MalformedRequest(why=f"{name} is no object of at most {ITEMS_MAX} members")
+    return {key: text_in(found, key) for key in found}
+
+
 def objects_in(body: Body, name: str) -> list[Body]:
     """Returns a member that is a list of objects, without elements if it is absent.
 

@@ -7,6 +7,7 @@ Source: RequestCode.
 from typing import Final
 
 from pocketmq.rpc.admission import CallClass
+from pocketmq.rpc.classic.admin import group_request, topic_request
 from pocketmq.rpc.classic.method_table import RequestTable, request
 from pocketmq.rpc.classic.permissions import (
     acked,
@@ -205,6 +206,35 @@ TABLE: Final = RequestTable(
         ),
         request(319, "GET_NAMESRV_CONFIG", "admin.runtime.name_server_config", OnCluster(GET)),
         request(907, "GET_BROKER_HA_STATUS", "admin.runtime.ha_status", OnCluster(GET)),
+        # Operators', which change topics and groups.
+        request(
+            17, "UPDATE_AND_CREATE_TOPIC", "admin.changed_topics.update", topic_request.changed,
+            fields=("topic",),
+        ),
+        request(
+            18, "UPDATE_AND_CREATE_TOPIC_LIST", "admin.changed_topics.update_all",
+            topic_request.all_changed, body_max=HEARTBEAT_SIZE_MAX,
+        ),
+        request(
+            215, "DELETE_TOPIC_IN_BROKER", "admin.changed_topics.delete", topic_request.deleted,
+            fields=("topic",),
+        ),
+        request(
+            216, "DELETE_TOPIC_IN_NAMESRV", "admin.changed_topics.forget", topic_request.deleted,
+            fields=("topic",),
+        ),
+        request(
+            200, "UPDATE_AND_CREATE_SUBSCRIPTIONGROUP", "admin.changed_groups.update",
+            group_request.changed,
+        ),
+        request(
+            225, "UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST", "admin.changed_groups.update_all",
+            group_request.all_changed, body_max=HEARTBEAT_SIZE_MAX,
+        ),
+        request(
+            207, "DELETE_SUBSCRIPTIONGROUP", "admin.changed_groups.delete",
+            group_request.deleted, fields=("groupName",),
+        ),
         request(
             ANY_CODE, "UNSUPPORTED", "unsupported", nothing, body_max=HEARTBEAT_SIZE_MAX,
             call_class=CallClass.PROBE,

@@ -9,24 +9,16 @@ from typing import Final
 _CONFIG: Final = "pocketmq config, or the file of settings and SIGHUP"
 _USERS: Final = "pocketmq user and pocketmq acl"
 _TOPICS: Final = "pocketmq topic"
-_GROUPS: Final = "pocketmq group"
 _MESSAGES: Final = "pocketmq message"
 _NO_CLUSTER: Final = "this broker is its own cluster and name server"
 
 NAMES: Final[Mapping[int, tuple[str, str]]] = {
-    17: ("UPDATE_AND_CREATE_TOPIC", _TOPICS),
-    18: ("UPDATE_AND_CREATE_TOPIC_LIST", _TOPICS),
     25: ("UPDATE_BROKER_CONFIG", _CONFIG),
     100: ("PUT_KV_CONFIG", "pocketmq topic update, for queues in order"),
     102: ("DELETE_KV_CONFIG", "pocketmq topic update, for queues in order"),
     103: ("REGISTER_BROKER", _NO_CLUSTER),
     104: ("UNREGISTER_BROKER", _NO_CLUSTER),
-    200: ("UPDATE_AND_CREATE_SUBSCRIPTIONGROUP", _GROUPS),
-    207: ("DELETE_SUBSCRIPTIONGROUP", _GROUPS),
-    215: ("DELETE_TOPIC_IN_BROKER", _TOPICS),
-    216: ("DELETE_TOPIC_IN_NAMESRV", _TOPICS),
     222: ("INVOKE_BROKER_TO_RESET_OFFSET", "pocketmq group reset"),
-    225: ("UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST", _GROUPS),
     318: ("UPDATE_NAMESRV_CONFIG", _CONFIG),
     324: ("SEND_REPLY_MESSAGE", "a topic for replies"),
     325: ("SEND_REPLY_MESSAGE_V2", "a topic for replies"),

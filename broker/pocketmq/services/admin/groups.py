@@ -26,7 +26,7 @@ async def create_group(store: MessageStore, name: str, settings: GroupSettings) 
              DiskFull
     """
     check_changeable(name, why="create")
-    _check_settings(settings)
+    check_settings(settings)
     return await store.tables.groups.create(name, settings)
 
 
@@ -36,16 +36,18 @@ async def update_group(store: MessageStore, name: str, settings: GroupSettings) 
     Errors   IllegalGroup, SystemGroup, GroupNotFound, IllegalNumber, IllegalBegin, DiskFull
     """
     check_changeable(name, why="change")
-    _check_settings(settings)
+    check_settings(settings)
     return await store.tables.groups.update(name, settings)
 
 
 async def delete_group(
-    store: MessageStore, name: str, *, with_topics: bool, dry_run: bool = False
-) -> list[str]:
+    store: MessageStore, name: str, *, with_topics: bool, with_offsets: bool = True,
+    dry_run: bool = False,
+) -> list[str]:  # fmt: skip
     """Deletes a group and its offsets.
 
     with_topics   also removes its retry and dead-letter topics
+    with_offsets  False keeps its offsets for a group that is created again
     dry_run       only returns the topics that would be removed
     Returns       the removed topics
     Errors        IllegalGroup, SystemGroup, GroupNotFound, DiskFull
@@ -59,8 +61,9 @@ async def delete_group(
 
     async def remove() -> None:
         await store.tables.groups.remove(name)
-        await store.tables.offsets.remove_group(name)
-        await store.tables.orders.remove_group(name)
+        if with_offsets:
+            await store.tables.offsets.remove_group(name)
+            await store.tables.orders.remove_group(name)
         await remove_topics(store, topics)
 
     await asyncio.shield(remove())  # A cancellation could otherwise leave part of the group.
@@ -110,7 +113,8 @@ def check_changeable(group: str, *, why: str) -> None:
         raise SystemGroup(group=group, why=why)
 
 
-def _check_settings(settings: GroupSettings) -> None:
+def check_settings(settings: GroupSettings) -> None:
+    """Raises IllegalNumber for a number outside its limits."""
     for field, upper in (
         ("max_attempts", INT32_MAX),
         ("retry_queue_count", QUEUE_COUNT_MAX),

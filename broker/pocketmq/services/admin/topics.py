@@ -12,6 +12,8 @@ from pocketmq.model.ownership import Owner, is_left_alone
 from pocketmq.model.system_topics import lease_retry_topic, lease_retry_topic_v2
 from pocketmq.model.topic import (
     PERMISSION_MAX,
+    PERMISSION_READ,
+    PERMISSION_WRITE,
     QUEUE_COUNT_MAX,
     RETENTION_ATTRIBUTES,
     TOPIC_TYPES,
@@ -33,12 +35,14 @@ FIXED_ATTRIBUTES: Final = frozenset({"queue.type", "cleanup.policy"})
 async def create_topic(
     store: MessageStore, name: str, *, queue_count: int = 0, type_name: str = "",
     attributes: Mapping[str, str] = NO_ATTRIBUTES,
+    permission: int = PERMISSION_READ | PERMISSION_WRITE,
 ) -> TopicConfig:  # fmt: skip
     """Creates a topic, or returns an existing one with the same settings.
 
     queue_count   0: QUEUE_COUNT_DEFAULT
     type_name     "": no type; the topic accepts all kinds of messages
     attributes    further attributes
+    permission    sum of PERMISSION_READ and PERMISSION_WRITE
     Errors   IllegalTopic, SystemTopic, IllegalNumber, IllegalAttribute, TopicExists, LimitReached,
              DiskFull
     """
@@ -46,10 +50,12 @@ async def create_topic(
     if is_system_topic(name) or is_group_topic(name):
         raise SystemTopic(topic=name, why="create")
     check_number("queue_count", queue_count, upper=QUEUE_COUNT_MAX)
+    check_number("permission", permission, upper=PERMISSION_MAX)
     stated = {TYPE_ATTRIBUTE: type_name} if type_name else {}
     return await store.tables.topics.create(
         name,
         queue_count=queue_count or QUEUE_COUNT_DEFAULT,
+        permission=permission,
         attributes=changed_attributes({}, {**attributes, **stated}, ()),
     )
 

@@ -1,1 +1,1 @@
-"""Requests of mqadmin, RocketMQ Dashboard and the exporter that change nothing."""
+"""Requests of mqadmin, RocketMQ Dashboard and the exporter."""
