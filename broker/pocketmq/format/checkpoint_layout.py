@@ -1,5 +1,12 @@
 """The checkpoint: six integers at the start of a 4096-byte file.
 
+   0   8  physic_msg_timestamp      store time of the last record known to be flushed
+   8   8  logics_msg_timestamp      store time of the last record known to be in flushed queues
+  16   8  index_msg_timestamp       end time of the last index file that was flushed when full
+  24   8  master_flushed_offset     replication only
+  32   8  confirm_physical_offset   start of the last valid record seen by recovery
+  40   8  logics_physical_offset    start of the last record known to be in flushed queues
+
 Older brokers wrote only the first three or five integers; the others are read as 0.
 Source: StoreCheckpoint (5.5.0).
 """
