@@ -157,6 +157,7 @@ MASKS: Final[tuple[tuple[re.Pattern[str], Any], ...]] = (
     (re.compile(r"\b1[0-9]{12}\b"), _zeros),
     (re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?"), _zeros),
     (re.compile(r'("(?:interval_s|seconds|\w*per_s)": ?)[0-9.]+'), r"\g<1>0"),
+    (re.compile(r"( (?:[KMG]i)?B +)\d+\.\d(?= )"), r"\g<1>0.0"),
     (re.compile(r'("?bytes_free"?:? +)[0-9]+'), r"\g<1>0"),
     (re.compile(re.escape(__version__)), "VERSION"),
 )

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pocketmq.cli.group import age_text
+from pocketmq.cli.output import duration
 from pocketmq.model.administration import GroupSettings
 from pocketmq.rpc.pb import admin_pb2 as pb
 from tests.cli.command_line import run
@@ -157,7 +157,7 @@ def test_lag_of_all_groups(behind: LocalBroker) -> None:
     ],
 )
 def test_ages_for_people(age_ms: int, text: str) -> None:
-    assert age_text(age_ms) == text
+    assert duration(age_ms) == text
 
 
 EARLIEST, LATEST = pb.ResetOffsetsRequest.EARLIEST, pb.ResetOffsetsRequest.LATEST

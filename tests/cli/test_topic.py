@@ -149,23 +149,25 @@ def test_a_topic_is_described_with_its_queues(broker: LocalBroker) -> None:
 
 
 QUEUE_TITLES = "READ_QUEUE_COUNT  WRITE_QUEUE_COUNT"
+COUNT_TITLES = "MESSAGE_COUNT  SIZE  IN_PER_S  LAST_STORE_TIMESTAMP"
 
 
 def test_a_wide_list_and_csv_have_more_columns(broker: LocalBroker) -> None:
     assert run("topic", "ls", "-o", "table").out.splitlines() == [
-        f"NAME    TYPE    {QUEUE_TITLES}  PERMISSION  MESSAGE_COUNT  LAST_STORE_TIMESTAMP",
-        "orders  NORMAL  2                 2                  rw          0",
+        f"NAME    TYPE    {QUEUE_TITLES}  PERMISSION  {COUNT_TITLES}",
+        "orders  NORMAL  2                 2                  rw          0              0 B   0.0",
     ]
     titles = run("topic", "ls", "-o", "wide").out.splitlines()[0].split()
-    assert titles[-5:] == [
-        "SYSTEM", "ORDER", "ATTRIBUTES", "RETENTION_MS", "RETENTION_BYTES",
+    assert titles[-6:] == [
+        "SYSTEM", "ORDER", "ATTRIBUTES", "RETENTION_MS", "RETENTION_BYTES", "SIZE_ESTIMATED",
     ]  # fmt: skip
     titles_of_csv, row = run("topic", "ls", "-o", "csv").out.splitlines()
     assert titles_of_csv == (
         "name,type,read_queue_count,write_queue_count,permission,message_count,"
-        "last_store_timestamp_ms,system,order,attributes,retention_ms,retention_bytes"
+        "size_bytes,in_per_s,last_store_timestamp_ms,system,order,attributes,retention_ms,"
+        "retention_bytes,size_estimated"
     )
-    assert row == "orders,NORMAL,2,2,6,0,0,false,false,{},0,0"
+    assert row == "orders,NORMAL,2,2,6,0,0,0.0,0,false,false,{},0,0,false"
 
 
 def test_one_topic_is_counted_by_queue(broker: LocalBroker) -> None:

@@ -43,6 +43,7 @@ from pocketmq.rpc.v1.pull_message import WAIT_MS_MAX
 from pocketmq.rpc.v2.messaging import MessagingV2, OfficialRules
 from pocketmq.services.access.access import Access
 from pocketmq.services.admin.members import Members
+from pocketmq.services.admin.rates import Rates
 from pocketmq.services.admin.status import Process
 from pocketmq.services.consume.consume import Consume
 from pocketmq.services.consume.journal import ConsumeSettings
@@ -94,9 +95,12 @@ class StoreBroker:
             ),
             self.consume.leave,
         )
+        self.rates = Rates(
+            self.send.counts.counters, self.pull.delivered, store.clock, "DefaultCluster"
+        )
         self.backing = Services(
             store, self.send, self.pull, self.query, self.consume, self.members, self.sessions,
-            self.transactions,
+            self.transactions, self.rates,
         )  # fmt: skip
         self.messaging = Messaging(self.backing)
         self.auto_create_groups = False
@@ -122,6 +126,8 @@ class StoreBroker:
             lambda: self.drains.append("asked"),
             members_of=self.members.of_group,
             read_leased=self.consume.leased,
+            member_counts=self.members.counts,
+            rate_of=self.rates.stored_tps,
         )
         self.admin = AdminMethods(self.backing, process)
         self.access = Access(UserTable(SimDisk(), Path("/store")), store.clock, HOUR_MS)

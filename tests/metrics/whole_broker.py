@@ -15,6 +15,7 @@ from pocketmq.rpc.services import Services
 from pocketmq.rpc.v1.messaging import Messaging
 from pocketmq.rpc.v1.send_message import drafts_of
 from pocketmq.services.admin.members import Members
+from pocketmq.services.admin.rates import Rates
 from pocketmq.services.consume.consume import Consume
 from pocketmq.services.consume.journal import ConsumeSettings
 from pocketmq.services.delay.levels import Schedule
@@ -45,9 +46,11 @@ class WholeBroker:
         members = Members(store.clock)
         self.transactions = Transactions(store, STORE_HOST, CheckRules())
         sessions = Sessions(lambda client_id, group: None, self.consume.leave)
-        self.messaging = Messaging(
-            Services(store, send, pull, query, self.consume, members, sessions, self.transactions)
+        rates = Rates(send.counts.counters, pull.delivered, store.clock, "c1")
+        backing = Services(
+            store, send, pull, query, self.consume, members, sessions, self.transactions, rates
         )
+        self.messaging = Messaging(backing)
         server = OwnServer([self.messaging.service()])
         retention = Retention(
             store.views.expiry,

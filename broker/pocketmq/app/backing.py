@@ -9,6 +9,7 @@ from pocketmq.format.addresses import UniqueKeyMaker
 from pocketmq.model.begin import begin_from_text
 from pocketmq.rpc.services import Services
 from pocketmq.services.admin.members import Members
+from pocketmq.services.admin.rates import Rates
 from pocketmq.services.consume.consume import Consume
 from pocketmq.services.consume.journal import ConsumeSettings
 from pocketmq.services.produce.rules import SendRules
@@ -45,8 +46,10 @@ def backing_of(
         consume.leave,
     )
     members = Members(clock)
+    pull = Pull(store)
+    rates = Rates(send.counts.counters, pull.delivered, store.clock, live.config.broker.cluster)
     return Services(
-        store, send, Pull(store), Query(store), consume, members, sessions, transactions
+        store, send, pull, Query(store), consume, members, sessions, transactions, rates
     )
 
 

@@ -48,7 +48,6 @@ class Parts(NamedTuple):
     retention: Retention
     door: AccessControl
     services: list[Service]
-    samples: list[Step]
 
     @property
     def steps(self) -> list[Step]:
@@ -57,7 +56,7 @@ class Parts(NamedTuple):
         backing = self.backing
         return [
             self.retention.step, backing.consume.step, backing.transactions.step,
-            backing.sessions.step, *self.samples, *later,
+            backing.sessions.step, backing.rates.step, *later,
         ]  # fmt: skip
 
     async def recover(self) -> None:
@@ -87,7 +86,7 @@ class Parts(NamedTuple):
 
     def stats(self) -> list[Stat]:
         """Returns the stats of all parts, for metrics."""
-        _, send, pull, _, consume, members, sessions, transactions = self.backing
+        _, send, pull, _, consume, members, sessions, transactions, _ = self.backing
         parts = (
             send, pull, consume, members, sessions, self.schedule, self.timer, transactions,
             self.retention, self.door.access,
@@ -141,6 +140,8 @@ def parts_of(
         store_host,
         backing.members.of_group,
         consume.leased,
+        backing.members.counts,
+        backing.rates.stored_tps,
     )
     official = OfficialRules(
         config.broker.name,
@@ -154,14 +155,13 @@ def parts_of(
         AccessFace(door.access, is_checked=door.is_checked).service(),
         MessagingV2(backing, official).service(),
     ]
-    samples: list[Step] = []
     if config.rpc.offers_classic:
-        classic = ClassicMethods(backing, classic_rules(live, store_host), process.read_settings)
+        rules = classic_rules(live, store_host)
+        classic = ClassicMethods(backing, rules, process.read_settings)
         services.append(classic.service())
-        samples.append(classic.admin.rates.step)
     schedule = Schedule(store, store_host)
     services = door.guarded(services, store.tables)
-    return Parts(backing, schedule, timer, retention, door, services, samples)
+    return Parts(backing, schedule, timer, retention, door, services)
 
 
 def classic_rules(live: LiveConfig, store_host: bytes) -> ClassicRules:

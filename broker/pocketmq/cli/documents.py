@@ -20,6 +20,10 @@ from pocketmq.model.tracing import TracedRecord
 
 Document = dict[str, Any]
 
+LISTED_COUNTS: Final = (
+    "message_count", "size_bytes", "size_estimated", "in_per_s", "last_store_timestamp_ms",
+)  # fmt: skip
+"""Fields of a topic's counts that a list of topics has."""
 PAGE_COUNT: Final = 256
 """Upper limit of messages in one request."""
 MESSAGE_COLUMNS: Final = columns(
@@ -65,8 +69,11 @@ def receipt_document(receipt: Receipt) -> Document:
 
 
 def topic_document(topic: TopicState) -> Document:
-    """Returns the document of a topic, with its queues if they are known."""
+    """Returns the document of a topic, with its queues and counts if they are known."""
     document = topic._asdict()
+    counts = document.pop("counts")
+    if counts is not None:
+        document |= {name: getattr(counts, name) for name in LISTED_COUNTS}
     queues = [queue._asdict() for queue in document.pop("queues")]
     return {**document, "queues": queues} if queues else document
 
@@ -90,6 +97,9 @@ def group_document(group: GroupState) -> Document:
     """Returns the document of a group; its settings are fields beside the name."""
     document = group._asdict()
     settings = document.pop("settings")._asdict()
+    stats = document.pop("stats")
+    if stats is not None:
+        document |= stats._asdict()
     topics = document.pop("topics")
     return {"name": document.pop("name"), **settings, **document} | (
         {"topics": topics} if topics else {}

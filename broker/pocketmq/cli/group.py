@@ -1,8 +1,7 @@
 """`pocketmq group`: consumer groups, and their offsets."""
 
-import asyncio
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 import click
@@ -20,15 +19,22 @@ from pocketmq.cli.options import (
     watch_option,
     yes_option,
 )
-from pocketmq.cli.output import Column, Output, at, columns, counted, only_planned, talk
+from pocketmq.cli.output import (
+    Column,
+    Output,
+    at,
+    columns,
+    counted,
+    duration,
+    only_planned,
+    talk,
+)
 from pocketmq.cli.watching import repeat
 from pocketmq.model.administration import GroupSettings, MovedOffset, ResetTarget, TopicLag
 from pocketmq.model.topic import DLQ_PREFIX, RETRY_PREFIX
 
 Command = Callable[..., Any]
 """The function of a command."""
-CALLS_MAX: Final = 64
-"""Upper limit of calls at the same time."""
 COLUMNS: Final = columns(
     "name", "enabled", "fifo", "max_attempts",
     "retry_queue_count",
@@ -39,7 +45,7 @@ MORE_COLUMNS: Final = columns(
 )  # fmt: skip
 LAG_COLUMNS: Final = columns(
     "topic", "queue_id", "committed_offset", "max_offset",
-    "lag_messages", Column("lag_ms", lambda row: age_text(row["lag_ms"])),
+    "lag_messages", Column("lag_ms", lambda row: duration(row["lag_ms"])),
 )  # fmt: skip
 MORE_LAG_COLUMNS: Final = columns("group", "min_offset")
 SUM_COLUMNS: Final = columns("group", "topic", "lag_messages")
@@ -103,28 +109,10 @@ def create(broker: BrokerConnection, out: Output, name: str, settings: GroupSett
 @click.option("--system", is_flag=True, help="Include the broker's own groups.")
 def ls(broker: BrokerConnection, out: Output, system: bool) -> None:
     """List groups by name, with their lag in all topics and their active consumers."""
-    lags: Counter[str] = Counter()
-    for one in all_lags(broker):
-        lags[one.group] += one.lag_messages
-    found = [*broker.all(broker.admin.list_groups, include_system=system)]
-    members = broker.ask(_member_counts(broker, [one.name for one in found]))
-    rows = [
-        {**group_document(one), "lag_messages": lags[one.name], "member_count": count}
-        for one, count in zip(found, members, strict=True)
-    ]
+    ask = partial(broker.admin.list_groups, with_stats=True)
+    rows = [group_document(one) for one in broker.all(ask, include_system=system)]
     shown = columns("member_count", barred("lag_messages", rows))
     out.table(rows, [*COLUMNS, *shown], MORE_COLUMNS, none="no groups")
-
-
-async def _member_counts(broker: BrokerConnection, names: list[str]) -> list[int]:
-    """Returns the number of members of each group, asked CALLS_MAX at a time."""
-    calls = asyncio.Semaphore(CALLS_MAX)
-
-    async def count(name: str) -> int:
-        async with calls:
-            return len(await broker.admin.list_members(name))
-
-    return [*await asyncio.gather(*map(count, names))]
 
 
 @group.asks("Describe a group.", "pocketmq group info billing")
@@ -195,16 +183,6 @@ def lag(
 def all_lags(broker: BrokerConnection, topic: str = "") -> Iterator[TopicLag]:
     """Yields the lag of every group, in one topic or in all."""
     return broker.all(broker.admin.all_lags, topic=topic)
-
-
-def age_text(age_ms: int) -> str:
-    """Returns an age for people: 250 ms, 41 s, 12 m, 7 h, 3 d; "" for 0."""
-    if not age_ms:
-        return ""
-    for unit, unit_ms in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)):
-        if age_ms >= 2 * unit_ms:
-            return f"{age_ms // unit_ms} {unit}"
-    return f"{age_ms} ms"
 
 
 @group.asks(

@@ -7,8 +7,8 @@
 -o jsonl   one document a line, printed as soon as it is available
 -o csv     the columns of wide below a line of field names; nested values are JSON texts
 
-JSON and CSV show the name of a field unchanged. A table drops _ms from the name of a formatted
-time. An error has a next step:
+JSON and CSV show the name of a field unchanged. A table drops _ms or _bytes from the name of a
+field whose cells have the unit. An error has a next step:
 
 Error: topic 'orders' does not exist
 Next:  pocketmq topic create orders
@@ -118,6 +118,10 @@ Document = Mapping[str, Any]
 Cell = Callable[[Document], Any]
 
 
+UNIT_SUFFIXES: Final = ("_ms", "_bytes")
+"""Ends of a field's name that a title drops where the cells have the unit."""
+
+
 class Column(NamedTuple):
     """A field in a table.
 
@@ -132,7 +136,10 @@ class Column(NamedTuple):
     @property
     def title(self) -> str:
         """Title of the column in a table."""
-        return (self.name if self.show is None else self.name.removesuffix("_ms")).upper()
+        name = self.name
+        if self.show is not None and name.endswith(UNIT_SUFFIXES):
+            name = name.rpartition("_")[0]
+        return name.upper()
 
     def cell(self, row: Document) -> Any:
         """Returns the printed text of a cell."""
@@ -388,6 +395,16 @@ def amount(byte_count: int) -> str:
             break
         size /= 1000
     return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
+
+
+def duration(given_ms: int) -> str:
+    """Returns a duration for people: 250 ms, 41 s, 12 m, 7 h, 3 d; "" for 0."""
+    if not given_ms:
+        return ""
+    for unit, unit_ms in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)):
+        if given_ms >= 2 * unit_ms:
+            return f"{given_ms // unit_ms} {unit}"
+    return f"{given_ms} ms"
 
 
 def moment(time_ms: int) -> str:

@@ -1,5 +1,6 @@
 """`pocketmq topic`: creating, changing, listing, counting, purging and removing topics."""
 
+from collections.abc import Mapping
 from functools import partial
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -19,14 +20,14 @@ from pocketmq.cli.options import (
     watch_option,
     yes_option,
 )
-from pocketmq.cli.output import Column, Output, at, columns, counted, only_planned, talk
+from pocketmq.cli.output import Column, Output, amount, at, columns, counted, only_planned, talk
 from pocketmq.cli.watching import repeat
 from pocketmq.client import TopicState
 from pocketmq.config.units import text_from_duration, text_from_size
 from pocketmq.model.administration import TopicChange
 from pocketmq.model.topic import RETENTION_BYTES_ATTRIBUTE, RETENTION_MS_ATTRIBUTE
 
-PAGE_COUNT: Final = 1_000
+PAGE_COUNT: Final = 500
 WAITING_COUNT_MAX: Final = 10_000
 """Upper limit of delayed messages, and of open transactions, that the plan of `topic rm` counts."""
 TYPES: Final = ("normal", "fifo", "delay", "transaction", "priority", "mixed")
@@ -36,11 +37,13 @@ PERMISSIONS: Final = {"none": 0, "w": 2, "r": 4, "rw": 6}
 COLUMNS: Final = columns(
     "name", "type", "read_queue_count", "write_queue_count",
     Column("permission", lambda row: permission_text(row["permission"])),
-    "message_count", at("last_store_timestamp_ms"),
+    "message_count",
+    Column("size_bytes", lambda row: size_text(row)),
+    "in_per_s", at("last_store_timestamp_ms"),
 )  # fmt: skip
-LISTED_COUNTS: Final = ("message_count", "last_store_timestamp_ms")
-"""Fields of a topic's counts that `topic ls` shows."""
-MORE_COLUMNS: Final = columns("system", "order", "attributes", "retention_ms", "retention_bytes")
+MORE_COLUMNS: Final = columns(
+    "system", "order", "attributes", "retention_ms", "retention_bytes", "size_estimated"
+)  # fmt: skip
 QUEUE_COLUMNS: Final = columns(
     "queue_id", "min_offset", "max_offset",
     at("min_store_timestamp_ms"), at("max_store_timestamp_ms"),
@@ -60,6 +63,13 @@ def permission_text(permission: int) -> str:
     """Returns permissions as `edit` accepts them; other combinations as a number."""
     names = {number: name for name, number in PERMISSIONS.items()}
     return names.get(permission, str(permission))
+
+
+def size_text(row: Mapping[str, Any]) -> str:
+    """Returns a topic's size for people, with ~ if it is estimated; "" if it is not known."""
+    if "size_bytes" not in row:
+        return ""
+    return f"{'~' if row.get('size_estimated') else ''}{amount(row['size_bytes'])}"
 
 
 def _shown(topic: TopicState, out: Output) -> dict[str, Any]:
@@ -150,18 +160,15 @@ def create(
 @topic.asks("List topics by name.", "pocketmq topic ls -o jsonl")
 @click.option("--system", is_flag=True, help="Include the broker's own topics.")
 def ls(broker: BrokerConnection, out: Output, system: bool) -> None:
-    """List topics by name, with their readable messages and the time of the last one.
+    """List topics by name, with their readable messages, their size and their rate.
 
-    `pocketmq top` shows messages a second; `pocketmq store stats` bytes of each topic.
+    SIZE is that of the records of readable messages; in a queue with more than 256 of them it is
+    estimated from a sample, and marked by ~. IN_PER_S counts messages sent a second, over the
+    last minute.
     """
-    ask = broker.admin.all_topic_counts
-    counts = {
-        one.name: {name: getattr(one, name) for name in LISTED_COUNTS}
-        for one in broker.all(partial(ask, totals_only=False), include_system=system)
-    }
-    found = broker.all(broker.admin.list_topics, page_size=PAGE_COUNT, include_system=system)
-    rows = ({**topic_document(one), **counts.get(one.name, {})} for one in found)
-    out.table(rows, COLUMNS, MORE_COLUMNS, none="no topics")
+    ask = partial(broker.admin.list_topics, page_size=PAGE_COUNT, with_stats=True)
+    found = broker.all(ask, include_system=system)
+    out.table(map(topic_document, found), COLUMNS, MORE_COLUMNS, none="no topics")
 
 
 @topic.asks("Describe a topic and its queues.", "pocketmq topic info orders")

@@ -1,6 +1,7 @@
 """Calls of pocketmq.v1.Admin: topics, groups, offsets, the store."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, Final
 
 from pocketmq.client.async_access import AsyncAccess
@@ -20,6 +21,7 @@ from pocketmq.model.administration import (
     DelayedMessage,
     GroupOffset,
     GroupSettings,
+    GroupStats,
     Member,
     MovedOffset,
     Page,
@@ -85,13 +87,24 @@ class AsyncAdmin:
         return _topic_state(answer.topic)
 
     async def list_topics(
-        self, *, page_size: int = 0, page_token: str = "", include_system: bool = False
+        self,
+        *,
+        page_size: int = 0,
+        page_token: str = "",
+        include_system: bool = False,
+        with_stats: bool = False,
     ) -> Page[TopicState]:
-        """Returns a page of the topics, ordered by name, without their queues."""
+        """Returns a page of the topics, ordered by name, without their queues.
+
+        with_stats   sets `counts` of each, without its queues
+        """
         answer = await self._read(
-            "ListTopics", page_size=page_size, page_token=page_token, include_system=include_system
-        )
-        return _page(answer, answer.topics, _topic_state)
+            "ListTopics", page_size=page_size, page_token=page_token,
+            include_system=include_system, with_stats=with_stats,
+        )  # fmt: skip
+        page = _page(answer, answer.topics, _topic_state)
+        pairs = zip_longest(page.items, map(_topic_counts, answer.stats))
+        return page._replace(items=[topic._replace(counts=counts) for topic, counts in pairs])
 
     async def describe_topic(self, name: str) -> TopicState:
         """Returns a topic with its queues."""
@@ -177,13 +190,19 @@ class AsyncAdmin:
         return list(answer.removed_topics)
 
     async def list_groups(
-        self, *, page_token: str = "", include_system: bool = False
+        self, *, page_token: str = "", include_system: bool = False, with_stats: bool = False
     ) -> Page[GroupState]:
-        """Returns a page of up to PAGE_SIZE groups, ordered by name."""
+        """Returns a page of up to PAGE_SIZE groups, ordered by name.
+
+        with_stats   sets `stats` of each
+        """
         answer = await self._read(
-            "ListGroups", page_size=PAGE_SIZE, page_token=page_token, include_system=include_system
-        )
-        return _page(answer, answer.groups, _group_state)
+            "ListGroups", page_size=PAGE_SIZE, page_token=page_token,
+            include_system=include_system, with_stats=with_stats,
+        )  # fmt: skip
+        page = _page(answer, answer.groups, _group_state)
+        pairs = zip_longest(page.items, _values(GroupStats, answer.stats))
+        return page._replace(items=[group._replace(stats=stats) for group, stats in pairs])
 
     async def describe_group(self, name: str) -> GroupState:
         """Returns a group with the topics in which it has offsets."""
@@ -406,7 +425,7 @@ def _values(kind: type[Value], rows: Iterable[Any]) -> list[Value]:
 
 def _topic_state(topic: admin_pb2.Topic) -> TopicState:
     kind, attributes = admin_pb2.TopicType.Name(topic.type), dict(topic.attributes)
-    return value_of(TopicState, topic, type=kind, attributes=attributes, queues=[])
+    return value_of(TopicState, topic, type=kind, attributes=attributes, queues=[], counts=None)
 
 
 def _topic_counts(counts: admin_pb2.TopicStats) -> TopicCounts:
@@ -416,7 +435,9 @@ def _topic_counts(counts: admin_pb2.TopicStats) -> TopicCounts:
 def _group_state(group: admin_pb2.Group) -> GroupState:
     settings = value_of(GroupSettings, group.settings)
     attributes = dict(group.attributes)
-    return value_of(GroupState, group, settings=settings, attributes=attributes, topics=[])
+    return value_of(
+        GroupState, group, settings=settings, attributes=attributes, topics=[], stats=None
+    )
 
 
 def _topic_lag(lag: admin_pb2.TopicLag) -> TopicLag:

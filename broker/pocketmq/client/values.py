@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from pocketmq.model.administration import GroupSettings, QueueState
+from pocketmq.model.administration import GroupSettings, GroupStats, QueueState, TopicCounts
 from pocketmq.model.batch import PutStatus
 from pocketmq.model.message import StoredMessage
 from pocketmq.model.reading import PullStatus
@@ -240,6 +240,7 @@ class TopicState(NamedTuple):
 
     retention_ms      age above which its messages cannot be read; 0: no limit
     retention_bytes   size of its newest messages that can be read; 0: no limit
+    counts            only of list_topics, if asked for
     """
 
     name: str
@@ -253,6 +254,7 @@ class TopicState(NamedTuple):
     queues: list[QueueState]
     retention_ms: int = 0
     retention_bytes: int = 0
+    counts: TopicCounts | None = None
 
     @property
     def readable_queues(self) -> list[QueueState]:
@@ -261,10 +263,14 @@ class TopicState(NamedTuple):
 
 
 class GroupState(NamedTuple):
-    """A group. Only describe_group sets `topics`: those in which it has offsets."""
+    """A group. Only describe_group sets `topics`: those in which it has offsets.
+
+    stats   only of list_groups, if asked for
+    """
 
     name: str
     settings: GroupSettings
     system: bool
     attributes: dict[str, str]
     topics: list[str]
+    stats: GroupStats | None = None

@@ -6,6 +6,7 @@ Source of groups: SubscriptionGroupConfig.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from pocketmq.model.decimal import SUMMABLE_MAX, number_of
@@ -92,7 +93,12 @@ class PurgedQueue(NamedTuple):
 
 
 class TopicCounts(NamedTuple):
-    """Counts of messages now and ever stored in a topic; times and queues only if requested."""
+    """Counts of messages now and ever stored in a topic; all but the counts only if requested.
+
+    size_bytes       records of the readable messages
+    size_estimated   whether the size is that of a sample, times the messages
+    in_per_s         messages sent a second, over the last minute
+    """
 
     name: str
     queue_count: int
@@ -101,6 +107,29 @@ class TopicCounts(NamedTuple):
     first_store_timestamp_ms: int
     last_store_timestamp_ms: int
     queues: list[QueueState]
+    size_bytes: int = 0
+    size_estimated: bool = False
+    in_per_s: float = 0.0
+
+
+class CountDetail(Enum):
+    """Fields of a topic's counts.
+
+    TOTALS    the counts of messages
+    SUMMARY   also size, rate and the time of the last message
+    QUEUES    also the time of the first message, and the queues
+    """
+
+    TOTALS = "totals"
+    SUMMARY = "summary"
+    QUEUES = "queues"
+
+
+class GroupStats(NamedTuple):
+    """Lag of a group in all its topics, and its clients active within two minutes."""
+
+    lag_messages: int
+    member_count: int
 
 
 class GroupSettings(NamedTuple):

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from pocketmq.services.admin.members import Members
+from pocketmq.services.admin.rates import Rates
 from pocketmq.services.consume.consume import Consume
 from pocketmq.services.produce.send import Send
 from pocketmq.services.pull import Pull
@@ -23,3 +24,4 @@ class Services(NamedTuple):
     members: Members
     sessions: Sessions
     transactions: Transactions
+    rates: Rates

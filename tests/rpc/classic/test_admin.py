@@ -163,7 +163,7 @@ async def test_messages_of_a_window_are_counted(
 ) -> None:
     wanted = {"statsName": "TOPIC_PUT_NUMS", "statsKey": "orders"}
     assert (await client.ask(315, wanted)).code == 1
-    rates = broker.classic.admin.rates
+    rates = broker.rates
     intervals = {"statsMinute": 70, "statsHour": 4_200, "statsDay": 90_000}
 
     def pass_s(seconds: int) -> None:

@@ -101,22 +101,26 @@ class CreateTopicResponse(_message.Message):
     def __init__(self, topic: _Optional[_Union[Topic, _Mapping]] = ...) -> None: ...
 
 class ListTopicsRequest(_message.Message):
-    __slots__ = ("page_size", "page_token", "include_system")
+    __slots__ = ("page_size", "page_token", "include_system", "with_stats")
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     INCLUDE_SYSTEM_FIELD_NUMBER: _ClassVar[int]
+    WITH_STATS_FIELD_NUMBER: _ClassVar[int]
     page_size: int
     page_token: str
     include_system: bool
-    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., include_system: _Optional[bool] = ...) -> None: ...
+    with_stats: bool
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., include_system: _Optional[bool] = ..., with_stats: _Optional[bool] = ...) -> None: ...
 
 class ListTopicsResponse(_message.Message):
-    __slots__ = ("topics", "next_page_token")
+    __slots__ = ("topics", "next_page_token", "stats")
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    STATS_FIELD_NUMBER: _ClassVar[int]
     topics: _containers.RepeatedCompositeFieldContainer[Topic]
     next_page_token: str
-    def __init__(self, topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+    stats: _containers.RepeatedCompositeFieldContainer[TopicStats]
+    def __init__(self, topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., stats: _Optional[_Iterable[_Union[TopicStats, _Mapping]]] = ...) -> None: ...
 
 class DescribeTopicRequest(_message.Message):
     __slots__ = ("name",)
@@ -236,7 +240,7 @@ class TopicStatsRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., include_system: _Optional[bool] = ..., totals_only: _Optional[bool] = ...) -> None: ...
 
 class TopicStats(_message.Message):
-    __slots__ = ("name", "queue_count", "message_count", "stored_count", "first_store_timestamp_ms", "last_store_timestamp_ms", "queues")
+    __slots__ = ("name", "queue_count", "message_count", "stored_count", "first_store_timestamp_ms", "last_store_timestamp_ms", "queues", "size_bytes", "size_estimated", "in_per_s")
     NAME_FIELD_NUMBER: _ClassVar[int]
     QUEUE_COUNT_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_COUNT_FIELD_NUMBER: _ClassVar[int]
@@ -244,6 +248,9 @@ class TopicStats(_message.Message):
     FIRST_STORE_TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
     LAST_STORE_TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SIZE_ESTIMATED_FIELD_NUMBER: _ClassVar[int]
+    IN_PER_S_FIELD_NUMBER: _ClassVar[int]
     name: str
     queue_count: int
     message_count: int
@@ -251,7 +258,10 @@ class TopicStats(_message.Message):
     first_store_timestamp_ms: int
     last_store_timestamp_ms: int
     queues: _containers.RepeatedCompositeFieldContainer[QueueState]
-    def __init__(self, name: _Optional[str] = ..., queue_count: _Optional[int] = ..., message_count: _Optional[int] = ..., stored_count: _Optional[int] = ..., first_store_timestamp_ms: _Optional[int] = ..., last_store_timestamp_ms: _Optional[int] = ..., queues: _Optional[_Iterable[_Union[QueueState, _Mapping]]] = ...) -> None: ...
+    size_bytes: int
+    size_estimated: bool
+    in_per_s: float
+    def __init__(self, name: _Optional[str] = ..., queue_count: _Optional[int] = ..., message_count: _Optional[int] = ..., stored_count: _Optional[int] = ..., first_store_timestamp_ms: _Optional[int] = ..., last_store_timestamp_ms: _Optional[int] = ..., queues: _Optional[_Iterable[_Union[QueueState, _Mapping]]] = ..., size_bytes: _Optional[int] = ..., size_estimated: _Optional[bool] = ..., in_per_s: _Optional[float] = ...) -> None: ...
 
 class TopicStatsResponse(_message.Message):
     __slots__ = ("topics", "next_page_token")
@@ -315,22 +325,34 @@ class CreateGroupResponse(_message.Message):
     def __init__(self, group: _Optional[_Union[Group, _Mapping]] = ...) -> None: ...
 
 class ListGroupsRequest(_message.Message):
-    __slots__ = ("page_size", "page_token", "include_system")
+    __slots__ = ("page_size", "page_token", "include_system", "with_stats")
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     INCLUDE_SYSTEM_FIELD_NUMBER: _ClassVar[int]
+    WITH_STATS_FIELD_NUMBER: _ClassVar[int]
     page_size: int
     page_token: str
     include_system: bool
-    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., include_system: _Optional[bool] = ...) -> None: ...
+    with_stats: bool
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., include_system: _Optional[bool] = ..., with_stats: _Optional[bool] = ...) -> None: ...
+
+class GroupStats(_message.Message):
+    __slots__ = ("lag_messages", "member_count")
+    LAG_MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_COUNT_FIELD_NUMBER: _ClassVar[int]
+    lag_messages: int
+    member_count: int
+    def __init__(self, lag_messages: _Optional[int] = ..., member_count: _Optional[int] = ...) -> None: ...
 
 class ListGroupsResponse(_message.Message):
-    __slots__ = ("groups", "next_page_token")
+    __slots__ = ("groups", "next_page_token", "stats")
     GROUPS_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    STATS_FIELD_NUMBER: _ClassVar[int]
     groups: _containers.RepeatedCompositeFieldContainer[Group]
     next_page_token: str
-    def __init__(self, groups: _Optional[_Iterable[_Union[Group, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+    stats: _containers.RepeatedCompositeFieldContainer[GroupStats]
+    def __init__(self, groups: _Optional[_Iterable[_Union[Group, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., stats: _Optional[_Iterable[_Union[GroupStats, _Mapping]]] = ...) -> None: ...
 
 class DescribeGroupRequest(_message.Message):
     __slots__ = ("name",)

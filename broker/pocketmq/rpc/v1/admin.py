@@ -11,6 +11,7 @@ from pocketmq.model.access import Action
 from pocketmq.model.administration import (
     GroupConfig,
     GroupSettings,
+    GroupStats,
     MovedOffset,
     Page,
     ResetTarget,
@@ -41,6 +42,7 @@ from pocketmq.services.admin import (
     lag,
     positions,
     status,
+    topic_counts,
     topics,
     tracing,
 )
@@ -146,11 +148,16 @@ class AdminMethods:
         seen = {request.name, *_seen({queue.topic for queue in queues}, call, DELETE)}
         return pb.PurgeTopicResponse(queues=_messages(q for q in queues if q.topic in seen))
 
-    def list_topics(self, request: pb.ListTopicsRequest, call: Call) -> pb.ListTopicsResponse:
-        """Returns a page of the topics."""
+    async def list_topics(self, request: pb.ListTopicsRequest, call: Call) -> pb.ListTopicsResponse:
+        """Returns a page of the topics, with their counts if asked for."""
         page = topics.list_topics(self._store, **_paging(request))
-        found = map(proto_topic, page.items)
-        return pb.ListTopicsResponse(topics=found, next_page_token=page.next_page_token)
+        answer = pb.ListTopicsResponse(
+            topics=map(proto_topic, page.items), next_page_token=page.next_page_token
+        )
+        if request.with_stats:
+            found = await topic_counts.summaries(self._store, page.items, self._process.rate_of)
+            answer.stats.extend(map(_proto_counts, found))
+        return answer
 
     async def describe_topic(
         self, request: pb.DescribeTopicRequest, call: Call
@@ -161,11 +168,15 @@ class AdminMethods:
 
     async def topic_stats(self, request: pb.TopicStatsRequest, call: Call) -> pb.TopicStatsResponse:
         """Returns the message counts of a topic, or a page of the counts of all topics."""
-        store, totals_only = self._store, request.totals_only
+        store, rate_of, totals_only = self._store, self._process.rate_of, request.totals_only
         if request.name:
-            counts = await topics.topic_counts(store, request.name, totals_only=totals_only)
+            counts = await topic_counts.topic_counts(
+                store, request.name, totals_only=totals_only, rate_of=rate_of
+            )
             return pb.TopicStatsResponse(topics=[_proto_counts(counts)])
-        page = await topics.all_topic_counts(store, **_paging(request), totals_only=totals_only)
+        page = await topic_counts.all_topic_counts(
+            store, **_paging(request), totals_only=totals_only, rate_of=rate_of
+        )
         found = map(_proto_counts, page.items)
         return pb.TopicStatsResponse(topics=found, next_page_token=page.next_page_token)
 
@@ -193,11 +204,20 @@ class AdminMethods:
         )
         return pb.DeleteGroupResponse(removed_topics=_seen(removed, call, DELETE))
 
-    def list_groups(self, request: pb.ListGroupsRequest, call: Call) -> pb.ListGroupsResponse:
-        """Returns a page of the groups."""
+    async def list_groups(self, request: pb.ListGroupsRequest, call: Call) -> pb.ListGroupsResponse:
+        """Returns a page of the groups, with their lag and members if asked for."""
         page = groups.list_groups(self._store, **_paging(request))
-        found = map(_proto_group, page.items)
-        return pb.ListGroupsResponse(groups=found, next_page_token=page.next_page_token)
+        answer = pb.ListGroupsResponse(
+            groups=map(_proto_group, page.items), next_page_token=page.next_page_token
+        )
+        if request.with_stats:
+            names = [config.name for config in page.items]
+            process = self._process
+            lags = await lag.lag_sums(self._store, names, process.read_leased)
+            members = process.member_counts()
+            stats = [GroupStats(lags[name], members.get(name, 0)) for name in names]
+            answer.stats.extend(pb.GroupStats(**one._asdict()) for one in stats)
+        return answer
 
     def describe_group(
         self, request: pb.DescribeGroupRequest, call: Call

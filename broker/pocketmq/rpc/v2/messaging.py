@@ -40,7 +40,7 @@ class MessagingV2:
     )  # fmt: skip
 
     def __init__(self, backing: Services, rules: OfficialRules) -> None:
-        store, send, pull, query, consume, members, sessions, transactions = backing
+        store, send, pull, query, consume, members, sessions, transactions, _ = backing
         self._store = store
         self._rules = rules
         ensure = self.ensure_group

@@ -6,7 +6,7 @@ Source: AdminBrokerProcessor.getConsumeStats, ConsumerLagCalculator.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from pocketmq.model.administration import Page, QueueLag, TopicLag, page_of
@@ -77,6 +77,20 @@ async def all_lags(
         lags.append(_topic_lag(store, group, name, committed, held)._replace(queues=[]))
         await asyncio.sleep(0)
     return Page(lags, page.next_page_token)
+
+
+async def lag_sums(
+    store: MessageStore, groups: Iterable[str], read_leased: Callable[[], Leased] = dict
+) -> dict[str, int]:
+    """Returns the lag of each group in all its topics together."""
+    sums, leased = {}, read_leased()
+    for group in groups:
+        sums[group] = sum(
+            _topic_lag(store, group, name, committed, leased.get((group, name), {})).lag_messages
+            for name, committed in store.tables.offsets.all_of(group).items()
+        )
+        await asyncio.sleep(0)
+    return sums
 
 
 def queue_lag(

@@ -5,7 +5,8 @@ a new member after it reconnects. Members are kept in memory only: a restart emp
 Source: ConsumerManager, ClientHousekeepingService.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from pocketmq.model.administration import Member
@@ -115,6 +116,10 @@ class Members:
             if name == group
         ]
         return sorted(found, key=lambda member: -member.seen_ms)
+
+    def counts(self) -> Mapping[str, int]:
+        """Returns the number of clients by group."""
+        return Counter(group for (group, _, _), _ in self._fresh())
 
     def _fresh(self) -> Iterable[tuple[tuple[str, str, str], SeenClient]]:
         since_ms = self._clock.wall_ms() - SEEN_MS

@@ -1,6 +1,6 @@
 """Status of the store and its process, and the process's callbacks."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from pocketmq import __version__, native
@@ -8,6 +8,7 @@ from pocketmq.model.administration import Member, StoreStatus
 from pocketmq.model.consuming import Leased
 from pocketmq.model.stats import Gauge
 from pocketmq.native.commit import commit
+from pocketmq.services.admin.topic_counts import RateOf, no_rate
 from pocketmq.store.message_store import MessageStore
 
 INDEX_FILES: Final = "pocketmq_index_files"
@@ -25,6 +26,8 @@ class Process(NamedTuple):
     store_host         packed address of the broker, as records contain it
     members_of         returns the consuming clients of a group
     read_leased        returns the messages that groups have under leases (services/admin/lag.py)
+    member_counts      returns the number of consuming clients by group
+    rate_of            returns the rate of a topic (services/admin/topic_counts.py)
     """
 
     read_settings: Callable[[], Iterable[tuple[str, str, str]]] = tuple
@@ -33,6 +36,8 @@ class Process(NamedTuple):
     store_host: bytes = bytes(8)
     members_of: Callable[[str], list[Member]] = lambda group: []
     read_leased: Callable[[], Leased] = dict
+    member_counts: Callable[[], Mapping[str, int]] = dict
+    rate_of: RateOf = no_rate
 
 
 def store_status(store: MessageStore, process: Process) -> StoreStatus:

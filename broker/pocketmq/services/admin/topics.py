@@ -1,10 +1,10 @@
-"""Creates, changes, lists, describes, counts and deletes topics."""
+"""Creates, changes, lists, describes and deletes topics."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from pocketmq.model.administration import Page, QueueState, TopicChange, TopicCounts, page_of
+from pocketmq.model.administration import Page, QueueState, TopicChange, page_of
 from pocketmq.model.decimal import SUMMABLE_MAX, number_of
 from pocketmq.model.errors import IllegalAttribute, SystemTopic
 from pocketmq.model.names import check_number, check_topic
@@ -123,7 +123,7 @@ def list_topics(
 
     Errors   IllegalNumber, IllegalPageToken
     """
-    names = _names(store, include_system=include_system)
+    names = topic_names(store, include_system=include_system)
     page = page_of(names, page_size, page_token, check_topic)
     return Page([store.tables.topics.existing(name) for name in page.items], page.next_page_token)
 
@@ -135,64 +135,13 @@ async def describe_topic(store: MessageStore, name: str) -> tuple[TopicConfig, l
     Errors   IllegalTopic, TopicNotFound
     """
     config = store.tables.topics.existing(name)
-    queues = await _queue_states(store, config)
+    queues = [await store.reading.span(name, queue_id) for queue_id in range(config.queue_count)]
     beyond = [n for n in store.reading.queue_ids(name) if n >= config.queue_count]
     return config, [*queues, *[await store.reading.span(name, queue_id) for queue_id in beyond]]
 
 
-async def topic_counts(store: MessageStore, name: str, *, totals_only: bool = False) -> TopicCounts:
-    """Returns the message counts of a topic, and the store times of the first and last message.
-
-    Errors   IllegalTopic, TopicNotFound
-    Cost     two reads of the log a queue, none with totals_only
-    """
-    config = store.tables.topics.existing(name)
-    queues = [] if totals_only else await _queue_states(store, config)
-    ranges = [(queue.min_offset, queue.max_offset) for queue in queues]
-    if totals_only:
-        queue_range = store.reading.queue_range
-        ranges = [queue_range(name, queue_id) for queue_id in range(config.queue_count)]
-    assert all(lower <= upper for lower, upper in ranges), "max offset below min offset"
-    firsts = [q.min_store_timestamp_ms for q in queues if q.min_store_timestamp_ms]
-    return TopicCounts(
-        name,
-        queue_count=len(ranges),
-        message_count=sum(upper - lower for lower, upper in ranges),
-        stored_count=sum(upper for _, upper in ranges),
-        first_store_timestamp_ms=min(firsts, default=0),
-        last_store_timestamp_ms=max((q.max_store_timestamp_ms for q in queues), default=0),
-        queues=queues,
-    )
-
-
-async def all_topic_counts(
-    store: MessageStore,
-    *,
-    page_size: int = 0,
-    page_token: str = "",
-    include_system: bool = False,
-    totals_only: bool = False,
-) -> Page[TopicCounts]:
-    """Returns the result of `topic_counts` for a page of the topics.
-
-    Errors   IllegalNumber, IllegalPageToken
-    """
-    names = _names(store, include_system=include_system)
-    page = page_of(names, page_size, page_token, check_topic)
-    counts = []
-    for name in page.items:
-        if store.tables.topics.find(name):  # Otherwise removed meanwhile.
-            counts.append(await topic_counts(store, name, totals_only=totals_only))
-        await asyncio.sleep(0)
-    return Page(counts, page.next_page_token)
-
-
-async def _queue_states(store: MessageStore, config: TopicConfig) -> list[QueueState]:
-    span = store.reading.span
-    return [await span(config.name, queue_id) for queue_id in range(config.queue_count)]
-
-
-def _names(store: MessageStore, *, include_system: bool) -> Iterable[str]:
+def topic_names(store: MessageStore, *, include_system: bool) -> Iterable[str]:
+    """Returns the names of all topics, or of those that are not the broker's own."""
     names = store.tables.topics.names()
     return names if include_system else [name for name in names if not is_system_topic(name)]
 

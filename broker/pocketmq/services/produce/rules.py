@@ -123,6 +123,10 @@ class SendStats:
         self._fold()
         return self._throughput_in
 
+    def counters(self) -> tuple[Counter, Counter]:
+        """Returns the counters of stored messages and of their bytes."""
+        return self.messages_in, self.throughput_in
+
     @property
     def message_size(self) -> Histograms:
         """Bytes of a stored record."""

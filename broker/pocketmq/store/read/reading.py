@@ -228,6 +228,16 @@ class Reading:
         queue = self._queues.find(topic, queue_id)
         return (queue.min_offset, queue.max_offset) if queue is not None else (0, 0)
 
+    def queue_ends(self) -> Iterator[tuple[str, int]]:
+        """Yields topic and max offset of each queue there is now, even while queues change."""
+        for queue in list(self._queues.queues.values()):
+            yield queue.topic, queue.max_offset
+
+    def end_of(self, topic: str, queue_id: int) -> int:
+        """Returns the physical offset after the last record of a queue; 0 if it has none."""
+        queue = self._queues.find(topic, queue_id)
+        return queue.max_physical_offset if queue is not None else 0
+
     def queue_ids(self, topic: str) -> list[int]:
         """Returns the ids of a topic's queues that have files, even above its queue count."""
         return sorted(queue_id for name, queue_id in self._queues.queues if name == topic)

@@ -14,6 +14,7 @@ from pocketmq.model.errors import (
     SystemGroup,
 )
 from pocketmq.rpc.pb import admin_pb2 as pb
+from pocketmq.services.admin.members import PUSH
 from tests.kit.call import FakeCall
 from tests.kit.store_broker import StoreBroker
 
@@ -104,16 +105,16 @@ async def test_groups_are_listed_page_by_page(broker: StoreBroker) -> None:
     for name in ("c", "a", "b", "CID_RMQ_SYS_TRANS"):
         await broker.store.tables.groups.ensure(name)
 
-    def names(**fields: Any) -> tuple[list[str], str]:
-        page = broker.admin.list_groups(pb.ListGroupsRequest(**fields), CALL)
+    async def names(**fields: Any) -> tuple[list[str], str]:
+        page = await broker.admin.list_groups(pb.ListGroupsRequest(**fields), CALL)
         return [group.name for group in page.groups], page.next_page_token
 
-    assert names() == (["a", "b", "c"], "")
-    assert names(page_size=2) == (["a", "b"], "b")
-    assert names(page_size=2, page_token="b") == (["c"], "")
-    assert names(include_system=True)[0][0] == "CID_RMQ_SYS_TRANS"
+    assert await names() == (["a", "b", "c"], "")
+    assert await names(page_size=2) == (["a", "b"], "b")
+    assert await names(page_size=2, page_token="b") == (["c"], "")
+    assert (await names(include_system=True))[0][0] == "CID_RMQ_SYS_TRANS"
     with pytest.raises(IllegalPageToken):
-        names(page_token="a b")
+        await names(page_token="a b")
 
 
 async def test_a_group_is_described_with_its_topics(broker: StoreBroker) -> None:
@@ -155,3 +156,20 @@ async def test_groups_of_the_broker_stay(broker: StoreBroker) -> None:
     await broker.store.tables.groups.ensure("CID_RMQ_SYS_TRANS")
     with pytest.raises(SystemGroup):
         await delete(broker, name="CID_RMQ_SYS_TRANS")
+
+
+async def test_a_list_has_the_lag_and_the_members_of_each_group(broker: StoreBroker) -> None:
+    tables = broker.store.tables
+    for name in ("idle", "readers"):
+        await tables.groups.ensure(name)
+    for number in range(5):
+        await broker.talking.send("orders", str(number), queue_id=number % 2)
+    await broker.talking.settled()
+    await tables.offsets.commit("readers", "orders", 0, 1)
+    await tables.offsets.commit("readers", "orders", 1, 2)
+    for client in ("a", "b"):
+        broker.members.saw("readers", "orders", client, "10.0.0.1:1", PUSH)
+    page = await broker.admin.list_groups(pb.ListGroupsRequest(with_stats=True), CALL)
+    assert [group.name for group in page.groups] == ["idle", "readers"]
+    assert [(one.lag_messages, one.member_count) for one in page.stats] == [(0, 0), (2, 2)]
+    assert not (await broker.admin.list_groups(pb.ListGroupsRequest(), CALL)).stats

@@ -31,8 +31,8 @@ async def create(broker: StoreBroker, **fields: Any) -> pb.Topic:
     return (await broker.admin.create_topic(request, CALL)).topic
 
 
-def names(broker: StoreBroker, **fields: Any) -> tuple[list[str], str]:
-    page = broker.admin.list_topics(pb.ListTopicsRequest(**fields), CALL)
+async def names(broker: StoreBroker, **fields: Any) -> tuple[list[str], str]:
+    page = await broker.admin.list_topics(pb.ListTopicsRequest(**fields), CALL)
     return [topic.name for topic in page.topics], page.next_page_token
 
 
@@ -107,18 +107,18 @@ async def test_topics_that_cannot_be_made(
         await create(broker, **fields)
 
 
-def test_topics_are_listed_page_by_page(broker: StoreBroker) -> None:
+async def test_topics_are_listed_page_by_page(broker: StoreBroker) -> None:
     for name in ("c", "a", "b", "SCHEDULE_TOPIC_XXXX", "%DLQ%g"):
         broker.store.tables.topics.adopt(name, 1)
-    assert names(broker) == (["%DLQ%g", "a", "b", "c", "orders"], "")
-    assert names(broker, page_size=2) == (["%DLQ%g", "a"], "a")
-    assert names(broker, page_size=2, page_token="a") == (["b", "c"], "c")
-    assert names(broker, page_size=2, page_token="c") == (["orders"], "")
-    assert names(broker, include_system=True)[0][:2] == ["%DLQ%g", "SCHEDULE_TOPIC_XXXX"]
+    assert await names(broker) == (["%DLQ%g", "a", "b", "c", "orders"], "")
+    assert await names(broker, page_size=2) == (["%DLQ%g", "a"], "a")
+    assert await names(broker, page_size=2, page_token="a") == (["b", "c"], "c")
+    assert await names(broker, page_size=2, page_token="c") == (["orders"], "")
+    assert (await names(broker, include_system=True))[0][:2] == ["%DLQ%g", "SCHEDULE_TOPIC_XXXX"]
     with pytest.raises(IllegalNumber):
-        names(broker, page_size=1001)
+        await names(broker, page_size=1001)
     with pytest.raises(IllegalPageToken):
-        names(broker, page_token="a b")
+        await names(broker, page_token="a b")
 
 
 async def test_a_topic_is_described_with_its_queues(broker: StoreBroker) -> None:
@@ -299,3 +299,53 @@ async def test_a_caller_who_gives_up_half_way_leaves_no_half_a_topic(broker: Sto
     assert broker.store.tables.offsets.find("readers", "orders", 0) == 1
     await until(lambda: broker.store.tables.offsets.find("readers", "orders", 0) is None)
     assert broker.store.tables.topics.find("orders") is None
+
+
+# -- counts beside the list ------------------------------------------------------------------------
+async def listed_stats(broker: StoreBroker) -> dict[str, pb.TopicStats]:
+    await broker.talking.settled()
+    page = await broker.admin.list_topics(pb.ListTopicsRequest(with_stats=True), CALL)
+    assert [one.name for one in page.stats] == [topic.name for topic in page.topics]
+    return {one.name: one for one in page.stats}
+
+
+async def sizes_of(broker: StoreBroker, count: int) -> int:
+    """Returns the bytes of the records of queue 0."""
+    found = broker.talking.pull("orders", 0)
+    total, position = 0, 0
+    while position < count:
+        found = broker.talking.pull("orders", position)
+        total += sum(len(record) for record in found.records)
+        position += len(found.records)
+    return total
+
+
+async def test_a_list_has_the_size_of_a_short_queue_exactly(broker: StoreBroker) -> None:
+    for length in (1, 10, 100):
+        await broker.talking.send("orders", "x" * length, queue_id=0)
+    found = (await listed_stats(broker))["orders"]
+    assert (found.message_count, found.size_estimated) == (3, False)
+    assert found.size_bytes == await sizes_of(broker, 3)
+    assert found.last_store_timestamp_ms == broker.clock.wall_ms()
+    assert not found.queues
+
+
+async def test_the_size_of_a_long_queue_is_estimated_from_all_its_parts(
+    broker: StoreBroker,
+) -> None:
+    for number in range(400):
+        await broker.talking.send("orders", "x" * (1 + number), queue_id=0)
+    found = (await listed_stats(broker))["orders"]
+    assert (found.message_count, found.size_estimated) == (400, True)
+    assert found.size_bytes == pytest.approx(await sizes_of(broker, 400), rel=0.1)
+
+
+async def test_a_list_has_the_rate_of_the_last_minute(broker: StoreBroker) -> None:
+    broker.send.counts.count("orders", "normal", 60, 6_000)
+    assert (await listed_stats(broker))["orders"].in_per_s == pytest.approx(6.0)
+    broker.clock.advance(20_000)
+    assert (await listed_stats(broker))["orders"].in_per_s == pytest.approx(3.0)
+
+
+async def test_a_list_has_no_counts_unless_asked_for(broker: StoreBroker) -> None:
+    assert not (await broker.admin.list_topics(pb.ListTopicsRequest(), CALL)).stats

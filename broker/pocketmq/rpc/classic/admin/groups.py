@@ -12,12 +12,12 @@ from pocketmq.model.administration import GroupConfig
 from pocketmq.model.message import INT32_MAX
 from pocketmq.model.topic import TopicConfig
 from pocketmq.rpc.channel import ClassicCall
-from pocketmq.rpc.classic.admin.rates import ClassicRates
 from pocketmq.rpc.classic.fields import number_field, text_field
 from pocketmq.rpc.classic.json_body import json_answer
 from pocketmq.rpc.classic.object_keys import VERSION, keyed_answer, queue_key
 from pocketmq.rpc.permissions import SEE, topic_need
 from pocketmq.rpc.services import Services
+from pocketmq.services.admin.rates import Rates
 from pocketmq.store.read.cold_read import value_of
 from pocketmq.wire.remoting import Command
 
@@ -27,7 +27,7 @@ class AdminGroups:
 
     __slots__ = ("_broker", "_rates", "_store")
 
-    def __init__(self, backing: Services, broker: str, rates: ClassicRates) -> None:
+    def __init__(self, backing: Services, broker: str, rates: Rates) -> None:
         self._store = backing.store
         self._broker = broker
         self._rates = rates

@@ -4,7 +4,7 @@ from pocketmq.rpc.classic.admin.change_groups import ChangeGroups
 from pocketmq.rpc.classic.admin.change_topics import ChangeTopics
 from pocketmq.rpc.classic.admin.clients import AdminClients
 from pocketmq.rpc.classic.admin.groups import AdminGroups
-from pocketmq.rpc.classic.admin.rates import ClassicRates
+from pocketmq.rpc.classic.admin.rates import AdminRates
 from pocketmq.rpc.classic.admin.runtime import AdminRuntime, ReadSettings
 from pocketmq.rpc.classic.admin.topics import AdminTopics
 from pocketmq.rpc.classic.routes import ClassicRules
@@ -22,10 +22,11 @@ class ClassicAdmin:
     )  # fmt: skip
 
     def __init__(self, backing: Services, rules: ClassicRules, read_settings: ReadSettings) -> None:
-        self.rates = ClassicRates(backing, rules.cluster)
-        self.topics = AdminTopics(backing, rules, self.rates)
-        self.groups = AdminGroups(backing, rules.broker, self.rates)
+        rates = backing.rates
+        self.rates = AdminRates(rates)
+        self.topics = AdminTopics(backing, rules, rates)
+        self.groups = AdminGroups(backing, rules.broker, rates)
         self.changed_topics = ChangeTopics(backing.store)
         self.changed_groups = ChangeGroups(backing.store)
         self.clients = AdminClients(backing, rules.broker)
-        self.runtime = AdminRuntime(backing, rules, self.rates, read_settings)
+        self.runtime = AdminRuntime(backing, rules, rates, read_settings)

@@ -1,98 +1,29 @@
-"""Messages and bytes of the last minute, hour and day, from the counters of metrics.
+"""The request for statistics of the last minute, hour and day.
 
     315  VIEW_BROKER_STATS_DATA: statsMinute, statsHour, statsDay, each {sum, tps, avgpt}
 
-A window has the counters' values at its begin, so an idle topic costs one number for each window.
-Source: StatsItem, BrokerStatsManager, StoreStatsService.
+Source: AdminBrokerProcessor.viewBrokerStatsData.
 """
 
-from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from pocketmq.model.step import Clock, Next, Now
 from pocketmq.rpc.channel import ClassicCall
 from pocketmq.rpc.classic.fields import text_field
 from pocketmq.rpc.classic.json_body import json_answer
 from pocketmq.rpc.classic.status import SYSTEM_ERROR
-from pocketmq.rpc.services import Services
+from pocketmq.services.admin.rates import WINDOWS, Rates
 from pocketmq.wire.remoting import Command
 
-SAMPLE_MS: Final = 10_000
-WINDOWS: Final = {
-    "statsMinute": (10_000, 6),
-    "statsHour": (600_000, 6),
-    "statsDay": (3_600_000, 24),
-}
-"""Name -> (ms between samples, intervals between the first and the last)."""
-FRESH_MS: Final = 1_000
-"""Time for which sums are kept: an exporter asks hundreds of times a round."""
-Key = tuple[str, str]
-"""(statsName, statsKey)."""
-Sums = dict[Key, int]
 _AVERAGED: Final = {"TOPIC_PUT_SIZE": "TOPIC_PUT_NUMS", "GROUP_GET_SIZE": "GROUP_GET_NUMS"}
 
 
-class Sample(NamedTuple):
-    """The counters that changed by a time, with their values then."""
+class AdminRates:
+    """The request for statistics."""
 
-    at_ms: int
-    changed: Sums
+    __slots__ = ("_rates",)
 
-
-class Window:
-    """Sums since the first of some samples."""
-
-    __slots__ = ("_base", "_base_ms", "_count", "_interval_ms", "_last", "_samples")
-
-    def __init__(self, interval_ms: int, count: int, now_ms: int) -> None:
-        self._interval_ms = interval_ms
-        self._count = count
-        self._base: Sums = {}
-        self._last: Sums = {}
-        self._base_ms = now_ms
-        self._samples: deque[Sample] = deque()
-
-    def take(self, now_ms: int, read: Callable[[], Sums]) -> None:
-        """Adds a sample if one is due; drops the ones that are too old."""
-        newest_ms = self._samples[-1].at_ms if self._samples else self._base_ms
-        if now_ms - newest_ms < self._interval_ms:
-            return
-        sums = read()
-        changed = {key: value for key, value in sums.items() if self._last.get(key) != value}
-        self._last = sums
-        self._samples.append(Sample(now_ms, changed))
-        while len(self._samples) > self._count:
-            oldest = self._samples.popleft()
-            self._base.update(oldest.changed)
-            self._base_ms = oldest.at_ms
-        assert self._base_ms <= now_ms, "a window begins in the future"
-
-    def since(self, key: Key, value: int, now_ms: int) -> tuple[int, float]:
-        """Returns (sum, sum for each second) of a counter since the window's begin."""
-        total = max(value - self._base.get(key, 0), 0)
-        return total, total * 1_000 / max(now_ms - self._base_ms, 1)
-
-
-class ClassicRates:
-    """The request for statistics, and the rates in other answers."""
-
-    __slots__ = ("_backing", "_clock", "_cluster", "_sums", "_sums_ms", "_windows")
-
-    def __init__(self, backing: Services, cluster: str) -> None:
-        self._backing = backing
-        self._clock: Clock = backing.store.clock
-        self._cluster = cluster
-        self._sums: Sums = {}
-        self._sums_ms = -FRESH_MS
-        now_ms = self._clock.monotonic_ms()
-        self._windows = {name: Window(*rule, now_ms) for name, rule in WINDOWS.items()}
-
-    def step(self, now: Now) -> Next:
-        """Takes a sample."""
-        for window in self._windows.values():
-            window.take(now.monotonic_ms, self._read)
-        return Next(now.monotonic_ms + SAMPLE_MS)
+    def __init__(self, rates: Rates) -> None:
+        self._rates = rates
 
     def view(self, request: Command, call: ClassicCall) -> Command:
         """Returns the sums of one series of the last minute, hour and day.
@@ -100,59 +31,12 @@ class ClassicRates:
         Errors   MalformedRequest
         """
         name, key = text_field(request, "statsName"), text_field(request, "statsKey")
-        if (name, key) not in self._fresh():
+        if not self._rates.knows((name, key)):
             return Command(SYSTEM_ERROR, remark=f"The stats <{name}> <{key}> not exist")
-        shown = {window: self._shown(window, name, key) for window in self._windows}
-        return json_answer(dict(sorted(shown.items())))
-
-    def stored_tps(self, topic: str) -> float:
-        """Returns the messages stored in a topic for each second of the last minute."""
-        return self._since("statsMinute", ("TOPIC_PUT_NUMS", topic))[1]
-
-    def delivered_tps(self, topic: str, group: str) -> float:
-        """Returns a group's messages of a topic for each second of the last minute."""
-        return self._since("statsMinute", ("GROUP_GET_NUMS", f"{topic}@{group}"))[1]
-
-    def totals(self) -> Mapping[str, tuple[int, float]]:
-        """Returns (messages since the start, messages for each second of the last minute)."""
-        sums = self._fresh()
-        keys = {name: (name, self._cluster) for name in ("BROKER_PUT_NUMS", "BROKER_GET_NUMS")}
-        return {name: (sums[key], self._since("statsMinute", key)[1]) for name, key in keys.items()}
+        shown = {window: self._shown(window, name, key) for window in sorted(WINDOWS)}
+        return json_answer(shown)
 
     def _shown(self, window: str, name: str, key: str) -> dict[str, Any]:
-        total, tps = self._since(window, (name, key))
-        count = self._since(window, (_AVERAGED.get(name, name), key))[0]
+        total, tps = self._rates.since(window, (name, key))
+        count = self._rates.since(window, (_AVERAGED.get(name, name), key))[0]
         return {"avgpt": total / count if count else 0.0, "sum": total, "tps": tps}
-
-    def _since(self, window: str, key: Key) -> tuple[int, float]:
-        value = self._fresh().get(key, 0)
-        return self._windows[window].since(key, value, self._clock.monotonic_ms())
-
-    def _fresh(self) -> Sums:
-        now_ms = self._clock.monotonic_ms()
-        if now_ms - self._sums_ms >= FRESH_MS:
-            self._sums, self._sums_ms = self._read(), now_ms
-        assert now_ms >= self._sums_ms, "the monotonic clock went back"
-        return self._sums
-
-    def _read(self) -> Sums:
-        """Returns the values of all series; cost: 0.3 µs a series."""
-        sent, delivered = self._backing.send.counts, self._backing.pull.delivered
-        found: Sums = {}
-        for name, counter in (
-            ("TOPIC_PUT_NUMS", sent.messages_in), ("TOPIC_PUT_SIZE", sent.throughput_in)
-        ):  # fmt: skip
-            for labels, value in counter.values.items():
-                key = (name, labels[0])
-                found[key] = found.get(key, 0) + value
-        for name, counter in (
-            ("GROUP_GET_NUMS", delivered.messages_out), ("GROUP_GET_SIZE", delivered.bytes_out)
-        ):  # fmt: skip
-            for labels, value in counter.values.items():
-                key = (name, f"{labels[0]}@{labels[1]}")
-                found[key] = found.get(key, 0) + value
-        for name, source in (
-            ("BROKER_PUT_NUMS", sent.messages_in), ("BROKER_GET_NUMS", delivered.messages_out)
-        ):  # fmt: skip
-            found[name, self._cluster] = sum(source.values.values())
-        return found

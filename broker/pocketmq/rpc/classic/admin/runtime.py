@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from pocketmq.rpc.channel import ClassicCall
-from pocketmq.rpc.classic.admin.rates import ClassicRates
 from pocketmq.rpc.classic.json_body import json_answer
 from pocketmq.rpc.classic.routes import ClassicRules
 from pocketmq.rpc.services import Services
+from pocketmq.services.admin.rates import Rates
 from pocketmq.wire.remoting import Command
 
 ReadSettings = Callable[[], Iterable[tuple[str, str, str]]]
@@ -34,7 +34,7 @@ class AdminRuntime:
         self,
         backing: Services,
         rules: ClassicRules,
-        rates: ClassicRates,
+        rates: Rates,
         read_settings: ReadSettings,
     ) -> None:
         self._store = backing.store

@@ -13,13 +13,13 @@ from typing import Any
 from pocketmq.model.message import INT32_MAX
 from pocketmq.model.topic import TopicConfig, is_system_topic
 from pocketmq.rpc.channel import ClassicCall
-from pocketmq.rpc.classic.admin.rates import ClassicRates
 from pocketmq.rpc.classic.fields import number_field, text_field
 from pocketmq.rpc.classic.json_body import json_answer
 from pocketmq.rpc.classic.object_keys import VERSION, keyed_answer, queue_key
 from pocketmq.rpc.classic.routes import ClassicRules
 from pocketmq.rpc.permissions import SEE, group_need
 from pocketmq.rpc.services import Services
+from pocketmq.services.admin.rates import Rates
 from pocketmq.services.admin.topics import describe_topic
 from pocketmq.wire.remoting import Command
 
@@ -29,7 +29,7 @@ class AdminTopics:
 
     __slots__ = ("_backing", "_rates", "_rules")
 
-    def __init__(self, backing: Services, rules: ClassicRules, rates: ClassicRates) -> None:
+    def __init__(self, backing: Services, rules: ClassicRules, rates: Rates) -> None:
         self._backing = backing
         self._rules = rules
         self._rates = rates
