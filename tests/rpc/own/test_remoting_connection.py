@@ -39,7 +39,7 @@ class Desk:
         self.undone += 1
 
     def fail(self, request: Command, call: Any) -> Awaitable[Command]:
-        raise GroupNotFound(group="g")
+        raise GroupNotFound(group=request.body.decode("ascii", "surrogateescape") or "g")
 
     def crash(self, request: Command, call: Any) -> Command:
         raise KeyError("a defect")
@@ -128,6 +128,23 @@ async def test_errors_have_code_remark_and_request_id(
     assert reply.remark
     assert "defect" not in reply.remark
     assert reply.fields["x-request-id"]
+    client.lose()
+
+
+async def test_an_answer_that_cannot_be_encoded_is_an_error_and_undone(
+    desk: Desk, client: RemotingPair
+) -> None:
+    broken, next_one = client.send(WAIT), client.send(ECHO)
+    desk.waiting[0].set_result(Command(0, {"name": "\ud800"}))
+    await client.settled()
+    assert (client.replies[broken].code, desk.undone) == (1, 1)
+    assert next_one in client.replies
+    client.lose()
+
+
+async def test_an_error_may_quote_what_cannot_be_encoded(client: RemotingPair) -> None:
+    reply = await client.ask(FAIL, {}, b"\xff")
+    assert (reply.code, "\\udcff" in reply.remark) == (26, True)
     client.lose()
 
 

@@ -181,9 +181,9 @@ class RemotingCall(ClassicCall):
         if not channel.is_open:
             self.lose()
             return
-        self._undo = None
         if not self.command.is_one_way:
             channel.reply(answer, self.command)
+        self._undo = None
 
     def _wait_for(self, answer: Awaitable[Command]) -> None:
         """Sends the reply once it is available."""
@@ -222,7 +222,7 @@ class RemotingCall(ClassicCall):
     def _end_well(self, answer: Command, seconds: float) -> None:
         try:
             self._reply(answer)
-        except TooManyRequests as error:
+        except Exception as error:
             self.refuse(error)
         else:
             self.served.stats.count_waited(seconds)
@@ -235,7 +235,9 @@ class RemotingCall(ClassicCall):
         fields = {**shown.fields, REQUEST_ID_KEY: current_request_id()}
         end_request()
         if self.channel.is_open and not self.command.is_one_way:
-            self.channel.reply(shown._replace(fields=fields), self.command)
+            # A remark that quotes half of a surrogate pair could not be encoded.
+            remark = shown.remark.encode("utf-8", "backslashreplace").decode()
+            self.channel.reply(shown._replace(fields=fields, remark=remark), self.command)
 
     def lose(self) -> None:
         """Undoes the effects of an answer that is not sent, and frees its reservation."""
