@@ -113,6 +113,7 @@ def test_what_waits_is_counted_up_to_each_of_some_times() -> None:
         assert wheel.counts_until(begin_ms, ends_ms) == wanted
     assert wheel.counts_until(8_000, [5_000, 10_000]) == [0, 3]
     wheel.close()
+    assert wheel.counts_until(8_000, [5_000, 10_000]) == [0, 0], "read after the store was closed"
 
 
 def test_what_is_cleared_waits_no_more() -> None:

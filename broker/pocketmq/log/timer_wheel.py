@@ -154,7 +154,8 @@ class TimerWheel:
         Cost     some 20 ns a slot up to the last end
         """
         begin, last = begin_ms // self._precision_ms, ends_ms[-1] // self._precision_ms
-        numbers = np.arange(begin, max(min(last, begin + self.slot_count), begin))
+        # A closed wheel has no slots: metrics may be read after the store was closed.
+        numbers = np.arange(begin, max(min(last, begin + len(self._slots)), begin))
         slots = self._slots[numbers % self.slot_count]
         is_used = (slots["time"] == numbers) & (slots["last"] >= 0)
         upto = np.zeros(len(numbers) + 1, np.int64)
