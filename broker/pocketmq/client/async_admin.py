@@ -70,8 +70,7 @@ class AsyncAdmin:
         """Creates a topic.
 
         type_name   name of the proto's TopicType, in any case; the topic then accepts only messages
-                    of
-                    this type. "": it accepts all types
+                    of this type. "": it accepts all types
         attributes  further attributes, such as {"pocketmq.retention.ms": "86400000"}
         Errors      ValueError: unknown type, in addition to the errors of all methods
         """
@@ -151,9 +150,8 @@ class AsyncAdmin:
     ) -> Page[TopicCounts]:
         """Returns a page of topics and their message counts.
 
-        totals_only   omits the counts of each queue, and raises the page size from the broker's
-                      default
-                      to PAGE_SIZE
+        totals_only   omits the counts of each queue; a page then has up to PAGE_SIZE topics, else
+                      up to the broker's default
         """
         answer = await self._read(
             "TopicStats",

@@ -66,8 +66,7 @@ class AsyncClient:
 
     timeout_ms   time limit of each attempt of a call; the wait of a long poll is added
     retry_ms     upper limit of the total pause between attempts; 0: one attempt. A send is repeated
-                 only
-                 if nothing can have been stored
+                 only if nothing can have been stored
     access_key, secret_key   sign the calls, for brokers that check signatures; see `pocketmq user`
     wire         creates the transport
     Errors       raised by every method: ClientError and its subclasses; ValueError: an invalid
@@ -123,12 +122,10 @@ class AsyncClient:
         """Sends messages of one topic, all or none; returns their receipts in order.
 
         The messages are stored contiguously in one queue. Missing message ids are generated here,
-        so that
-        the caller can look up the messages if the reply is lost.
+        so that the caller can look up the messages if the reply is lost.
 
         wait     DURABLE: as durable as the broker's flush mode promises; APPENDED: without waiting
-                 for
-                 the disk
+                 for the disk
         Limits   1,024 messages, and limits.max_message_size_bytes for the sum of the bodies
         Errors   with `is_uncertain`, the messages may have been stored, with the ids in
                  `message_ids`
@@ -153,10 +150,8 @@ class AsyncClient:
         """Sends a transactional message, runs local work, ends the transaction as decided.
 
         The work gets the receipt of the half message and returns the resolution. If the work
-        raises, the
-        message is rolled back and the error is raised again. After UNKNOWN, or a crash of the
-        process,
-        the broker sends a check to a producer of the group.
+        raises, the message is rolled back and the error is raised again. After UNKNOWN, or a crash
+        of the process, the broker sends a check to a producer of the group.
         Errors   ClientError; if the end call failed, the outcome is unknown and the broker checks
                  later
         """
@@ -323,8 +318,7 @@ class AsyncClient:
         """Yields messages of a topic for a group; the request for the next one acknowledges it.
 
         If the loop's body raises or leaves the loop, its current message is redelivered after a
-        delay,
-        and messages that were not yielded are redelivered at once.
+        delay, and messages that were not yielded are redelivered at once.
 
         count_max    number of messages after which the loop ends
         is_lasting   waits for a broker that becomes unreachable

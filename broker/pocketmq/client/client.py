@@ -175,8 +175,7 @@ class Client(Blocking[AsyncClient]):
         """Yields the messages of a topic as they are stored, like AsyncClient.tail.
 
         The generator opens a connection of its own, and a thread for each queue that it waits for.
-        Both end
-        with the generator.
+        Both end with the generator.
         """
         inner = self._make()  # closing it ends the calls that wait
         pages = inner.tail_pages(query)

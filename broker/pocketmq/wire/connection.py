@@ -72,8 +72,7 @@ class Connection:
 
         clock      monotonic seconds, for rate limits
         sizes      path of each served method -> upper limit of its messages' bytes; None: all paths
-                   are
-                   served, with `Limits.message_max`
+                   are served, with `Limits.message_max`
         has_pages  GET and HEAD requests for other paths are returned as streams, for `send_page`
         """
         self.limits = limits or Limits()
@@ -103,9 +102,9 @@ class Connection:
         """Processes received bytes from `begin` on; returns each changed stream once.
 
         Only frames that begin before `upto` are processed. A stream has changed if it is new or
-        reset,
-        has new messages, or its request has ended. A call that cannot be served (not gRPC, an
-        unknown method or compression, too large) is refused here, and its stream is not returned.
+        reset, has new messages, or its request has ended. A call that cannot be served (not gRPC,
+        an unknown method or compression, too large) is refused here, and its stream is not
+        returned.
         """
         requests = self._requests
         requests.begin_turn()
