@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from pocketmq.model.administration import CountDetail, Page, QueueState, TopicCounts, page_of
+from pocketmq.model.administration import CountDetail, Page, TopicCounts, page_of
 from pocketmq.model.names import check_topic
 from pocketmq.model.topic import TopicConfig
-from pocketmq.services.admin.topics import topic_names
+from pocketmq.services.admin.topics import queue_states, topic_names
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
 from pocketmq.store.read.reading import Reading
@@ -60,7 +60,7 @@ async def counts_of(
     )
     if detail is CountDetail.SUMMARY:
         return counts._replace(last_store_timestamp_ms=await _last_ms(reading, name, ranges))
-    queues = await queue_states(store, config)
+    queues = await queue_states(store, name, range(config.queue_count))
     firsts = [q.min_store_timestamp_ms for q in queues if q.min_store_timestamp_ms]
     return counts._replace(
         first_store_timestamp_ms=min(firsts, default=0),
@@ -121,15 +121,6 @@ async def summaries(
 
 def _detail(*, totals_only: bool) -> CountDetail:
     return CountDetail.TOTALS if totals_only else CountDetail.QUEUES
-
-
-async def queue_states(store: MessageStore, config: TopicConfig) -> list[QueueState]:
-    """Returns the offsets and times of each queue of a topic.
-
-    Errors   StorageError, DiskSlow
-    """
-    span = store.reading.span
-    return [await span(config.name, queue_id) for queue_id in range(config.queue_count)]
 
 
 async def _size(reading: Reading, topic: str, ranges: Sequence[QueueRange]) -> tuple[int, bool]:

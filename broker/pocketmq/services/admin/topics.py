@@ -135,9 +135,18 @@ async def describe_topic(store: MessageStore, name: str) -> tuple[TopicConfig, l
     Errors   IllegalTopic, TopicNotFound
     """
     config = store.tables.topics.existing(name)
-    queues = [await store.reading.span(name, queue_id) for queue_id in range(config.queue_count)]
     beyond = [n for n in store.reading.queue_ids(name) if n >= config.queue_count]
-    return config, [*queues, *[await store.reading.span(name, queue_id) for queue_id in beyond]]
+    return config, await queue_states(store, name, [*range(config.queue_count), *beyond])
+
+
+async def queue_states(
+    store: MessageStore, name: str, queue_ids: Iterable[int]
+) -> list[QueueState]:
+    """Returns the offsets and times of queues of a topic.
+
+    Errors   StorageError, DiskSlow
+    """
+    return [await store.reading.span(name, queue_id) for queue_id in queue_ids]
 
 
 def topic_names(store: MessageStore, *, include_system: bool) -> Iterable[str]:
