@@ -9,18 +9,18 @@ group sees each queue in order, and no committed offset is beyond what its group
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from harness.budget import NotHere
 from pocketmq.client import AsyncClient
-from tests.e2e.daemon import Daemon, messages_of
+from pocketmq.model.message import StoredMessage
+from tests.e2e.daemon import Daemon
 from tests.e2e.official.classic import classic_program
 from tests.e2e.official.programs import Missing, Official, Program, Row
 from tests.faults.history import Violation
-from torture.official import FAILED, NUMBERS, PAUSE_S, QUEUE_COUNT, TOPIC, OfficialLives
+from torture.official import FAILED, NUMBERS, PAUSE_S, TOPIC, OfficialLives
 
 VERSIONS: Final = ("5.3.3", "4.9.8")
 QUICK: Final = tuple(
@@ -60,14 +60,10 @@ def _program(version: str) -> Program:
 class ClassicLives(OfficialLives):
     """All lives of one store's broker under classic clients."""
 
-    def __init__(self, place: Path, seed: int, given: Mapping[str, Program]) -> None:
-        super().__init__(place, seed, given)
-        self._logs = place
-
     def _begin(self) -> None:
         for place, (version, program) in enumerate(self._programs.items()):
             client = self._stack.enter_context(
-                Official(program, self._address, self._logs / f"{version}.log")
+                Official(program, self._address, self._place / f"{version}.log")
             )
             for kind in ("readers", ORDERLY):
                 group = f"{kind}-{version.replace('.', '-')}"
@@ -99,6 +95,7 @@ class ClassicLives(OfficialLives):
                 if group not in known:
                     continue
                 for row in await client.admin.list_offsets(group, TOPIC):
+                    talk.look()  # `until` counts all rows again for each further one.
                     consumed = {(row.queue_id, at) for at in range(row.queue_offset)}
                     try:
                         talk.until(partial(_contain, consumed))
@@ -107,42 +104,27 @@ class ClassicLives(OfficialLives):
                         raise Violation(f"{group}: {row} is {AHEAD}: {missing}") from error
                     self.figures["offsets checked"] += 1
 
-    def _compare(self, stored: Counter[str]) -> None:
-        """Counts the outcome of every message in every group.
-
-        Errors   Violation
-        """
-        sent = {version: talk.look() for version, talk in self._sending.items()}
-        pushed = {group: talk.look() for group, talk in self._pushed.items()}
-        figures, wrong = judged(sent, pushed, self._bodies)
-        self.figures += figures
-        if wrong:
-            shown = "\n  ".join(wrong[:20])
-            raise Violation(f"{len(wrong)} violations, seed {self._seed}:\n  {shown}")
-
-    async def _stored(self, endpoint: str) -> Counter[str]:
-        async with AsyncClient(endpoint) as client:
-            queues = [await messages_of(client, TOPIC, each) for each in range(QUEUE_COUNT)]
-        messages = [message for queue in queues for message in queue]
-        self._bodies = {(m.queue_id, m.queue_offset): m.body.decode() for m in messages}
-        return Counter(message.unique_key for message in messages)
+    def _judged(
+        self, sent: Sequence[Row], pushed: Mapping[str, Sequence[Row]],
+        messages: Sequence[StoredMessage],
+    ) -> tuple[Counter[str], list[str]]:  # fmt: skip
+        stored = {(one.queue_id, one.queue_offset): one.body.decode() for one in messages}
+        return judged(sent, pushed, stored)
 
 
 def judged(
-    sent: Mapping[str, Iterable[Row]], pushed: Mapping[str, Iterable[Row]],
-    stored: Mapping[Queue, str],
+    sent: Sequence[Row], pushed: Mapping[str, Iterable[Row]], stored: Mapping[Queue, str]
 ) -> tuple[Counter[str], list[str]]:  # fmt: skip
     """Returns the figures of a store, and the violations.
 
-    sent     rows of producers, by version
+    sent     rows of producers
     pushed   rows of consumers, by group
     stored   bodies by queue and queue offset
     """
-    told = [row for rows in sent.values() for row in rows]
     acknowledged = {
-        str(row["sent"]): (row["queue"], row["offset"]) for row in told if "sent" in row
+        str(row["sent"]): (row["queue"], row["offset"]) for row in sent if "sent" in row
     }
-    unanswered = {str(row["failed"]) for row in told if "failed" in row}
+    unanswered = {str(row["failed"]) for row in sent if "failed" in row}
     figures = Counter(
         {"acknowledged": len(acknowledged), FAILED: len(unanswered), "stored": len(stored)}
     )

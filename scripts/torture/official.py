@@ -28,6 +28,7 @@ from typing import Any, Final
 from harness.budget import Budget, NotHere
 from harness.process import ended, module
 from pocketmq.client import AsyncClient
+from pocketmq.model.message import StoredMessage
 from tests.e2e.daemon import Daemon, messages_of, pocketmq
 from tests.e2e.official.programs import PROGRAMS, Missing, Official, Program, Row, Talk
 from tests.faults.history import Violation
@@ -142,10 +143,12 @@ class OfficialLives:
                 talk.stop()
             for talk in self._sending.values():
                 talk.ended(DRAIN_S)
-            stored = asyncio.run(self._stored(daemon.endpoint))
+            messages = asyncio.run(_stored(daemon.endpoint))
+            wanted = {message.unique_key for message in messages}
             for talk in self._pushed.values():
-                talk.until(lambda rows: stored.keys() <= _ids(rows), DRAIN_S)
-            self._compare(stored)
+                talk.look()  # `until` counts all rows again for each further one.
+                talk.until(lambda rows: wanted <= _ids(rows), DRAIN_S)
+            self._compare(messages)
             assert daemon.stop() == os.EX_OK, daemon.log.read_text()
         finally:
             self._stack.close()
@@ -189,26 +192,28 @@ class OfficialLives:
         for talk, count in [(talk, len(talk.look())) for talk in talks]:
             talk.until(partial(_is_at_work, count))
 
-    async def _stored(self, endpoint: str) -> Counter[str]:
-        """Returns the number of stored messages by message id."""
-        async with AsyncClient(endpoint) as client:
-            queues = [await messages_of(client, TOPIC, each) for each in range(QUEUE_COUNT)]
-        return Counter(message.unique_key for queue in queues for message in queue)
-
-    def _compare(self, stored: Counter[str]) -> None:
+    def _compare(self, messages: Sequence[StoredMessage]) -> None:
         """Counts the outcome of every message in every group.
 
         Errors   Violation
         """
-        sent = [row for talk in self._sending.values() for row in talk.rows]
         for name, talk in self._sending.items():
             self.figures[f"{FAILED}, {name}"] += sum("failed" in row for row in talk.rows)
+        sent = [row for talk in self._sending.values() for row in talk.rows]
         pushed = {name: talk.look() for name, talk in self._pushed.items()}
-        figures, wrong = judged(sent, pushed, stored, self._kills_ms)
+        figures, wrong = self._judged(sent, pushed, messages)
         self.figures += figures
         if wrong:
             shown = "\n  ".join(wrong[:20])
             raise Violation(f"{len(wrong)} violations, seed {self._seed}:\n  {shown}")
+
+    def _judged(
+        self, sent: Sequence[Row], pushed: Mapping[str, Sequence[Row]],
+        messages: Sequence[StoredMessage],
+    ) -> tuple[Counter[str], list[str]]:  # fmt: skip
+        """Returns the figures, and the violations."""
+        stored = Counter(message.unique_key for message in messages)
+        return judged(sent, pushed, stored, self._kills_ms)
 
 
 def judged(
@@ -273,6 +278,13 @@ def _ids(rows: list[Row]) -> set[str]:
 async def _make_topic(endpoint: str) -> None:
     async with AsyncClient(endpoint) as client:
         await client.admin.create_topic(TOPIC, queue_count=QUEUE_COUNT)
+
+
+async def _stored(endpoint: str) -> list[StoredMessage]:
+    """Returns all messages of the topic."""
+    async with AsyncClient(endpoint) as client:
+        queues = [await messages_of(client, TOPIC, each) for each in range(QUEUE_COUNT)]
+    return [message for queue in queues for message in queue]
 
 
 # -- batteries -------------------------------------------------------------------------------------

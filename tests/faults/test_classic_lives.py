@@ -26,7 +26,7 @@ def wrong_of(
     pushed: list[dict[str, Any]] = CAME, stored: dict[tuple[int, int], str] = STORED,
 ) -> list[str]:  # fmt: skip
     """Returns the kinds of the violations, which the figures count as well."""
-    figures, wrong = judged({"5.3.3": told}, {group: pushed}, stored)
+    figures, wrong = judged(told, {group: pushed}, stored)
     kinds = [text.rsplit(": ", 1)[1] for text in wrong]
     assert {kind: kinds.count(kind) for kind in WRONG} == {kind: figures[kind] for kind in WRONG}
     return kinds
@@ -34,7 +34,7 @@ def wrong_of(
 
 @pytest.mark.parametrize("group", ["readers", "orderly"])
 def test_what_came_again_after_a_kill_is_right(group: str) -> None:
-    figures, wrong = judged({"5.3.3": SENT}, {group: [*CAME, *CAME]}, STORED)
+    figures, wrong = judged(SENT, {group: [*CAME, *CAME]}, STORED)
     assert wrong == []
     assert (figures["acknowledged"], figures["stored"]) == (2, 3)
     assert (figures["consumed"], figures["came again"]) == (6, 3)
