@@ -24,7 +24,9 @@ from google.protobuf.message import Message
 
 from pocketmq.format.addresses import UniqueKeyMaker
 from pocketmq.format.body_codec import plain_body
+from pocketmq.format.names import COMMIT_LOG_DIRECTORY, offset_file_name
 from pocketmq.format.properties import encode_properties
+from pocketmq.format.record import encode_blank
 from pocketmq.model.batch import Destination, PutResult
 from pocketmq.model.errors import BrokerError
 from pocketmq.model.message import KEYS, TAGS, UNIQUE_KEY, StoredMessage
@@ -191,18 +193,30 @@ class StoreBroker:
         await self.talking.settled()
 
     async def messages(self) -> list[StoredMessage]:
-        """Returns every message of the first file of the log, in order."""
+        """Returns every message of the log, in order."""
         await self.store.flush()
         await self.talking.settled()
         found: list[StoredMessage] = []
         place = 0
         while place < self.store.appended:
             message = await value_of(self.store.reading.message_at(place))
-            assert message is not None
+            if message is None:
+                place += self._blank_size(place)
+                continue
             message.body = plain_body(message.body, message.system_flag)
             found.append(message)
             place += message.store_size
         return found
+
+    def _blank_size(self, place: int) -> int:
+        """Returns the size of the BLANK at a place: the rest of its file."""
+        size = self.store.settings.commit_log_file_size_bytes
+        left = -place % size
+        assert left, "a file begins with no record"
+        file = COMMIT_LOG_DIRECTORY / Path(offset_file_name(place + left - size))
+        end = (self.talking.directory / file).read_bytes()[-left:]
+        assert end.startswith(encode_blank(left)), "neither a record nor a BLANK"
+        return left
 
     def records(self, topic: str = "orders", queue_id: int = 0) -> list[bytes]:
         """Returns the records of a queue."""

@@ -32,7 +32,7 @@ from pocketmq.store.settings import FLUSH_SYNC, StoreSettings
 from tests.kit.golden_log import files_below
 from tests.kit.rows import Row, batch
 from tests.sim.clock import FakeClock
-from tests.sim.quick_disk import DRAFTS, QuickDisk
+from tests.sim.quick_disk import QuickDisk, copied
 
 STORE_HOST = host_from_text("127.0.0.1:10911")
 BORN_HOST = host_from_text("10.0.0.7:4711")
@@ -146,8 +146,7 @@ class TalkingStore:
 
     def killed(self, to: Path) -> Path:
         """Copies the directory as kill -9 would leave it now; returns the copy."""
-        shutil.copytree(self.directory, to, ignore=DRAFTS)
-        return to
+        return copied(self.directory, to)
 
 
 def queue_bodies(

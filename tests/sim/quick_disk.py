@@ -30,6 +30,20 @@ from pocketmq.model.errors import AllocationFailed, DiskFull, FsyncFailed
 
 DRAFTS = shutil.ignore_patterns("*.draft")
 """Files in the making: they may be gone before they are copied, and are never read."""
+COPIES_MAX = 100
+
+
+def copied(directory: Path, to: Path) -> Path:
+    """Copies a store's directory without drafts; returns the copy.
+
+    A thread may replace a table between its listing and its copy; the copy then begins anew.
+    """
+    for _ in range(COPIES_MAX):
+        try:
+            return Path(shutil.copytree(directory, to, ignore=DRAFTS))
+        except (shutil.Error, FileNotFoundError):
+            shutil.rmtree(to)
+    raise AssertionError(f"a file of {directory} was gone at each of {COPIES_MAX} copies")
 
 
 class PowerCut(Exception):
@@ -168,7 +182,7 @@ class QuickDisk(Disk):
 
     def power_cut(self, directory: Path, to: Path) -> Path:
         """Copies a directory as it is after a power cut; returns the copy."""
-        shutil.copytree(directory, to, ignore=DRAFTS)
+        copied(directory, to)
         for path in to.rglob("*"):
             if path.is_file():
                 found = (directory / path.relative_to(to)).stat()
