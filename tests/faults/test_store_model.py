@@ -17,7 +17,7 @@ from tests.sim.disk import SimDisk
 from tests.sim.loop import SeededLoop, run_seeded
 
 SEED: Final = int(os.environ.get("POCKETMQ_SEED", "3000000"))
-WALKS: Final = 400
+WALKS: Final = 250
 """About 50 ms each, with a start after every twelfth step."""
 PIECES: Final = 2
 STEPS: Final = 50
