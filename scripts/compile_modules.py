@@ -49,6 +49,8 @@ LACKING: Final = 2
 """Exit code if this machine cannot compile."""
 DUE: Final = 3
 """Exit code of --check if the library is missing or was made of other sources."""
+UNDER_WAY: Final = 4
+"""Exit code of --check if another process is compiling."""
 LIBRARY: Final = Path(__file__).with_name("compile_library.py")
 PROOF: Final = "import sys; from pocketmq import native; sys.exit(native.why_not_compiled() or 0)"
 
@@ -61,7 +63,8 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="print the names of the files")
     parser.add_argument(
         "--check", action="store_true",
-        help=f"compile nothing; exit with {DUE} if there is work, {LACKING} if it cannot be done",
+        help=f"compile nothing; exit with {DUE} if there is work, {UNDER_WAY} if it is being done, "
+        f"{LACKING} if it cannot be done",
     )  # fmt: skip
     parser.add_argument("--tests", action="store_true", help="only print the tests of the modules")
     given = parser.parse_args()
@@ -78,7 +81,7 @@ def main() -> int:
             print(f"compile: {why}", file=sys.stderr)
             return LACKING
         if given.check:
-            return DUE
+            return UNDER_WAY if _is_under_way() else DUE
         with _alone():
             # Another process may have compiled meanwhile.
             if (given.force or _is_due()) and (
@@ -98,6 +101,17 @@ def _fault() -> str:
     """Returns the error of a process that loads the compiled modules; empty: they run."""
     proof = _run("-c", PROOF, POCKETMQ_PURE="0", PYTHONPATH=str(SOURCE_ROOT))
     return proof.stdout if proof.returncode else ""
+
+
+def _is_under_way() -> bool:
+    try:
+        with (native.BUILT / ".lock").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
 
 
 @contextmanager

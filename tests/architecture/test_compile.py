@@ -138,13 +138,20 @@ def test_a_first_start_goes_on_while_the_modules_are_compiled_at_low_priority(
     assert (tmp_path / "compiled").read_text() == "compiles at 19\n"
 
 
-@pytest.mark.parametrize(("code", "said"), [(0, ""), (compile_modules.LACKING, "uncompiled")])
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (0, ""),
+        (compile_modules.LACKING, "uncompiled"),
+        (compile_modules.UNDER_WAY, "still compiling behind: this start runs the sources, too"),
+    ],
+)
 def test_a_start_compiles_nothing_where_nothing_is_due_or_can_be(
     tmp_path: Path, code: int, said: str
 ) -> None:
     done = set_up(tmp_path, code)
     assert said in done.stderr
-    assert "compiling behind" not in done.stderr
+    assert "setup: compiling behind" not in done.stderr
     assert not (tmp_path / ".cache" / "compile.log").exists()
 
 
@@ -156,3 +163,15 @@ def test_a_check_says_whether_there_is_work_and_does_none(
     for is_due, code in ((True, compile_modules.DUE), (False, 0)):
         monkeypatch.setattr(compile_modules, "_is_due", lambda is_due=is_due: is_due)
         assert compile_modules.main() == code
+
+
+def test_a_check_says_that_another_process_compiles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["compile", "--check"])
+    monkeypatch.setattr(compile_modules, "_is_due", lambda: True)
+    monkeypatch.setattr(native, "BUILT", tmp_path)
+    assert compile_modules.main() == compile_modules.DUE
+    with compile_modules._alone():
+        assert compile_modules.main() == compile_modules.UNDER_WAY
+    assert compile_modules.main() == compile_modules.DUE

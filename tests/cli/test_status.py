@@ -7,6 +7,7 @@ import pytest
 
 from pocketmq.cli.connection import BrokerConnection
 from pocketmq.cli.status import (
+    RecentRates,
     Snapshot,
     TopicMoment,
     difference,
@@ -140,6 +141,31 @@ def test_a_terminal_gets_a_picture(busy: LocalBroker, monkeypatch: pytest.Monkey
     assert "IN_PER_S" in drawn
     assert "orders" in drawn
     assert "broker-a of DefaultCluster" in drawn
+
+
+def test_each_topic_has_a_line_of_its_last_rates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pocketmq.cli.status.can_draw_blocks", lambda: False)
+    recent = RecentRates()
+    for in_per_s in (0.0, 5.0, 10.0):
+        recent.add({"topics": [{"name": "a", "in_per_s": in_per_s}]})
+    assert recent.line("a") == "049"
+    recent.add({"topics": [{"name": "b", "in_per_s": 1.0}]})
+    assert recent.line("b") == "9"
+    recent.add({"topics": [{"name": "a", "in_per_s": 1.0}]})  # Removed and created again.
+    assert recent.line("a") == "9"
+
+
+def test_the_picture_has_these_lines(busy: LocalBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setattr("pocketmq.cli.status.can_draw_blocks", lambda: False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    top.main(["--count", "2", "-o", "table"], standalone_mode=False, prog_name="pocketmq top")
+    drawn = screen.getvalue()
+    assert "RECENT_IN" in drawn
+    last = [line for line in drawn.splitlines() if "orders" in line][-1]
+    assert len(last.split()[-1]) == 2
 
 
 def test_ctrl_c_ends_the_picture(busy: LocalBroker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -278,3 +278,17 @@ def test_a_retention_that_is_none_is_refused(
     done = run("topic", "create", "logs", *options)
     assert done.code in (2, 4)
     assert says in done.err
+
+
+def test_a_topic_without_a_declared_type_says_whom_it_binds(broker: LocalBroker) -> None:
+    run("topic", "create", "declared", "--type", "normal")
+    broker.fill(1)
+    declared, undeclared = (
+        dict(
+            line.split(maxsplit=1)
+            for line in run("topic", "info", name, "-o", "table").out.splitlines()[:5]
+        )
+        for name in ("declared", "orders")
+    )
+    assert declared["type"] == "NORMAL"
+    assert undeclared["type"] == "NORMAL, undeclared: only RocketMQ 5 clients (gRPC) are held to it"

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from pocketmq.cli.output import GAP, Column, Document
+from pocketmq.cli.output import GAP, Column, Columns, Document
 
 BLOCKS: Final = " ▏▎▍▌▋▊▉█"
 """Bars of 0 to 8 eighths of a column."""
@@ -54,6 +54,11 @@ def barred(name: str, rows: Iterable[Document]) -> Column:
         return f"{value:>{width}}{GAP}{bar(value, largest, blocks=blocks)}".rstrip()
 
     return Column(name, cell)
+
+
+def with_bars(columns: Columns, name: str, rows: Iterable[Document]) -> Columns:
+    """Returns columns of which the named one has a bar for each number."""
+    return [barred(name, rows) if one.name == name else one for one in columns]
 
 
 def sparkline(values: Sequence[float], *, blocks: bool = True) -> str:

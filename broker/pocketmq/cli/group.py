@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 
 from pocketmq.cli.broker_names import group_argument, topics
-from pocketmq.cli.charts import barred
+from pocketmq.cli.charts import barred, with_bars
 from pocketmq.cli.connection import BrokerConnection, ConnectedGroup
 from pocketmq.cli.documents import group_document, lag_documents, moved_document
 from pocketmq.cli.options import (
@@ -172,10 +172,7 @@ def lag(
             lags = iter(found)
             shown, more = LAG_COLUMNS, MORE_LAG_COLUMNS
         rows = [row for lag in lags for row in lag_documents(lag)]
-        with_bars = [
-            barred("lag_messages", rows) if one.name == "lag_messages" else one for one in shown
-        ]
-        out.table(rows, with_bars, more)
+        out.table(rows, with_bars(shown, "lag_messages", rows), more)
 
     repeat(watch_s, show)
 

@@ -5,12 +5,14 @@ offsets. If a count shrinks, as by a reset of a group, the rate of that interval
 """
 
 import sys
+from collections import deque
 from collections.abc import Iterator
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
+from pocketmq.cli.charts import SPARK_COUNT, can_draw_blocks, sparkline
 from pocketmq.cli.connection import BrokerConnection, asks_broker
 from pocketmq.cli.group import all_lags
 from pocketmq.cli.options import PAUSE, watch_option
@@ -123,7 +125,8 @@ def top(broker: BrokerConnection, out: Output, interval_s: float, count_max: int
     """Show topics by messages stored and consumed a second, with lag and the store's state.
 
     IN_PER_S counts messages stored, OUT_PER_S offsets committed by groups. On a terminal the table
-    is redrawn at every interval; elsewhere it is printed once.
+    is redrawn at every interval, with IN_PER_S of the last intervals as a line in RECENT_IN;
+    elsewhere it is printed once.
     """
     if out.form == "table" and sys.stdout.isatty():
         _draw(broker, interval_s, count_max)
@@ -207,24 +210,48 @@ def _rank(row: Document) -> tuple[float, int, str]:
     return -row["in_per_s"] - row["out_per_s"], -row["lag_messages"], row["name"]
 
 
+class RecentRates:
+    """IN_PER_S of each topic in the last intervals, as sparklines."""
+
+    def __init__(self) -> None:
+        self._by_topic: dict[str, deque[float]] = {}
+        self._blocks = can_draw_blocks()
+
+    def add(self, document: Document) -> None:
+        """Adds the rates of an interval; a topic that it does not list is forgotten."""
+        known = self._by_topic
+        self._by_topic = {
+            row["name"]: known.get(row["name"], deque(maxlen=SPARK_COUNT))
+            for row in document["topics"]
+        }
+        for row in document["topics"]:
+            assert row["in_per_s"] >= 0, "negative rate"
+            self._by_topic[row["name"]].append(row["in_per_s"])
+
+    def line(self, topic: str) -> str:
+        """Returns the sparkline of a listed topic, scaled to the topic's largest rate."""
+        return sparkline(tuple(self._by_topic[topic]), blocks=self._blocks)
+
+
 def _draw(broker: BrokerConnection, interval_s: float, count_max: int | None) -> None:
     """Draws each state over the previous one, until Ctrl-C."""
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
 
-    console = Console()
+    console, recent = Console(), RecentRates()
     try:
         with Live("Measuring…", console=console, screen=True, auto_refresh=False) as live:
             patience = BrokerWait(lambda text: live.update(Text(text), refresh=True))
             for document in _moments(broker, interval_s, count_max, patience):
-                picture = _picture(document, max(console.height - LINES_KEPT, 1))
+                recent.add(document)
+                picture = _picture(document, recent, max(console.height - LINES_KEPT, 1))
                 live.update(picture, refresh=True)
     except KeyboardInterrupt:
         return
 
 
-def _picture(document: Document, line_count: int) -> "RenderableType":
+def _picture(document: Document, recent: RecentRates, line_count: int) -> "RenderableType":
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -233,8 +260,10 @@ def _picture(document: Document, line_count: int) -> "RenderableType":
     for column in COLUMNS:
         side: JustifyMethod = "left" if column.name == "name" else "right"
         table.add_column(column.title, justify=side, no_wrap=True)
+    table.add_column("RECENT_IN", no_wrap=True)
     for row in document["topics"][:line_count]:
-        table.add_row(*(Text(str(column.cell(row))) for column in COLUMNS))
+        cells = (Text(str(column.cell(row))) for column in COLUMNS)
+        table.add_row(*cells, recent.line(row["name"]))
     return Group(*map(Text, head_lines(document)), table)
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 from pocketmq.cli.broker_names import topic_argument
+from pocketmq.cli.charts import with_bars
 from pocketmq.cli.connection import BrokerConnection, ConnectedGroup
 from pocketmq.cli.documents import counts_document, purged_document, topic_document
 from pocketmq.cli.options import (
@@ -65,6 +66,13 @@ def permission_text(permission: int) -> str:
     return names.get(permission, str(permission))
 
 
+def type_text(topic: TopicState) -> str:
+    """Returns a topic's type, and for a topic without a declared type which clients check it."""
+    if topic.system or TYPE_ATTRIBUTE in topic.attributes:
+        return topic.type
+    return f"{topic.type}, undeclared: only RocketMQ 5 clients (gRPC) are held to it"
+
+
 def size_text(row: Mapping[str, Any]) -> str:
     """Returns a topic's size for people, with ~ if it is estimated; "" if it is not known."""
     if "size_bytes" not in row:
@@ -77,6 +85,7 @@ def _shown(topic: TopicState, out: Output) -> dict[str, Any]:
     if not out.is_table:
         return topic_document(topic)
     shown = {
+        "type": type_text(topic),
         "permission": permission_text(topic.permission),
         "retention_ms": text_from_duration(topic.retention_ms),
         "retention_bytes": text_from_size(topic.retention_bytes),
@@ -204,7 +213,8 @@ def stats(
         if name is None:
             ask = broker.admin.all_topic_counts
             found = broker.all(ask, include_system=system, totals_only=False)
-            out.table(map(counts_document, found), COUNT_COLUMNS)
+            rows = [counts_document(one) for one in found]
+            out.table(rows, with_bars(COUNT_COLUMNS, "message_count", rows))
             return
         document = counts_document(broker.ask(broker.admin.topic_counts(name)))
         if not out.is_table:
