@@ -5,7 +5,8 @@ import subprocess
 
 import pytest
 
-from pocketmq.cli.completion import SHELLS, completion, script
+from pocketmq.cli.completion import SHELLS, script
+from tests.cli.command_line import run
 
 
 @pytest.mark.parametrize("shell", list(SHELLS))
@@ -24,15 +25,11 @@ def test_the_shell_can_read_it(shell: str) -> None:
 
 
 @pytest.mark.parametrize("shell", list(SHELLS))
-def test_the_hint_changes_nothing_and_names_the_file(
-    shell: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    completion.main([shell, "--install"], standalone_mode=False)
-    out = capsys.readouterr().out
+def test_the_hint_changes_nothing_and_names_the_file(shell: str) -> None:
+    out = run("completion", shell, "--install").out
     assert SHELLS[shell][1] in out
     assert "Add this line to ~/" in out
 
 
-def test_what_is_printed_is_the_script(capsys: pytest.CaptureFixture[str]) -> None:
-    completion.main(["bash"], standalone_mode=False)
-    assert capsys.readouterr().out == script("bash") + "\n"
+def test_what_is_printed_is_the_script() -> None:
+    assert run("completion", "bash").out == script("bash") + "\n"

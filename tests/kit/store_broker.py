@@ -193,12 +193,13 @@ class StoreBroker:
         await self.talking.settled()
 
     async def messages(self) -> list[StoredMessage]:
-        """Returns every message of the log, in order."""
+        """Returns every message that the log has now, in order; calls may be adding more."""
+        end = self.store.appended
         await self.store.flush()
         await self.talking.settled()
         found: list[StoredMessage] = []
         place = 0
-        while place < self.store.appended:
+        while place < end:
             message = await value_of(self.store.reading.message_at(place))
             if message is None:
                 place += self._blank_size(place)
