@@ -34,14 +34,17 @@ CACHE: Final = ROOT / ".cache" / "mypyc"
 OBJECTS: Final = ROOT / ".cache" / "objects"
 PACKAGE: Final = f"{native.__name__}.built"
 RUN_ONCE: Final = (
-    "tests/backfill/", "tests/cli/", "tests/e2e/", "tests/faults/", "tests/rebuild/",
+    "tests/backfill/", "tests/cli/", "tests/e2e/", "tests/faults/", "tests/files/",
+    "tests/rebuild/", "tests/rpc/own/test_requests_go.py", "tests/rpc/test_authorisation.py",
+    "tests/rpc/test_serving.py",
     "tests/services/consume/test_power_cuts.py", "tests/services/consume/test_walk.py",
     "tests/services/test_handing_over.py", "tests/services/test_later_walk.py",
     "tests/services/test_schedule", "tests/services/test_timer",
-    "tests/services/transaction/test_crashes.py", "tests/tools/", "tests/walk/",
+    "tests/services/transaction/test_crashes.py", "tests/store/test_left_over.py", "tests/tools/",
+    "tests/walk/", "tests/wire/test_chance.py",
 )  # fmt: skip
-"""Tests that exercise compiled modules little (whole processes, offline tools, delays), or last
-long (walks and crash explorers)."""
+"""Tests that exercise compiled modules little (whole processes, files, offline tools, access,
+delays), or last long (walks, crash explorers, traced memory, random frames)."""
 REPORTED: Final = "compile: "
 """Begin of a line of progress of compile_library.py."""
 SHOWN_MAX: Final = 8_000
