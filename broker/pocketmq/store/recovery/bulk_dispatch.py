@@ -31,7 +31,7 @@ AHEAD_MAX: Final = 1_048_576
 class BulkDispatch:
     """One run over valid records of the log, in log order.
 
-    only   queues that get units; None: all
+    only   queues that get units; None: all queues
     """
 
     __slots__ = (
@@ -123,7 +123,7 @@ class BulkDispatch:
         self._gaps, self._entries, self._units, self._count = [], [], [], 0
 
     def _begin_queues(self, rows: UnitRows) -> None:
-        """Corrects the queue offset of a queue's first record, if starts contain the record."""
+        """Corrects the queue offsets of records at which queues start (`left_over.starts`)."""
         starts = self._parts.left_over.starts
         if starts:
             places, keys = rows.units["physical_offset"], self.queues.keys

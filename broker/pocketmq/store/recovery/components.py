@@ -54,10 +54,6 @@ logger = logging.getLogger(__name__)
 
 
 def _transient_pool(settings: StoreSettings, disk: Disk) -> TransientPool | None:
-    """Returns the transient pool of a store; None if the settings disable it.
-
-    Errors   IllegalConfig: in sync mode, acknowledged messages must be on disk
-    """
     if not settings.transient_pool:
         return None
     if settings.flush == FLUSH_SYNC:

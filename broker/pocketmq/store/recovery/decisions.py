@@ -106,10 +106,10 @@ class ViewPlan:
     """The row of the views' table that applies.
 
     units_upto      queue files are not read if their units refer below this offset
-    takes_ends      whether queue ends are read from their table
+    takes_ends      whether queue ends are read from the table of queue ends
     believed_upto   units and index entries of records below this offset are trusted; None: all
     sealed_time     index files that end later are not trusted, ms; None: no limit by time
-    may_wait        whether the running store may save many findings later
+    may_wait        whether the running store may save the start's findings later
     """
 
     label: str

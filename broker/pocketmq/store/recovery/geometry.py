@@ -55,7 +55,6 @@ def unshown(
 
 
 def _shown_levels(settings: StoreSettings, known: dict[str, Any], disk: Disk) -> str:
-    """Returns the delay levels that the schedule topic's units show, else those of the settings."""
     log_file_bytes = known.get("commit_log_file_size_bytes", settings.commit_log_file_size_bytes)
     stated = settings.delay_levels or DEFAULT_DELAY_LEVELS
     levels = written_levels(disk, settings.directory, stated, log_file_bytes=log_file_bytes)

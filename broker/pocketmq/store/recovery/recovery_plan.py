@@ -110,7 +110,7 @@ logger = logging.getLogger(__name__)
 class TrustedOffsets(NamedTuple):
     """The offsets that a start trusts before it walks the log.
 
-    views          trusted units and index entries
+    views          row of the views' table that applies
     mark           flushed offset; None without a valid mark
     from_min       whether a consume queue lacks units: queues are rebuilt from the log's minimum
     accept_damage  whether to continue despite damage
@@ -287,7 +287,6 @@ class StoreRecovery:
         )
 
     def _end_log(self, survey: Survey, beliefs: TrustedOffsets, below: int) -> None:
-        """Cuts log and views after the last valid record, and quarantines holes."""
         log, end = self._parts.log, survey.end
         if self.plan.label == "@ahead" and (count := self._count_behind(end)):
             logger.warning("views.ahead", extra={"physical_offset": end, "messages": count})
@@ -327,7 +326,6 @@ class StoreRecovery:
         self._parts.index.truncate(physical_offset, self._parts.log.store_time_at)
 
     def _dispatch(self, end: int, quick: BulkDispatch, *, from_min: bool) -> Iterator[float]:
-        """Dispatches the records below `end` that the views lack."""
         parts = self._parts
         queues_from, index_from = parts.queues.durable_offset, parts.index.durable_offset
         if from_min:

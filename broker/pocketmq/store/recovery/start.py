@@ -152,7 +152,6 @@ class StoreStart:
                 self._find_style()
 
     def _find_style(self) -> None:
-        """Sets the style of the index to that of its last entries."""
         parts, index = self._parts, self._parts.index
         index.style = parts.written_styles()[1] or index.style
         parts.settings = replace(parts.settings, index_style=index.style)

@@ -4,10 +4,9 @@
      "pocketmq":{"deliveredBefore":353964, "clocks":{"2":[[0,3600000],[7,0]]}}}
 
 In this example the first 28 messages of level 1 are delivered. RocketMQ ignores the member
-`pocketmq`. `deliveredBefore` is a physical offset: the delivered copies of these messages are below
-it. A copy at or above it was delivered after the last write of the table. `clocks` exists if the
-wall clock was changed while messages waited. In the example, messages of level 2 from offset 7 on
-have times by the present clock, earlier messages by a clock an hour behind it.
+`pocketmq`. The log contains the delivered copies of these messages below the physical offset
+`deliveredBefore`. `clocks` exists if the wall clock was changed while messages waited. In the
+example, the present clock is an hour ahead of the clock that timed messages 0 to 6 of level 2.
 Source: ScheduleMessageService.encode, DelayOffsetSerializeWrapper.
 """
 
@@ -32,7 +31,8 @@ _BEFORE: Final = "deliveredBefore"
 _CLOCKS: Final = "clocks"
 
 Epochs = Mapping[int, Sequence[tuple[int, int]]]
-"""By level: (queue offset of a clock's first message, lead of the present clock over it in ms)."""
+"""By level: (queue offset of the first message that a clock timed, lead of the present clock over
+that clock in ms)."""
 
 
 class DelayOffsets:
@@ -110,7 +110,7 @@ class DelayOffsets:
 
 
 def _clocks_of(said: Any) -> Epochs:
-    """Returns the clocks by level; invalid entries are ignored."""
+    """Decodes the clocks; ignores invalid entries."""
     found: dict[int, tuple[tuple[int, int], ...]] = {}
     for level, rows in table_of(said).items():
         try:

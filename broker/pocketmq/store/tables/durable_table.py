@@ -38,7 +38,8 @@ Work = Callable[[], None]
 class Saving:
     """Makes changes durable, one write at a time.
 
-    begin   takes a snapshot of all changes so far; returns the write for a thread, or None
+    begin   takes a snapshot of all changes; returns the function that writes it, or None if nothing
+            is left to write
     """
 
     __slots__ = ("_begin", "_change", "_job", "_pool", "_saved")
@@ -64,7 +65,7 @@ class Saving:
         await self._saved.reached(change)
 
     def when_saved(self, then: Callable[[BaseException | None], None]) -> None:
-        """Calls with None, or with an error, when every change so far is durable."""
+        """Calls `then` with None when every change so far is durable, or with the write's error."""
         self.save_soon()
         if self._saved.value >= self._change:
             then(None)
@@ -73,7 +74,7 @@ class Saving:
         future.add_done_callback(lambda done: then(done.exception()))
 
     def save_soon(self) -> None:
-        """Begins to write the changes, unless a write is running; `saved` raises its failure."""
+        """Begins to write the changes unless a write is running; `saved` raises a write's error."""
         if self._job is not None or self._saved.value >= self._change:
             return
         change, work = self._change, self._begin()
@@ -120,9 +121,9 @@ class DurableTable(Saving):
 class RowTable:
     """One of RocketMQ's tables: rows in one member, and a version; other members are preserved.
 
-    written      returns the rows to write, a copy or `rows` itself
-    file         replaces the file of this name
-    is_counted   whether the rows can be recomputed: an unreadable table then counts as empty
+    written      returns the rows to write; None: `rows` is written
+    is_counted   whether the rows can be recomputed, so that an unreadable table counts as empty
+    file         the table's file; None: the file `file_name` in config/
     """
 
     __slots__ = (
@@ -139,8 +140,7 @@ class RowTable:
         self._file = file or TableFile(disk, directory / CONFIG_DIRECTORY / file_name)
         self._written = written
         self._encoded: dict[str, tuple[dict[Any, Any], str]] = {}
-        """Cache of encoded rows: a change does not encode all rows again. Used by the writing
-        thread."""
+        """Cache of encoded rows, used by the writing thread."""
         self._durable = DurableTable(self._file, pool, self._snapshot)
         self._member = member
         self._clock = clock
@@ -151,7 +151,7 @@ class RowTable:
     def load(self) -> None:
         """Reads the table.
 
-        Errors   ValueError: neither the file nor its `.bak` can be read
+        Errors   TableUnreadable: neither the file nor its `.bak` can be read
         """
         try:
             found = self._file.read(lambda text: decode_rows(text, self._member)) or {}
@@ -193,7 +193,6 @@ class RowTable:
         return lambda: encode_table(dict(sorted(table.items())))
 
     def _texts(self, rows: Rows) -> dict[str, str]:
-        """Returns the encoded rows; encodes only rows that changed."""
         known = self._encoded
         found: dict[str, tuple[dict[Any, Any], str]] = {}
         for name, row in rows.items():
@@ -231,7 +230,7 @@ class RowTable:
         await self._durable.saved()
 
     def when_saved(self, then: Callable[[BaseException | None], None]) -> None:
-        """Calls with None, or with an error, when every change so far is durable."""
+        """Calls `then` with None when every change so far is durable, or with the write's error."""
         self._durable.when_saved(then)
 
     def save_soon(self) -> None:
@@ -276,9 +275,9 @@ class NamedTable(Generic[Config]):
             told(name)
 
     def load(self) -> None:
-        """Reads the table; rows with illegal names stay in the file only.
+        """Reads the table.
 
-        Errors   ValueError: neither the file nor its `.bak` can be read
+        Errors   TableUnreadable: neither the file nor its `.bak` can be read
         """
         self._table.load()
         rows = self._table.rows.items()
@@ -292,10 +291,6 @@ class NamedTable(Generic[Config]):
         return True
 
     def _check_count(self) -> None:
-        """Raises if the table is full.
-
-        Errors   LimitReached
-        """
         count, limit, field = len(self._configs), self.count_max, self._kind.field
         if count >= limit:
             setting = f"limits.{field}_max"

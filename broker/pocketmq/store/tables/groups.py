@@ -107,7 +107,6 @@ def _group_from_row(name: str, row: dict[str, Any]) -> GroupConfig:
 
 
 def _begin_ms(attributes: dict[str, str], *, begins_at_min: bool) -> int:
-    """Returns the begin of a group: its attribute's time, else the min or max offset of queues."""
     end = BEGIN_MIN if begins_at_min else BEGIN_MAX
     try:
         begin_ms = begin_from_text(attributes.get(BEGIN_ATTRIBUTE, ""))
@@ -123,10 +122,6 @@ _KIND: Final = TableKind(
 
 
 def _changed(row: dict[str, Any], settings: GroupSettings) -> dict[str, Any]:
-    """Returns a group's row with the given settings.
-
-    Errors   IllegalBegin
-    """
     given = {ours: value for ours, value in settings._asdict().items() if value is not None}
     begin = given.pop("begin", None)
     members = {_GROUP_MEMBERS[ours]: value for ours, value in given.items()}
@@ -147,7 +142,6 @@ def _changed(row: dict[str, Any], settings: GroupSettings) -> dict[str, Any]:
 
 
 def _is_fit(name: str, value: Any) -> bool:
-    """Returns whether a member of a row has the type of its default, and a legal size."""
     default = GROUP_DEFAULTS.get(name)
     is_small = not isinstance(value, int) or -1 <= value <= NUMBER_MAX
     return isinstance(value, type(default)) and is_small

@@ -1,18 +1,15 @@
 """Marks that relate the offsets on disk to the journal of leases in the log.
 
 A lease advances its group's offset in memory, and on disk once the journal with the lease is
-durable: a power cut must not leave an offset above messages that no consumer received. The member
-LEASES_MEMBER of the offsets' file, which RocketMQ ignores, contains the marks:
+durable: after a power cut, no offset may be above messages that no consumer received. The member
+LEASES_MEMBER of the offsets' file, which RocketMQ ignores, contains the marks. They are queue
+offsets of the journal's topic:
 
-    begin    all leases below this offset of the journal are settled
+    begin    all leases below this offset are settled
     known    the offsets on disk include all leases below this one; a start applies later leases
     adopted  whether the journal contains all leases, and RocketMQ's revive topic contains none
     set      for an offset that an operator set: the journal's end at that time; earlier leases do
              not advance the offset
-
-Marks are queue offsets of the journal's topic. `hold` keeps an offset's value on disk when a lease
-advances it. `fence` notes the held offsets and the journal's end. Once the journal is durable up to
-there, `pass_fence` permits the new values to be written.
 """
 
 from collections.abc import Mapping
@@ -87,7 +84,7 @@ class LeaseMarks:
         return journal_offset >= max(self.known, self._set.get((name, queue_id), 0))
 
     def hold(self, name: str, queue_id: int, queue_offset: int) -> None:
-        """Keeps an offset's value for the disk while the offset advances in memory."""
+        """Keeps `queue_offset` as the value to write while the offset advances in memory."""
         self.held.setdefault((name, queue_id), queue_offset)
 
     def set_aside(self, name: str, queue_id: int) -> None:
@@ -100,12 +97,12 @@ class LeaseMarks:
             self.is_kept = True
 
     def fence(self, live: dict[Place, int], begin: int, known: int) -> None:
-        """Records the held offsets and the end of the journal."""
+        """Notes offsets to write once the journal is durable up to `known`; see `pass_fence`."""
         assert begin <= known
         self._fence = _Fence(live, begin, known)
 
     def pass_fence(self) -> bool:
-        """Permits the last fence's values to be written; returns whether anything changed."""
+        """Permits the offsets of the last `fence` to be written; returns whether they changed."""
         fence, self._fence = self._fence, None
         if fence is None:
             return False

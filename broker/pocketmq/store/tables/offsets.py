@@ -64,7 +64,7 @@ class ConsumerOffsets:
     def load(self) -> None:
         """Reads the table.
 
-        Errors   ValueError: neither the file nor its `.bak` can be read
+        Errors   TableUnreadable: neither the file nor its `.bak` can be read
         """
         self._table.load()
         # Other writers may quote the queue ids; RocketMQ reads both.
@@ -109,7 +109,7 @@ class ConsumerOffsets:
         """Raises a group's offset in a queue, but never lowers it; `step` persists it periodically.
 
         Shape    the group has a row
-        Cost     a copy of its offsets in the topic
+        Cost     a copy of the group's offsets in the topic
         """
         name = f"{topic}{_SEPARATOR}{group}"
         if queue_offset > self._table.rows.get(name, {}).get(queue_id, -1):
@@ -162,10 +162,7 @@ class ConsumerOffsets:
         return int(self._table.rows[name][queue_id])
 
     def _durable_rows(self) -> Rows:
-        """Returns the rows to write, with old values for offsets whose leases may be lost.
-
-        Effects  sets the member of the lease marks
-        """
+        """Returns the rows to write, with old values for offsets whose leases may be lost."""
         if self.leases.is_kept:
             self._table.keep(LEASES_MEMBER, self.leases.member())
         rows = dict(self._table.rows)
@@ -199,7 +196,7 @@ class ConsumerOffsets:
         await self._table.saved()
 
     async def clamp(self, end_of: Callable[[str, str, int], int]) -> list[Clamped]:
-        """Clamps offsets to the ends of their queues; returns the clamped ones, which are durable.
+        """Clamps offsets to the ends of their queues, durably; returns the clamped offsets.
 
         end_of   (group, topic, queue id) -> highest offset of a group in a queue
         Effects  a group that had read messages lost in a crash does not skip new messages
@@ -220,7 +217,7 @@ class ConsumerOffsets:
         return clamped
 
     def clamp_one(self, group: str, topic: str, queue_id: int, end: int) -> Clamped | None:
-        """Clamps an offset to its queue's end and begins a write; None if it is not beyond.
+        """Clamps an offset to `end` and begins a write; returns None if the offset is not above it.
 
         Cost     for an offset beyond the end, a copy of the group's offsets in the topic
         """
@@ -234,7 +231,7 @@ class ConsumerOffsets:
     async def clone(self, source: str, target: str, topic: str) -> None:
         """Copies a group's offsets in a topic to another group; durable when it returns.
 
-        Effects  replaces all offsets of the target in the topic; none if the source has no offset
+        Effects  if the source has offsets in the topic, they replace all offsets of the target
         Errors   IllegalGroup, LimitReached, DiskFull
         Source   ConsumerOffsetManager.cloneOffset
         """

@@ -74,7 +74,7 @@ class OrderFiles:
         return decode_changes(content, version)
 
     def append(self, changes: Sequence[QueueChange]) -> bool:
-        """Writes a row; returns False without a write if there is no room or no table version.
+        """Writes a row; returns False if the journal is not open or has no room.
 
         Errors   WriteFailed
         """
@@ -114,7 +114,6 @@ class OrderFiles:
         self._follow(version)
 
     def _follow(self, version: int) -> None:
-        """Restarts the journal for a version of the table."""
         self._version, self._position, self._number = version, 0, 1
 
     def _open(self) -> None:

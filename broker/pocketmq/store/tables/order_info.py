@@ -46,7 +46,7 @@ from pocketmq.store.tables.order_files import OrderFiles
 class Row:
     """A queue's order for the file; immutable.
 
-    found   row that was read; None: the writing thread encodes `order`
+    found   row that was read, which is written unchanged if `order` is None
     """
 
     __slots__ = ("_found", "_order", "_text", "_written_at_ms")
@@ -101,7 +101,7 @@ _SEPARATOR: Final = "@"
 FOLD_INTERVAL_MS: Final = 5_000
 """Interval of table writes while orders change; RocketMQ's interval is 10 s."""
 Order = Callable[[], QueueOrder]
-"""Returns the present order of a queue, when the table is written."""
+"""Returns the present order of a queue; called when the table is written."""
 Since = Callable[[], OrderChange]
 """Returns a queue's changes since the last call."""
 Place = tuple[str, int]
@@ -204,7 +204,7 @@ class OrderInfo:
         return order_from(QueueOrder(), committed) if row is None else row.order(committed)
 
     def forgotten_count(self, group: str, topic: str, queue_id: int) -> int:
-        """Returns how often a queue's state was dropped; a change invalidates cached state."""
+        """Returns how often a queue's state was dropped; cached state of another count is stale."""
         return self._forgotten[f"{topic}{_SEPARATOR}{group}", queue_id]
 
     def change(
@@ -229,7 +229,7 @@ class OrderInfo:
         await self._saving.saved()
 
     def when_saved(self, then: Callable[[BaseException | None], None]) -> None:
-        """Calls with None, or with an error, when every change so far is durable as in `saved`."""
+        """Calls `then` with None when every change is durable as in `saved`, or with the error."""
         self._saving.when_saved(then)
 
     def save_soon(self) -> None:
@@ -345,7 +345,7 @@ class OrderInfo:
         return lambda: self._fold(encode, version, is_told=is_told)
 
     def _fold(self, encode: Encode, version: int, *, is_told: bool) -> None:
-        """Writes the table, while nothing is appended to the journal; blocks.
+        """Writes the table; nothing is appended to the journal meanwhile.
 
         is_told   whether the journal contains every change: a full disk then only delays the table
         """
@@ -375,7 +375,6 @@ class OrderInfo:
 
 
 def _below(order: QueueOrder, end: int) -> QueueOrder:
-    """Returns the part of an order below a queue's end."""
     settled = frozenset(offset for offset in order.settled if offset < end)
     delivered = {offset: d for offset, d in order.delivered.items() if offset < end}
     return QueueOrder(min(order.next_offset, end), settled, delivered)

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 class QueueFloors:
-    """Floors of queues; they only rise, except at a start."""
+    """Floors by (topic, queue id)."""
 
     __slots__ = ("_durable", "_file", "_floors")
 
@@ -36,7 +36,7 @@ class QueueFloors:
     def load(self) -> None:
         """Reads the table.
 
-        Errors   ValueError: neither the file nor its `.bak` can be read
+        Errors   TableUnreadable: neither the file nor its `.bak` can be read
         """
         self._floors = self._file.read(decode_floors) or {}
 

@@ -35,7 +35,7 @@ class RemovedQueues:
     def load(self) -> None:
         """Reads the table.
 
-        Errors   ValueError: neither the file nor its `.bak` can be read
+        Errors   TableUnreadable: neither the file nor its `.bak` can be read
         """
         self._topics = self._file.read(decode_removed) or {}
         for topic, queues in self._topics.items():

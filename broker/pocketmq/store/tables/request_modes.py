@@ -1,4 +1,4 @@
-"""How classic groups consume: RocketMQ's `config/messageRequestMode.json`.
+"""Consumption modes of classic groups: RocketMQ's `config/messageRequestMode.json`.
 
     {"messageRequestModeMap":{"orders":{"readers":{
         "consumerGroup":"readers","mode":"POP","popShareQueueNum":-1,"topic":"orders"}}}}
@@ -48,10 +48,9 @@ class RequestModes:
         return group in self._popping
 
     async def put(self, group: str, topic: str, mode: str, share_count: int) -> None:
-        """Sets the mode of a group, by its row for a topic; durable when it returns.
+        """Sets the mode of a group in all its rows, also in that for `topic`; durable on return.
 
         share_count   popShareQueueNum, which is stored for RocketMQ
-        Effects       the group's other rows get the same mode
         Errors        DiskFull, FsyncFailed
         """
         assert mode in (POP, PULL), "an unknown mode"

@@ -23,7 +23,7 @@ from pocketmq.store.tables.topics import TopicTable
 
 TIMER_COUNTS_FILE: Final = "timermetrics"
 RETRY_SEPARATORS: Final = "_+"
-"""Separators of group and topic in names of retry topics; each is of one of two formats."""
+"""Separators of group and topic in names of retry topics: one of each of RocketMQ's two formats."""
 TIMER_COUNTS: Final = "timingCount"
 
 
@@ -91,7 +91,6 @@ class Tables:
         return not is_group_topic(topic) or not self._may_come_again(topic)
 
     def _may_come_again(self, topic: str) -> bool:
-        """Returns whether an existing group may use a retry or dead-letter topic of this name."""
         rest = topic.partition("%")[2].partition("%")[2]
         if self.groups.find(rest) is not None:
             return True

@@ -48,9 +48,9 @@ class TopicTable(NamedTable[TopicConfig]):
 
     @asynccontextmanager
     async def leaving(self, topic: str) -> AsyncIterator[None]:
-        """Blocks `create` of a topic during the context's block, which removes topic and queues.
+        """Delays `create` of a topic until the context's block, which removes the topic, has ended.
 
-        Otherwise, messages of a topic that is created again would be removed with its old queues.
+        Without the delay, new messages of the topic would be removed with its old queues.
         """
         await self._gone(topic)
         gone = self._leaving[topic] = asyncio.get_running_loop().create_future()
@@ -94,10 +94,6 @@ class TopicTable(NamedTable[TopicConfig]):
         return await self._put(topic, topic_row(topic, queue_count, permission, wanted))
 
     def _check_queues(self, more: int) -> None:
-        """Raises if `more` queues would exceed the limit.
-
-        Errors   LimitReached
-        """
         count, limit = sum(one.queue_count for one in self._configs.values()), self.queue_count_max
         if count + more > limit:
             raise LimitReached(
@@ -167,7 +163,7 @@ class TopicTable(NamedTable[TopicConfig]):
     def adopt(self, topic: str, queue_count: int) -> None:
         """Adds a topic that has queues but no row; `keep` persists it.
 
-        Light message queues are readable only, and never have a row.
+        Light message queues are read-only, and never have a row.
         """
         if topic not in self._configs:
             count = min(queue_count, QUEUE_COUNT_READ_MAX)
@@ -190,7 +186,7 @@ class TopicTable(NamedTable[TopicConfig]):
         return self._configs[topic]
 
     def know_batch_queues(self, topics: Iterable[str]) -> None:
-        """Marks topics as having batch queues, even if their rows do not say so."""
+        """Marks topics as having batch queues, even if their rows have no such attribute."""
         for topic in filter(self._is_name, topics):
             found = self._configs.get(topic) or TopicConfig(topic, 0, 0, is_kept=False)
             attributes = {**found.attributes, **BATCH_QUEUES}
@@ -219,5 +215,4 @@ def _check_queue_count(field: str, count: int) -> None:
 
 
 def _with_type(attributes: dict[str, str]) -> dict[str, str]:
-    """Returns attributes; adds the default type if they contain no type."""
     return {TYPE_ATTRIBUTE: DEFAULT_TYPE, **attributes}

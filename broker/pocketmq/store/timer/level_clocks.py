@@ -1,8 +1,7 @@
 """The clocks by which the due times of messages with delay levels are measured.
 
-A put of such a message first reads the clocks, as for the wheel (wheel_clock.py). So no message is
-stored between a change of the clock and the change's detection, and each of two changes between two
-runs of the levels' service is detected. Clocks are saved with the delivered offsets of the levels.
+The clocks are read before each put of such a message, so that no message is stored between a change
+of the wall clock and its detection. They are saved with the delivered offsets of the levels.
 """
 
 from collections.abc import Mapping
@@ -19,7 +18,7 @@ DRIFT_MS: Final = 2
 
 
 class LevelClocks:
-    """One `DueTime` per level, counted from 1, by queue offsets.
+    """A `DueTime` for each level; levels are counted from 1.
 
     set_count      number of changes of the wall clock since the store was opened
     next_offsets   queue offset of each queue's next message

@@ -120,7 +120,6 @@ def recover_files(
 
 
 def _scan(log: TimerLog, begin: int, progress: TimerProgress, log_end: int) -> _Units:
-    """Scans the log for the end of trusted units, pending units, and the last messages."""
     end, durable = begin, -1
     nothing = np.empty(0, np.int64)
     parts: list[_Scanned] = [_Scanned(nothing, nothing, nothing)]

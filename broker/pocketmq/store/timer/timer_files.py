@@ -198,7 +198,7 @@ class TimerFiles:
         return self._next_offsets.get((TIMER_TOPIC, 0), 0)
 
     def observe_clock(self, now: Now, last_ms: int = 0) -> bool:
-        """Reads the clocks before a put of a delayed message; returns whether one was changed.
+        """Reads the clocks before a put of a delayed message; returns whether the lead changed.
 
         last_ms  at the first call, the store time of the log's last record
         Cost     about 1 µs
@@ -299,7 +299,6 @@ class TimerFiles:
         return FoundTimer(progress.read_ms, following, progress.queue_offset, files.rebuilt, kept)
 
     def _put_aside(self) -> None:
-        """Moves an invalid timer log to another directory."""
         aside = self._own_directory / ASIDE
         for name in self._disk.names(aside):
             self._disk.unlink(aside / name)
@@ -315,7 +314,9 @@ class TimerFiles:
 
     # -- pending messages --------------------------------------------------------------------
     def add(self, units: Units, *, is_move: bool = False) -> int:
-        """Appends units to the log and links them into slots; returns how many fit the file.
+        """Appends units to the log and links them into slots; returns the number of added units.
+
+        Only units that fit the log's current file are added.
 
         Shape    all fields except size and previous are set
         Errors   DiskFull, AllocationFailed: nothing has changed
@@ -408,7 +409,6 @@ class TimerFiles:
         return end
 
     async def _synced(self, held: list[MappedFile]) -> None:
-        """Syncs held files and releases them."""
 
         def sync() -> None:
             for file in held:

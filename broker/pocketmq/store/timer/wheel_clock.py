@@ -1,7 +1,7 @@
 """The clock of the timer wheel, which follows the wall clock but ignores its jumps.
 
-A due time is a wall time as the clock was set when the message arrived. It is translated once, when
-the message enters the wheel; later changes of the clock move no message in the wheel. Guarantees:
+A due time is a wall time of the clock at the message's arrival. It is translated once, when the
+message enters the wheel; later changes of the clock move no message in the wheel. Guarantees:
 
     1. No message is early: the time from arrival to delivery is measured by the monotonic clock.
     2. No message is stuck, or later than the second of its slot.
@@ -27,7 +27,7 @@ Numbers = NDArray[np.int64]
 class WheelClock:
     """The clock of one timer; `look` is called with each reading of the system's clocks.
 
-    shifts     saved leads over the wall clock, each valid from a queue offset to that of the next
+    shifts     saved leads over the wall clock; each applies from its queue offset to the next one's
     least_ms   reading of this clock when the shifts were saved
     unread     queue offset of the first message that is not translated
     end        queue offset of the next put

@@ -117,13 +117,11 @@ class Durability:
         return group
 
     def _close_group(self, now_ms: int) -> None:
-        """Closes the group to new puts after SWEEP_INTERVAL_MS."""
         group = self._group
         if group is not None and now_ms - group.begun_ms >= SWEEP_INTERVAL_MS:
             self._end_group(group)
 
     def _end_group(self, group: FlushGroup) -> None:
-        """Closes the group to new puts."""
         group.is_open = False
         self._waiting += group.count
         self._group = None

@@ -1,8 +1,8 @@
 """The put-lock: one writer at a time assigns offsets, encodes and appends.
 
 The lock is held for one synchronous block, never across an await. It is needed if threads share an
-embedded store. Histograms measure how long writers wait for the lock and hold it. A hold above half
-a second is logged. A writer that finds the lock held for longer than the limit gets StoreBusy.
+embedded store. A hold above half a second is logged. A writer that finds the lock held for longer
+than the limit gets StoreBusy.
 Source: PutMessageLock, DefaultMessageStore.isOSPageCacheBusy.
 """
 

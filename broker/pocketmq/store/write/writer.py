@@ -64,7 +64,7 @@ class Writer:
     def takes_plain(self, size_bytes: int) -> bool:
         """Returns whether `append` would now store `size_bytes` of records without a property CRC.
 
-        Otherwise the caller uses `Writing.put`, which waits, adds the CRC, or raises the error.
+        If not, the caller uses `Writing.put`, which waits, adds the CRC, or raises the error.
         """
         log = self._log
         if size_bytes > log.record_size_max or log.property_crc or not self._admission.is_open:

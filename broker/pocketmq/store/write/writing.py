@@ -110,7 +110,7 @@ class Writing:
     async def put(self, runs: Sequence[Run], *, wait: bool = True) -> list[PutResult]:
         """Stores runs contiguously: all of their messages, or none.
 
-        wait     in sync mode, returns when the messages are durable; else when they are in the log
+        wait     whether to return, in sync mode, only when the messages are durable
         Errors   RecordTooLarge, Draining, BrokerReadOnly, StoreBusy, TransientPoolEmpty, DiskFull:
                  nothing was stored;
                  FsyncFailed: the process ends, and the messages may be lost or not
