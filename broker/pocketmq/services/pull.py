@@ -1,17 +1,10 @@
-"""Pulls messages of one queue from an offset on, with long polling.
+"""Pulls messages of one queue, with long polling.
 
-    pull ──found, or not to be held───────────────────────────────────────► answer
-       ▲  │
-       │  └─at the end─► parked (store/read/append_notifier.py) ──deadline, drain──► empty answer
-       └──arrived, or a scan without a match continues after it───┘
+A pull that finds no message is parked (store/read/append_notifier.py) until a message arrives. A
+timeout is answered with an empty result, not with an error. A scan without a match yields to the
+event loop before it continues; a scan of records waits for its user's turn (store/heavy_turns.py).
 
-Invariants
-    1. A parked pull is one future; however it ends, it is unregistered.
-    2. A timeout is an answer, never an error.
-    3. A scan without a match yields to the event loop before it continues; a scan of records waits
-       for its user's turn (store/heavy_turns.py).
-
-Not here: which topics a client may read (rpc/topic_access.py), and range checks of numbers.
+The caller checks which topics a client may read (rpc/topic_access.py), and the ranges of numbers.
 Source: PullMessageProcessor, PullRequestHoldService.
 """
 
@@ -30,29 +23,30 @@ from pocketmq.store.read.append_notifier import AppendNotifier, GroupKey, Waiter
 
 LOOKED_AT_MAX: Final = 256
 LOOKED_AT_BYTES_MAX: Final = 256 * 1024
-"""Limits of records and bytes that one turn of a pull with a SQL filter reads, even if the client
-requests fewer: a selective filter would otherwise need many calls. RocketMQ scans 800 units a
-call."""
+"""A pull with a SQL filter reads up to this many records and bytes in one turn, even if the client
+requests fewer. With a selective filter, clients would need many calls for smaller scans. RocketMQ
+scans 800 units a call."""
 
 
 class PullRequest(NamedTuple):
-    """One pull request; `wait_ms` is how long it may be held, 0 for not at all."""
+    """A pull request; `wait_ms` is how long it may be parked, 0: it is not parked."""
 
     range: ReadRange
     wanted: Filter
     wait_ms: int
     group: str = ""
     room: Callable[[int], int] = int
-    """Reserves bytes for the answer: called before a read with the wanted bytes, it returns those
-    granted; called after the read with the bytes read. `int` grants all."""
+    """Reserves memory for the answer. Called before a read with the wanted bytes, it returns how
+    many bytes may be read. Called after the read, its argument is the number of bytes that were
+    read. `int`, the default, sets no limit."""
     check_room: Callable[[int], None] = lambda _: None
-    """Called with the size of a first record that exceeds the granted bytes; raises an error if the
-    record may not be read."""
+    """Called with the size of the first record if it exceeds the granted bytes; raises an error if
+    the record may not be read."""
     user: str = ""
-    """The user in whose turns a SQL filter reads records."""
+    """The user whose turns a SQL filter waits for (store/heavy_turns.py)."""
 
     def from_offset(self, queue_offset: int) -> "PullRequest":
-        """Returns the same request from another offset on."""
+        """Returns this request with another queue offset."""
         return self._replace(range=self.range._replace(queue_offset=queue_offset))
 
 
@@ -64,9 +58,9 @@ Errors   BrokerError
 
 
 class ParkedPull(Waiter):
-    """A pull that is held until messages arrive.
+    """A pull that waits for messages.
 
-    place   queue offset at which its scan continues; no message before it matches
+    place   queue offset at which the scan continues; no message before it matches
     """
 
     __slots__ = ("finish", "joined", "request")
@@ -82,7 +76,7 @@ class ParkedPull(Waiter):
 
     @property
     def has_moved(self) -> bool:
-        """Whether messages were skipped that do not match."""
+        """Whether the scan skipped messages that do not match."""
         return self.place > self.request.range.queue_offset
 
 
@@ -112,10 +106,10 @@ class Pull:
     def pull(
         self, request: PullRequest, *, joined: bool = False
     ) -> PullResult | Awaitable[PullResult]:
-        """Returns available messages, at once or after disk reads, without waiting for more.
+        """Returns available messages; an awaitable if the disk has to be read.
 
-        joined   contiguous records are one element of the result, unless a filter is set
-        Errors   Corruption, those of `check_room`
+        joined   whether contiguous records become one element of the result; ignored with a filter
+        Errors   Corruption, errors of `check_room`
         """
         found = self._read(request, joined=joined)
         if isinstance(found, PullResult):
@@ -138,7 +132,6 @@ class Pull:
     def _read(
         self, request: PullRequest, *, joined: bool = False
     ) -> PullResult | Awaitable[PullResult]:
-        """Returns the matching messages: the store preselects by tags code, the records decide."""
         wanted, range_ = request.wanted, request.range
         room = request.room(range_.max_bytes)
         if room < range_.max_bytes:
@@ -157,7 +150,7 @@ class Pull:
         return self._matching_later(request, found)
 
     def _check_first(self, request: PullRequest, range_: ReadRange) -> None:
-        """Checks that the first record may be read, which is returned whatever its size."""
+        """Checks the size of the first record, which the store returns even if it is too large."""
         size = self._store.reading.size_of(range_.topic, range_.queue_id, range_.queue_offset)
         if size > range_.max_bytes:
             request.check_room(size)
@@ -171,7 +164,7 @@ class Pull:
         return _matching(request, result)
 
     def should_wait(self, request: PullRequest, result: PullResult) -> bool:
-        """Returns whether a pull with this result is held until messages arrive."""
+        """Returns whether a pull with this result may wait for messages."""
         if request.wait_ms <= 0 or self._is_draining or result.records:
             return False
         return _is_at_end(request, result) or _scanned_on(request, result)
@@ -179,9 +172,9 @@ class Pull:
     async def wait(
         self, request: PullRequest, result: PullResult, *, joined: bool = False
     ) -> PullResult:
-        """Returns messages that arrive after a result within `wait_ms`.
+        """Waits up to `wait_ms` for messages if `result` has none; returns the final result.
 
-        If none arrives, the result has the offset up to which no message matches.
+        In an empty result, `next_begin_offset` is the offset below which no message matches.
 
         Effects  a cancellation unregisters the pull
         Errors   Corruption
@@ -199,10 +192,11 @@ class Pull:
         *,
         joined: bool = False,
     ) -> "asyncio.Future[Any]":
-        """Parks a pull; returns a future of `finish` applied to the messages that arrive.
+        """Parks a pull; the returned future has the result of `finish`.
 
-        Effects  as for `wait`; starts a task only if a scan continues or the disk is read
-        Errors   raised by the future: Corruption, and those of `finish`
+        Effects  a cancellation unregisters the pull; a task is started only if a scan continues or
+                 the disk is read
+        Errors   raised by the future: Corruption, errors of `finish`
         """
         assert self.should_wait(request, result), "the result can be answered"
         waiting = self._waiting
@@ -220,7 +214,7 @@ class Pull:
         return pull
 
     def drain(self) -> None:
-        """Answers every parked pull at once, and parks no more pulls."""
+        """Answers all parked pulls at once; later pulls do not wait."""
         self._is_draining = True
         if self._waiting is not None:
             self._waiting.end_all()
@@ -230,13 +224,12 @@ class Pull:
     def _look(
         self, key: tuple[str, int], group: GroupKey, queue_offset: int
     ) -> PullResult | Awaitable[PullResult]:
-        """Reads one message for the filter of parked pulls; metrics do not count it."""
+        """Reads one message for a group of parked pulls; metrics do not count this read."""
         wanted, user = group
         asked = ReadRange(*key, queue_offset, 1, 1)
         return self._read(PullRequest(asked, wanted, 0, user=user))
 
     def _serve(self, pull: "ParkedPull") -> None:
-        """Answers a parked pull, if one of the arrived messages matches."""
         request = pull.request.from_offset(pull.place)
         try:
             found = self.pull(request, joined=pull.joined)
@@ -252,7 +245,6 @@ class Pull:
     async def _serve_later(
         self, pull: "ParkedPull", found: PullResult | Awaitable[PullResult]
     ) -> None:
-        """Answers a parked pull after disk reads; continues its scan while nothing matches."""
         try:
             request = pull.request.from_offset(pull.place)
             result = found if isinstance(found, PullResult) else await found
@@ -273,7 +265,6 @@ class Pull:
             self._settle(pull, result)
 
     def _settle(self, pull: "ParkedPull", result: PullResult) -> None:
-        """Answers a parked pull with a result, or parks it again at the end of the queue."""
         if pull.done():
             return
         is_at_end = not result.records and pull.place == result.max_offset
@@ -289,7 +280,6 @@ class Pull:
             pull.fail(error)
 
     def _give_up(self, pull: "ParkedPull") -> None:
-        """Answers a pull without messages at the end of its wait."""
         topic, queue_id, _, _, _ = pull.request.range
         lower, upper = self._store.reading.queue_range(topic, queue_id)
         status = PullStatus.NO_MATCHED_MESSAGE
@@ -303,7 +293,6 @@ def _as_it_is(result: PullResult) -> PullResult:
 
 
 def _to_look_at(asked: ReadRange) -> ReadRange:
-    """Returns the range to read for a filter that has to examine the records themselves."""
     max_messages = max(asked.max_messages, LOOKED_AT_MAX)
     return asked._replace(
         max_messages=max_messages, max_bytes=max(asked.max_bytes, LOOKED_AT_BYTES_MAX)
@@ -327,7 +316,7 @@ def _matching(request: PullRequest, result: PullResult) -> PullResult:
 
 
 def _count_asked_for(asked: ReadRange, records: list[bytes]) -> int:
-    """Returns how many of the records fit the request, at least one."""
+    """Returns how many of the records fit the request; the first record always fits."""
     size = 0
     for number, record in enumerate(records):
         size += len(record)

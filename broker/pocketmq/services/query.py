@@ -1,8 +1,8 @@
 """Queries messages by key, by id and by time.
 
-An id is first searched in the index, as a unique key. An id that the index does not contain may be
-an offset message id. Then its record is returned only if topic and store host match, as unique keys
-may have the form of offset message ids.
+An id is first searched in the index, as a unique key. If the index does not contain the id, it is
+read as an offset message id. As a unique key may have the form of an offset message id, the message
+is returned only if its topic and store host match.
 Source: QueryMessageProcessor, AdminBrokerProcessor.searchOffsetByTimestamp.
 """
 
@@ -28,14 +28,12 @@ from pocketmq.store.read.cold_read import value_of
 MESSAGE_COUNT_DEFAULT: Final = 64
 MESSAGE_COUNT_MAX: Final = 1_024
 PAGE_SIZE_MAX: Final = 14 * 1024 * 1024
-"""Upper limit of bytes of a page, as `size_in_reply` counts them, so that it fits a reply of 16
-MiB."""
+"""Maximum size of a page by `size_in_reply`; such a page fits a reply of 16 MiB."""
 FIXED_SIZE_MAX: Final = 512
-"""Upper limit of bytes of a message in a reply except body and properties: numbers, hosts, ids,
-topic."""
+"""Maximum bytes of a message in a reply, without body and properties."""
 PROPERTY_FACTOR: Final = 8
-"""Upper limit of bytes in a reply for each character of properties: four in UTF-8, twice, as a tag,
-key or id also has its own field."""
+"""Maximum bytes in a reply for each character of the properties. A character has up to four bytes
+in UTF-8; tags, keys and ids are sent twice, as properties and in fields."""
 
 
 class Query:
@@ -49,8 +47,8 @@ class Query:
     async def by_key(self, wanted: KeyRange) -> QueryResult:
         """Returns a page of the messages with a key, newest first.
 
-        Units    count_max 0: 64; end_ms 0: no bound
-        Errors   IllegalKey, IllegalNumber, IllegalPageToken, Corruption, DiskSlow
+        wanted   `count_max` 0 means 64; `end_ms` 0 means no upper bound
+        Errors   IllegalKey, IllegalTag, IllegalNumber, IllegalPageToken, Corruption, DiskSlow
         """
         key = wanted.key
         if wanted.index_type:
@@ -69,7 +67,7 @@ class Query:
         fitting = await _shown_count(page.messages, budget)
         if fitting == len(page.messages):
             return page
-        # Decompressed bodies do not fit. The store returns the cursor for fewer messages.
+        # Decompressed bodies do not fit. The second query returns the cursor after fewer messages.
         shown = {message.physical_offset: message for message in page.messages[:fitting]}
         page = await self._store.reading.query(wanted._replace(count_max=fitting))
         for number, message in enumerate(page.messages):
@@ -81,15 +79,16 @@ class Query:
     async def by_id(self, topic: str, message_id: str) -> StoredMessage:
         """Returns the message of a topic with this unique key or offset id.
 
-        Shape    a body larger than SHOWN_SIZE_MAX stays compressed
-        Errors   those of `place_of`
+        A body is decompressed unless it would exceed SHOWN_SIZE_MAX.
+
+        Errors   errors of `place_of`
         """
         message = await self.place_of(topic, message_id)
         is_shown(message, BodyBudget())
         return message
 
     async def place_of(self, topic: str, message_id: str) -> StoredMessage:
-        """Returns the message of a topic with this id, its body as it is stored.
+        """Returns the message of a topic with this id; the body is not decompressed.
 
         Errors   IllegalMessageId, MessageNotFound, Corruption, DiskSlow
         """
@@ -111,9 +110,10 @@ class Query:
         raise MessageNotFound(topic=topic, message_id=message_id)
 
     async def offset_by_time(self, topic: str, queue_id: int, time_ms: int, bound: Bound) -> int:
-        """Returns the queue offset for a store time in ms since 1970.
+        """Returns the queue offset for a store time.
 
-        Errors   IllegalNumber, DiskSlow
+        time_ms   ms since 1970
+        Errors    IllegalNumber, DiskSlow
         """
         check_number("time_ms", time_ms)
         reading = self._store.reading
@@ -127,10 +127,7 @@ def size_in_reply(message: StoredMessage) -> int:
 
 
 async def _shown_count(messages: list[StoredMessage], budget: BodyBudget) -> int:
-    """Decompresses as many bodies as fit one reply; returns how many messages fit, at least one.
-
-    Yields to the event loop between two bodies.
-    """
+    """Decompresses the bodies that fit one reply; returns how many messages fit."""
     size_bytes = 0
     for number, message in enumerate(messages):
         left_bytes = budget.left_bytes

@@ -1,17 +1,9 @@
 """Retention: deletes the oldest files of the commit log.
 
-reason   when                                                     which files
-disk     the disk's room is FORCE or worse                         oldest first, whatever their age
-size     the log is longer than size_bytes                        oldest first, until it fits
-time     the hour is one of `hours`, or the disk's room is        those whose last message was
-         EXPIRE or worse                                          stored age_ms ago
-
-The room of the disk is judged by used percent, as RocketMQ does, and by free bytes: see
-`DiskRoom`. The file being written and files not yet dispatched are kept. A round deletes at most
-file_batch_max files, with pauses. Without room sends are refused until space is freed. The age of a
-file is that of its last message, so copying a file does not change it. After the wall clock was set
-forward by more than an hour, ages are measured for an hour as if it had not been set, so that
-operators can correct it.
+`decide` returns why the oldest file is deleted. The file being written and files not yet dispatched
+are kept. A file is as old as its last message, so copying a file does not change its age. When the
+wall clock is set forward by more than an hour, file ages ignore the change for an hour, so that
+operators can correct the clock.
 Source: CleanCommitLogService, CleanConsumeQueueService; MessageStoreConfig.
 """
 
@@ -42,9 +34,9 @@ TIME: Final = "time"
 REFUSED_INTERVAL_MS: Final = 1_000
 """Interval between disk checks while sends are refused, so that they resume soon."""
 CLOCK_AHEAD_MS: Final = 3_600_000
-"""Largest forward change of the wall clock that is accepted at once."""
+"""Largest forward change of the wall clock that takes effect at once."""
 CLOCK_GRACE_MS: Final = 3_600_000
-"""Time after which a larger forward change is accepted."""
+"""Time after which a larger forward change takes effect."""
 MODE_AUTO: Final = "auto"
 MODE_ON: Final = "on"
 MODE_OFF: Final = "off"
@@ -56,8 +48,8 @@ logger = logging.getLogger(__name__)
 class RetentionSettings:
     """Settings of retention.
 
-    hours              local hours, "04" or "4;16", in which files expire by age; empty: any hour
-    disk_margin_bytes  see `room_of`; 0: free bytes are not judged
+    hours              local hours in which files expire by age, like "04" or "4;16"; empty: any
+    disk_margin_bytes  see `room_of`
     """
 
     mode: str = MODE_AUTO
@@ -84,7 +76,7 @@ class RetentionSettings:
 
 
 class DiskRoom(IntEnum):
-    """Room on the disk, from enough to none; each level includes the effects of earlier levels."""
+    """Room on the disk; each level includes the effects of the levels before it."""
 
     ENOUGH = 0
     EXPIRE = 1
@@ -110,18 +102,18 @@ class DiskSpace(NamedTuple):
 
     @property
     def used_percent(self) -> int:
-        """The used share in whole percent, rounded up."""
+        """Used space in whole percent, rounded up."""
         return percent_used(self.used_bytes, self.usable_bytes)
 
     def needed_bytes(self, margin_bytes: int) -> int:
-        """Returns the bytes that must be usable for sends to be accepted."""
+        """Returns the usable bytes below which sends are refused."""
         return self.file_size_bytes + self.reserve_size_bytes + margin_bytes
 
 
 class RetentionState(NamedTuple):
-    """Input of `decide`; times in ms.
+    """Input of `decide`.
 
-    oldest_time   store time of the oldest file's last message
+    oldest_time   store time of the last message in the oldest file, in ms
     """
 
     now_ms: int
@@ -132,7 +124,7 @@ class RetentionState(NamedTuple):
 
 
 def percent_used(used_bytes: int, usable_bytes: int) -> int:
-    """Returns the used share of a disk in whole percent, rounded up.
+    """Returns the used space of a disk in whole percent, rounded up.
 
     Source   UtilAll.getDiskPartitionSpaceUsedPercent
     """
@@ -141,11 +133,11 @@ def percent_used(used_bytes: int, usable_bytes: int) -> int:
 
 
 def room_of(settings: RetentionSettings, space: DiskSpace) -> DiskRoom:
-    """Returns the room on a disk, judged by used percent and by free bytes: the worse one; pure.
+    """Returns the room on a disk, the worse level by used percent and free bytes; pure.
 
-    By free bytes, sends need room for one commit-log file, the reserve and disk_margin_bytes. Files
-    are deleted if there is room for less than one further commit-log file, and expire at any hour
-    if there is room for less than two. With a margin of 0, only a disk without a free byte counts.
+    Level by free bytes: REFUSE if there is no room for one commit-log file, the reserve and
+    `disk_margin_bytes`; FORCE if there is no room for one more commit-log file; EXPIRE if there is
+    no room for two more. If `disk_margin_bytes` is 0, free bytes matter only when none is left.
     """
     if space.usable_bytes <= 0:
         return DiskRoom.REFUSE
@@ -162,7 +154,7 @@ def room_of(settings: RetentionSettings, space: DiskSpace) -> DiskRoom:
 
 
 def refusal_of(settings: RetentionSettings, space: DiskSpace) -> BrokerError | None:
-    """Returns the error for sends, None if the disk has room for them; pure."""
+    """Returns the error of sends, None if the disk has enough room for sends; pure."""
     if room_of(settings, space) is not DiskRoom.REFUSE:
         return None
     if space.used_percent > settings.disk_refuse_percent:
@@ -183,7 +175,10 @@ def refusal_of(settings: RetentionSettings, space: DiskSpace) -> BrokerError | N
 
 
 def is_wanted(settings: RetentionSettings, *, made_here: bool, is_configured: bool) -> bool:
-    """Returns whether retention is on; in a store of another broker only if configured."""
+    """Returns whether retention is on.
+
+    In mode auto, retention is off for a store that RocketMQ created, unless it is configured.
+    """
     if settings.mode == MODE_AUTO:
         return made_here or is_configured
     return settings.mode == MODE_ON
@@ -212,9 +207,9 @@ class BelievedClock:
         self._ahead_since_ms: int | None = None
 
     def wall_ms(self, now: Now) -> int:
-        """Returns the wall time by which ages are measured; called periodically.
+        """Returns the wall time by which ages are measured; has to be called periodically.
 
-        Effects  logs a large forward change, once
+        Effects  logs a large forward change once
         """
         skew_ms, since_ms = now.wall_ms - now.monotonic_ms, self._ahead_since_ms
         if self._skew_ms is None or skew_ms <= self._skew_ms + CLOCK_AHEAD_MS:
@@ -234,11 +229,11 @@ class BelievedClock:
 class Retention:
     """Deletes the oldest files of a store, in rounds.
 
-    floors          return physical offsets; no file that reaches beyond the lowest of them is
-                    deleted
-    refuse          called with the error for sends, None if they are accepted
+    floors          functions that return physical offsets; a file that reaches beyond the lowest
+                    of these offsets is kept
+    refuse          called with the error of sends, None if sends are accepted
     find_holder     returns the pending message at a floor
-    expire_topics   expires messages of topics that have a retention of their own, at a wall time
+    expire_topics   expires messages by the retention of single topics; called with the wall time
     """
 
     __slots__ = (
@@ -294,13 +289,13 @@ class Retention:
         self.stats: list[Counter | Gauge] = [self.expired_files, alert, held]
 
     def take(self, settings: RetentionSettings, *, is_on: bool) -> None:
-        """Replaces the settings, also for a round in progress."""
+        """Replaces the settings; a round in progress continues with the new settings."""
         self._settings, self._hours, self._is_on = settings, settings.hour_set(), is_on
         assert self._settings is settings
 
     @property
     def status(self) -> str:
-        """Status for operators: "on", "off" or "refusing sends", and the holder of old files."""
+        """Status for operators: "on", "off" or "refusing sends", and `holder` if there is one."""
         state = "on" if self._is_on else "off"
         if self._alert() == 2:
             state = "refusing sends"
@@ -310,7 +305,7 @@ class Retention:
 
     @property
     def held(self) -> str:
-        """Text about the message that keeps old files, without topic and group; "" if none does."""
+        """Text about `holder` without topic and group; "" if there is no holder."""
         return "" if self.holder is None else self.holder.text(with_names=False)
 
     def _held(self) -> dict[LabelValues, float]:
@@ -325,9 +320,9 @@ class Retention:
         return float(self._is_on and self._room is DiskRoom.FORCE)
 
     def step(self, now: Now) -> Next:
-        """Deletes at most one file; starts long jobs, and collects their results in later steps.
+        """Starts or continues a round without waiting for it; deletes at most one file.
 
-        Effects  refuses sends while the disk has no room for them
+        Effects  refuses sends while the disk has too little room
         """
         self._now = now
         self._clock.wall_ms(now)
@@ -362,7 +357,6 @@ class Retention:
             logger.error("retention.failed", extra={"reason": str(error)})
 
     def _hold(self, floor: int, reason: str) -> Generator[Next, None, None]:
-        """Finds and logs the pending message at the floor, once for each floor."""
         if self._find_holder is None or (
             self.holder is not None and self.holder.physical_offset == floor
         ):
@@ -404,7 +398,7 @@ class Retention:
         reason = decide(settings, self._hours, seen)
         as_if_old = seen._replace(oldest_time=0)
         if not reason and settings.age_ms and decide(settings, self._hours, as_if_old):
-            # The last message's time is searched only if the decision depends on it.
+            # The last message's time is read only if the decision depends on it: a read is slow.
             seen = seen._replace(
                 oldest_time=(yield from until_done(expiry.last_time(oldest, now_ms + LEAD_MAX_MS)))
             )

@@ -1,11 +1,9 @@
-"""Spans of traced messages, read from the log as it grows: sends, deliveries, acks, dead letters.
+"""Makes spans of traced messages from the records of the log.
 
-    log ─► record of a message with a sampled traceparent ─► send, delay, retry, dead letter
-       └─► checkpoint and ack of the lease journal        ─► deliver, ack
-
-No call of a client waits for it. A start begins at the end of the log, so that nothing is exported
-twice. Deliveries in FIFO order have no record in the log; their service calls `leased` and `acked`.
-Pulls have no span.
+Messages with a sampled traceparent make spans of sends, delays, retries and dead letters.
+Checkpoints and acks of the lease journal make spans of deliveries and acks. After a restart, older
+records are not read, so that no span is exported twice. Deliveries in FIFO order have no record in
+the log: the FIFO service calls `leased` and `acked`. Pulls have no span.
 """
 
 import logging
@@ -37,12 +35,12 @@ from pocketmq.store.read.cold_read import value_of
 RECORDS_MAX: Final = 1_024
 """Upper limit of records examined before other tasks run: about 5 ms."""
 DELIVERIES_MAX: Final = 65_536
-"""Upper limit of remembered deliveries; an ack of an older one has no span."""
+"""Upper limit of stored deliveries; an ack of an older delivery has no span."""
 IN_ORDER: Final = -1
-"""First offset of deliveries in FIFO order, which have no checkpoint."""
+"""`start_offset` of deliveries in FIFO order, which have no checkpoint."""
 READ_BYTES: Final = 4 * 1024 * 1024
 MessagePlace = tuple[str, str, int, int]
-"""Group, topic, queue id and queue offset of a delivered message."""
+"""(group, topic, queue id, queue offset) of a delivered message."""
 MARKS: Final = tuple(
     text.encode()
     for text in (
@@ -51,7 +49,7 @@ MARKS: Final = tuple(
         f"REAL_TOPIC\x01{REVIVE_TOPIC_PREFIX}",
     )
 )
-"""Texts, one of which each record of interest contains."""
+"""Only records that contain one of these texts are examined."""
 
 logger = logging.getLogger(__name__)
 Key = TypeVar("Key")
@@ -59,10 +57,7 @@ Item = TypeVar("Item")
 
 
 class SpanSource:
-    """Turns records of the log into spans.
-
-    take    called with the spans of some records
-    """
+    """Makes spans of the log's records, and passes them to `take`."""
 
     __slots__ = ("_deliveries", "_job", "_position", "_sent_back", "_store", "_take")
 
@@ -72,9 +67,9 @@ class SpanSource:
         self._position = store.dispatched
         self._job: Job[None] | None = None
         self._deliveries: dict[MessagePlace, tuple[Batched, Span]] = {}
-        """Present lease and span of delivered messages; a renewal changes the lease."""
+        """Message in flight -> (current lease, span of the delivery)."""
         self._sent_back: dict[tuple[str, str], None] = {}
-        """(unique key, group) of messages that were stored again instead of acknowledged."""
+        """(unique key, group) of messages that the broker stored as a retry or dead letter."""
 
     def step(self, now: Now) -> Next:
         """Examines the next dispatched records."""
@@ -89,7 +84,6 @@ class SpanSource:
         return Next(mark=self._job, value=1)
 
     async def _examine(self) -> None:
-        """Examines some records; those that cannot be read are skipped."""
         end = self._store.dispatched
         records, reached = self._store.reading.records_with(MARKS, self._position, end, RECORDS_MAX)
         assert self._position < reached <= end, "no progress"
@@ -129,7 +123,7 @@ class SpanSource:
         return await self._deliveries_of(entry, stored_ms)
 
     def _acks_of(self, entry: Ack, stored_ms: int) -> Iterator[Span]:
-        """Yields the spans of an ack; none if the broker wrote it with the message's retry."""
+        """Yields a span of each acked message, unless the broker acked it as it stored a retry."""
         for at in entry.queue_offsets:
             delivery = self._end_of(entry.batched, at)
             if delivery is None:
@@ -140,11 +134,11 @@ class SpanSource:
             else:
                 yield ack_span(delivery, stored_ms)
 
-    # -- in FIFO order, of which the log has no record -------------------------------------------
+    # -- in FIFO order ---------------------------------------------------------------------------
     def leased(
         self, group: str, topic: str, queue_id: int, records: Iterable[bytes], popped_at_ms: int
     ) -> None:
-        """Records a delivery in FIFO order; `topic` is the topic that the client received from."""
+        """Makes spans of a delivery in FIFO order; `topic` is the topic of the client's request."""
         spans: list[Span] = []
         for record in records:
             with suppress(BadRecord):
@@ -152,7 +146,7 @@ class SpanSource:
                 place = Batched(group, topic, queue_id, IN_ORDER, popped_at_ms, "")
                 key = (group, topic, queue_id, message.queue_offset)
                 span = self._delivery_of(message, place, popped_at_ms)
-                if span is not None and self._is_new(key, place):  # Else its span was made before.
+                if span is not None and self._is_new(key, place):
                     spans.append(span)
                     _remember(self._deliveries, key, (place, span))
         if spans:
@@ -161,7 +155,7 @@ class SpanSource:
     def acked(
         self, group: str, topic: str, queue_id: int, queue_offsets: Iterable[int], popped_at_ms: int
     ) -> None:
-        """Records an acknowledgement in FIFO order."""
+        """Makes spans of acks in FIFO order."""
         place = Batched(group, topic, queue_id, IN_ORDER, popped_at_ms, "")
         found = [self._end_of(place, at) for at in queue_offsets]
         now_ms = self._store.clock.wall_ms()
@@ -171,7 +165,7 @@ class SpanSource:
 
     # -- under leases ----------------------------------------------------------------------------
     async def _deliveries_of(self, entry: PopCheckpoint, stored_ms: int) -> list[Span]:
-        """Returns the spans of a checkpoint that is a delivery, not the renewal of a lease."""
+        """Returns the delivery spans of a checkpoint; the renewal of a lease has no span."""
         group, topic, queue_id, *_ = entry.batched
         first, last = entry.queue_offsets[0], entry.queue_offsets[-1]
         if entry.first_popped_ms:
@@ -197,7 +191,6 @@ class SpanSource:
         return known is None or known[0] != lease
 
     def _renew(self, entry: PopCheckpoint) -> None:
-        """Moves deliveries to the lease that continues theirs, before the ack of the old one."""
         for at in entry.queue_offsets:
             key = (*entry.batched[:3], at)
             known = self._deliveries.get(key)
@@ -205,7 +198,7 @@ class SpanSource:
                 self._deliveries[key] = (entry.batched, known[1])
 
     def _end_of(self, lease: Batched, queue_offset: int) -> Span | None:
-        """Removes a delivery; returns its span, None if it is unknown or has another lease."""
+        """Removes a delivery; returns its span, None if no delivery under this lease is known."""
         key = (*lease[:3], queue_offset)
         known = self._deliveries.get(key)
         if known is None or known[0] != lease:
@@ -223,7 +216,6 @@ class SpanSource:
 
 
 def _remember(table: dict[Key, Item], key: Key, item: Item) -> None:
-    """Adds an item, and removes the oldest beyond DELIVERIES_MAX."""
     table[key] = item
     if len(table) > DELIVERIES_MAX:
         del table[next(iter(table))]

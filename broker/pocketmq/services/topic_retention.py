@@ -1,12 +1,12 @@
-"""Retention of single topics, by age and by size: a limit of what can be read.
+"""Retention of single topics: expired messages cannot be read any more.
 
-    topic attribute             its messages can be read
-    pocketmq.retention.ms       while they are younger, by their store time
-    pocketmq.retention.bytes    while they are among the topic's newest records, up to this size
+    topic attribute             messages expire when
+    pocketmq.retention.ms       their store time is longer ago
+    pocketmq.retention.bytes    the topic's newer records have this size
 
-A round raises the floors of queues. Records leave the disk with their commit-log file, which also
-holds messages of other topics. Sizes are counted once: a round reads only the units that were added
-or expired since the last one.
+Expired records stay on the disk until retention deletes their commit-log file, which also contains
+records of other topics. Each round reads only the units that were added or expired since the last
+round.
 Source: none; RocketMQ has one retention for all topics.
 """
 
@@ -25,11 +25,11 @@ from pocketmq.store.read.cold_read import value_of
 from pocketmq.store.read.reading import Place, Reading
 
 UNITS_READ: Final = 1_024
-"""Units of one read: about 0.2 ms of work."""
+"""Upper limit of units of one read: about 0.2 ms of work."""
 
 
 class UnitsGone(Exception):
-    """Units of counted messages were removed: the queue must be counted anew."""
+    """Units of counted messages were removed: the queue must be counted again."""
 
 
 class QueueSize:
@@ -41,12 +41,12 @@ class QueueSize:
         self._reading = reading
         self._key = key
         self._heads: deque[Place] = deque()
-        """Places of the first records, as far as they were read."""
+        """Places of the oldest records that were already read."""
         self.begin = self.end = begin
         self.size_bytes = 0
 
     def follows(self, lower: int, upper: int) -> bool:
-        """Returns whether the counted records are still of the queue [lower, upper)."""
+        """Returns whether `follow` can update the size for a queue with these offsets."""
         return self.begin <= lower <= self.end <= upper
 
     async def follow(self, lower: int, upper: int) -> None:
@@ -59,13 +59,13 @@ class QueueSize:
             self.size_bytes += sum(size for _, size in places)
             self.end += len(places)
         while self.begin < lower:
-            if await self.first() == (0, 0):  # Another unit may have been counted here.
+            if await self.first() == (0, 0):  # The unit is blank now: its old size is unknown.
                 raise UnitsGone
             self.drop_first()
         assert self.size_bytes >= 0, "more bytes were dropped than added"
 
     async def first(self) -> Place:
-        """Returns the place of the first record; the queue must have one.
+        """Returns the place of the oldest counted record; there must be one.
 
         Errors   UnitsGone, StorageError, DiskSlow
         """
@@ -75,12 +75,11 @@ class QueueSize:
         return self._heads[0]
 
     def drop_first(self) -> None:
-        """Drops the record that `first` returned."""
+        """Subtracts the record that `first` returned."""
         self.size_bytes -= self._heads.popleft()[1]
         self.begin += 1
 
     async def _places(self, begin: int, end: int) -> list[Place]:
-        """Returns the places of at most UNITS_READ records."""
         count = min(end - begin, UNITS_READ)
         places = await value_of(self._reading.unit_places(*self._key, begin, count))
         if not places:
@@ -90,7 +89,7 @@ class QueueSize:
 
 
 class TopicRetention:
-    """Raises the floors of topics that have a retention of their own."""
+    """Expires messages of topics with attributes for retention."""
 
     __slots__ = ("_sizes", "_store")
 
@@ -99,12 +98,12 @@ class TopicRetention:
         self._sizes: dict[QueueKey, QueueSize] = {}
 
     async def expire(self, now_ms: int) -> None:
-        """Makes messages unreachable that are too old, or too many bytes from their topic's end.
+        """Expires messages by the retention of their topics.
 
         now_ms   wall time
         Errors   StorageError, DiskSlow
-        Cost     one read of the log for each queue with a retention by age if nothing expires; some
-                 0.2 µs a new message for a retention by size
+        Cost     by age: one read of the log for each queue if no message expires; by size: about
+                 0.2 µs for each new message
         """
         if self._store.damage is not None:
             return
@@ -141,7 +140,6 @@ class TopicRetention:
         self._store.expire(floors)
 
     async def _expire_large(self, keys: Iterable[QueueKey], bytes_max: int) -> None:
-        """Expires the oldest records of a topic until the others have at most `bytes_max` bytes."""
         sizes = {key: await self._followed(key) for key in keys}
         total = sum(size.size_bytes for size in sizes.values())
         if total <= bytes_max:

@@ -1,13 +1,9 @@
 """Delivers due messages of the timer.
 
-    record ──► its target topic          written as RocketMQ writes it
-           ├─► the timer's topic         a roll: due later than the wheel's window
-           └─► dropped                   recalled, lease settled, or target topic deleted
-
-While its lease is open, an entry of the lease journal stays in the wheel: it is moved to a slot
-soon after, again and again. So a RocketMQ broker that takes over the store finds the entry there,
-and PocketMQ needs no revive topic.
-
+A message is put into its target topic, and a roll into the timer's topic. A message is dropped if
+it was recalled, if its target topic was deleted, or if it is a journal entry of a settled lease.
+Journal entries of open leases are moved from slot to slot: so a RocketMQ broker that takes over the
+store finds them in the wheel, and PocketMQ needs no revive topic.
 Source: TimerMessageStore.convert, doPut; TimerDequeueGetMessageService.
 """
 
@@ -53,15 +49,15 @@ PUT_BYTES_MAX: Final = 256 * 1024
 logger = logging.getLogger(__name__)
 
 IsOpen = Callable[[int], bool]
-"""Returns whether the lease with this queue offset in the journal is open."""
+"""Queue offset of an entry in the lease journal -> whether the entry's lease is open."""
 
 
 class TimedMessage(NamedTuple):
     """A record whose slot is due.
 
-    enqueued_ms   time at which it entered the wheel, as in TIMER_ENQUEUE_MS
-    is_roll       whether it is not due yet, and goes back to the timer's topic
-    moved_ms      for a roll: its due time by the present clock, less the due time in its record
+    enqueued_ms   time at which the message entered the wheel (TIMER_ENQUEUE_MS)
+    is_roll       whether the message is not due yet: it is stored in the timer's topic again
+    moved_ms      for a roll: due time by the present clock, minus the due time in the record
     """
 
     record: bytes
@@ -73,8 +69,7 @@ class TimedMessage(NamedTuple):
 class TimerDelivery:
     """Puts due messages into an open store.
 
-    store_host      packed address of this broker
-    is_lease_open   returns whether a lease of the journal is open
+    store_host   packed address of this broker
     """
 
     __slots__ = (
@@ -91,9 +86,9 @@ class TimerDelivery:
         self.bytes_max = min(PUT_BYTES_MAX, store.log.record_size_max // 2)
         """Upper limit of bytes of one put."""
         self.journal_hash = java_hash(revive_topic(store.settings.cluster))
-        """Topic hash in the timer log's units of the lease journal."""
+        """Topic hash of the lease journal in units of the timer log."""
         self.count = 0
-        """Number of due messages, delivered or dropped."""
+        """Number of messages that were delivered or dropped."""
         self.dequeued = Counter(
             "rocketmq_timer_dequeue_total", "Messages that left the timer.", ("topic",)
         )
@@ -104,12 +99,13 @@ class TimerDelivery:
         )  # fmt: skip
 
     async def put(self, messages: Sequence[TimedMessage], taken_back: frozenset[bytes]) -> None:
-        """Puts messages contiguously, all or none.
+        """Puts messages in one put; the messages need not be durable when it returns.
 
-        taken_back  unique keys of recalled messages, alone or after topic and "+"
+        If the records together fit no file of the log, each message is put alone.
+
+        taken_back  recalled messages, each as unique key or as topic, "+" and unique key
         Shape       at most about `bytes_max` bytes of records
-        Effects     the messages are in the log, not necessarily durable
-        Errors      those of a put: nothing was stored
+        Errors      errors of a put
         """
         runs, counts = self._runs(messages, taken_back)
         if runs:
@@ -119,14 +115,13 @@ class TimerDelivery:
                 for run in runs:
                     await self._put_alone(run)
         if runs and self._store.settings.flush == FLUSH_SYNC:
-            # Consumers see only durable messages, so a flush is requested.
+            # Consumers read only durable messages, so a flush is requested.
             self._store.writing.durable().add_done_callback(asyncio.Future.exception)
         self.count += len(messages)
         for topic, count in counts.items():
             self.dequeued.add((topic,), count)
 
     async def _put_alone(self, run: Run) -> None:
-        """Puts messages one by one, as together they do not fit a file of the log."""
         for part in one_by_one(run):
             try:
                 await self._store.writing.put([part], wait=False)
@@ -172,7 +167,7 @@ class TimerDelivery:
         return is_journal_record(record) and self._is_lease_open(queue_offset_of(record))
 
     def drop(self, reason: str, count: int) -> None:
-        """Counts due messages that are not delivered."""
+        """Counts due messages that are dropped."""
         if count:
             self.count += count
             self.dropped.add((reason,), count)
@@ -189,7 +184,7 @@ class TimerDelivery:
         return False
 
     def _place(self, topic: bytes, queue: bytes, count: int) -> QueuePlace | None:
-        """Returns the target queue; None, and a log event, if it does not exist."""
+        """Returns the target queue; None if the messages have to be dropped."""
         name = topic.decode("utf-8", "replace")
         queue_id = number_of_bytes(queue, INT32_MAX)
         why = ""

@@ -1,11 +1,8 @@
 """Delivers the messages of one slot of the timer wheel, a past second, oldest first, in batches.
 
-    chain, newest to oldest ──reversed──► recall markers: keys of the messages they recall
-                                      └─► messages: read by their physical offsets, put
-
-A step delivers at most PUT_MAX messages. The position in the slot is kept in memory only: after a
-crash the slot is delivered again, without the messages that are already in their target topic.
-Entries of the lease journal whose leases are open are moved to a later slot.
+The position in the slot is kept only in memory: after a crash the slot is delivered again, without
+the messages that are already in their target topic. Entries of the lease journal whose leases are
+open are moved to a later slot.
 Source: TimerMessageStore.dequeue, TimerDequeueGetMessageService.
 """
 
@@ -33,13 +30,13 @@ from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
 
 PUT_MAX: Final = 256
-"""Upper limit of messages in one put: some milliseconds of work."""
+"""Upper limit of messages in one put: a few milliseconds of work."""
 AGAIN: Final = QueuePlace(TIMER_TOPIC, 0)
-"""Queue of messages that are due later than the wheel's window."""
+"""Queue in which rolled messages are stored again."""
 CHAIN_MAX: Final = 4_096
-"""Units of a chain that are read or moved before yielding to the event loop."""
+"""Number of units that are read or moved before yielding to the event loop."""
 LOOK_MAX: Final = 256
-"""Entries of the lease journal that are read before yielding to the event loop: a millisecond."""
+"""Number of journal entries that are read before yielding to the event loop: one millisecond."""
 
 logger = logging.getLogger(__name__)
 
@@ -73,16 +70,16 @@ class TimerDequeue:
 
     @property
     def left_count(self) -> int:
-        """Number of messages not delivered yet; 0 before the slot is read."""
+        """Number of messages that are not delivered yet; 0 before the slot is read."""
         return 0 if self._units is None else len(self._units) - self._at
 
     async def some(self, write_ms: int, is_delivered: IsDelivered | None) -> int:
-        """Delivers the next messages; returns how many units it handled.
+        """Delivers the next messages, PUT_MAX at most; returns how many units were handled.
 
-        write_ms       the present second, by the wheel's clock
-        is_delivered   returns whether the target queue already has a copy; None: no target queue
-                       can have a copy yet, so nothing is checked
-        Errors         StorageError, DiskSlow, and those of a put: the next call retries
+        write_ms       the present second by the wheel's clock
+        is_delivered   checks whether a target queue already contains a copy; None: no check, as no
+                       message of the slot can have been delivered before
+        Errors         StorageError, DiskSlow, errors of a put: the next call retries
         """
         if self._units is None:
             await self._open(write_ms)
@@ -117,13 +114,11 @@ class TimerDequeue:
         return len(some)
 
     def _upper(self, units: Units) -> int:
-        """Returns the end of the next put: at most PUT_MAX units, and `bytes_max` bytes."""
         sizes = np.cumsum(units["record_size"][self._at : self._at + PUT_MAX], dtype=np.int64)
         count = int(np.searchsorted(sizes, self._putting.bytes_max, "right"))
         return min(self._at + max(count, 1), len(units))
 
     async def _open(self, write_ms: int) -> None:
-        """Reads the slot's chain, and the keys of the messages that it recalls."""
         units = await _chain_of(self._store, self.time_ms)
         is_here = due_times(units) == self.time_ms
         if not is_here.all():
@@ -133,8 +128,7 @@ class TimerDequeue:
         waiting = units[~(is_over | is_open)]
         markers = (waiting["magic"] & (MAGIC_DELETE | MAGIC_ROLL)) == MAGIC_DELETE
         records = await self._found(waiting[markers])
-        # Reads that may fail precede the changes of counters: a failed call is repeated, and must
-        # not count twice.
+        # A failed call is repeated: counters change only after all reads, to count nothing twice.
         await self._move_on(units[is_open], write_ms)
         self._putting.drop("settled", int(is_over.sum()))
         self._counts.take(units[~is_open])
@@ -144,9 +138,9 @@ class TimerDequeue:
         self._units = waiting
 
     async def _journal_of(self, units: Units) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Returns which units are entries of the lease journal: (of open leases, of settled ones).
+        """Returns which units are journal entries of open leases, and which of settled leases.
 
-        Cost     about 3 µs for each entry, nearly all of which are settled
+        Cost     about 3 µs for each entry; nearly all leases are settled
         Errors   StorageError, DiskSlow
         """
         numbers = np.flatnonzero(units["topic_hash"] == self._putting.journal_hash)
@@ -163,7 +157,7 @@ class TimerDequeue:
     async def _move_on(self, units: Units, write_ms: int) -> None:
         """Moves journal entries of open leases to a later slot, each entry once.
 
-        Errors   DiskFull: some entries were moved, and are moved again by the next call
+        Errors   DiskFull: some entries were moved; the next call moves them again
         """
         _, firsts = np.unique(units["physical_offset"], return_index=True)
         for begin in range(0, len(firsts), CHAIN_MAX):
@@ -178,7 +172,7 @@ class TimerDequeue:
             self._putting.drop("discarded", count)
 
     async def _found(self, units: Units) -> list[bytes]:
-        """Returns the records of units, b"" for a missing one; a thread reads cold records.
+        """Returns the records of units, b"" for a missing record.
 
         Errors   StorageError, DiskSlow
         """
@@ -217,13 +211,13 @@ async def _chain_of(store: MessageStore, time_ms: int) -> Units:
 
 
 def _move(store: MessageStore, units: Units, times_ms: NDArray[np.int64]) -> None:
-    """Moves messages to the slots of other times.
+    """Moves messages to other slots.
 
     Errors   DiskFull: only some messages were moved
     """
     units = units.copy()
     write_ms = units["write_time"].astype(np.int64)
-    # The delay is an i32: for a larger one the write time is set to the slot's time.
+    # The delay is an i32: if it would be larger, the write time is the slot's time.
     base_ms = np.where(np.abs(times_ms - write_ms) < 2**31, write_ms, times_ms)
     units["write_time"] = base_ms
     units["delay"] = times_ms - base_ms

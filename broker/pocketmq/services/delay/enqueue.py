@@ -1,16 +1,12 @@
 """Reads the timer's topic, and adds its messages to the wheel.
 
-    queue 0 ──read by column──► due: delivered at once
-                                due within the window: into the slot of its second
-                                due later (roll): into a slot within the window, which re-adds it
-                                recall marker: into each slot where its message may be
+A due message is delivered at once, but it enters the next slot while later messages are unread, as
+one of them may be its recall marker. A message due beyond the wheel's window is a roll: it enters a
+slot within the window, and is then stored in the timer's topic again. A recall marker enters each
+slot in which its message may be. Times are converted from the wall clock to the wheel's clock
+(store/timer/wheel_clock.py).
 
-Times are converted once, from the wall clock to the wheel's clock (store/timer/wheel_clock.py). A
-message that is due while later messages are unread enters the slot that is read next, as its recall
-may be among the unread messages. Before a slot is read, all messages stored until the slot's time
-are read.
-After a crash, reading resumes after the last message whose unit is certainly durable. Of the
-messages after it, those in the wheel are skipped; the rest were due when they arrived.
+After a crash, reading resumes after the last message whose unit is certainly durable.
 Source: TimerMessageStore.enqueue, TimerEnqueuePutService, doEnqueue.
 """
 
@@ -42,14 +38,14 @@ from pocketmq.store.timer.recovery import Kept
 from pocketmq.store.timer.wheel_clock import WheelClock
 
 WINDOW_MS: Final = 172_800 * PRECISION_MS
-"""Messages due later than this window are rolled (timerRollWindowSlot)."""
+"""Messages due beyond this window are rolled (timerRollWindowSlot)."""
 READ_MAX: Final = 512
 """Upper limit of messages read at once: two milliseconds of work."""
 READ_BYTES_MAX: Final = 1024 * 1024
 OPEN_PAUSE_MS: Final = 2 * PRECISION_MS
-"""Interval at which the entry of an open lease is examined again."""
+"""Interval between two checks of a journal entry whose lease is open."""
 AT_ONCE_MAX: Final = 128
-"""Upper limit of messages of one put that are due on arrival."""
+"""Upper limit of messages in one put of messages that were due on arrival."""
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +64,7 @@ def slot_behind(times_ms: NDArray[np.int64]) -> NDArray[np.int64]:
 def slot_times(
     due_ms: NDArray[np.int64], write_ms: int, window_ms: int = WINDOW_MS
 ) -> tuple[NDArray[np.int64], Units]:
-    """Returns the slot times for due times, and which of the messages are rolled (bools)."""
+    """Returns the slot of each message, and whether the message is rolled."""
     left_ms = due_ms - write_ms - window_ms
     is_later = left_ms >= 0
     ahead_ms = np.where(left_ms < window_ms // 3, window_ms // 2, window_ms)
@@ -76,12 +72,12 @@ def slot_times(
 
 
 def topic_range(store: MessageStore) -> tuple[int, int]:
-    """Returns the min and max offset of the timer's topic."""
+    """Returns the min and max queue offset of the timer's topic."""
     return store.reading.queue_range(TIMER_TOPIC, 0)
 
 
 IsDelivered = Callable[[bytes, QueuePlace | None], Awaitable[bool]]
-"""(record, queue) -> whether the queue has a copy of the record. None: the target queue."""
+"""(record, queue) -> whether the queue contains a copy of the record; None: the target queue."""
 
 
 class TimerEnqueue:
@@ -89,9 +85,9 @@ class TimerEnqueue:
 
     queue_offset   offset of the next message
     skip_upto, skip_below_ms
-                   after files were lost, messages are read again: messages before queue offset
-                   `skip_upto` that were due before `skip_below_ms` were delivered, and are skipped
-    kept           messages read again after a crash that are already in the wheel
+                   messages before queue offset `skip_upto` that were due before `skip_below_ms` are
+                   skipped: they were delivered, and are read again as files were lost
+    kept           messages in the wheel that are read again after a crash
     """
 
     __slots__ = (
@@ -108,13 +104,13 @@ class TimerEnqueue:
         self._putting = putting
         self._clock = clock
         self._shifts: dict[int, int] = {}
-        """Shift of pending messages' times -> last slot with that shift."""
+        """Shift between due time and slot -> last slot that has messages with this shift."""
         self._held_at_ms: int | None = None
-        """The slot that due messages enter while later messages are unread."""
+        """Slot that due messages enter while later messages are unread."""
         lower, upper = topic_range(store)
         self.queue_offset = min(max(queue_offset, lower), upper)
         self._put_already: set[int] = set()
-        """Queue offsets of due messages that were put before an error, and are read again."""
+        """Queue offsets of messages that were put before an error: they are read again."""
         self._last_place = store.min_offset if self.queue_offset < upper else store.appended
         self.skip_below_ms: int
         self.skip_upto: int
@@ -128,27 +124,26 @@ class TimerEnqueue:
 
     @property
     def is_resumed(self) -> bool:
-        """Whether all messages that existed at the start are read."""
+        """Whether all messages that existed when the broker started are read."""
         return self.queue_offset >= self._old_upto
 
     @property
     def is_even(self) -> bool:
-        """Whether no message was put that will be read again."""
+        """Whether no message that was put will be read again."""
         return not self._put_already
 
     @property
     def unread_from(self) -> int | None:
-        """A physical offset below which all messages are read, None if all are read."""
+        """Physical offset below which all messages are read; None: all messages are read."""
         return self._last_place if self.lag else None
 
     async def some(self, write_ms: int, read_ms: int, is_delivered: IsDelivered) -> bool:
         """Handles the next messages; returns whether there may be more.
 
-        write_ms       the present second, by the wheel's clock
-        read_ms        the slot that is read next: new messages enter it or a later slot; messages
-                       due before it are put at once
-        is_delivered   returns whether the target queue already has a copy of a due message
-        Errors         StorageError, DiskSlow; those of a put: the next call handles the remaining
+        write_ms       the present second by the wheel's clock
+        read_ms        the slot that is delivered next: messages enter this slot or later slots
+        is_delivered   returns whether the target queue already contains a copy of a due message
+        Errors         StorageError, DiskSlow, errors of a put: the next call handles the remaining
                        messages again
         """
         lower, upper = topic_range(self._store)
@@ -214,7 +209,8 @@ class TimerEnqueue:
     ) -> NDArray[np.bool_]:
         """Returns which messages are already in the wheel.
 
-        Effects   lowers the times of the others, which were due on arrival, to `before_ms`
+        Effects   lowers due times to `before_ms` for messages read again that are not in the wheel:
+                  they were due when they arrived
         """
         if facts.queue_offsets[0] >= self.kept.upto:
             return np.zeros(len(facts), np.bool_)
@@ -224,7 +220,7 @@ class TimerEnqueue:
         return is_kept
 
     def _translated(self, facts: TimedFacts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Returns the shifts of the due times to the wheel's clock, and the slots."""
+        """Returns the shift and the slot of each message."""
         ahead_ms = self._clock.ahead_of(np.array(facts.queue_offsets, np.int64))
         due_ms = np.array(facts.due_ms, np.int64) + ahead_ms
         return due_ms - np.array(facts.out_ms, np.int64), slot_behind(due_ms)
@@ -232,9 +228,9 @@ class TimerEnqueue:
     async def _put_due(
         self, facts: TimedFacts, numbers: list[int], is_delivered: IsDelivered | None
     ) -> None:
-        """Puts due messages, except those that were put before an error.
+        """Puts due messages, except messages that were put before an error.
 
-        A message that is recalled in the same batch is dropped: after a long stop both may be due.
+        After a long stop, a message and its recall marker may both be due: neither is put.
         """
         marking = (facts.record(number) for number in numbers if facts.markers[number])
         gone = frozenset(filter(None, map(taken_back, marking)))
@@ -264,9 +260,9 @@ class TimerEnqueue:
         self, facts: TimedFacts, waiting: NDArray[np.int64], due_ms: NDArray[np.int64],
         shifts_ms: NDArray[np.int64], write_ms: int, read_ms: int,
     ) -> None:  # fmt: skip
-        """Adds messages to their slots, as many at a time as fit a file of the timer log.
+        """Adds messages to their slots.
 
-        waiting   indexes of the messages; the other columns have an entry for every fact
+        waiting   indexes of the messages in `facts`, `due_ms` and `shifts_ms`
         """
         marking = waiting[np.array(facts.markers)[waiting]]
         self._note_shifts(shifts_ms[waiting], due_ms[waiting])
@@ -303,7 +299,7 @@ class TimerEnqueue:
             units, queue_offsets = units[count:], queue_offsets[count:]
 
     def know(self, units: Units) -> None:
-        """Counts units that were in the wheel at the start."""
+        """Counts units that were in the wheel when the broker started."""
         self._counts.add(units)
         self._note_shifts(units["shift_ms"].astype(np.int64), due_times(units))
 
@@ -317,10 +313,7 @@ class TimerEnqueue:
     def _copied(
         self, facts: TimedFacts, marking: NDArray[np.int64], shifts_ms: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Returns copies of recall markers for the slots of other shifts.
-
-        Returns   (indexes of facts, shifts of their times, slots)
-        """
+        """Returns copies of recall markers for other shifts: indexes in `facts`, shifts, slots."""
         others = np.array([*self._shifts], np.int64)
         numbers = np.repeat(marking, len(others))
         shifts = np.tile(others, len(marking))

@@ -1,9 +1,9 @@
-"""Prepares the timer's files for a RocketMQ broker, at an orderly stop.
+"""Prepares the timer's files for a RocketMQ broker, when PocketMQ stops.
 
-A RocketMQ broker delivers the wheel's messages, and reads the timer's topic from after the message
-of the timer log's last unit. It would put checkpoints of settled leases into its revive topic, some
-of them after their acks, and redeliver their messages. So the wheel keeps only checkpoints of open
-leases, and the last unit belongs to the last message that was read.
+A RocketMQ broker would put the wheel's checkpoints of settled leases into its revive topic, some of
+them after their acks, and redeliver the messages. So only checkpoints of open leases stay in the
+wheel. A RocketMQ broker reads the timer's topic from the message after the timer log's last unit
+on. So the last unit has to belong to the last message that was read.
 Source: TimerMessageStore.recover, reviseQueueOffset; PopReviveService.consumeReviveMessage.
 """
 
@@ -38,12 +38,12 @@ logger = logging.getLogger(__name__)
 async def end_settled(
     store: MessageStore, putting: TimerDelivery, read_ms: int, until_ms: int = TIME_MAX
 ) -> int:
-    """Removes the checkpoints of settled leases from the wheel, durably; returns how many.
+    """Removes checkpoints of settled leases from the wheel, durably; returns how many.
 
     read_ms    all slots before this time are delivered
-    until_ms   monotonic time at which it stops: the remaining ones are kept, with a log event
+    until_ms   monotonic time limit: the remaining checkpoints are kept, and a log event is written
     Errors     StorageError, DiskSlow, FsyncFailed
-    Cost       some 5 µs for each journal entry in the wheel, and a scan of the timer log
+    Cost       about 5 µs for each journal entry in the wheel, and a scan of the timer log
     """
     log = store.timer.log
     if log is None:
@@ -71,7 +71,6 @@ async def end_settled(
 async def _are_settled(
     store: MessageStore, putting: TimerDelivery, units: Units
 ) -> NDArray[np.bool_]:
-    """Returns for each unit whether it is the checkpoint of a settled lease."""
     order = np.argsort(units["physical_offset"], kind="stable")
     wanted = list(
         zip(
@@ -88,10 +87,10 @@ async def _are_settled(
 
 
 async def mark_read(store: MessageStore, queue_offset: int, read_ms: int) -> None:
-    """Adds a unit for the last message read, unless the last unit is of that message.
+    """Makes the timer log end with a unit of the last message that was read.
 
-    queue_offset   offset after that message, in the timer's topic
-    read_ms        all slots before this time are delivered; the unit enters the last of them
+    queue_offset   offset after that message in the timer's topic
+    read_ms        all slots before this time are delivered; an added unit enters the last of them
     Errors         StorageError, DiskSlow, DiskFull, AllocationFailed
     """
     log = store.timer.log

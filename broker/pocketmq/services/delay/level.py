@@ -1,11 +1,11 @@
 """One delay level: its delivery progress, and the due time of its next message.
 
-Messages of a level are due in queue order, so they are examined only up to the first that is not
-due. A change of the wall clock while a message is delayed has no effect (model/due_time.py).
+Messages of a level are due in queue order. A change of the wall clock while a message is delayed
+has no effect (model/due_time.py).
 
-A due time further away than the level's whole delay is ignored: the message waits for the level's
-delay, counted from the moment when this was noticed. It happens if the table of levels was changed,
-or if the clock was set back while the broker was down.
+A due time may be further away than the level's whole delay: the table of levels was changed, or the
+clock was set back while the broker was down. Such a due time is ignored. The message is due when
+the level's delay has passed since the broker noticed this.
 Source: ScheduleMessageService.DeliverDelayedMessageTimerTask.
 """
 
@@ -17,8 +17,8 @@ from pocketmq.model.step import Now
 LOOK_INTERVAL_MS: Final = 5_000
 """Longest interval between two checks of a level."""
 SEEN_LEAD_MS: Final = 50
-"""If the newest store time is further ahead of the wall clock than this, store times are not used
-as arrival times."""
+"""If the newest store time is further ahead of the wall clock, store times are not used as arrival
+times."""
 SEEN_MAX: Final = 1_024
 """Upper limit of entries in `seen`."""
 
@@ -26,15 +26,12 @@ SEEN_MAX: Final = 1_024
 class Level:
     """One delay level.
 
-    queue_offset  offset of the first message not delivered
+    queue_offset  offset of the first message that is not delivered
     look_at_ms    monotonic time of the next check of this level
-    served        number of this level's last batch; batches of all levels are numbered
-                  consecutively, and the due level with the smallest number is served next
-    due_time      determines by which clock each message's due time is to be read, across changes of
-                  the wall clock (store/timer/level_clocks.py)
-    seen          (queue offset, monotonic ms), ascending: at that time, all messages below the
-                  offset existed; replaces the arrival time of messages whose due time is further
-                  away than the level's delay
+    served        number of the level's last batch; the due level with the smallest number is next
+    due_time      the level's clock (store/timer/level_clocks.py)
+    seen          (queue offset, monotonic ms), ascending: all messages below the offset existed at
+                  that time; used as arrival time of messages whose due time is ignored
     """
 
     __slots__ = (
@@ -62,8 +59,8 @@ class Level:
     def see(self, now: Now, upper: int) -> None:
         """Records that all messages before `upper` exist now.
 
-        Called periodically while store times are ahead of the clock, so that each message is
-        delayed from about its own arrival.
+        While store times are ahead of the clock, this is called periodically: the recorded times
+        then replace the arrival times of messages.
         """
         if upper > (self.seen[-1][0] if self.seen else self.queue_offset):
             self.seen.append((upper, now.monotonic_ms))
@@ -71,15 +68,15 @@ class Level:
             del self.seen[:-1:2]  # Merged entries are due later, never earlier.
 
     def clock_set(self, now: Now, upper: int) -> None:
-        """Re-examines the level after a change of the wall clock, which voids stored times."""
+        """Has the level checked at once after a change of the wall clock."""
         self.look_at_ms = min(self.look_at_ms, now.monotonic_ms)
         self._due_time.forget(self.queue_offset)
         self.see(now, upper)
 
     def due_count(self, due_ms: list[int], upper: int, now: Now) -> int:
-        """Returns how many of the level's first messages are due; sets the time of the next check.
+        """Returns how many of the next messages are due; sets the time of the next check.
 
-        due_ms   due times from the first undelivered message on
+        due_ms   due times of messages from `queue_offset` on
         upper    max offset of the level's queue
         """
         count = 0
@@ -98,7 +95,6 @@ class Level:
         return count
 
     def _believed(self, queue_offset: int, upper: int, now: Now) -> int:
-        """Returns the remaining delay of a message whose due time is too far away."""
         self.see(now, upper)
         at_ms = next(at_ms for place, at_ms in self.seen if queue_offset < place)
         return at_ms + self.delay_ms - now.monotonic_ms

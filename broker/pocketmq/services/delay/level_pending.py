@@ -23,24 +23,24 @@ logger = logging.getLogger(__name__)
 
 
 class LevelPending(NamedTuple):
-    """A message of the schedule topic; `place` is its target queue, None: it must be discarded."""
+    """A message of the schedule topic; `place` is the target queue, None: it must be dropped."""
 
     record: bytes
     place: QueuePlace | None
 
     @property
     def queue_offset(self) -> int:
-        """Its offset in the level's queue."""
+        """Offset in the level's queue."""
         return int.from_bytes(self.record[20:28])
 
     @property
     def physical_offset(self) -> int:
-        """Physical offset of its record."""
+        """Physical offset of the record."""
         return int.from_bytes(self.record[28:36])
 
 
 class WaitingMessages:
-    """The messages of the schedule topic of an open store, level n in queue n - 1.
+    """Messages of the schedule topic in an open store; level n is queue n - 1.
 
     store_host   packed address of this broker
     """
@@ -57,7 +57,7 @@ class WaitingMessages:
         return self._store.reading.queue_range(SCHEDULE_TOPIC, level - 1)
 
     async def due_ms(self, level: int, queue_offset: int) -> list[int]:
-        """Returns the due times of at most BATCH_MAX messages of a level, in wall time.
+        """Returns the due times of the next messages of a level, BATCH_MAX at most, as wall times.
 
         Errors   StorageError, DiskSlow
         """
@@ -67,9 +67,9 @@ class WaitingMessages:
     async def read(
         self, level: int, queue_offset: int, count: int
     ) -> tuple[list[LevelPending], int]:
-        """Returns messages of a level, and the queue offset after them.
+        """Returns the next messages of a level, and the queue offset after these messages.
 
-        Effects  skips and logs a damaged message
+        Effects  a damaged message is skipped and logged
         Errors   StorageError, DiskSlow
         """
         wanted = ReadRange(SCHEDULE_TOPIC, level - 1, queue_offset, count, BATCH_BYTES_MAX)
@@ -100,7 +100,7 @@ class WaitingMessages:
         return LevelPending(record, None if why else place)
 
     def run(self, waiting: LevelPending) -> Run:
-        """Returns the record of a message for its target queue."""
+        """Returns the run that puts a message into its target queue."""
         assert waiting.place is not None
         topic, queue_id = waiting.place
         self._store.tables.topics.adopt(topic, queue_id + 1)

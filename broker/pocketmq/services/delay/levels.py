@@ -4,11 +4,10 @@
                                                     │
                          delayOffset.json ◄─────────┘ progress of each level, every 10 s
 
-After a crash, a start skips the messages of each level that were delivered after the persisted
-progress: it finds their copies by unique key in the index (`LevelResumption`). The level resumes at
-the first message without such a copy. So no message is delivered twice, unless one that was
-delivered before the crash has no unique key, or the index lacks its copy: then that message and the
-later ones of its level are delivered again.
+After a crash, messages may have been delivered that the persisted progress does not cover. Their
+copies are found in the index by unique key (`LevelResumption`), and each level resumes at the first
+message without such a copy. If that message was delivered, but has no unique key or the index lost
+its copy, it and the later messages of its level are delivered again.
 Source: ScheduleMessageService.
 """
 
@@ -36,7 +35,7 @@ COPIES_MAX: Final = 64
 
 
 class LevelResumption:
-    """Finds once, at the start, where the delivery of each level resumes."""
+    """Finds where the delivery of each level resumes; used once, when the broker starts."""
 
     __slots__ = ("_messages", "_store", "_used")
 
@@ -44,7 +43,7 @@ class LevelResumption:
         self._store = store
         self._messages = messages
         self._used: set[int] = set()
-        """Physical offsets of delivered copies already matched to a message."""
+        """Physical offsets of the copies found so far: each copy belongs to one message."""
 
     async def levels(self, now_ms: int) -> list[Level]:
         """Returns all levels.
@@ -70,7 +69,7 @@ class LevelResumption:
         return found
 
     async def _pass_delivered(self, level: Level, now_ms: int) -> bool:
-        """Advances a level over delivered messages; returns whether there may be more."""
+        """Advances a level beyond delivered messages; returns whether there may be more of them."""
         begin = level.queue_offset
         times_ms = await self._messages.due_ms(level.number, begin)
         if not times_ms:
@@ -88,7 +87,6 @@ class LevelResumption:
         return level.queue_offset > begin
 
     async def _is_delivered(self, message: StoredMessage, place: QueuePlace) -> bool:
-        """Returns whether a message's target queue contains a copy of it."""
         key = message.unique_key
         if not key:
             return False
@@ -109,7 +107,7 @@ class LevelResumption:
 
 
 def _marks(message: StoredMessage) -> tuple[object, ...]:
-    """Returns the fields that a message and its delivered copy share."""
+    """Returns the fields that are equal in a message and its delivered copy."""
     properties = {k: v for k, v in message.properties.items() if k != PROPERTY_CRC}
     return message.reconsume_times, message.born_timestamp_ms, message.body_crc, properties
 
@@ -118,9 +116,9 @@ def _marks(message: StoredMessage) -> tuple[object, ...]:
 SAVE_INTERVAL_MS: Final = 10_000
 """Interval between saves of the levels' progress (flushDelayOffsetInterval)."""
 CLOCK_INTERVAL_MS: Final = 1_000
-"""Longest interval between checks of the wall clock for jumps."""
+"""Longest interval between checks whether the wall clock was set."""
 RETRY_PAUSE_MS: Final = 1_000
-"""Pause after a refused put, for example on a full disk."""
+"""Pause after a refused put, for example while the disk is full."""
 
 logger = logging.getLogger(__name__)
 
@@ -147,7 +145,7 @@ class Schedule:
         self._save_at_ms = 0
         self._served = 0
         self._set_count = -1
-        """Number of changes of the wall clock handled so far; -1 before the first check."""
+        """`set_count` of the level clocks at the last check; -1 before the first check."""
         self.delivered = Counter(
             "pocketmq_delayed_delivered_total", "Messages delivered at the end of a delay level."
         )
@@ -160,7 +158,7 @@ class Schedule:
 
     @property
     def is_on(self) -> bool:
-        """Whether it delivers: a damaged store accepts no messages."""
+        """Whether messages are delivered: a damaged store accepts no puts."""
         return self._store.damage is None
 
     def _waiting_count(self) -> float:
@@ -184,7 +182,7 @@ class Schedule:
         clock = self._store.clock
         self._store.look_at_clocks(Now(clock.monotonic_ms(), clock.wall_ms()))
         if self._levels and self._is_changed():
-            with suppress(BrokerError):  # The next start finds the progress.
+            with suppress(BrokerError):  # The next start finds the delivered messages in the index.
                 await self._save(self._offsets(), self._store.appended)
 
     def _endless_rounds(self) -> Iterator[Next]:
@@ -193,7 +191,7 @@ class Schedule:
             self._levels = yield from until_done(Job(resumption.levels(self._now.wall_ms)))
         while True:
             if self._look_at_clocks():
-                # The change is persisted first, as the next delivery depends on it.
+                # The change is saved before the next delivery, which depends on it.
                 yield from self._saved_clocks()
             self._save_if_due()
             if self._store.marks.appended.time_ms > self._now.wall_ms + SEEN_LEAD_MS:
@@ -212,7 +210,6 @@ class Schedule:
             yield Next(self._now.monotonic_ms)
 
     def _look_at_clocks(self) -> bool:
-        """Returns whether the wall clock was set since the last check; adapts the levels."""
         self._store.look_at_clocks(self._now)
         set_count = self._store.level_clocks.set_count
         if self._set_count == set_count:
@@ -233,7 +230,7 @@ class Schedule:
             self._saving = None
 
     def _turn(self, level: Level) -> tuple[int, int]:
-        """Returns a level's sort key: due levels come first, ordered by their last batches."""
+        """Returns a sort key: the due level whose last batch is oldest comes first."""
         return max(level.look_at_ms, self._now.monotonic_ms), level.served
 
     # -- delivering ----------------------------------------------------------------------------
@@ -253,7 +250,7 @@ class Schedule:
             logger.warning("schedule.refused", extra={"level": level.number, "reason": str(error)})
 
     async def _put(self, level: Level, waiting: Sequence[LevelPending]) -> None:
-        """Puts messages into their target queues; skips one that fits no file of the log."""
+        """Puts messages into their target queues; drops a message that fits no file of the log."""
         runs = [self._messages.run(one) for one in waiting if one.place is not None]
         try:
             if runs:
@@ -271,7 +268,6 @@ class Schedule:
                 level.advance(one.queue_offset + 1)
 
     async def _due_count(self, level: Level, now: Now) -> int:
-        """Returns how many messages of a level are due."""
         lower, upper = self._messages.range_of(level.number)
         level.advance(max(lower, level.queue_offset))  # Skips messages whose files were deleted.
         times_ms = await self._messages.due_ms(level.number, level.queue_offset)
@@ -288,7 +284,7 @@ class Schedule:
         return is_moved or self._store.level_clocks.written != written
 
     def _save_if_due(self) -> None:
-        """Starts saving the levels' progress if due; called only while no put is in progress."""
+        """Starts saving the progress if a save is due; must not be called during a put."""
         now_ms = self._now.monotonic_ms
         if self._saving is not None and self._saving.is_done:
             job, self._saving = self._saving, None
@@ -302,8 +298,8 @@ class Schedule:
     async def _save(self, offsets: dict[int, int], end: int) -> None:
         """Saves the progress once the log is durable.
 
-        offsets   level -> offset of its first message not delivered
-        end       end of the log when `offsets` were taken
+        offsets   level -> offset of the level's first undelivered message
+        end       end of the log at the time of `offsets`
         """
         clocks = self._store.level_clocks.written
         if await self._store.writing.durable():

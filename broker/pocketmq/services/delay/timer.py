@@ -5,8 +5,8 @@
                                    timercheck ◄────────┘ progress, each second
 
 A slot is delivered when its second is over. As in RocketMQ, a message due at 12:00:05 enters the
-slot of 12:00:04, and one due a moment later enters the next slot. A change of the wall clock makes
-no message early: the wheel has its own clock (wheel_clock.py).
+slot of 12:00:04, and a message due a millisecond later enters the next slot. The wheel has its own
+clock (wheel_clock.py), so that a change of the wall clock makes no message early.
 Source: TimerMessageStore.
 """
 
@@ -36,13 +36,13 @@ from pocketmq.store.timer.wheel_clock import WheelClock
 
 SAVE_INTERVAL_MS: Final = 1_000
 IDLE_SAVE_INTERVAL_MS: Final = 10_000
-"""Interval of saves if no message arrived or was delivered."""
+"""Interval between saves while no message arrives or is delivered."""
 ARRIVAL_PAUSE_MS: Final = 50
 """Pause between reads of new messages, so that they are read in batches."""
 BOUNDS_S: Final = (5, 60, 300, 900, 3_600, 14_400, 28_800, 86_400)
-"""Upper bounds of the remaining time, for counts of pending messages."""
+"""Upper bounds of the remaining time in the metric of pending messages."""
 RETRY_PAUSE_MS: Final = 1_000
-"""Pause after a refused put, for example on a full disk."""
+"""Pause after a refused put, for example while the disk is full."""
 CLOSING_READS_MAX: Final = 1_000
 """Upper limit of reads of new messages during a stop."""
 
@@ -53,7 +53,7 @@ class Timer:
     """The timer of an open store.
 
     store_host      packed address of this broker
-    is_lease_open   whether a lease of the journal is open; entries of leases not open are dropped
+    is_lease_open   tells open leases of the journal; entries of other leases are dropped
     """
 
     __slots__ = (
@@ -72,7 +72,7 @@ class Timer:
         )
         self._clock: WheelClock | None = None
         self._seen_ms = self._told_ms = 0
-        """Lead of the wheel's clock over the wall clock, as last seen and as last saved."""
+        """Lead of the wheel's clock over the wall clock in ms: at the last check, as last saved."""
         self._arriving: TimerEnqueue | None = None
         self._resumption: TimerResumption | None = None
         self._resume_below_ms: int
@@ -93,7 +93,7 @@ class Timer:
         self._save_at_ms = 0
         self._arrive_at_ms = 0
         self._seen_before_ms: int | None = None
-        """The slot for which all earlier messages were dispatched."""
+        """Slot before whose delivery `_all_seen` was last called."""
         self._arrive_upto = (0, 0)
         """(slot, queue offset): messages below the offset are read before the slot is delivered."""
         self.stats: list[Stat] = [
@@ -125,7 +125,7 @@ class Timer:
 
     @property
     def is_on(self) -> bool:
-        """Whether it delivers: a damaged store accepts no messages."""
+        """Whether messages are delivered: a damaged store accepts no puts."""
         return self._store.damage is None
 
     @property
@@ -140,7 +140,6 @@ class Timer:
         return self.lag + (wheel.waiting_count(self._read_ms) if wheel is not None else 0)
 
     def _snapshot(self) -> dict[LabelValues, float]:
-        """Returns upper bound of the remaining seconds -> number of pending messages."""
         wheel = self._store.timer.wheel
         if wheel is None:
             return {}
@@ -152,19 +151,19 @@ class Timer:
         return max(self._write_ms - self._read_ms, 0) if self._read_ms else 0
 
     def floor(self) -> int:
-        """Returns the lowest physical offset of pending messages: records from it on are kept."""
+        """Returns the physical offset from which on the log must be kept for pending messages."""
         if not self.is_on:
             return OFFSET_MAX
         if self._arriving is None:
             return 0
-        # After a power cut, messages delivered since the last save are read again.
+        # After a power cut, messages that were delivered since the last save are read again.
         timer = self._store.timer
         lowest = timer.lowest_message(min(self._read_ms, timer.progress.read_ms))
         unread = self._arriving.unread_from
         return min(place for place in (lowest, unread, OFFSET_MAX) if place is not None)
 
     def step(self, now: Now) -> Next:
-        """Starts to read new messages or to deliver due ones, without waiting for it.
+        """Starts or continues reading new messages or delivering due messages, without waiting.
 
         Errors   StorageError
         """
@@ -183,7 +182,7 @@ class Timer:
         clock = self._store.clock
         self._store.look_at_clocks(Now(clock.monotonic_ms(), clock.wall_ms()))
         if self._arriving is not None:
-            with suppress(BrokerError):  # The next start copes with it.
+            with suppress(BrokerError):  # The next start does not depend on this.
                 await self._hand_over(self._arriving)
             with suppress(BrokerError):
                 self._note_delivered()
@@ -192,9 +191,9 @@ class Timer:
     async def _hand_over(self, arriving: TimerEnqueue) -> None:
         """Prepares the files for a RocketMQ broker, see handover.py.
 
-        Errors   StorageError, DiskSlow, FsyncFailed; those of a put
+        Errors   StorageError, DiskSlow, FsyncFailed; errors of a put
         """
-        # Includes checkpoints of open leases, which consuming writes when it closes.
+        # The last records are checkpoints of open leases, written when the consume service closed.
         await self._store.dispatch_below(self._store.appended)
         until_ms = self._store.clock.monotonic_ms() + CLOSING_MS
         for _ in range(CLOSING_READS_MAX):
@@ -233,7 +232,6 @@ class Timer:
             yield Next(self._now.monotonic_ms)
 
     def _pause(self) -> Next:
-        """Returns the next event to wait for: the end of a second, or a new message."""
         assert self._arriving is not None
         now_ms = self._now.monotonic_ms
         at_ms = now_ms + PRECISION_MS - self._clock_of().now_ms % PRECISION_MS
@@ -244,7 +242,7 @@ class Timer:
 
     @property
     def _write_ms(self) -> int:
-        """The present second, by the wheel's clock: only earlier slots are delivered."""
+        """The present second by the wheel's clock; only earlier slots are delivered."""
         return second_of(self._clock.now_ms if self._clock is not None else self._now.wall_ms)
 
     def _clock_of(self) -> WheelClock:
@@ -252,7 +250,6 @@ class Timer:
         return self._clock
 
     def _look(self, clock: WheelClock) -> None:
-        """Reads the clocks, and logs a change of the wall clock."""
         self._store.look_at_clocks(self._now)
         if clock.ahead_ms != self._seen_ms:
             by_ms, self._seen_ms = self._seen_ms - clock.ahead_ms, clock.ahead_ms
@@ -261,7 +258,6 @@ class Timer:
             clock.forget(self._arriving.queue_offset)
 
     async def _tried(self, work: Coroutine[Any, Any, None]) -> None:
-        """Runs work; schedules a retry if the store refuses it."""
         try:
             await work
         except (StoreFailed, CancelledError):
@@ -287,8 +283,8 @@ class Timer:
         if wheel is not None and not found.read_ms:
             read_ms = min([read_ms, *wheel.used_from(0)[:1].tolist()])
         self._resumption = TimerResumption(store, progress.delivered_before)
-        # A change of the clock is saved at once: everything since the save has one clock. Earlier
-        # processes with other clocks saved how far delivered messages have to be searched.
+        # A change of the clock is saved at once, so all deliveries since the save used one clock.
+        # `resume_below_ms` covers earlier processes, whose clocks may have been different.
         last_ms = min(store.marks.appended.time_ms, self._now.wall_ms + LEAD_MAX_MS)
         delivered_ms = max(last_ms + clock.ahead_ms, progress.wheel_ms)
         if self._went_back(progress):
@@ -305,9 +301,9 @@ class Timer:
         self._arriving, self._read_ms = arriving, read_ms
 
     def _went_back(self, progress: TimerProgress) -> bool:
-        """Returns whether store times went back with the clock since the progress was saved.
+        """Returns whether the clock was set back since the progress was saved.
 
-        If they did, earlier deliveries may have later store times than the last record.
+        If it was, earlier deliveries may have later store times than the last record.
         """
         if self._resumption is None or self._resumption.is_over:
             return False
@@ -317,18 +313,18 @@ class Timer:
     # -- work ----------------------------------------------------------------------------------
     @property
     def _is_owing(self) -> bool:
-        """Whether unread messages have to be read before the next slot: they may recall some."""
+        """Whether new messages must be read before the next slot, as they may be recall markers."""
         wheel, behind_ms = self._store.timer.wheel, self._write_ms - self._read_ms
         if self._slot is not None or wheel is None or self._arriving is None:
             return False
         if not 0 < behind_ms < wheel.span_ms // 2:
-            return False  # New messages would share slots with those of the previous lap.
+            return False  # The wheel would mix new messages with messages of its previous lap.
         if self._arrive_upto[0] != self._read_ms:
             self._arrive_upto = self._read_ms, topic_range(self._store)[1]
         return self._arriving.queue_offset < self._arrive_upto[1]
 
     async def _all_seen(self) -> None:
-        """Waits until everything stored so far is dispatched: it may contain a recall."""
+        """Waits until all records stored so far are dispatched: they may contain recall markers."""
         await self._store.marks.dispatched.reached(self._store.appended)
 
     async def _arrive(self) -> None:
@@ -342,7 +338,6 @@ class Timer:
         self._arrive_at_ms = 0 if has_more else self._now.monotonic_ms + ARRIVAL_PAUSE_MS
 
     async def _deliver(self) -> None:
-        """Delivers some messages of the next slot, or skips empty slots."""
         write_ms, wheel = self._write_ms, self._store.timer.wheel
         if wheel is None:
             self._read_ms = write_ms
@@ -373,7 +368,6 @@ class Timer:
         return await self._resumption.is_delivered(record, place)
 
     async def _save_clock(self) -> None:
-        """Saves a change of the wall clock."""
         while self._saving is not None and not self._saving.is_done:
             await self._saving.reached()
         await self._save(self._read_ms)
@@ -382,21 +376,19 @@ class Timer:
 
     # -- saving the progress -------------------------------------------------------------------
     def _note_delivered(self) -> None:
-        """Advances `_delivered_before` to the log's end, if the progress covers all deliveries."""
         assert self._arriving is not None
         is_resumed = self._read_ms >= self._resume_below_ms and self._arriving.is_resumed
         if is_resumed and self._slot is None and self._arriving.is_even:
             self._delivered_before = self._store.appended
 
     def _state(self) -> tuple[int, int, int]:
-        """Returns the numbers that change when a message arrives or is delivered."""
+        """Returns numbers of which one changes when a message arrives or is delivered."""
         assert self._arriving is not None
         log = self._store.timer.log
         delivered = self._putting.count
         return self._arriving.queue_offset, 0 if log is None else log.end, delivered
 
     def _save_if_due(self) -> None:
-        """Starts saving the progress if it is due."""
         now_ms = self._now.monotonic_ms
         if self._saving is not None and self._saving.is_done:
             job, self._saving = self._saving, None
@@ -408,7 +400,7 @@ class Timer:
             self._saving = Job(self._tried(self._save(self._read_ms)))
 
     async def _save(self, read_ms: int) -> None:
-        """Saves the progress, once everything it covers is durable."""
+        """Saves the progress once all records that it covers are durable."""
         assert self._arriving is not None
         store, state, queue_offset = self._store, self._state(), self._arriving.queue_offset
         before, clock = store.timer.progress, self._clock_of()
@@ -425,7 +417,7 @@ class Timer:
             await self._save_counts()
 
     async def _save_counts(self) -> None:
-        """Saves the counts of pending messages, rarely: they are only for operators."""
+        """Saves the counts of pending messages, at long intervals: they are only for operators."""
         counts, now_ms = self._counts.by_topic(), self._now.monotonic_ms
         if counts != self._counted and (now_ms >= self._count_at_ms or self._is_closing):
             self._counted, self._count_at_ms = counts, now_ms + IDLE_SAVE_INTERVAL_MS

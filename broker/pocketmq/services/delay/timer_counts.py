@@ -1,7 +1,7 @@
 """Counts of pending messages by target topic: RocketMQ's `config/timermetrics`.
 
-Units of the timer log contain hashes of topics; the names of existing topics are known. A start
-counts the pending messages. A RocketMQ broker that takes over the store continues with the file.
+Pending messages are counted when the broker starts. The file is read by a RocketMQ broker that
+takes over the store. Units of the timer log contain only hashes of topic names.
 Source: TimerMetrics.
 """
 
@@ -15,7 +15,7 @@ from pocketmq.format.timer_layout import Units, counts_of
 from pocketmq.model.stats import Counter, LabelValues
 
 NAMES_MAX: Final = 65_536
-"""Upper limit of topics whose names are kept."""
+"""Upper limit of topic names in memory."""
 
 
 class WaitingCounts:
@@ -33,18 +33,18 @@ class WaitingCounts:
             self.know(java_hash(topic), topic)
 
     def know(self, topic_hash: int, topic: str) -> None:
-        """Stores the topic of a hash."""
+        """Stores the topic name of a hash."""
         if len(self._names) >= NAMES_MAX:
             self._names.clear()
         self._names[topic_hash] = topic
         assert self._names[topic_hash] == topic
 
     def knows(self, topic_hash: int) -> bool:
-        """Returns whether the topic of a hash is known."""
+        """Returns whether the topic name of a hash is known."""
         return topic_hash in self._names
 
     def name(self, topic_hash: int) -> str:
-        """Returns the topic of a hash, "" if it is not known."""
+        """Returns the topic name of a hash, "" if it is not known."""
         return self._names.get(topic_hash, "")
 
     def arrive(self, units: Units) -> None:
@@ -53,11 +53,11 @@ class WaitingCounts:
             self.enqueued.add((topic,), count)
 
     def add(self, units: Units) -> None:
-        """Counts units that were in the wheel at the start."""
+        """Counts units that were in the wheel when the broker started."""
         self._changed(units, 1)
 
     def take(self, units: Units) -> None:
-        """Removes units that are no longer pending from the counts."""
+        """Subtracts units that are no longer pending."""
         self._changed(units, -1)
 
     def _changed(self, units: Units, sign: int) -> dict[str, int]:

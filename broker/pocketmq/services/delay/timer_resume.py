@@ -1,8 +1,7 @@
-"""Finds timed messages that were delivered before a crash, but after the last save of progress.
+"""Finds timed messages that were delivered between the last save of progress and a crash.
 
-The timer's progress is saved each second. Messages beyond it that were due when the store was last
-written to are searched in their target topic, by unique key, among the records stored since. A
-message without unique key, or whose copy the index has lost, may be delivered twice.
+Their copies are searched in the target topic by unique key, among the records stored since the
+save. A message may be delivered twice if it has no unique key, or if the index lost its copy.
 """
 
 from typing import Final
@@ -29,9 +28,9 @@ _ADDED: Final = frozenset(
 
 
 class TimerResumption:
-    """Finds the messages that were delivered before the store was opened.
+    """Finds messages that were delivered before the store was opened.
 
-    delivered_before   physical offset up to which the saved progress covers all deliveries
+    delivered_before   the saved progress covers all deliveries below this physical offset
     """
 
     __slots__ = ("_before", "_end", "_store", "_used")
@@ -41,17 +40,17 @@ class TimerResumption:
         self._before = delivered_before
         self._end = store.appended
         self._used: dict[int, int] = {}
-        """Copy that was found -> its message, both as physical offsets; queries may repeat."""
+        """Physical offset of a copy -> physical offset of its message; calls may be repeated."""
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing was stored since the timer's progress was saved."""
+        """Whether no record was stored between the save of the progress and the start."""
         return self._before >= self._end
 
     async def is_delivered(self, record: bytes, place: QueuePlace | None = None) -> bool:
-        """Returns whether the target queue has a copy of a record.
+        """Returns whether the target queue contains a copy of a record.
 
-        place    the target queue; None: from the record's properties
+        place    the timer's queue if the record is rolled; None: the queue in its properties
         Errors   StorageError, DiskSlow
         """
         message = decode_record(record, decompress=False)
@@ -79,6 +78,6 @@ class TimerResumption:
 
 
 def _marks(message: StoredMessage) -> tuple[object, ...]:
-    """Returns the fields that a message and its delivered copy share."""
+    """Returns the fields that are equal in a message and its delivered copy."""
     properties = {k: v for k, v in message.properties.items() if k not in _ADDED}
     return message.reconsume_times, message.born_timestamp_ms, message.body_crc, properties

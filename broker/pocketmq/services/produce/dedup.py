@@ -1,12 +1,7 @@
 """Deduplicates sends: a repeat within the window returns the first result and stores nothing.
 
-    (topic, message ids, delivery options) ─► in progress: awaits its end
-                                              stored within the window: returns its answer
-                                              else: stores it
-
-A client that lost an answer repeats the request with the same ids and options. The same ids with
-other delivery options are a different request. Results are kept in memory only. A restart drops
-them, and each result is dropped after 100,000 later messages.
+A repeat has the topic, message ids and delivery options of an earlier request. Results are kept
+only in memory: a restart drops them, and each result is dropped after 100,000 later messages.
 """
 
 from collections.abc import Callable, Coroutine, Hashable
@@ -18,7 +13,7 @@ from pocketmq.model.step import Clock
 from pocketmq.store.job import Job
 
 MESSAGES_KEPT_MAX: Final = 100_000
-"""Upper limit of messages whose requests are kept: some 40 MB."""
+"""Upper limit of messages in the requests that are kept: about 40 MB."""
 
 Answer = TypeVar("Answer")
 RequestKey = tuple[str, tuple[str, ...], tuple[Hashable, ...]]
@@ -26,7 +21,7 @@ RequestKey = tuple[str, tuple[str, ...], tuple[Hashable, ...]]
 
 
 class _Kept(NamedTuple, Generic[Answer]):
-    """A request in progress, or its result; `since_ms` is the monotonic time of its start."""
+    """A request in progress or finished; `since_ms` is the monotonic time of its start."""
 
     since_ms: int
     job: Job[Answer | BrokerError]
@@ -51,8 +46,8 @@ class SendDedup(Generic[Answer]):
     ) -> tuple[Answer, bool]:
         """Returns the answer to a request, and whether it is a repeat.
 
-        store    serves the first request; runs to its end even if its caller is cancelled
-        Errors   those of `store`; the request is not kept then
+        store    serves the first request; continues if the caller of `once` is cancelled
+        Errors   errors of `store`; after an error a repeat is served as a first request
         """
         now_ms = self._clock.monotonic_ms()
         self._forget(now_ms - window_ms)
@@ -78,7 +73,6 @@ class SendDedup(Generic[Answer]):
             return error
 
     def _forget(self, before_ms: int) -> None:
-        """Drops requests beyond the window, and the oldest of too many."""
         while self._kept:
             key, oldest = next(iter(self._kept.items()))
             if oldest.since_ms > before_ms and self._message_count <= MESSAGES_KEPT_MAX:

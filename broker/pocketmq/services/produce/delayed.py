@@ -26,26 +26,26 @@ from pocketmq.services.produce.drafts import DeliveryRequest
 
 
 class DelayLimits(NamedTuple):
-    """Limits of delays: the number of delay levels, and the longest delay in ms."""
+    """The number of delay levels, and the longest delay in ms."""
 
     level_count: int
     delay_max_ms: int
 
 
 class Parting(NamedTuple):
-    """A request's messages, grouped by queue.
+    """The messages of a request, grouped by queue.
 
-    runs      one for each queue, in the order of their first messages
-    numbers   for each run the indexes of its messages in the request, ascending
+    runs      one run for each queue
+    numbers   for each run: the indexes of the run's messages in the request, ascending
     """
 
     runs: list[Run]
     numbers: list[list[int]]
 
     def joined(self, results: Sequence[PutResult]) -> tuple[PutResult, list[int]]:
-        """Returns the physical offsets and queue offsets of messages, in the request's order.
+        """Returns the physical and queue offsets of all messages, in the order of the request.
 
-        results   results of the runs, in one put
+        results   the put's result for each run
         """
         assert len(results) == len(self.runs)
         count = sum(map(len, self.numbers))
@@ -61,7 +61,7 @@ class Parting(NamedTuple):
 def disguise(
     place: QueuePlace, delivery: DeliveryRequest, message_id: str, now_ms: int, waiting: DelayLimits
 ) -> ParkedMessage:
-    """Returns the queue in which a message for `place` is stored, and its further properties.
+    """Returns the queue in which a message for `place` is stored, and the properties to add.
 
     Errors   IllegalDeliveryTime
     """
@@ -90,10 +90,7 @@ def disguise(
 
 
 def recall_handle(disguise: ParkedMessage, place: QueuePlace, broker: str, message_id: str) -> str:
-    """Returns the recall handle of a message, "" for one without a delivery time.
-
-    place   the target queue
-    """
+    """Returns the recall handle of a message for `place`; "" if the message cannot be recalled."""
     slot_text = disguise.changed.get(TIMER_OUT)
     if slot_text is None or " " in message_id:
         return ""
@@ -104,8 +101,8 @@ def recall_handle(disguise: ParkedMessage, place: QueuePlace, broker: str, messa
 def parted(places: Sequence[QueuePlace], batch: Batch, destination: Destination) -> Parting:
     """Groups messages by the queues in which they are stored.
 
-    places        the queue of each message
-    destination   the target queue, and the fields that all messages share
+    places        for each message: the queue in which it is stored
+    destination   the fields that all messages share; its queue is replaced
     """
     assert len(places) == len(batch)
     numbers: dict[QueuePlace, list[int]] = {}

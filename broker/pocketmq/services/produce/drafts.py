@@ -1,4 +1,4 @@
-"""Messages of a send request, by column, and their kind.
+"""The messages of a send request as columns, and their kind.
 
 A message has at most one delivery option: a message group, a delay level, a delivery time, a
 delay, a transaction or a priority. All messages of one request are of one kind.
@@ -16,14 +16,14 @@ PEER: Final = b""
 
 
 class DeliveryRequest(NamedTuple):
-    """Delivery option of a message; 0 and None: not given.
+    """Delivery option of a message; 0 and None: the option is not used.
 
-    delay_level     from 1 on
+    delay_level     1 or higher
     deliver_at_ms   wall time
-    delay_ms        from the arrival at the broker
+    delay_ms        delay from the arrival at the broker
     priority        higher priorities are delivered first
-    producer_group  group that decides a transaction; "": the topic's name
-    first_check_ms  time before the first check of a transaction
+    producer_group  group that decides the transaction; "": the topic's name
+    first_check_ms  time until the broker first checks the transaction
     """
 
     delay_level: int = 0
@@ -39,15 +39,14 @@ AT_ONCE: Final = DeliveryRequest()
 
 
 class Drafts(NamedTuple):
-    """Messages of a request, by column, as the client sent them; not checked yet.
+    """Unchecked messages of a request as columns: each list has an entry for every message.
 
     wait         whether the answer waits until the messages are as durable as the flush mode says
-    keys         a list for each message
     message_ids  "": the broker generates an id
     queue_ids    ABSENT_QUEUE: the broker chooses a queue
-    groups       message groups, "" for none
-    born_ms      0: now
-    born_hosts   packed; PEER: the sender's address
+    groups       message groups; "": the message has no message group
+    born_ms      0: the present time
+    born_hosts   packed addresses; PEER: the address of the sender
     properties   user properties
     """
 
@@ -67,13 +66,13 @@ class Drafts(NamedTuple):
 
 
 class Envelope(NamedTuple):
-    """Attributes that a protocol version, not the client, adds to a request's messages.
+    """Attributes of a request's messages that depend on the protocol.
 
-    notes        encoded properties that replace WAIT, one text for each message; empty: none
-    system_flag  flag of all messages: whether their bodies are compressed
-    blocks       property blocks as a classic client encoded them, stored as they are but for what
-                 the broker adds; empty: the broker encodes the blocks
-    queue_count  queues of a topic that the send creates, as its client expects; 0: the default
+    notes        for each message: encoded properties that replace WAIT; empty: WAIT is stored
+    system_flag  system flag of all messages: whether their bodies are compressed
+    blocks       property blocks that a classic client encoded, to which the broker adds its
+                 properties; empty: the broker encodes the blocks
+    queue_count  number of queues that the client expects if the send creates the topic; 0: any
     """
 
     notes: Sequence[str] = ()
@@ -86,7 +85,7 @@ PLAIN_ENVELOPE: Final = Envelope()
 
 
 def kind_of(drafts: Drafts) -> MessageKind:
-    """Returns the kind of a request's messages, of which there is at least one.
+    """Returns the kind of a request's messages; the request has at least one message.
 
     Errors   AmbiguousKind, MixedKinds
     """

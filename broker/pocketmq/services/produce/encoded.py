@@ -1,6 +1,6 @@
-"""Property blocks that classic clients encoded: stored as they are, with the broker's properties.
+"""Completes the property blocks that classic clients encoded with the broker's properties.
 
-Names and values may be anything: RocketMQ's broker does not check them.
+As in RocketMQ's broker, the names and values in these blocks are not checked.
 Source: SendMessageProcessor, AbstractSendMessageProcessor.
 """
 
@@ -20,11 +20,11 @@ AT_ONCE_KINDS: Final = frozenset({MessageKind.NORMAL, MessageKind.FIFO})
 def completed_blocks(
     ids: Sequence[str], given: Sequence[str], added: Sequence[str], tail: str
 ) -> list[bytes]:
-    """Returns the blocks of messages with what the broker adds to each.
+    """Returns property blocks with the broker's properties.
 
-    ids     unique keys; one that its block lacks is added
-    added   further encoded properties of each message; empty: none
-    tail    encoded properties that end every block
+    ids     unique keys; a key is added to its block unless the block contains it
+    added   for each message: encoded properties to add; empty: no message has any
+    tail    encoded properties that are added to every block
     """
     rows = zip(ids, given, added or [""] * len(ids), strict=True)
     return [
@@ -39,9 +39,9 @@ def _missing(message_id: str, block: str) -> str:
 
 
 def check_encoded(bodies: Sequence[bytes], blocks: Sequence[bytes], size_max: int) -> None:
-    """Checks sizes of messages.
+    """Checks the sizes of messages.
 
-    size_max   most bytes of a property block
+    size_max   maximum bytes of a property block
     Errors     BodyEmpty, PropertiesTooLarge
     """
     for number, block in enumerate(blocks):
@@ -52,8 +52,8 @@ def check_encoded(bodies: Sequence[bytes], blocks: Sequence[bytes], size_max: in
 
 
 def is_in_order(config: TopicConfig, kind: MessageKind) -> bool:
-    """Returns whether a topic of type NORMAL or FIFO accepts a message by its queue's order.
+    """Returns whether a topic accepts a classic client's message by the order of its queue.
 
-    Classic clients choose the queue, so that a message needs no message group.
+    Classic clients choose the queue, so FIFO messages need no message group.
     """
     return kind in AT_ONCE_KINDS and bool(AT_ONCE_KINDS & config.kinds)

@@ -1,12 +1,8 @@
-"""Fast path of plain requests: stored by one loop over their bytes.
+"""Fast path of sends, for plain requests: those that `SendRequest` (format/send_request.py) scans.
 
-    scanned request ─► rules, topic, queue ─► records ─► the log
-                             └ anything unusual: declined, nothing has changed
-
-A request is plain if `SendRequest` can scan it (format/send_request.py), as nearly all requests.
-For such a request the path has the effects of `Send.send`, in the same order; tests compare
-records, views and replies. It refuses no request: `Send.send` stores or refuses the requests that
-it declines.
+The fast path has the effects of `Send.send`, in the same order; tests compare records, views and
+replies. It declines each unusual request without an effect; `Send.send` then stores or refuses the
+request.
 """
 
 from random import Random
@@ -26,13 +22,11 @@ from pocketmq.services.produce.rules import SendCounts, SendRules, SendStats
 from pocketmq.store.message_store import MessageStore
 
 FRAMES_MAX: Final = 4_096
-"""Upper limit of frames kept in each table, which is cleared when it is full."""
+"""Upper limit of topics in each of the three caches; a full cache is cleared."""
 
 
 @final
 class _Topic:
-    """A topic to which clients may send, the shared fields of its records, and recent counts."""
-
     __slots__ = ("config", "frame", "queue_count", "tally")
 
     def __init__(self, config: TopicConfig, frame: TopicFrame, tally: SendCounts) -> None:
@@ -73,11 +67,11 @@ class PlainSend:
         self._block_size_max = block_size_max
         self._is_tagged = store.settings.index_style == STYLE_5_5
         self._known: dict[bytes, _Topic] = {}
-        """Topic name as in requests -> topic."""
+        """Topics of usual messages; the keys of the three caches are returned by `_named`."""
         self._halves: dict[bytes, _Topic] = {}
-        """Topic and producer group, separated by byte 02 -> topic with half messages."""
+        """Topics of half messages."""
         self._others: dict[bytes, _Topic] = {}
-        """Topic name and variant -> topic whose messages are compressed or have a message group."""
+        """Topics of messages that are compressed or have a message group."""
         self.take(rules)
 
     def take(self, rules: SendRules) -> None:
@@ -91,11 +85,9 @@ class PlainSend:
         self._is_open = bool(rules.permission & PERMISSION_WRITE) and not rules.accept_from_ms
 
     def send(self, records: SendRecords, peer_host: bytes) -> bool:
-        """Stores the messages of a plain request contiguously in one queue.
+        """Stores the messages of a plain request contiguously in one queue; False: it declines.
 
-        Shape    records with a scanned request
-        Returns  whether they are in the log; False: nothing has changed, and `Send.send` has to
-                 serve the request
+        Shape    records of a scanned request
         Errors   StoreBusy: nothing was stored
         Source   SendMessageProcessor.sendMessage, sendBatchMessage
         """
@@ -130,7 +122,7 @@ class PlainSend:
         return True
 
     def _named(self, request: SendRequest) -> tuple[bytes, dict[bytes, _Topic]]:
-        """Returns the key of a request's topic, and its table."""
+        """Returns the cache that a request uses, and the request's key in that cache."""
         if request.is_half:
             return b"%b\x02%b" % (request.topic, request.group), self._halves
         if request.order or request.is_compressed:
@@ -139,24 +131,19 @@ class PlainSend:
         return request.topic, self._known
 
     def _queue(self, request: SendRequest, queue_count: int) -> int:
-        """Returns the queue of messages without a queue id: their group's, else a random one."""
         if request.order:
             hashed: int = request.order_hash
             return (hashed & 0x7FFFFFFF) % queue_count
         return int(self._random.random() * queue_count)
 
     def _takes_halves(self) -> bool:
-        """Returns whether half messages are accepted, and their topic exists."""
         config = self._topics.find(HALF_TOPIC)
         return not self._rules.refuses_transactions and config is not None and config.is_kept
 
     def _topic(
         self, name: bytes, known: dict[bytes, _Topic], request: SendRequest
     ) -> _Topic | None:
-        """Reads a topic from the table, and caches it; None if this path may not send to it.
-
-        name   key in the cache
-        """
+        """Adds a topic to a cache, and returns it; None if this path cannot send to the topic."""
         config = self._topics.find(request.topic.decode("ascii", "replace"))
         if config is None or not config.is_plain or not config.is_writable:
             return None

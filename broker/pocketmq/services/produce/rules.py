@@ -13,11 +13,12 @@ AHEAD_BUCKETS: Final[tuple[float, ...]] = (60.0, 600.0, 3_600.0, 43_200.0, 86_40
 class SendRules(NamedTuple):
     """Settings of sending.
 
-    store_host    packed: 8 bytes or 20
-    delay_max_ms  longest delay of a message
-    default_queue_count, default_type   of topics that sends create
-    check_kinds   whether a topic accepts only messages of its type
-    dedupe_window_ms   deduplication window for sends; 0 turns it off
+    store_host           packed address: 8 or 20 bytes
+    accept_from_ms       wall time before which sends are refused; 0: none is refused for the time
+    default_queue_count  number of queues of topics that sends create
+    default_type         type of topics that sends create
+    check_kinds          whether a topic accepts only messages of its type
+    dedupe_window_ms     deduplication window of sends; 0: repeats are stored
     """
 
     store_host: bytes
@@ -48,7 +49,7 @@ class SendRules(NamedTuple):
 
 @final
 class SendCounts:
-    """Messages of one topic and kind stored since the last collection, by size."""
+    """Counts stored messages of one topic and kind by size, until the counts are collected."""
 
     __slots__ = ("_counts", "_size_sums", "kind", "topic")
 
@@ -59,7 +60,7 @@ class SendCounts:
         self._size_sums = [0] * len(self._counts)
 
     def add(self, count: int, stored_bytes: int) -> None:
-        """Counts the messages of one request, all of about one size."""
+        """Counts the messages of one request as if all had the average size."""
         assert count > 0
         place = 0
         while place < len(_LIMITS) and stored_bytes > _LIMITS[place] * count:
@@ -68,7 +69,7 @@ class SendCounts:
         self._size_sums[place] += stored_bytes
 
     def taken(self) -> list[tuple[int, int]]:
-        """Returns (messages, bytes) of each size seen, and resets the counts."""
+        """Returns (messages, bytes) of each size with messages, and resets the counts."""
         found = [pair for pair in zip(self._counts, self._size_sums, strict=True) if pair[0]]
         self._counts = [0] * len(self._counts)
         self._size_sums = [0] * len(self._counts)
@@ -97,7 +98,7 @@ class SendStats:
         self._tallies: dict[tuple[str, str], SendCounts] = {}
 
     def count(self, topic: str, kind: str, count: int, stored_bytes: int) -> None:
-        """Counts the messages of one request, all of about one size."""
+        """Counts the messages of one request as if all had the average size."""
         assert count > 0
         labels = (topic, kind, "false")
         self._messages_in.add(labels, count)
@@ -105,7 +106,7 @@ class SendStats:
         self._message_size.at(labels).observe_many(stored_bytes / count, count)
 
     def tally(self, topic: str, kind: str) -> SendCounts:
-        """Returns the fast counter of messages of a topic and kind."""
+        """Returns the counts that the fast path updates; they are added to the metrics later."""
         found = self._tallies.get((topic, kind))
         if found is None:
             found = self._tallies[topic, kind] = SendCounts(topic, kind)

@@ -1,11 +1,10 @@
-"""Sending: checks the request, chooses a queue, adds system properties, puts.
+"""Sending: checks the request, chooses a queue, adds system properties, puts the messages.
 
-The order of checks is RocketMQ's: time, broker permission, topic, topic creation, topic permission,
-queue, messages, sizes. One invalid message refuses the whole request: nothing is stored. Plain
-requests take a fast path (fast_send.py).
+The order of checks is RocketMQ's. If one message is invalid, the whole request is refused and
+nothing is stored. Plain requests take a fast path (fast_send.py).
 
-Stored properties, in this order: UNIQ_KEY, WAIT, KEYS, TAGS, __SHARDINGKEY, user properties, those
-of delayed delivery (delayed.py), CLUSTER, MSG_REGION, TRACE_ON.
+Stored properties, in this order: UNIQ_KEY, WAIT, KEYS, TAGS, __SHARDINGKEY, user properties,
+properties of delayed delivery (delayed.py), CLUSTER, MSG_REGION, TRACE_ON.
 Source: SendMessageProcessor, AbstractSendMessageProcessor.msgCheck, MessageExtEncoder.
 """
 
@@ -98,16 +97,16 @@ class Recall:
         self._clock = clock
 
     def take(self, rules: SendRules) -> None:
-        """Replaces the rules, from the next request on."""
+        """Replaces the rules for later requests."""
         assert rules.store_host == self._rules.store_host
         self._rules = rules
 
     async def recall(self, topic: str, text: str, peer_host: bytes) -> str:
-        """Recalls a delayed message; returns its unique key. A repeated recall has no effect.
+        """Recalls a delayed message durably; returns its unique key. Recalls may be repeated.
 
         text     recall handle from the answer to the send
         Errors   TopicNotFound, KindConflict, IllegalRecallHandle, NotWaiting, NotAccepting,
-                 BrokerReadOnly; those of a put
+                 BrokerReadOnly; errors of a put
         """
         now_ms = self._clock.wall_ms()
         self._rules.check_moment(now_ms)
@@ -142,11 +141,14 @@ class Recall:
 
 # -- checks of messages ------------------------------------------------------------------------
 PLAIN_ID_LENGTH: Final = 64
-"""Upper limit of characters of an id of letters and digits that is valid without further checks."""
+"""Maximum length of message ids that are certainly valid if they have only letters and digits."""
 
 
 def are_plain(topic: str, drafts: Drafts, keys: list[str]) -> bool:
-    """Returns whether all messages are certainly valid: ids, tags and keys of plain characters."""
+    """Returns True only if all messages are valid; False: `check_each` decides.
+
+    keys   for each message: its keys, joined
+    """
     ids, tags, text = "".join(drafts.message_ids), "".join(drafts.tags), "".join(keys)
     if not (ids.isalnum() or not ids) or not (tags.isalnum() or not tags):
         return False
@@ -196,14 +198,11 @@ BROKERS_OWN: Final = frozenset({HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC})
 
 
 class Sent(NamedTuple):
-    """Result of a send: ids and offsets of its messages.
+    """Result of a send.
 
-    Message i has message_ids[i] and result.physical_offsets[i]. Its queue offset is
-    queue_offsets[i], or result.queue_offset + i if `queue_offsets` is empty.
-
-    destination    the target queue; delayed messages are stored in another queue
-    queue_offsets  of messages that are delayed or have a priority; else empty
-    handles        recall handles of these messages, "" for one that cannot be recalled
+    destination    the target queue; delayed and half messages are stored in another queue
+    queue_offsets  the queue offset of each message; empty: consecutive from result.queue_offset on
+    handles        recall handles of delayed messages, "" for a message that cannot be recalled
     transactions   transaction ids of half messages
     """
 
@@ -251,7 +250,7 @@ class Send:
         )  # fmt: skip
 
     def take(self, rules: SendRules) -> None:
-        """Replaces the rules, from the next request on; host and cluster are unchanged."""
+        """Replaces the rules for later requests; host and cluster must not change."""
         assert rules.store_host == self._rules.store_host
         assert rules.cluster == self._rules.cluster
         self._rules = rules
@@ -265,11 +264,11 @@ class Send:
 
     @property
     def is_durable(self) -> bool:
-        """Whether sends are answered without waiting for a flush: the flush mode is not sync."""
+        """Whether sends are answered without waiting for a flush."""
         return self._store.settings.flush != FLUSH_SYNC
 
     def flush_group(self) -> FlushGroup:
-        """Returns the flush group of all messages sent so far; its result is False on a timeout.
+        """Returns the flush group of all messages sent so far; its future is False on a timeout.
 
         Errors   StoreFailed, such as FsyncFailed
         """
@@ -282,7 +281,8 @@ class Send:
 
         Repeats within the deduplication window return the first result.
 
-        Errors   subclasses of RequestError: nothing is stored; of Unavailable: may be retried
+        Errors   subclasses of RequestError: nothing is stored; subclasses of Unavailable: the
+                 request may be retried
         Source   SendMessageProcessor.sendMessage, sendBatchMessage
         """
         window_ms = self._rules.dedupe_window_ms
@@ -336,9 +336,9 @@ class Send:
     async def _send_waiting(
         self, destination: Destination, drafts: Drafts, peer_host: bytes, envelope: Envelope
     ) -> Sent:
-        """Stores messages that are delayed or have a priority.
+        """Stores messages with a delay, a transaction or a priority.
 
-        Errors   IllegalDeliveryTime, those of `send`
+        Errors   IllegalDeliveryTime, errors of `send`
         """
         place = QueuePlace(destination.topic, destination.queue_id)
         drafts = drafts._replace(message_ids=self._named(drafts.message_ids, self._clock.wall_ms()))
@@ -364,7 +364,6 @@ class Send:
     def _disguised(
         self, place: QueuePlace, drafts: Drafts, peer_host: bytes, envelope: Envelope
     ) -> tuple[list[ParkedMessage], Batch]:
-        """Returns the queues and further properties of delayed messages, and the batch to put."""
         now_ms = self._clock.wall_ms()
         self._store.look_at_clocks(Now(self._clock.monotonic_ms(), now_ms))
         waiting = DelayLimits(self._level_count, self._rules.delay_max_ms)
@@ -374,11 +373,7 @@ class Send:
         return disguises, self._batch(place.topic, drafts, peer_host, envelope, added)
 
     async def _made_room(self, topic: str, runs: Sequence[Run], wanted: int) -> bool:
-        """Creates missing topics, and waits for write room; returns whether it waited.
-
-        topic    topic of the request
-        wanted   see `_planned`
-        """
+        """Creates missing topics, and waits until the log has room; returns whether it waited."""
         config, has_waited = self._store.tables.topics.find(topic), False
         if config is None or not config.is_plain:
             await self._make_topic(topic, wanted)
@@ -393,7 +388,7 @@ class Send:
         return await self._store.writing.room(runs) or has_waited
 
     def _observe(self, disguises: Sequence[ParkedMessage], born_ms: Sequence[int]) -> None:
-        """Observes the delays of timed messages, in whole seconds from born time to slot.
+        """Adds the delays of timed messages to the metrics: whole seconds from born time to slot.
 
         Source   TimerMessageStore.enqueue
         """
@@ -402,14 +397,13 @@ class Send:
                 self.counts.ahead.observe(max(int(one.changed[TIMER_OUT]) - born, 0) // 1_000)
 
     def _named(self, message_ids: list[str], now_ms: int) -> list[str]:
-        """Returns the ids, with generated ones for messages without an id."""
         if "" not in message_ids:
             return message_ids
         make_key = self._key_maker.make
         return [message_id or make_key(now_ms) for message_id in message_ids]
 
     async def topic(self, name: str) -> TopicConfig:
-        """Returns a topic by its name; creates a missing one if automatic creation is on.
+        """Returns a topic by its name; creates a missing topic if automatic creation is on.
 
         Errors   IllegalTopic, SystemTopic, TopicNotFound, LimitReached, DiskFull
         """
@@ -418,7 +412,7 @@ class Send:
         return found or await self._create(config)
 
     def planned_topic(self, name: str) -> TopicConfig:
-        """Returns a topic by its name; a missing one as `topic` would create it.
+        """Returns a topic by its name; if it is missing, the topic that `topic` would create.
 
         Errors   IllegalTopic, SystemTopic, TopicNotFound
         """
@@ -428,9 +422,8 @@ class Send:
         return config or self._planned(name)
 
     async def _make_topic(self, topic: str, wanted: int) -> None:
-        """Adds a missing topic to the table: with the queues that exist, or as planned.
+        """Adds a topic to the topic table.
 
-        wanted   see `_planned`
         Source   TopicConfigManager.createTopicInSendMessageMethod
         """
         if self._store.tables.topics.find(topic) is not None:
@@ -447,9 +440,9 @@ class Send:
         )
 
     def _planned(self, topic: str, wanted: int = 0) -> TopicConfig:
-        """Returns a topic that has only queues so far, or one like the default topic.
+        """Returns a topic that has queues but no table entry, or a new topic like TBW102.
 
-        wanted   queues that the client expects, used if the default is not below; 0: the default
+        wanted   upper limit of a new topic's queues; 0: no limit but the default
         Errors   IllegalTopic, SystemTopic, TopicNotFound
         """
         check_topic(topic)
@@ -474,10 +467,6 @@ class Send:
         return TopicConfig(topic, queue_count, queue_count, permission, attributes=attributes)
 
     def _choose_queue(self, config: TopicConfig, drafts: Drafts) -> int:
-        """Returns the queue of a request: as requested, by message group, or a random one.
-
-        A priority is the queue id, limited to the last queue.
-        """
         count = config.write_queue_count
         queue_id, group = drafts.queue_ids[0], drafts.groups[0]
         if drafts.queue_ids.count(queue_id) != len(drafts.queue_ids):
@@ -505,9 +494,7 @@ class Send:
     ) -> Batch:  # fmt: skip
         """Checks messages, and returns them as a batch for the store.
 
-        Plain messages are checked together, others one by one.
-
-        added   further encoded properties of each message; empty: none
+        added   for each message: encoded properties to add; empty: no message has any
         """
         now_ms, born_ms = self._clock.wall_ms(), drafts.born_ms
         ids = self._named(drafts.message_ids, now_ms)
@@ -543,7 +530,6 @@ class Send:
         self, ids: list[str], keys: list[str], drafts: Drafts, notes: Sequence[str],
         added: Sequence[str],
     ) -> list[bytes]:  # fmt: skip
-        """Returns the property block of each message."""
         head, tail, tags = self._heads[drafts.wait], self._tail, drafts.tags
         if notes:
             head = PAIR_SEPARATOR
@@ -569,5 +555,4 @@ class Send:
 
 
 def _text(properties: Mapping[str, str]) -> str:
-    """Encodes properties for a property block."""
     return "".join(f"{name}\x01{value}\x02" for name, value in properties.items())
