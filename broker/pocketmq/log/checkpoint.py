@@ -6,7 +6,7 @@
 
 The mark separates a torn tail (above it) from damage (below it). Both its slots contain a copy of
 the checkpoint. If neither copy equals the checkpoint, another broker wrote to the store later, and
-the mark is void. A slot is overwritten only once the other is synced, so a power cut leaves a mark.
+the mark is void. A slot is overwritten only once the other is synced: one slot is always valid.
 
 After a crash a start reads the queue ends from the table and opens no queue. The table is written
 before its checkpoint, and the previous table is kept as `.bak`. If neither table belongs to the
@@ -197,7 +197,7 @@ class FlushedMark(_NumbersFile):
     def write(self, flushed_upto: int, checkpoint: bytes | None = None) -> None:
         """Sets the mark; durable with the next `sync`. A mark may be too low, but never too high.
 
-        checkpoint   the checkpoint's bytes to store with the mark; None: those of the last mark
+        checkpoint   the checkpoint's bytes to store with the mark; None: the last mark's bytes
         Effects  between `announce` and `settle` the mark is kept in memory only
         Errors   DiskFull, AllocationFailed: only before the first mark
         """

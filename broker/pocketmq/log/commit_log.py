@@ -202,7 +202,7 @@ class CommitLog:
             self._staged.append(file)
 
     def take_full(self) -> list[MappedFile]:
-        """Holds and returns full files whose pages may be evicted; the caller releases them."""
+        """Returns held full files whose pages may be evicted; the caller releases them."""
         full, self._full = self._full, []
         return full
 
@@ -291,7 +291,7 @@ class CommitLog:
         return file.read_resident(physical_offset - file.base, size_bytes)
 
     def record_size_at(self, physical_offset: int) -> int | None:
-        """Returns the size of the record that starts at an offset; None if no record does."""
+        """Returns the size of the record that starts at an offset; None if there is no record."""
         file = self.files.file_at(physical_offset)
         if file is None or physical_offset >= self.appended:
             return None
@@ -304,7 +304,7 @@ class CommitLog:
             return None
 
     def store_time_at(self, physical_offset: int) -> int:
-        """Returns the store time of the record that starts at an offset; 0 if no record does."""
+        """Returns the store time of the record that starts at an offset; 0 without a record."""
         file = self.files.file_at(physical_offset)
         if file is None or self.record_size_at(physical_offset) is None:
             return 0

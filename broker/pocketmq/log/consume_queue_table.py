@@ -76,10 +76,10 @@ class ConsumeQueueTable:
         self.dirty: set[QueueKey] = set()
         """Queues that got records after their last flush; a flush removes them."""
         self.grown: set[QueueKey] = set()
-        """Queues that got units after their file sizes were last read."""
+        """Queues to whose files units were appended since the last small pass of the flush."""
         self.has_unsynced_cuts = False
         """Whether zeros after the ends of queues are not durable. If so, the whole file system is
-        synced before the next checkpoint; otherwise a crash might restore units that were cut."""
+        synced before the next checkpoint: a crash could restore units that were cut."""
         self.removed = removed
         """Queue offsets below which messages of a deleted topic are left out; may change."""
         self._batch_topics = batch_topics  # Their queues have another format, and are not touched.
@@ -302,7 +302,6 @@ class ConsumeQueueTable:
         queue.extension_failures = 0
 
     def _may_have_queue(self, key: QueueKey) -> bool:
-        """Returns whether a record's (topic, queue id) is valid; others get no files."""
         return self._is_ours(key[0]) and queue_id_from_name(str(key[1])) is not None
 
     def _is_ours(self, topic: str) -> bool:

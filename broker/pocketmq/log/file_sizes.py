@@ -1,9 +1,9 @@
 """Finds the file sizes of a store's log and queues from names and lengths.
 
-All files of a mapped file queue have one length, and the name of each is the offset of its first
-byte. So the smallest difference of two names is the length, if a file has that length. Otherwise
-the most frequent length counts, so that one truncated file does not matter. If a truncated file is
-the only file, only a record that crosses its end shows the truncation.
+All files of a mapped file queue have one length, and each name is the offset of the file's first
+byte. If a file's length is the smallest difference of two names, it is the length of all files. If
+not, the most frequent length is used, so that one truncated file does not matter. If a truncated
+file is the only file, only a record that crosses its end shows the truncation.
 """
 
 from collections import Counter

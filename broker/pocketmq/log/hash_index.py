@@ -101,7 +101,7 @@ class HashIndex:
     def load(self, *, read_only: bool = False, knows_size: bool = False) -> None:
         """Finds all files; ignores other names, and removes empty files.
 
-        knows_size   treats a file of another length as damaged and removes it
+        knows_size   whether the file size is certain: a file of another length is then removed
         Errors   WrongFileSize if `read_only` or not `knows_size`
         """
         for name in self._disk.names(self.directory):
@@ -219,7 +219,7 @@ class HashIndex:
 
         The records of removed files are dispatched again.
 
-        A power cut leaves a never synced file empty, after a file that is not full.
+        After a power cut, a file that was never synced may be empty, and follow one with room.
 
         sealed_time   set after another broker's unclean end: files that end later are also removed,
                       as such a broker syncs index files only when they are full

@@ -133,7 +133,7 @@ class IndexFile:
         )
 
     def is_sound(self) -> bool:
-        """Returns whether header, first, last and next entry agree: not after a torn write."""
+        """Returns whether header, first, last and next entry agree; a torn write breaks this."""
         header, view = self.header, self._file.view
         if not 1 <= header.index_count <= self.geometry.entry_count_max:
             return False
@@ -157,7 +157,8 @@ class IndexFile:
 
         Shape    as in `Written.entries`
         Errors   DiskFull, AllocationFailed: no entry was added
-        Cost     about 6 µs, and 0.04 µs an entry if compiled, else 1 µs; 0.1 µs from FEW_ENTRIES on
+        Cost     about 6 µs, and for each entry 0.04 µs if compiled, 1 µs if not compiled, or 0.1 µs
+                 for at least FEW_ENTRIES entries
         Source   IndexFile.putKey
         """
         header = self.header
@@ -330,7 +331,7 @@ class IndexFile:
     def walk(self, key_hash: int, below: int = 0) -> Iterator[tuple[int, int, int, bool]]:
         """Yields (entry number, physical offset, store time in ms, hash is equal), newest first.
 
-        below   > 0 continues after this entry number, at which an earlier walk ended
+        below   if above 0, the entry number at which an earlier walk ended, to continue after it
         A link that refers to no older entry of its slot is reported as physical offset BROKEN:
         damaged files must neither trap a reader in a loop nor seem complete.
         """

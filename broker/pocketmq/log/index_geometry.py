@@ -2,9 +2,9 @@
 
 Several pairs of numbers give the same file length. First, known pairs are tried: the configured
 pair, RocketMQ's default, PocketMQ's default. The first pair that gives a file's length is used.
-Otherwise all pairs that give the length are compared with a file's header; if exactly one fits, it
-is used. A pair fits if the first and the newest entry contain the header's begin and end physical
-offset, and the newest entry's slot refers to that entry. If none fits, the operator must set it.
+If no known pair gives a file's length, all pairs that do are compared with a file's header. A pair
+fits if the first and the newest entry contain the header's begin and end physical offset, and the
+newest entry's slot refers to that entry. If several pairs or none fit, the operator must set them.
 """
 
 from collections.abc import Container

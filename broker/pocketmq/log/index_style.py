@@ -5,8 +5,8 @@ up to some record. This module reads the first style of every file, and the last
 file. So it does not find two changes within one file.
 
 The entries of a record are adjacent: unique key, keys, then the tag. The first record with a tag
-determines the style, if its entries fit one of the styles. If the tag's entry is missing, the next
-entries must be valid; otherwise damage may have removed it. Entries of expired records are skipped.
+shows the style. If the tag's entry is missing, the next entries must be valid, as damage may also
+have removed the entry. Entries of expired records are skipped.
 
 A record with a tag but no key has no entry in the 5.3 style. Such a record without an entry, stored
 between two records with valid entries, therefore shows the 5.3 style.
@@ -61,7 +61,9 @@ BETWEEN_MAX: Final = 64
 def written_styles(
     disk: Disk, store: Path, *, log_file_bytes: int, geometry: IndexGeometry
 ) -> tuple[StyleSpans, str | None]:
-    """Returns the older styles of a store's index, and the present style; None if it is unknown.
+    """Returns the older styles of a store's index, and the present style, which may be unknown.
+
+    Shape    the present style is None if no entry shows it
 
     Errors   none for damaged files, which are treated as files without tags
     Cost     some milliseconds if messages have tags, at most two seconds if they have none
@@ -78,7 +80,6 @@ def written_styles(
 
 
 def _styles_of(files: Sequence["_File"]) -> tuple[StyleSpans, str | None]:
-    """Returns the styles of the files; many files with equal first and last style are uniform."""
     first = next(filter(None, (file.first_style() for file in files[:FILES_MAX])), "")
     last = next(filter(None, (file.last_style() for file in files[: -FILES_MAX - 1 : -1])), "")
     if not first or (first == last and len(files) > ALL_FILES_MAX):
@@ -160,7 +161,6 @@ class _File:
 
 
 def _told(log: PlacedRecords, entries: NDArray[Any]) -> Iterator[tuple[int, str | None]]:
-    """Yields each record's physical offset, and the style that its entries show."""
     for place, hashes in _groups(entries):
         record = log.record_at(place)
         yield place, None if record is None else _style_told(record, hashes)
@@ -218,7 +218,6 @@ class _Entries:
 
 
 def _samples(first: int, upper: int) -> Iterator[tuple[int, int]]:
-    """Yields (entry number, entry count) of a file's samples, in order."""
     if first < upper:
         yield first, FIRST_ENTRIES
     behind = first + FIRST_ENTRIES

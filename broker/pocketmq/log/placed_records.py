@@ -37,7 +37,7 @@ class PlacedRecords:
         self.min_offset = self._bases[0] if self._bases else 0
 
     def record_at(self, physical_offset: int) -> Written | None:
-        """Returns the valid record that starts at an offset; None if no valid record does."""
+        """Returns the valid record that starts at an offset; None if none starts there."""
         file = self._file_at(physical_offset)
         if file is None or physical_offset + SIZE_AND_MAGIC.size > file.base + file.size:
             return None

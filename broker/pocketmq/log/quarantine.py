@@ -78,7 +78,6 @@ class Quarantine:
                 yield position, self._disk.read_at(descriptor, position, size)
 
     def _copy(self, path: Path, begin: int, end: int, target: Path) -> None:
-        """Copies bytes; zeros stay sparse."""
         self._disk.unlink(target)
         descriptor = self._disk.make_sparse_file(target, end - begin)
         try:

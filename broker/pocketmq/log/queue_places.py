@@ -64,7 +64,7 @@ def _last_unit(disk: Disk, queue: Path) -> tuple[Path, int] | None:
 
 
 def first_unit(disk: Disk, queue: Path, log_begin: int) -> tuple[int, bytes]:
-    """Returns number and bytes of the first unit at or after a physical offset; b"" without one."""
+    """Returns number and bytes of the first unit at or after a physical offset; b"" if none."""
 
     def is_old(position: int) -> bool:
         place, size, _ = UNIT.unpack(disk.read_at(file, position, UNIT_SIZE))
@@ -112,10 +112,10 @@ def offset_of(
 def lost_starts(
     disk: Disk, directory: Path, checkpoint: bytes, there: Collection[QueueKey], log_file_bytes: int
 ) -> Iterator[tuple[QueueKey, int, int, int]]:
-    """Yields the known facts about the first message of each queue whose directory is lost.
+    """Yields the first message of each queue whose directory is lost.
 
     Yields   (queue, physical offset, number of its unit, queue offset in its record)
-    The table of queue ends contains these facts if it was written for this checkpoint.
+    Shape    nothing, unless the table of queue ends was written for this checkpoint
     """
     ends = QueueEnds(disk, directory / OWN_DIRECTORY).load(checkpoint)
     for key, end in ends.items():

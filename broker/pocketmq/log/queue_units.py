@@ -216,12 +216,12 @@ class QueueUnits:
         return -1, None
 
     def end_before(self, queue_offset: int) -> int:
-        """Returns the end of the last record whose unit is before a queue offset; 0 if none."""
+        """Returns the end of the last record with a unit before an offset; 0 if there is none."""
         last = self.message_before(queue_offset)[1]
         return 0 if last is None else last[0] + last[1]
 
     def last_end(self) -> int:
-        """Returns the end of the last record that has a unit; 0 if none."""
+        """Returns the end of the last record that has a unit; 0 if there is none."""
         return self.end_before(self.max_offset)
 
     def start(self, queue_offset: int) -> int:

@@ -164,7 +164,6 @@ class StoreManifest(StoreShape):
     """The values of a store's shape that the store itself contains (RECORDED).
 
     cluster, broker     cluster and name of the broker that wrote the store last
-
     made_here           whether PocketMQ created the store
     property_crc_from   physical offset from which on every record ends with a property CRC; None:
                         records are written without property CRC

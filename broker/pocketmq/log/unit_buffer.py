@@ -56,7 +56,7 @@ class UnitBuffers:
         Effects  a run that does not fit closes its queue's buffer, so that no later run of the
                  queue is buffered before it is written; runs of prepared or rolled-back
                  transactions are returned, but close no buffer
-                 Cost     about 0.3 µs a run if compiled
+        Cost     about 0.3 µs a run if compiled
         """
         left: list[Written] = []
         for run in written:

@@ -2,7 +2,7 @@
 
 An offset exceeds its queue's end if tables and log do not belong together: a crash lost messages, a
 log was shortened or its damage accepted, or tables were copied without the log. Such an offset
-hides new messages until the queue has grown past it. A receive checks the offset of its queue.
+hides new messages until the queue has grown past it. Later, each receive clamps its own offset.
 Source: none; RocketMQ leaves it to clients (OFFSET_OVERFLOW_BADLY).
 """
 
@@ -16,7 +16,7 @@ from pocketmq.store.tables.offsets import Clamped
 from pocketmq.store.tables.tables import Tables
 
 SHOWN_MAX: Final = 100
-"""Upper limit of clamped offsets that a start logs one by one; the logged count is of all."""
+"""Upper limit of clamped offsets that a start logs one by one; it also logs the number of all."""
 EndOf = Callable[[str, int], int]
 """(topic, queue id) -> queue offset of the queue's next message."""
 

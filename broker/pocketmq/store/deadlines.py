@@ -14,7 +14,7 @@ TICKS_PER_S: Final = 64
 """A deadline is never early. It is late by at most 1/64 s, or 1/256 of its distance."""
 EXACT_TICKS: Final = 4_096
 """Distance, about a minute, up to which each tick has a bucket. More distant deadlines share
-buckets, so that clients cannot create more than a few thousand."""
+buckets, so that clients cannot create more than a few thousand buckets."""
 SHARED_BITS: Final = 8
 
 

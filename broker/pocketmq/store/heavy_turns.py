@@ -77,7 +77,7 @@ class HeavyTurns:
         self._begun_ms = self._clock.monotonic_ms()
 
     async def came(self, user: str) -> bool:
-        """Waits for the user's turn; returns False if the broker drains before it."""
+        """Waits for the user's turn; returns False if the broker drains before the turn."""
         try:
             await self.turn(user)
         except Draining:

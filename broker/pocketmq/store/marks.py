@@ -43,7 +43,7 @@ class Marks:
 
     end            end of the log after recovery; the log is durable and dispatched up to it
     last_record    physical offset of the log's last record
-    is_sync        whether consumers see flushed records; else they see committed records
+    is_sync        whether consumers see only flushed records; if not, they see committed records
     """
 
     __slots__ = (

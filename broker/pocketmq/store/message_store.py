@@ -263,8 +263,7 @@ class MessageStore:
     async def all_durable(self) -> None:
         """Waits until every record appended so far is durable, in either flush mode.
 
-        Callers record only then, in another file, that they moved a message.
-
+        A caller that moves a message waits here before it records the move in another file.
         Errors   StoreFailed, such as FsyncFailed
         Cost     a flush, unless one has covered the last append
         """

@@ -138,7 +138,7 @@ class Runner:
 
 
 class Pause:
-    """A mark that rises a number of seconds after the request, by the loop's time."""
+    """A mark that is reached a number of seconds after each request, by the loop's time."""
 
     __slots__ = ("_seconds",)
 

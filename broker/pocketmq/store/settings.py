@@ -7,10 +7,10 @@ from typing import Final
 from pocketmq.model.store_shape import StoreShape
 
 FLUSH_SYNC: Final = "sync"
-"""Acknowledge after fdatasync; consumers see only durable records."""
+"""Puts are acknowledged after fdatasync; consumers see only durable records."""
 PAGE_SIZE: Final = 4096
 FLUSH_ASYNC: Final = "async"
-"""Acknowledge once the record is in the log; flush periodically."""
+"""Puts are acknowledged once the record is in the log, which is flushed periodically."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,13 +34,14 @@ class StoreSettings(StoreShape):
     """RocketMQ's default is 60 s; with 10 s, fewer records are dispatched again after a crash."""
     busy_timeout_ms: int = 1_000
     transient_pool: bool = False
-    """Append to locked memory, and write it to files in larger pieces; async flush only."""
+    """Whether records are appended to locked memory, and written to files in larger pieces; async
+    flush only."""
     transient_pool_file_count: int = 5
     commit_interval_ms: int = 200
     commit_least_pages: int = 4
     commit_thorough_interval_ms: int = 200
     warm_files: bool = False
-    """Touch and lock the pages of the next commit-log file before it is used."""
+    """Whether the pages of the next commit-log file are touched and locked before it is used."""
     open_queue_files_max: int = 16_384
     """Upper limit of open consume-queue files; at most half of the process's limit of files."""
     reserve_size_bytes: int = 16 * 1024 * 1024
@@ -49,7 +50,7 @@ class StoreSettings(StoreShape):
     timer_slot_count: int = 1_209_600
     """Slots of the timer wheel, as in RocketMQ; tests use other numbers."""
     accept_damage: bool = False
-    """Abandon durable records that are damaged or missing, and continue without them."""
+    """Whether a start abandons durable records that are damaged or missing."""
     explicit: frozenset[str] = frozenset()
 
     @property

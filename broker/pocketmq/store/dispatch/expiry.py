@@ -84,7 +84,7 @@ class Expiry:
         return min(self._marks.dispatched.value, self._marks.flushed.value, durable)
 
     def oldest(self) -> OldestLogFile | None:
-        """Returns the oldest file if it may be removed: it is not the last, and below `floor`."""
+        """Returns the oldest file; None if it is the last one, or ends above `floor`."""
         files = self._parts.log.files.files
         if len(files) < 2 or files[0].base + files[0].size > self.floor:
             return None

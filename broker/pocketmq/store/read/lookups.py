@@ -34,7 +34,7 @@ PROBES_MAX: Final = 256
 
 
 def find_message(log: CommitLog, physical_offset: int) -> StoredMessage | None:
-    """Returns the message whose record starts at a physical offset; None if no record does.
+    """Returns the message whose record starts at a physical offset; None if no record starts there.
 
     Shape    the body is as stored, not decompressed
     Errors   Corruption: a record starts at the offset, but is damaged; ColdRead

@@ -229,17 +229,17 @@ class Reading:
         return (queue.min_offset, queue.max_offset) if queue is not None else (0, 0)
 
     def queue_ends(self) -> Iterator[tuple[str, int]]:
-        """Yields topic and max offset of each queue there is now, even while queues change."""
+        """Yields (topic, max offset) of each queue; queues may be added or removed meanwhile."""
         for queue in list(self._queues.queues.values()):
             yield queue.topic, queue.max_offset
 
     def end_of(self, topic: str, queue_id: int) -> int:
-        """Returns the physical offset after the last record of a queue; 0 if it has none."""
+        """Returns the physical offset after a queue's last record; 0 for an empty or no queue."""
         queue = self._queues.find(topic, queue_id)
         return queue.max_physical_offset if queue is not None else 0
 
     def queue_ids(self, topic: str) -> list[int]:
-        """Returns the ids of a topic's queues that have files, even above its queue count."""
+        """Returns the ids of a topic's queues that have files, also those above its queue count."""
         return sorted(queue_id for name, queue_id in self._queues.queues if name == topic)
 
     def is_purged(self, message: StoredMessage) -> bool:
@@ -278,7 +278,7 @@ class Reading:
         return await self._page(wanted, iter(range(TRIES_MAX)))
 
     async def message_by_unique_key(self, topic: str, key: str) -> StoredMessage | None:
-        """Returns the newest message with a unique key, None without one.
+        """Returns the newest message with a unique key; None if there is none.
 
         Errors   Corruption, DiskSlow
         """

@@ -85,7 +85,7 @@ class Beside(NamedTuple):
     places: list[int]
 
     def holds(self, queue_offset: int, place: int) -> bool:
-        """Returns whether `place` is between the neighbours' offsets; one suffices if known."""
+        """Returns whether `place` is between its neighbours; one known neighbour suffices."""
         number = queue_offset - self.first
         before = self.places[number - 1] if number > 0 else -1
         behind = self.places[number + 1] if number + 1 < len(self.places) else -1
