@@ -140,7 +140,6 @@ class Certificate:
             self.make_sure(config)
 
     def _is_fit(self, config: Config) -> bool:
-        """Returns whether the generated certificate exists, is fresh and covers all hosts."""
         files = (self._cert, self._key)
         if not all(self._disk.exists(path) for path in files):
             return False
@@ -153,7 +152,6 @@ class Certificate:
 
     def _make(self, config: Config) -> None:
         """Replaces both files; if only one is replaced, the next start detects it.
-
 
         Errors   IllegalConfig, DiskFull, WriteFailed
         """
@@ -186,7 +184,6 @@ def names_of_machine() -> set[str]:
 
 
 def _usable(names: Iterable[str]) -> Iterable[str]:
-    """Yields the names that a certificate may contain, with addresses in canonical form."""
     for name in names:
         bare = name.partition("%")[0]
         if _is_address(bare):

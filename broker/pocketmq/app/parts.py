@@ -62,14 +62,13 @@ class Parts(NamedTuple):
     async def recover(self) -> None:
         """Recovers the leases and transactions that were open at the end of the last run.
 
-
         Errors   Corruption, DiskSlow
         """
         await self.backing.consume.recover()
         await self.backing.transactions.recover()
 
     def drain(self) -> None:
-        """Ends every parked call."""
+        """Ends all waiting calls."""
         backing = self.backing
         backing.sessions.drain()
         backing.pull.drain()
@@ -96,7 +95,7 @@ class Parts(NamedTuple):
 
 
 def long_poll_waiters(pull: Pull, consume: Consume) -> Gauge:
-    """Returns the gauge of parked pulls and receives."""
+    """Returns the gauge of waiting pulls and receives."""
     return Gauge(
         "pocketmq_long_poll_waiters",
         "Pulls and receives that wait for messages.",
@@ -206,7 +205,6 @@ def retention_of(
 
 
 def _expires(store: MessageStore, config: Config) -> bool:
-    """Returns whether messages of a store expire."""
     return store.damage is None and is_wanted(
         config.retention_settings(),
         made_here=store.made_here,

@@ -94,7 +94,6 @@ class Ports(NamedTuple):
 
 
 def _passed_on(config: Config) -> str:
-    """Returns the setting that shows that a proxy forwards connections, "" for none."""
     host = config.broker.advertised_host
     if config.rpc.proxy_protocol:
         return "rpc.proxy_protocol = true"
@@ -108,7 +107,6 @@ def bind(
     site: Site,
 ) -> Ports:
     """Listens on the inherited socket, else as configured; does not accept calls yet.
-
 
     Errors   AddressUnavailable, IllegalConfig
     """
@@ -137,7 +135,7 @@ def bind(
 
 
 def _bind_below(server: OwnServer, listen: str) -> None:
-    """Listens two ports below as well, unless the port is any, or not to be had.
+    """Also listens on the port minus VIP_DISTANCE; logs a warning if that port is not available.
 
     Source   MixAll.brokerVIPChannel: some clients subtract 2 from the port of the route
     """

@@ -71,7 +71,7 @@ SWITCH_INTERVAL_S: Final = 0.001
 """Time for which a thread that reads old messages may hold the GIL. With Python's default of 5 ms,
 the p99 of sends would be 5 ms meanwhile."""
 CONNECTION_FILES: Final = 3
-"""Open-file limit per connection: a third of the files for connections, the rest for the store."""
+"""The open-file limit divided by this is the limit of connections; the store uses the rest."""
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 HOLD_S: Final = 2.0
 """Time for which a call waits for the store to open before it is refused as recovering; official
@@ -370,7 +370,6 @@ def _carried(config: Config, site: Site, tls: Tls) -> tuple[str, list[Service], 
 async def _http_served(
     live: LiveConfig, outside: _Outside, site: Site, port: HttpPort | None
 ) -> AsyncIterator[None]:
-    """Serves metrics and health, from before recovery until the store is closed."""
     config = live.config
     build = build_info(__version__, FORMAT_VERSION)
     exposition = Exposition(
@@ -407,7 +406,6 @@ async def _http_served(
 async def _drain(
     config: Config, store: MessageStore, parts: Parts, server: "GrpcioServer | OwnServer"
 ) -> None:
-    """Refuses new calls, ends parked calls, and waits for running calls."""
     logger.info("broker.stopping")
     server.turn_away()
     parts.drain()

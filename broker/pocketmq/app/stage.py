@@ -47,7 +47,7 @@ class Stage:
     prepare     awaited once the store is open, before clients are served; its error ends the start
     listening   inherited socket, which replaces rpc.listen
     supervisor  receives the broker's state
-    container   what the environment of a container adds to the settings
+    container   first secret and image name, from the environment of a container
     """
 
     clock: Clock = field(default_factory=SystemClock)

@@ -1,7 +1,7 @@
 """Reports the broker's state to systemd: starting, ready, reloading, stopping, and alive.
 
     NOTIFY_SOCKET   datagrams of sd_notify(3); without it nothing is sent
-    WATCHDOG_USEC   the supervisor ends a process that is silent for so long
+    WATCHDOG_USEC   time without a beat after which the supervisor ends the process
 
 A beat is sent by the event loop, so a loop that hangs ends the process. Until the broker is ready,
 each beat extends the time for the start, as a recovery may take minutes.
@@ -83,7 +83,7 @@ class Supervisor:
 
 
 def supervisor_of(environment: MutableMapping[str, str]) -> Supervisor:
-    """Returns the supervisor that the environment names, and removes its variables."""
+    """Returns the supervisor that the environment names, and removes the variables."""
     names = (SOCKET, WATCHDOG, WATCHDOG_PROCESS)
     given = {name: environment.pop(name, "") for name in names}
     if not given[SOCKET]:

@@ -32,7 +32,7 @@ QUEUE_MAX: Final = 8_192
 """Upper limit of spans that wait for their export."""
 BATCH_MAX: Final = 512
 SPANS_INTERVAL_S: Final = 1.0
-"""Longest time that a span waits while the receiver accepts them."""
+"""Longest time that a span waits while the receiver accepts spans."""
 OK: Final = "ok"
 FAILED: Final = "failed"
 DROPPED: Final = "dropped"
@@ -108,7 +108,7 @@ class OtlpExports:
 
     @asynccontextmanager
     async def running(self, find_families: FindFamilies) -> AsyncIterator[None]:
-        """Exports until the end of the block, and then what is left of spans and metrics.
+        """Exports until the end of the block; then exports remaining spans, and metrics once more.
 
         find_families   returns the metrics of an open store
         """

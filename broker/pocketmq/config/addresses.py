@@ -56,7 +56,8 @@ def held_port(listen: str) -> Iterator[str]:
 def advertised_address(broker: BrokerSection, bound: str) -> tuple[Address, int]:
     """Returns the (address, port) that clients get and that messages contain.
 
-    Returns  the configured address and port; without them, the bound ones or this machine's address
+    Returns  the configured address and port; for each that is not set, the bound one. If the bound
+             address is 0.0.0.0 or ::, this machine's address
     Errors   IllegalConfig: the host has no address
     """
     host, port = split_address(bound)

@@ -6,7 +6,7 @@ and reported with the reason. Unknown names are left out as well, or are errors 
 A value that cannot be parsed is always an error.
 
 A proxy's rmq-proxy.json can also be imported. Its unknown names are left out even in a strict
-import, and names with an empty value are ignored. Secrets are not shown.
+import, and names with an empty value are ignored. Values that may be secrets are not shown.
 """
 
 import json
@@ -98,7 +98,6 @@ def _take_broker(
     path: Path, text: str, layers: Layers, said: dict[str, str], left_out: dict[str, LeftOut],
     strict: bool,
 ) -> None:  # fmt: skip
-    """Imports the entries of broker.conf."""
     for item in properties(text):
         why, hint = reason_left_out(item.name)
         if why and not (strict and why == UNKNOWN):
@@ -112,7 +111,6 @@ def _take_proxy(
     path: Path, text: str, layers: Layers, said: dict[str, str], left_out: dict[str, LeftOut],
     strict: bool,
 ) -> None:  # fmt: skip
-    """Imports the entries of rmq-proxy.json."""
     for name, value in proxy_pairs(path, text):
         key = TAKEN.get(name)
         if key is None:

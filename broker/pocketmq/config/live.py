@@ -96,7 +96,7 @@ class LiveConfig:
         return self._read_again is not None
 
     def follow(self, take: Callable[[Config], None]) -> None:
-        """Calls a function with the settings, now and after each reload; it must not raise."""
+        """Calls a function with the settings, now and after each reload; `take` must not raise."""
         self._followers.append(take)
         take(self.config)
 

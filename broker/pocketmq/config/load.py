@@ -3,7 +3,7 @@
     defaults  <  preset  <  POCKETMQ_DEFAULTS  <  -c FILE  <  conf.d/*.toml
               <  POCKETMQ__SECTION__KEY  <  --set key=value
 
-POCKETMQ_DEFAULTS names a TOML file that every other source overrides; the image has one. FILE is
+POCKETMQ_DEFAULTS names a TOML file, which all later sources override; the image has one. FILE is
 TOML, or RocketMQ's broker.conf. All sources are read completely, so that a check can show all
 problems at once. Unknown keys, invalid values and contradictory settings are errors. Each error
 contains the key and its origin; for a file, the origin includes the line.
@@ -265,7 +265,6 @@ def read_file(layers: Layers, path: Path) -> None:
 
 
 def _read_broker_conf(layers: Layers, path: Path) -> None:
-    """Reads RocketMQ's broker.conf, as its import does, over the preset `server`."""
     layers.put(PRESET, SERVER, str(path))
     left_out: list[str] = []
     unknown: list[str] = []
@@ -319,7 +318,6 @@ def read_environment(layers: Layers, environment: Mapping[str, str]) -> None:
 
 
 def _read_short(layers: Layers, variable: str, key: str, environment: Mapping[str, str]) -> None:
-    """Reads a short variable, which excludes the long one of its setting."""
     long = ENVIRONMENT_PREFIX + key.upper().replace(".", "__")
     if twin := next((name for name in (long, long + FILE_SUFFIX) if name in environment), ""):
         why = f"{twin} is set as well; leave one of them out"
@@ -374,6 +372,5 @@ def _read_value_file(layers: Layers, key: str, variable: str, path: Path) -> Non
 
 
 def _unquoted(text: str) -> str:
-    """Returns text without the quotes of env files."""
     is_quoted = len(text) >= 2 and text[0] == text[-1] == '"'
     return text[1:-1] if is_quoted else text

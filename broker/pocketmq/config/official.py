@@ -1,10 +1,11 @@
 """Reads the command line, files and environment of RocketMQ's mqbroker as settings.
 
-The broker then behaves as in RocketMQ's own image: its files are below the user's home, its gRPC
-port is the proxy's, and callers are checked only if a file or a user asks for it.
+As in RocketMQ's own image, files are below the user's home, and the gRPC port is the proxy's. Calls
+must be signed only if a file demands it or the store has users.
 
-    storePathRootDir     else DIR/store, DIR from -Duser.home in JAVA_OPT_EXT, else the home
-    grpcServerPort       of rmq-proxy.json, else 8081; listenPort is for RocketMQ's classic clients
+    storePathRootDir     the store; if it is not set, DIR/store, where DIR is -Duser.home in
+                         JAVA_OPT_EXT, or the home directory
+    grpcServerPort       of rmq-proxy.json; if it is not set, 8081. listenPort is not used
     authenticationEnabled, aclEnable     calls must be signed
     initAuthenticationUser               the first admin
 Source: BrokerStartup, ProxyStartup, docker-entrypoint.sh.

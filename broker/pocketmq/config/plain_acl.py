@@ -240,7 +240,6 @@ def _is_true(account: Mapping[str, Any]) -> bool:
 
 
 def _grants(key: str, account: Mapping[str, Any]) -> Iterator[Grant]:
-    """Yields the grants of an account."""
     for kind, default_name, names in _KINDS:
         usual = _permission(account.get(default_name) or "DENY")
         if usual:

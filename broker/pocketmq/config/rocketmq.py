@@ -110,7 +110,7 @@ def names() -> list[str]:
 
 
 def names_in(text: str) -> list[str]:
-    """Returns the names of settings in a text of any of RocketMQ's formats; none with sections."""
+    """Returns the names in a text of any of RocketMQ's formats; [] for a text with sections."""
     return [] if _SECTION.search(text) else [one[1] for one in _NAME.finditer(text)]
 
 

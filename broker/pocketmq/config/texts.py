@@ -130,7 +130,7 @@ def hours_from_text(text: str) -> str:
 
 
 def begin_setting(text: str) -> str:
-    """Returns where groups begin: min, max, or a time in one form.
+    """Returns where groups begin: min, max, or a time in canonical form.
 
     Errors   ValueError
     """
