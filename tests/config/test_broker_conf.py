@@ -251,7 +251,7 @@ def test_ports_certificate_and_cluster_of_a_proxy_are_taken(tmp_path: Path) -> N
     assert (config.rpc.tls_cert, config.rpc.tls_key) == ("/etc/c.pem", "/etc/k.pem")
     assert config.broker.cluster == "c7"
     assert "remotingListenPort = 18080" in imported.text
-    assert "classic clients are not served" in imported.text
+    assert "classic clients use the port of rpc.listen" in imported.text
     assert imported.left_out == [
         "namesrvAddr", "remotingListenPort", "tlsTestModeEnable",
         "innerClientAuthenticationCredentials", "routeFoo",

@@ -26,7 +26,7 @@ TAKEN: Final[Mapping[str, str]] = {
 }
 """PocketMQ's setting by name in rmq-proxy.json."""
 _REASONS: Final[Mapping[str, str]] = {
-    "classic clients are not served: there is one port, for gRPC": """remotingListenPort
+    "classic clients use the port of rpc.listen: see rpc.classic": """remotingListenPort
         remotingAccessAddr useEndpointPortFromRequest enableRemotingLocalProxyGrpc""",
     "clients connect to this broker without a name server": """namesrvAddr namesrvDomain
         namesrvDomainSubgroup""",

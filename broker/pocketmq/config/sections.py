@@ -60,23 +60,23 @@ class RpcSection:
     transport: str = knob(
         OWN,
         "own: PocketMQ's server, fast, with all protocols on one port; grpcio: gRPC's library, for "
-        "comparison, which ignores the settings below of this section.",
+        "comparison, which does not support the settings that follow in this section.",
         choices=(OWN, GRPCIO),
     )  # fmt: skip
     classic: str = knob(
         AUTO,
         "Serve classic clients (RocketMQ 4, or 5 with a name server) on the same port, as name "
-        "server and broker; auto: with transport own. Where calls are signed, theirs are too.",
+        "server and broker; auto: if the transport is own. access.check applies to their calls.",
         choices=(AUTO, ON, OFF),
     )  # fmt: skip
     classic_vip: bool = knob(
-        True, "Listen two ports below too, for RocketMQ's Dashboard and clients up to 4.5.0. If it "
-        "is in use, that is only a warning. Not with port 0.",
+        True, "Also listen on the port minus 2, which RocketMQ's Dashboard and clients up to 4.5.0 "
+        "use. If that port is in use, the broker only logs a warning. Without effect for port 0.",
     )  # fmt: skip
     tls: bool = knob(
         True,
-        "Accept TLS on the same port, with the certificate below or else with one that the broker "
-        "generates in pocketmq/tls/ of the store.",
+        "Accept TLS on the same port, with the certificate of rpc.tls_cert, or with one that the "
+        "broker generates in pocketmq/tls/ of the store.",
     )  # fmt: skip
     tls_cert: str = knob(
         "", "PEM file with the server's certificate chain; empty: a generated certificate, which "
@@ -384,8 +384,8 @@ class RetentionSection:
     )  # fmt: skip
     disk_margin_bytes: int = live_knob(
         64 * MIB,
-        "Sends are refused while less than a commit-log file, the reserve and this are free; 0: "
-        "only a full disk refuses them.",
+        "Sends are refused while the free space is less than a commit-log file, the reserve and "
+        "this margin together; 0: only a full disk refuses sends.",
     )
     file_batch_max: int = live_knob(
         10, "Upper limit of files removed in one scan.", "deleteFileBatchMax",
