@@ -1,6 +1,6 @@
 """Composes the parts that run on an open store.
 
-store ─► services ─► faces
+store ─► services ─► protocols
            └─► steps, counts
 """
 

@@ -154,7 +154,6 @@ def _bind_below(server: OwnServer, listen: str) -> None:
 
 
 def _addresses(server: "GrpcioServer | OwnServer", address: str) -> Iterable[str]:
-    """Returns the listening addresses; those of gRPC's library are resolved from the host."""
     if isinstance(server, OwnServer):
         return map(address_of, server.sockets)
     host, port = split_address(address)

@@ -76,7 +76,7 @@ STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 HOLD_S: Final = 2.0
 """Time for which a call waits for the store to open before it is refused as recovering; official
 clients time out after three seconds."""
-QUIET_S: Final = 1.0  # most time for clients to read the replies of ended calls
+QUIET_S: Final = 1.0  # upper limit of the time in which clients read the replies of ended calls
 FAILED_GRACE_S: Final = 1.0  # after a failure, running calls only get errors
 
 Announce = Callable[[Mapping[str, object]], None]
@@ -232,7 +232,6 @@ async def serve(
 
 
 def _addresses(ports: Ports, tls: Tls, directory: Path) -> Mapping[str, object]:
-    """Returns the ready line: where the broker serves, its store, process and version."""
     secure = ports.grpc if tls.context is not None else None
     where = {"grpc": ports.grpc, "grpc_tls": secure, "http": ports.pages}
     store = str(directory.resolve())
@@ -294,7 +293,6 @@ class _Outside:
     def show(
         self, store: MessageStore, parts: Parts, live: LiveConfig, services: Sequence[Service]
     ) -> None:
-        """Publishes and serves an open store."""
         assert self.starting.progress == 1.0, "recovery is not complete"
         self._store = store
         self.held = lambda: parts.retention.held
@@ -316,26 +314,21 @@ class _Outside:
 
     @property
     def state(self) -> str:
-        """The state of the store, or of its start before it is open."""
         return self.starting.state if self._store is None else self._store.state
 
     @property
     def line(self) -> str:
-        """The state on one line, with the progress of a start."""
         percent = int(self.starting.progress * 100)
         return self.state if self._store is not None else f"{self.state}, {percent} %"
 
     def stats(self) -> list[Stat]:
-        """Returns the present stats."""
         found = self.starting.stats if self._numbers is None else self._numbers.stats()
         return [self.loop_lag.seconds, *found, *self.server.stats, *self.exports.stats]
 
     def gone(self) -> Gone:
-        """Returns removed topics and groups by label."""
         return {} if self._numbers is None else self._numbers.gone()
 
     async def refresh(self) -> None:
-        """Computes the slow values before a scrape."""
         if self._numbers is not None:
             await self._numbers.refresh()
 
@@ -346,7 +339,6 @@ def _ask_to_stop(stop: asyncio.Future[str]) -> None:
 
 
 def _carried(config: Config, site: Site, tls: Tls) -> tuple[str, list[Service], Transport]:
-    """Returns the transport's name, the services before the store is open, and its settings."""
     rpc = config.rpc
     files_max, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     transport = Transport(

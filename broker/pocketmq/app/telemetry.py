@@ -168,7 +168,6 @@ class OtlpExports:
             self._report(f"{type(error).__name__}: {error}")
 
     def _report(self, reason: str) -> None:
-        """Logs the first failure, and the first success after failures."""
         if reason and not self._failed:
             logger.warning("otlp.failed", extra={"reason": reason})
         elif self._failed and not reason:

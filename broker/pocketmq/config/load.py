@@ -294,7 +294,6 @@ def text_or_nothing(path: Path) -> str:
 
 
 def _keys(document: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
-    """Yields (key, value) of a document; a key outside sections has no prefix."""
     for section, table in document.items():
         if not isinstance(table, dict):
             yield section, table

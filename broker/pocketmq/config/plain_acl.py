@@ -72,15 +72,12 @@ def _lines(text: str) -> list[_Line]:
 
 
 class _Reader:
-    """Parser that removes lines from the front of a list."""
-
     __slots__ = ("lines",)
 
     def __init__(self, lines: list[_Line]) -> None:
         self.lines = lines
 
     def block(self, indent: int, depth: int) -> Any:
-        """Returns the value of the next lines that are indented by at least `indent`."""
         first = self.lines[0]
         if depth > DEPTH_MAX:
             raise PlainYamlError(first.number, "it is nested too deep")
@@ -122,7 +119,6 @@ class _Reader:
         return found
 
     def _value_below(self, indent: int, depth: int) -> Any:
-        """Returns the value of a key from the next lines; a sequence may have the key's indent."""
         if self._goes_on(indent, _is_item):
             return self._sequence(indent, depth + 1)
         return self._below(indent + 1, depth)

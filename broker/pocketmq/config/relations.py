@@ -80,7 +80,6 @@ def doubts(config: Config) -> list[str]:
 
 
 def _conflicts(config: Config) -> Iterator[tuple[str, str, str]]:
-    """Yields (key, key, why their values contradict each other)."""
     store, retention = config.store, config.retention
     if store.transient_pool and store.flush != FLUSH_ASYNC:
         why = "messages in the pool are not on disk, so it needs store.flush = async"

@@ -34,7 +34,6 @@ def told_twice(text: str) -> str:
 
 
 def _keys(text: str) -> Iterator[tuple[int, str]]:
-    """Yields (line, key with its section) in order."""
     table = ""
     for number, line in enumerate(text.splitlines(), 1):
         if head := _TABLE.match(line):

@@ -88,7 +88,6 @@ def _number(text: str, units: Mapping[str, int]) -> int:
 
 
 def _meant(unit: str, units: Mapping[str, int]) -> str:
-    """Returns the unit that another spelling probably means, "" for none."""
     word = unit.lower()
     by_start = {name[0].lower(): name for name in units if word in _OTHER_UNITS}
     return {name.lower(): name for name in units}.get(word) or by_start.get(word[:1], "")

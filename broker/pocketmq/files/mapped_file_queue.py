@@ -148,7 +148,7 @@ class MappedFileQueue:
             return False
 
     def file_at(self, position: int) -> MappedFile | None:
-        """Returns the open file that contains a position; None if none does."""
+        """Returns the open file that contains a position; None if there is no such file."""
         if not self.files:
             return None
         number = (position - self.files[0].base) // self.file_size

@@ -294,10 +294,6 @@ def _encode(checkpoint: bytes, rows: Mapping[QueueKey, QueueEnd]) -> bytes:
 
 
 def _decode(content: bytes, checkpoint: bytes) -> dict[QueueKey, QueueEnd]:
-    """Returns the rows of a table.
-
-    Errors   ValueError: the table is damaged, or belongs to another checkpoint
-    """
     head, _, body = content.partition(b"\n")
     if json.loads(head) != {"checkpoint": checkpoint.hex(), "crc": zlib.crc32(body)}:
         raise ValueError("it is damaged, or belongs to another checkpoint")

@@ -156,7 +156,6 @@ class ConsumeQueueTable:
     def _usable(
         self, ends: Mapping[QueueKey, QueueEnd], believed_upto: int
     ) -> Mapping[QueueKey, QueueEnd]:
-        """Returns the ends that have no doubtful units, and whose topics were not deleted later."""
         if self._extension.directory is not None:
             return NO_ENDS
         return {

@@ -55,7 +55,6 @@ def written_levels(disk: Disk, store: Path, stated: str, *, log_file_bytes: int)
 
 
 def _delay_ms(disk: Disk, queue: Path, log: PlacedRecords) -> int:
-    """Returns the delay that most of a queue's newest units show; 0 if no unit shows a delay."""
     found: Counter[int] = Counter()
     files = [name for name in disk.names(queue) if offset_from_file_name(name) is not None]
     for name in reversed(files):

@@ -48,7 +48,6 @@ def _queue_file_size(disk: Disk, root: Path) -> int:
 
 
 def _log_file_size(disk: Disk, directory: Path) -> int:
-    """Returns the size of the log's files; 0 without files, or if the only file is truncated."""
     size = _row_file_size(disk, directory)
     lone = [name for name in disk.names(directory) if offset_from_file_name(name) is not None]
     return 0 if len(lone) == 1 and size and _is_cut(disk, directory / lone[0], size) else size
@@ -66,7 +65,6 @@ def _row_file_size(disk: Disk, directory: Path) -> int:
 
 
 def _is_cut(disk: Disk, path: Path, size: int) -> bool:
-    """Returns whether a log file's last record crosses the file's end."""
     if disk.is_directory(path) or not any(disk.read_file(path, max(size - _TAIL, 0), _TAIL)):
         return False
     with (

@@ -278,7 +278,6 @@ class IndexFile:
         self.is_dirty = True
 
     def _durable_end(self, physical_offset: int) -> int:
-        """Returns the number of the first entry that is not of a record below an offset."""
         assert self._entries is not None
         data_size = self._file.data_end() - self.geometry.entries_position
         entries = self._entries[1 : max(-(-data_size // ENTRY_SIZE), 1)]

@@ -96,7 +96,6 @@ def _lengths(disk: Disk, directory: Path) -> dict[Path, int]:
 
 
 def _mapped(disk: Disk, path: Path, length: int) -> NDArray[Any]:
-    """Maps a file as bytes; it is unmapped when the array and all its views are freed."""
     with disk.opened(path) as descriptor:
         return np.frombuffer(disk.map(descriptor, length, read_only=True), dtype=np.uint8)
 

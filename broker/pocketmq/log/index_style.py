@@ -99,8 +99,6 @@ def _styles_of(files: Sequence["_File"]) -> tuple[StyleSpans, str | None]:
 
 
 class _File:
-    """One index file, and the log to which its entries refer."""
-
     __slots__ = ("_disk", "_geometry", "_log", "_path")
 
     def __init__(self, disk: Disk, path: Path, geometry: IndexGeometry, log: PlacedRecords) -> None:
@@ -135,7 +133,6 @@ class _File:
             return self._shown(entries, reversed(list(_samples(first, entries.upper))))
 
     def change(self, before: str, after: str) -> int | None:
-        """Returns the first record with entries of style `after`; None if there is none."""
         with self._opened() as entries:
             lower, upper = entries.first_from(self._log.min_offset), entries.upper
             while upper - lower > FIRST_ENTRIES:
@@ -203,7 +200,6 @@ class _Entries:
         return number + count < self.upper or self.upper == self._geometry.entry_count_max
 
     def first_from(self, physical_offset: int) -> int:
-        """Returns the number of the first entry of a record at or after a physical offset."""
         if physical_offset == 0:
             return 1
         numbers = range(1, self.upper)
@@ -227,7 +223,6 @@ def _samples(first: int, upper: int) -> Iterator[tuple[int, int]]:
 
 
 def _groups(entries: NDArray[Any]) -> Iterator[tuple[int, list[int]]]:
-    """Yields (physical offset, key hashes) of adjacent entries of one record."""
     places = entries["physical"].astype(np.int64)
     hashes = entries["hash"].tolist()
     ends = [*(np.flatnonzero(places[1:] != places[:-1]) + 1).tolist(), len(hashes)]
@@ -238,7 +233,6 @@ def _groups(entries: NDArray[Any]) -> Iterator[tuple[int, list[int]]]:
 
 
 def _style_shown(log: PlacedRecords, entries: NDArray[Any], is_cut: bool) -> str:
-    """Returns the style of the first record that shows a style; "" if no record does."""
     groups = list(_groups(entries))
     sound_end, likely = -1, ""
     for place, hashes in groups[:-1] if is_cut else groups:

@@ -176,7 +176,6 @@ class QueueUnits:
         return found, self.at(found)
 
     def _in_tail(self, physical_offset: int, count: int) -> int | None:
-        """Returns the result if one of the last `count` units is before the offset, else None."""
         begin = max(self.max_offset - count, self._lowest)
         units = np.frombuffer(self.read(begin, count), dtype=UNIT_TYPE)
         is_message = units["size"] != PRE_BLANK_SIZE
@@ -186,7 +185,6 @@ class QueueUnits:
         return begin + (int(is_behind.argmax()) if is_behind.any() else len(units))
 
     def _search(self, physical_offset: int, upper: int) -> int:
-        """Returns the first unit, at most `upper`, that is not before a physical offset."""
         lower = self._lowest
         while lower < upper:
             middle = (lower + upper) // 2

@@ -150,7 +150,6 @@ class TimerLog:
             yield places[is_sound], units[is_sound]
 
     def _contents(self, begin: int) -> Iterator[tuple[int, bytes]]:
-        """Yields (position, bytes from it on), at most PIECE_COUNT units a piece."""
         for file in self._files_from(begin):
             position = max(begin - file.base, 0)
             used = min(file.wrote, self._used_per_file)

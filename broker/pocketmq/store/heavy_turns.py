@@ -59,7 +59,7 @@ class HeavyTurns:
     def run(self, user: str, work: Callable[[], Any]) -> Any:
         """Runs work at once or queues it; returns its result, or an awaitable of its result.
 
-        Work that running work requests is a part of the running work.
+        If running work calls `run`, the new work runs at once, as a part of the running work.
 
         Errors   those of `work`; the awaitable also raises Draining
         Cost     0.5 µs in addition to the work, if it runs at once
@@ -87,8 +87,8 @@ class HeavyTurns:
     def soon(self, user: str, key: Hashable, work: Work) -> None:
         """Runs work at once or queues it; a queued key keeps its position.
 
-        Work must not raise. Work that running work requests is queued. While the broker drains, no
-        work is queued.
+        Work must not raise. If running work calls `soon`, the new work is queued. While the broker
+        drains, no work is queued.
         """
         if self.is_free:
             self.timed(work)
@@ -168,7 +168,6 @@ class HeavyTurns:
             loop.call_soon(self._go_on)
 
     def _go_on(self) -> None:
-        """Runs at least one queued piece, and further pieces until the share is used up."""
         is_first = True
         while self._line and not self._is_granted:
             if not is_first and self._clock.monotonic_ms() + SLACK_MS < self._due_ms:

@@ -340,7 +340,6 @@ class MessageStore:
         return None
 
     def _fail(self, error: BaseException) -> None:
-        """Fails the store: nothing is acknowledged from now on, and the process has to end."""
         failure = StoreFailed.by(error)
         self._enter("failed")
         if not self.failure.done():

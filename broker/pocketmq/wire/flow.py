@@ -30,11 +30,8 @@ class Limits:
     """Limits of one connection, and settings for its peer; immutable.
 
     message_max     bytes of a decompressed message
-    budget          bytes of requests held before the window closes
-    stream_window   receive window of a stream
     budget          bytes of requests that are held before the connection's window closes
     stream_window   bytes of a stream's receive window
-    lists_max       bytes of the metadata of all open calls, without fields in header tables
     list_max        bytes of a call's metadata, plus ENTRY_OVERHEAD for each field
     lists_max       bytes of the metadata of all open calls, except fields from header tables
     """

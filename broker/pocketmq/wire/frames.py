@@ -16,8 +16,7 @@ from pocketmq.native.machine import (
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 FRAME_HEAD_SIZE: Final[i64] = 9
 FRAME_SIZE_MIN: Final[i64] = 16_384
-"""Largest payload that every peer must accept; larger ones are neither accepted nor sent.
-"""
+"""Largest payload that every peer must accept; larger ones are neither accepted nor sent."""
 FRAME_SIZE_MAX: Final[i64] = 16_777_215
 WINDOW_MAX: Final[i64] = 0x7FFFFFFF
 WINDOW_DEFAULT: Final[i64] = 65_535

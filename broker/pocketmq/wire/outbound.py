@@ -84,7 +84,7 @@ class Outbound:
         self._end(stream)
 
     def send_headers(self, stream: Stream, metadata: list[tuple[bytes, bytes]]) -> None:
-        """Begins an answer with metadata, which the first message otherwise does."""
+        """Begins an answer with metadata; without this call, the first message begins it."""
         if stream.closed or stream.is_head_sent:
             return
         stream.is_head_sent = True

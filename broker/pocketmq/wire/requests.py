@@ -55,7 +55,7 @@ from pocketmq.wire.streams import (
 DISCARDED_SIZE_MAX: Final[i64] = 65_536
 """Upper limit of the bytes of a non-gRPC request that are received before it is answered."""
 PROGRESS_SIZE: Final[i64] = 4_096
-"""Number of new bytes between two checks below which an unfinished request has stalled."""
+"""An unfinished request has stalled if fewer new bytes arrive between two checks."""
 
 
 @final

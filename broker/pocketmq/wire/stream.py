@@ -12,8 +12,7 @@ PIECE_SIZE_MIN: Final[i64] = 4_096
 Smaller pieces are copied into one buffer, as their object overhead would exceed their content.
 """
 MESSAGE_OVERHEAD: Final[i64] = 64
-"""Memory in bytes charged for a message besides its content; limits empty messages.
-"""
+"""Memory in bytes charged for a message besides its content; limits empty messages."""
 STREAM_OVERHEAD: Final[i64] = 1_024
 """Memory in bytes charged for an open stream besides its content."""
 

@@ -31,7 +31,7 @@ class DispatchBuffer:
     def add(self, written: Sequence[Written]) -> None:
         """Adds the runs of a put; called in log order.
 
-        Effects  if the waiting runs have `count_max` records, drops them: dispatch reads the log
+        Effects  if `count_max` records wait already, drops them; dispatch then reads the log
         """
         if self.count >= self._count_max:
             self._runs = []

@@ -3,8 +3,8 @@
     log ──[dispatched … visible)──► consume queues ──► index ──► arrival marks
 
 If the buffer does not begin at the dispatched offset (after a start or an overflow), the log is
-scanned. A failed write of a view is retried every second. After the last try, `failure` is set, and
-puts are refused until the view is written.
+scanned. A failed write of a view is retried every second. After QUEUE_TRIES_MAX or INDEX_TRIES_MAX
+tries, puts are refused until the view is written.
 Source: ReputMessageService, CommitLogDispatcherBuildConsumeQueue, CommitLogDispatcherBuildIndex.
 """
 

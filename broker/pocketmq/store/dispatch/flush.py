@@ -163,7 +163,6 @@ class ViewFlush:
         return files
 
     def _syncing(self, files: list[MappedFile]) -> tuple[Callable[[], None], list[MappedFile]]:
-        """Returns a function that syncs the files in a thread, and the files held until it ends."""
         if len(files) > FILES_APART_MAX or self._queues.has_unsynced_cuts:
             self._queues.has_unsynced_cuts = False
             return lambda: self._disk.sync_all(self._settings.directory), []

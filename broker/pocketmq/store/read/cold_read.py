@@ -80,7 +80,7 @@ class ColdReads:
         """Returns one page of a search; searches alternate, one page in each loop iteration.
 
         has_more   returns whether the search continues after this page
-        tries      the rest of TRIES_MAX for all pages of the search
+        tries      yields once for each fetch that all pages of the search may still make
         Errors     those of the read; DiskSlow
         """
         while True:

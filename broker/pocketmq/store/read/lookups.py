@@ -71,8 +71,8 @@ def records_with(
     """Returns copies of the records in [begin, end) that contain any of `texts`.
 
     count_max   upper limit of examined records
-    Returns     the records in log order, and the physical offset at which to continue; `end` if the
-                walk ended at an unreadable record
+    Returns     the records in log order, and the physical offset at which to continue: `end` if the
+                walk reached `end` or an unreadable record
     Cost        6 µs a record, if the records are in memory
     """
     scan = log.scan(begin, end)

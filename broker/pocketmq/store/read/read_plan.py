@@ -5,7 +5,7 @@ queue empty, offset 0             NO_NEW_MESSAGE          0
 offset < min                      OFFSET_TOO_SMALL        min
 offset == max                     OFFSET_OVERFLOW_ONE     offset
 offset > max                      OFFSET_OVERFLOW_BADLY   max
-otherwise                         FOUND, so far           offset
+min <= offset < max               FOUND, before a read    offset
 """
 
 from bisect import bisect_right
@@ -161,8 +161,8 @@ def runs_of(chosen: QueuedRecords, file_size_bytes: int, gap_max: int) -> list[Q
 def is_gone(queue: ConsumeQueue, queue_offset: int, log_begin: int) -> bool:
     """Returns whether the record of a unit has expired.
 
-    A unit that refers below the log may also be damaged: the message unit before it must refer to a
-    lower offset.
+    A unit that refers below the log may also be damaged. So the unit before it must be pre-blank or
+    refer to a still lower offset.
     """
     if queue_offset < queue.min_offset:
         return True

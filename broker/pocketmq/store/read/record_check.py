@@ -302,7 +302,6 @@ def read_runs(
 
 
 def _read_together(file: MappedFile, rows: list[Row]) -> bytes:
-    """Returns the bytes of a run; b"" if the run's records must be read one by one."""
     begin, (last, last_size, _) = rows[0][0], rows[-1]
     size = last + last_size - begin
     if size > BYTES_MAX + len(rows) * GAP_MAX:

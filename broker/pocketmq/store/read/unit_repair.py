@@ -232,7 +232,6 @@ class Search:
         return not why_unsound(record, place, size, self._asked, None)
 
     def _between(self, begin: int, upper: int) -> bytes | UnservedRecord | None:
-        """Returns the searched record in [begin, upper), else its damage, else None."""
         left = None
         place = self._next_magic(begin, upper)
         while place < upper:
@@ -244,7 +243,6 @@ class Search:
         return left
 
     def _next_magic(self, place: int, upper: int) -> int:
-        """Returns the next physical offset at which a record may start, else `upper`."""
         at = place + _MAGIC_AT
         while at < upper:
             begin, piece = self._piece
@@ -275,7 +273,6 @@ class Search:
         return _HEAD.unpack(head) if len(head) == _HEAD.size else (0, 0, 0, -1)
 
     def _read(self, place: int, size: int) -> bytes:
-        """Returns bytes of one file: fewer at the file's end, none if they cannot be read."""
         begin, piece = self._piece
         if begin <= place <= place + size <= begin + len(piece):
             return piece[place - begin : place - begin + size]
@@ -288,7 +285,6 @@ class Search:
 
 
 def _topic_of(record: bytes) -> bytes | None:
-    """Returns a record's topic length and topic; None if its lengths are inconsistent."""
     try:
         head, body_begin, _, topic_end, _, _ = split_record(record, 0)
     except BadRecord:

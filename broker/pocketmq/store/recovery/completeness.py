@@ -113,7 +113,6 @@ def _key_count(
 
 
 def _has_left(queue: ConsumeQueue, queue_offset: int, log_begin: int) -> bool:
-    """Returns whether a message has expired."""
     unit = queue.units.at(queue_offset)
     return unit is not None and unit[1] != PRE_BLANK_SIZE and 0 <= unit[0] < log_begin
 
@@ -161,7 +160,6 @@ class _IndexSeams:
         self.has_gap = False
 
     def look(self, physical_offset: int, key_count: int) -> None:
-        """Checks the next record that has keys."""
         if self._due is not None:
             self._expect(self._due, physical_offset)
             self._due = None

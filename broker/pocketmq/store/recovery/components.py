@@ -103,7 +103,6 @@ def _views(
 
 
 def _filter_bits(settings: StoreSettings, disk: Disk) -> FilterBits:
-    """Returns the subscriptions that have bits in extension units; only RocketMQ writes them."""
     path = settings.directory / CONFIG_DIRECTORY / SUBSCRIPTIONS_FILE
     if not settings.consume_queue_extension or not disk.exists(path):
         return NO_BITS

@@ -105,7 +105,7 @@ class ViewObservation:
 class ViewPlan:
     """The row of the views' table that applies.
 
-    units_upto      queue files are not read if their units refer below this offset
+    units_upto      units of records below this offset are durable; files before them are not read
     takes_ends      whether queue ends are read from the table of queue ends
     believed_upto   units and index entries of records below this offset are trusted; None: all
     sealed_time     index files that end later are not trusted, ms; None: no limit by time

@@ -1,9 +1,9 @@
 """The phase of a start, and the duration of each phase.
 
-load        finds and maps files, and removes incomplete files
+load        reads tables, finds files, and removes incomplete views
 scan        finds the log's end
 dispatch    dispatches the records that queues and index lack
-settle      reads tables, and syncs all files
+settle      syncs files, and clamps the offsets in tables
 """
 
 from time import perf_counter

@@ -204,7 +204,6 @@ class StoreRecovery:
     def _survey(
         self, marks: tuple[int, int], beliefs: TrustedOffsets, quick: BulkDispatch
     ) -> Generator[float, None, Survey]:
-        """Walks the log to its end, and collects records that the views lack."""
         log, begin = self._parts.log, self._begin_of_walk(quick.begin)
         view_end = max(marks) if not beliefs.is_aborted else None
 
@@ -237,7 +236,6 @@ class StoreRecovery:
         return not beliefs.is_aborted or self._time_before(survey.end) < durable_ms
 
     def _begin_of_walk(self, physical_offset: int) -> int:
-        """Returns the physical offset of a record or file at or before an offset."""
         position = physical_offset % self._parts.log.file_size_bytes
         if position > WALK_BACK and self._parts.log.record_size_at(physical_offset) is not None:
             return physical_offset
@@ -245,7 +243,6 @@ class StoreRecovery:
 
     # -- the log -------------------------------------------------------------------------------
     def _refuse(self, survey: Survey, mark: int | None) -> None:
-        """Serves the valid part of the log, and sets and logs the damage."""
         self._parts.log.serve_upto(survey.end)
         first = survey.holes[0] if survey.holes else None
         durable = self._parts.queues.durable_offset if mark is None else mark
@@ -279,7 +276,6 @@ class StoreRecovery:
         return self._parts.log.place_of(begin)[0]
 
     def _count_behind(self, physical_offset: int) -> int:
-        """Returns the number of units that refer to a physical offset or a higher one."""
         return sum(
             queue.max_offset - queue.units.first_at_or_behind(physical_offset)
             for queue in self._parts.queues.queues.values()
@@ -312,7 +308,6 @@ class StoreRecovery:
         self._cut_views(end)
 
     def _time_before(self, place: int) -> int:
-        """Returns the store time of the last record before an offset in its file, else 0."""
         log = self._parts.log
         file = log.files.file_at(place - 1)
         last = None

@@ -157,7 +157,6 @@ class StoreStart:
         parts.settings = replace(parts.settings, index_style=index.style)
 
     def _drop_incomplete(self, plan: ViewPlan) -> bool:
-        """Removes incomplete views; returns whether queues are rebuilt from the log's minimum."""
         parts = self._parts
         log, queues, index = parts.log, parts.queues, parts.index
         queues.correct_min(log.min_offset)

@@ -332,7 +332,6 @@ class OrderInfo:
 
     # -- writing -------------------------------------------------------------------------------
     def _begin(self) -> Work | None:
-        """Appends the changes to the journal; returns the blocking rest of the write."""
         changed, self._changed = self._changed, {}
         changes = [(name, queue_id, since()) for (name, queue_id), since in changed.items()]
         is_told = not self._is_behind and self._files.append(changes)

@@ -105,7 +105,6 @@ def _of_slots(
 
 
 def _relink_wheel(wheel: TimerWheel, times: Numbers, places: Numbers, counts: Numbers) -> None:
-    """Sets the slots of ascending times; `places` are ascending within each slot."""
     values, begins = np.unique(times, return_index=True)
     ends = np.append(begins[1:], len(times))
     for time_ms, begin, end in zip(values.tolist(), begins.tolist(), ends.tolist(), strict=True):
