@@ -1,8 +1,6 @@
-"""Authenticates callers by the signature of a call, and authorizes its actions.
+"""Authenticates callers by signature, and authorizes their actions.
 
-    signature ─► verified (or cached: clients sign once a second) ─► the user's rights ─► needs
-
-An unknown access key and a wrong signature get the same answer, in the same time.
+An unknown access key and a wrong signature get the same answer in the same time.
 Source: DefaultAuthenticationHandler, DefaultAuthorizationHandler.
 """
 
@@ -29,13 +27,15 @@ from pocketmq.model.topic import RETRY_PREFIX
 from pocketmq.store.tables.users import UserTable
 
 VERIFIED_MAX: Final = 4_096
-"""Upper limit of cached signatures; the cache is cleared when it is full."""
+"""Upper limit of cached signatures; the cache is cleared when it is full. Clients use a signature
+for one second."""
 ADDRESS_PORT_SIZE: Final = 4
 """Bytes of the port after the address in a packed host."""
 LOGGED_PAUSE_MS: Final = 60_000
-"""Interval in which at most one refusal is logged, over all users; the counter counts all."""
+"""Minimum interval between two logged refusals of any callers; the metric counts all refusals."""
 NOBODY: Final = User("", "nobody knows this one", is_enabled=False)
-"""User whose secret is compared for an unknown access key, so that it takes the same time."""
+"""User that replaces an unknown user, so that the check of an unknown access key takes the same
+time."""
 NOT_SIGNED: Final = "the call has no signature"
 NO_READER: Final = "a page was requested without access key and secret, or a token"
 EXPOSED: Final = (
@@ -53,14 +53,14 @@ class _Verified(NamedTuple):
 
 
 class _Open(NamedTuple):
-    """A stream or call that stays open for a user, and the function that ends it."""
+    """An open stream or call of a user; `end` ends it."""
 
     caller: Rights
     end: Callable[[], None]
 
 
 Owners = Callable[[str], list[str]]
-"""Returns the groups that own the retry topic of a name."""
+"""Name of a retry topic -> names of the groups that own the topic."""
 
 
 def _named_owners(topic: str) -> list[str]:
@@ -70,7 +70,7 @@ def _named_owners(topic: str) -> list[str]:
 class Access:
     """Access control of a broker.
 
-    date_window_ms   largest difference of a signature's date from now; 0: any date
+    date_window_ms   largest difference between a signature's date and the clock; 0: any date
     """
 
     __slots__ = (
@@ -101,12 +101,12 @@ class Access:
         return [self.refused]
 
     def take(self, date_window_ms: int) -> None:
-        """Sets the window of accepted dates, from the next call on."""
+        """Sets the window of accepted dates for later calls."""
         assert date_window_ms >= 0, "negative date window"
         self._window_ms = date_window_ms
 
     def refresh(self) -> None:
-        """Adopts the changed table of users and grants; ends streams of users that lost access."""
+        """Applies the table of users and grants; ends the streams of users that lost access."""
         roster = self.table.roster
         self._verified.clear()
         before, grants = self._rights, _by_user(roster.grants)
@@ -119,7 +119,7 @@ class Access:
             opened.end()
 
     def _generation_of(self, before: Rights | None, user: User) -> int:
-        """Returns a user's generation: a new one if its open streams have to end."""
+        """Returns a user's generation; a new generation ends the user's open streams."""
         if before is not None and before.user.is_enabled and before.user.secret == user.secret:
             return before.generation
         self._generation += 1
@@ -130,9 +130,9 @@ class Access:
         self._owners = owners
 
     def when_gone(self, caller: Rights, end: Callable[[], None]) -> Callable[[], None]:
-        """Calls a function once, as soon as a user is deleted, disabled, or has a new secret.
+        """Calls `end` once if the user is deleted, disabled, or gets a new secret.
 
-        Returns  a function that unregisters it, to be called when the stream has ended
+        Returns  a function that unregisters `end`; callers call it when the stream has ended
         """
         handle = object()
         self._open[handle] = _Open(caller, end)
@@ -143,10 +143,10 @@ class Access:
         return forget
 
     async def save(self, what: str, by: str) -> None:
-        """Applies a change of the table; returns when it is durable and logged.
+        """Applies the changed table; returns when the change is durable and logged.
 
-        what     action and its subject
-        by       access key of the actor, "" without authentication
+        what     text of the log event: the action and its object
+        by       access key of the actor; "" without authentication
         Errors   DiskFull, FsyncFailed
         """
         self.refresh()
@@ -156,7 +156,6 @@ class Access:
     def caller(self, authorization: str | None, date: str | None) -> Rights:
         """Returns the rights of the user who signed a call.
 
-        authorization, date   the call's metadata
         Errors   Unauthenticated
         Cost     0.3 µs if the signature is cached, else 8 µs
         """
@@ -192,9 +191,9 @@ class Access:
     def signer(self, access_key: str, signature: str, content: bytes) -> Rights:
         """Returns the rights of the user who signed a whole request, as classic clients do.
 
-        content   what the signature covers; it has no date, so a copy of the request is accepted
+        content   the signed bytes; as they contain no date, a copy of a request is accepted
         Errors    Unauthenticated
-        Cost      3 µs, and 1 µs a KiB
+        Cost      3 µs, plus 1 µs for each KiB
         """
         if not access_key or not signature:
             self._refuse("unsigned", NOT_SIGNED)
@@ -229,9 +228,9 @@ class Access:
         return rights if rights.generation == caller.generation else None
 
     def may(self, caller: Rights, host: bytes, need: Need) -> bool:
-        """Returns whether a user has a permission now; a refusal is neither counted nor logged.
+        """Returns whether a user has a permission; the answer False is not counted as a refusal.
 
-        host     see `check`
+        host     address and port of the client, packed
         """
         rights = self._find_current(caller)
         if rights is None:
@@ -242,15 +241,15 @@ class Access:
         return all(rights.may(one, address) for one in self._of_owners(need))
 
     def _of_owners(self, need: Need) -> list[Need]:
-        """Returns a need; one on a retry topic is replaced by needs on the groups that own it."""
+        """Returns the permissions to check: for a retry topic, permissions for its owner groups."""
         if need.kind is not ResourceKind.GROUP or not need.name.startswith(RETRY_PREFIX):
             return [need]
         return [need._replace(name=group) for group in self._owners(need.name)]
 
     def of_reader(self, authorization: str, *, is_private: bool) -> Rights:
-        """Returns the rights of the reader of a page, from an HTTP authorization.
+        """Returns the rights of the reader of a page, by an HTTP Authorization header.
 
-        is_private   whether the connection is encrypted; else HTTP Basic is refused
+        is_private   whether the connection is encrypted; without encryption HTTP Basic is refused
         Errors       Unauthenticated
         """
         scheme, access_key, given = pair_from_text(authorization)
@@ -272,8 +271,8 @@ class Access:
     def check(self, rights: Rights, needs: Iterable[Need], host: bytes) -> None:
         """Checks that a user has all permissions that a call needs.
 
-        host     the client's address and port, packed
-        Errors   AccessDenied
+        host     address and port of the client, packed
+        Errors   AccessDenied; AdminsOnly for topics and groups of the broker itself
         """
         address = host[:-ADDRESS_PORT_SIZE]
         for asked in needs:
@@ -291,7 +290,7 @@ class Access:
             raise AdminsOnly(user=rights.user.access_key, what=what)
 
     def _deny(self, rights: Rights, need: Need, address: bytes, asked: Need) -> NoReturn:
-        """Raises AccessDenied, without revealing which groups own a retry topic."""
+        """Raises an error that does not reveal which groups own a retry topic."""
         shown = need if need is asked else need._replace(name=_named_owners(asked.name)[0])
         key, resource = rights.user.access_key, str(shown.resource)
         if belongs_to_broker(need):

@@ -53,7 +53,7 @@ class Timer:
     """The timer of an open store.
 
     store_host      packed address of this broker
-    is_lease_open   tells open leases of the journal; entries of other leases are dropped
+    is_lease_open   returns whether a lease is open; journal entries of other leases are dropped
     """
 
     __slots__ = (

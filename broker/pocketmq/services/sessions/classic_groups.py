@@ -1,12 +1,7 @@
 """Groups of classic clients: members and subscriptions, as their heartbeats report them.
 
-    heartbeat (34) ─► beat ─┐
-    unregister (35) ─► leave ├─► groups whose members changed ─► their consumers are notified (40)
-    connection closed ─► gone│
-    120 s of silence ─► expire┘
-
-A member is a client on one connection. Membership is kept in memory only: after a restart a group
-is unknown until the next heartbeat, at most 30 s later, as in RocketMQ.
+A member is a client on one connection. Members are kept only in memory: as in RocketMQ, a group is
+unknown after a restart until the next heartbeat, at most 30 s later.
 Source: ConsumerManager, ConsumerGroupInfo, ProducerManager, ClientHousekeepingService.
 """
 
@@ -28,7 +23,7 @@ class ClassicSubscription(NamedTuple):
     """A group's subscription to one topic.
 
     expression_type   TAG or SQL92
-    version           ms since 1970 at which the client made it; a newer one replaces it
+    version           time of the subscription in ms since 1970; an older version is ignored
     """
 
     topic: str
@@ -40,8 +35,8 @@ class ClassicSubscription(NamedTuple):
 class ClassicConsumer(NamedTuple):
     """One consumer group in a heartbeat.
 
-    is_push        the client library pulls for the program (CONSUME_PASSIVELY)
-    is_broadcast   every member gets every message; members keep their own offsets
+    is_push        whether the client library pulls for the program (CONSUME_PASSIVELY)
+    is_broadcast   whether every member receives every message
     begins_at      consumeFromWhere, as the client wrote it
     """
 
@@ -53,7 +48,7 @@ class ClassicConsumer(NamedTuple):
 
 
 class Heartbeat(NamedTuple):
-    """The content of one heartbeat; `language` and `version` are those of its frame."""
+    """Content of a heartbeat; `language` and `version` are fields of its frame."""
 
     client_id: str
     producer_groups: tuple[str, ...]
@@ -64,7 +59,7 @@ class Heartbeat(NamedTuple):
 
 @dataclass(slots=True)
 class ClassicMember:
-    """A client of a group on one connection; times in ms by the monotonic clock."""
+    """A client of a group on one connection; `seen_ms`: monotonic time of its last heartbeat."""
 
     client_id: str
     language: str
@@ -74,17 +69,18 @@ class ClassicMember:
 
 @dataclass(slots=True)
 class ClassicGroup:
-    """A consumer group with members; settings are those of the last heartbeat."""
+    """A consumer group with members; `consumer` is from the last heartbeat of a member."""
 
     consumer: ClassicConsumer
     members: dict[Hashable, ClassicMember] = field(default_factory=dict)
     subscriptions: dict[str, ClassicSubscription] = field(default_factory=dict)
 
     def subscribe(self, wanted: Iterable[ClassicSubscription]) -> bool:
-        """Takes over the subscriptions of a heartbeat; returns whether topics came or went.
+        """Applies the subscriptions of a heartbeat; returns whether topics were added or removed.
 
-        An older version of a known topic is ignored: members that were started earlier may still
+        An older version of a subscription is ignored: members that were started earlier may still
         report it.
+
         Source   ConsumerGroupInfo.updateSubscription
         """
         found = {one.topic: one for one in wanted}
@@ -101,7 +97,7 @@ class ClassicGroup:
 class ClassicGroups:
     """Producer and consumer groups of all classic clients.
 
-    A connection is any hashable object that stands for one client connection.
+    A connection is any hashable object that identifies a client's connection.
     """
 
     __slots__ = ("_consumers", "_count", "_producers")
@@ -149,7 +145,7 @@ class ClassicGroups:
         beat: Heartbeat,
         now_ms: int,
     ) -> bool:
-        """Adds or refreshes a member; returns whether it is new, or is another client."""
+        """Adds or refreshes a member; returns whether the client is new on this connection."""
         known = members.get(connection)
         if known is not None and known.client_id == beat.client_id:
             known.seen_ms = now_ms
@@ -161,7 +157,7 @@ class ClassicGroups:
     def leave(
         self, connection: Hashable, client_id: str, *, producer_group: str, consumer_group: str
     ) -> list[str]:
-        """Removes a client from its groups; "" names none. Returns changed consumer groups."""
+        """Removes a client from two groups ("": from none); returns changed consumer groups."""
         producers = self._producers.get(producer_group, {})
         if self._drop(producers, connection, client_id) and not producers:
             del self._producers[producer_group]
@@ -182,7 +178,7 @@ class ClassicGroups:
         ]
 
     def expire(self, now_ms: int) -> tuple[list[str], list[Hashable]]:
-        """Removes silent members; returns changed consumer groups, and silent connections."""
+        """Removes silent connections; returns (changed consumer groups, silent connections)."""
         silent = {
             connection
             for members in self._all_members()
@@ -220,11 +216,11 @@ class ClassicGroups:
         return True
 
     def group(self, name: str) -> ClassicGroup | None:
-        """Returns a consumer group that has members, else None."""
+        """Returns a consumer group; None if the group has no members."""
         return self._consumers.get(name)
 
     def consumer_ids(self, group: str) -> list[str]:
-        """Returns the ids of a consumer group's clients, in the order in which they came."""
+        """Returns the client ids of a consumer group's members, in the order of joining."""
         found = self._consumers.get(group)
         return [] if found is None else [one.client_id for one in found.members.values()]
 
@@ -238,7 +234,7 @@ class ClassicGroups:
         return self._producers.get(group, {})
 
     def connection_of(self, group: str, client_id: str) -> Hashable | None:
-        """Returns the connection of a consumer group's client, None if it is no member."""
+        """Returns the connection of a consumer group's member, None for an unknown client."""
         members = self.consumers(group).items()
         return next((one for one, member in members if member.client_id == client_id), None)
 

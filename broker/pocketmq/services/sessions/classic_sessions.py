@@ -1,7 +1,7 @@
-"""Classic clients of the broker: their groups, their queue locks, and who is notified of changes.
+"""Classic clients of the broker: groups, queue locks, and notifications of changed groups.
 
-A consumer of a group computes its own queues from the list of members. So each member is notified
-when that list or the topics of the group change. Members of broadcasting groups read all queues,
+Each consumer computes its queues from the list of the group's members. So all members are notified
+when this list or the topics of the group change. Members of broadcasting groups read all queues,
 and are not notified.
 Source: ConsumerManager, DefaultConsumerIdsChangeListener, ClientHousekeepingService.
 """
@@ -19,14 +19,14 @@ STEP_INTERVAL_MS: Final = 10_000
 CLASSIC: Final = "classic"
 
 Notify = Callable[[Hashable, str], object]
-"""Notifies a connection that a consumer group changed; must not wait."""
+"""Notifies a connection that a consumer group changed; must not block."""
 
 
 class ClassicSessions:
     """All classic clients.
 
-    notify   set by the protocol that serves these clients
-    pops     returns whether a group's classic clients pop; set like `notify`
+    notify   set by the server of the classic protocol
+    pops     returns whether a group's classic clients pop; set by that server
     """
 
     __slots__ = ("_connections", "groups", "locks", "notify", "pops")
@@ -39,7 +39,7 @@ class ClassicSessions:
         self._connections: set[Hashable] = set()
 
     def beat(self, connection: Hashable, beat: Heartbeat, now_ms: int) -> bool:
-        """Adds or refreshes a client; returns whether it is the first beat of its connection.
+        """Adds or refreshes a client; returns whether this is its connection's first heartbeat.
 
         Errors   CapacityReached, TooManyElements: nothing was added
         """
@@ -51,7 +51,7 @@ class ClassicSessions:
     def leave(
         self, connection: Hashable, client_id: str, *, producer_group: str, consumer_group: str
     ) -> None:
-        """Removes a client from its groups; "" names none."""
+        """Removes a client from two groups; "": from none."""
         self._notify(
             self.groups.leave(
                 connection, client_id, producer_group=producer_group, consumer_group=consumer_group
@@ -64,7 +64,7 @@ class ClassicSessions:
         self._notify(self.groups.gone(connection))
 
     def check_leasable(self, group: str) -> None:
-        """Raises GroupInUse if a group has classic members that pull: no lease may be given.
+        """Raises GroupInUse if a group has classic members that pull, so that it may not lease.
 
         Cost   0.1 µs
         """
@@ -72,7 +72,7 @@ class ClassicSessions:
             raise GroupInUse(group=group, kind=CLASSIC)
 
     def step(self, now: Now) -> Next:
-        """Removes silent clients and locks that were not renewed."""
+        """Removes silent clients, and locks that were not renewed."""
         changed, _ = self.groups.expire(now.monotonic_ms)
         self._notify(changed)
         self.locks.forget(now.monotonic_ms)

@@ -1,9 +1,7 @@
-"""Commands to clients that await an answer.
+"""Questions: commands to clients, on their streams, that clients have to answer.
 
-    ask ─► command with a nonce, on the client's stream ─► its answer with the nonce
-                                                        └► ClientSilent: timeout, or stream ended
-
-They are kept in memory only, and fail when the client's stream ends.
+The answer repeats the nonce of the command. Questions are kept only in memory, and fail when the
+client's stream ends.
 Source: GrpcClientChannel, ResultFuture.
 """
 
@@ -16,28 +14,25 @@ from pocketmq.model.administration import ClientAnswer
 from pocketmq.model.errors import ClientSilent, shown_duration
 
 ASKED_MAX: Final = 256
-"""Upper limit of questions without an answer so far."""
+"""Upper limit of unanswered questions."""
 
 
 class Reconnect(NamedTuple):
-    """A command: connect again, as the broker is about to stop."""
+    """Command to connect again, as the broker is about to stop."""
 
 
 class PrintStack(NamedTuple):
-    """A command: report each thread's stack.
-
-    group   consumer group of the client
-    """
+    """Command to report the stack of each thread; `group` is the client's consumer group."""
 
     nonce: str
     group: str
 
 
 class Verify(NamedTuple):
-    """A command: consume this message directly, and report the result.
+    """Command to consume a message directly, and to report the result.
 
     record   the stored record
-    topic    name of its topic
+    topic    topic of the message
     group    consumer group of the client
     """
 
@@ -58,7 +53,7 @@ class _Asked(NamedTuple):
 
 
 class Questions:
-    """All questions without an answer so far, by nonce."""
+    """All unanswered questions, by nonce."""
 
     __slots__ = ("_asked",)
 
@@ -70,7 +65,7 @@ class Questions:
     ) -> ClientAnswer:
         """Sends a question to a client; returns the answer.
 
-        make     returns the command with a nonce
+        make     returns the command for a nonce
         Errors   ClientSilent
         """
         nonce = token_hex(16)
@@ -90,9 +85,9 @@ class Questions:
         return answer.result()
 
     def answered(self, say: Say, nonce: str, answer: ClientAnswer) -> None:
-        """Passes on an answer; drops it if it is late, or of another client's stream.
+        """Completes a question; ignores a late answer, or an answer from another stream.
 
-        nonce   "" if the client sends none: the answer is to its oldest question
+        nonce   "": the answer belongs to the oldest question on the stream
         """
         asked = self._asked.get(nonce)
         if not nonce:

@@ -1,8 +1,8 @@
 """Locks of queues by orderly consumers of the classic protocol.
 
-A consumer that processes a queue in order locks it for its group, and renews the lock every 20 s.
-A lock that is not renewed for 60 s passes to the next client that asks. Locks are kept in memory
-only.
+A consumer that processes a queue in order locks the queue for its group, and renews the lock every
+20 s. A lock that was not renewed for 60 s can be acquired by another client. Locks are kept only in
+memory.
 Source: RebalanceLockManager.
 """
 
@@ -19,13 +19,13 @@ LOCKS_MAX: Final = 100_000
 
 
 class QueueLock(NamedTuple):
-    """A lock: its client, and the monotonic time in ms of its last renewal."""
+    """A lock of a client; `renewed_ms` is the monotonic time of the last renewal."""
 
     client_id: str
     renewed_ms: int
 
     def is_valid(self, now_ms: int) -> bool:
-        """Returns whether other clients are still refused."""
+        """Returns whether the lock has not expired."""
         return now_ms - self.renewed_ms <= LOCK_MS
 
 
@@ -40,7 +40,7 @@ class QueueLocks:
     def lock(
         self, group: str, client_id: str, queues: Iterable[QueueKey], now_ms: int
     ) -> list[QueueKey]:
-        """Locks or renews queues; returns those that the client holds now, in the same order.
+        """Locks queues or renews their locks; returns the queues that the client has locked.
 
         Errors   CapacityReached: nothing was locked
         """
@@ -60,7 +60,7 @@ class QueueLocks:
         return held
 
     def unlock(self, group: str, client_id: str, queues: Iterable[QueueKey]) -> None:
-        """Removes locks; those of other clients stay."""
+        """Removes a client's locks of queues."""
         locks = self._locks.get(group, {})
         for queue in queues:
             known = locks.get(queue)
@@ -70,12 +70,12 @@ class QueueLocks:
             self._locks.pop(group, None)
 
     def holder(self, group: str, queue: QueueKey, now_ms: int) -> str:
-        """Returns the client that holds a queue, "" if it is free."""
+        """Returns the id of the client that has locked a queue, "" if it is not locked."""
         known = self._locks.get(group, {}).get(queue)
         return known.client_id if known is not None and known.is_valid(now_ms) else ""
 
     def forget(self, now_ms: int) -> None:
-        """Removes locks that are not valid any more."""
+        """Removes expired locks."""
         for group, locks in [*self._locks.items()]:
             left = {queue: one for queue, one in locks.items() if one.is_valid(now_ms)}
             if left:

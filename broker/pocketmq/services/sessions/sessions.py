@@ -1,7 +1,7 @@
-"""Clients with an open telemetry stream, or that were active recently.
+"""Clients that have an open telemetry stream, or that were active recently.
 
-A client's first call of any kind adds it; its settings describe it further. Settings are optional:
-after a restart of the broker many clients continue without them. Sessions are kept in memory only.
+A client's first call of any kind adds it. A client may never send settings: after a restart of the
+broker many clients continue without sending settings. Sessions are kept only in memory.
 Source: GrpcClientSettingsManager, GrpcChannelManager, ClientManagerActivity.
 """
 
@@ -19,8 +19,7 @@ from pocketmq.services.sessions.classic_sessions import ClassicSessions
 from pocketmq.services.sessions.questions import Command, Questions, Reconnect, Say
 
 QUIET_MAX: Final = 20_000
-"""Upper limit of clients without a stream that are kept; the least recently active one is evicted
-first."""
+"""Upper limit of clients without a stream; the least recently active client is evicted."""
 GRPC: Final = "grpc"
 OTHER: Final = "other"
 
@@ -41,9 +40,9 @@ PUSHED: Final = frozenset({ClientKind.PUSH_CONSUMER, ClientKind.LITE_PUSH_CONSUM
 
 
 class Described(NamedTuple):
-    """Description of a client, from its settings.
+    """A client's settings.
 
-    group    consumer group, "" for a producer
+    group    consumer group; "": the client is a producer
     """
 
     kind: ClientKind
@@ -59,9 +58,9 @@ class Session:
     client_id: str
     kind: ClientKind | None = None
     described: Described | None = None
-    """The settings sent on its newest stream; removed when that stream ends."""
+    """Settings sent on the client's newest stream; None after that stream ended."""
     say: Say | None = None
-    """Queues a command on its newest stream; None without a stream."""
+    """Queues a command on the client's newest stream; None without a stream."""
 
     def __post_init__(self) -> None:
         assert self.client_id
@@ -70,8 +69,8 @@ class Session:
 class Sessions:
     """All clients.
 
-    alive   called with a client's id and its group whenever the client is active in the group
-    gone    called with a client's id and its group when the client terminates
+    alive   called with client id and group when the client is active in the group
+    gone    called with client id and group when the client terminates
     """
 
     __slots__ = (
@@ -106,8 +105,8 @@ class Sessions:
     def heard(self, client_id: str, kind: int = 0, group: str = "") -> Session:
         """Records that a client is active.
 
-        kind     client type that the client states, 0 for none
-        group    consumer group, whose permission was checked; "": no leases are renewed
+        kind     client type as in the protocol; 0: not stated
+        group    consumer group whose permission was checked; "": no leases are renewed
         Cost     0.5 µs, independent of the number of clients
         """
         session = self._streaming.get(client_id)
@@ -127,14 +126,14 @@ class Sessions:
         assert session.kind is described.kind
 
     def open_stream(self, client_id: str, say: Say) -> None:
-        """Sets the channel for commands to a client."""
+        """Registers a client's stream, on which commands are sent."""
         session = self.heard(client_id)
         session.say = say
         self._quiet.pop(client_id, None)
         self._streaming[client_id] = session
 
     def close_stream(self, client_id: str, say: Say) -> None:
-        """Removes a stream that has ended, unless a newer one has replaced it."""
+        """Removes a stream that has ended, unless a newer stream has replaced it."""
         self.questions.end(say)
         session = self._streaming.get(client_id)
         if session is not None and session.say is say:
@@ -147,10 +146,10 @@ class Sessions:
         return client_id in self._streaming
 
     def leave(self, client_id: str, group: str = "") -> None:
-        """Removes a client that terminates, and releases its leases for a group, "" for none.
+        """Removes a client that terminates, and releases its leases of `group`.
 
-        Any caller may send its id. So leases for other groups are kept, and a client with an open
-        stream is kept until the stream ends.
+        Any caller may send this client id. So leases of other groups are kept, and a client with an
+        open stream is kept until the stream ends.
         """
         self._quiet.pop(client_id, None)
         if group:
@@ -166,10 +165,10 @@ class Sessions:
     ) -> ClientAnswer:
         """Sends a command to a consumer with an open stream; returns its answer.
 
-        client_id   client id, without the user
-        make        returns the command with a nonce
+        client_id   client id, with or without its user
+        make        returns the command for a nonce
         Errors      ClientNotFound, ClientSilent
-        Cost        a step for each client with a stream
+        Cost        linear in the number of clients with a stream
         """
         for session in self._streaming.values():
             described, say = session.described, session.say
@@ -187,7 +186,6 @@ class Sessions:
                 session.say(Reconnect())
 
     def _keep_quiet(self, session: Session) -> None:
-        """Keeps a client without a stream; evicts the least recently active one if too many."""
         assert session.client_id not in self._streaming
         self._quiet[session.client_id] = session
         self._quiet.move_to_end(session.client_id)

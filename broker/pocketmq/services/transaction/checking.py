@@ -1,15 +1,12 @@
 """Checks undecided transactions: requests a decision from their producers.
 
-    half message ──a second──► read ──timeout over──► put again at the tail, one check more
-                                 │                      └─► check sent to a producer of its group
-                                 ├── its producers are busy ─► checked again in turn
-                                 ├── too many checks, or no producer for too long ─► expired
-                                 └── no producer ─► waits for one; no check is counted
+For each check, the half message is stored again with the number of checks, and the check is sent to
+a connected producer of its group. A transaction expires after `checks_max` checks, or after
+`keep_ms` if no producer is connected. Most transactions are decided a second after they were sent,
+before they are read here.
 
-Most transactions are decided before their first check, and cost nothing here. Times use the
-monotonic clock. A record's wall time can delay a check by at most the usual delay, so a clock that
-is set back stops no check.
-
+Checks are due by the monotonic clock. A record's wall time can delay a check by at most the usual
+delay, so setting back the clock stops no check.
 Source: TransactionalMessageServiceImpl.check, AbstractTransactionalMessageCheckListener.
 """
 
@@ -48,7 +45,7 @@ class CheckSchedule:
         self._ranges: dict[int, array[int]] = {}
 
     def add(self, at_ms: int, begin: int, end: int) -> None:
-        """Schedules a range at a time, or up to ROUND_MS later."""
+        """Schedules a range; `at_ms` is rounded up to a multiple of ROUND_MS."""
         assert begin < end
         moment = -(-at_ms // ROUND_MS)
         found = self._ranges.get(moment)
@@ -63,7 +60,7 @@ class CheckSchedule:
     def add_once(self, at_ms: int, queue_offset: int) -> None:
         """Schedules one offset, unless it is already scheduled at that time.
 
-        A schedule is filled either by `add` or by `add_once`.
+        Callers must not use both `add` and `add_once` for one schedule.
         """
         moment = -(-at_ms // ROUND_MS)
         found = self._ranges.get(moment)
@@ -84,7 +81,7 @@ class CheckSchedule:
         return self._order[0] * ROUND_MS if self._order else None
 
     def due(self, now_ms: int, count_max: int) -> tuple[int, int] | None:
-        """Removes and returns a due range of at most `count_max` offsets; None: nothing is due."""
+        """Removes and returns a due range of at most `count_max` offsets; None: no range is due."""
         if not self._order or self._order[0] * ROUND_MS > now_ms:
             return None
         found = self._ranges[self._order[0]]
@@ -101,16 +98,17 @@ class CheckSchedule:
 
 # -- checking ----------------------------------------------------------------------------------
 LOOK_AFTER_MS: Final = 1_000
-"""Age at which a half message is first read; no check is due earlier."""
+"""Age at which a half message is first read; no check is earlier."""
 LOOK_MAX: Final = 128
 """Upper limit of half messages read at once."""
 RETRY_PAUSE_MS: Final = 1_000
-"""Pause after a refused put, for example on a full disk."""
+"""Pause after a refused put, for example while the disk is full."""
 TURN_MS: Final = 100
 TURN_MAX: Final = 16
-"""Upper limit of checks of a group within TURN_MS while its producers are busy."""
+"""Upper limit of half messages of a group that are retried within TURN_MS, while its producers are
+busy."""
 GROUPS_MAX: Final = 10_000
-"""Upper limit of groups whose turns are kept."""
+"""Upper limit of entries in `_turns`."""
 
 logger = logging.getLogger(__name__)
 
@@ -120,8 +118,8 @@ class CheckRules(NamedTuple):
 
     timeout_ms    time before the first check of a transaction (transactionTimeOut)
     interval_ms   time between two checks of a transaction (transactionCheckInterval)
-    checks_max    checks before a transaction expires (transactionCheckMax)
-    keep_ms       age at which a transaction without a connected producer expires
+    checks_max    number of checks after which a transaction expires (transactionCheckMax)
+    keep_ms       age at which a transaction expires if no producer is connected
                   (fileReservedTime); 0: never
     """
 
@@ -159,9 +157,9 @@ class Checking:
         self._expiries = CheckSchedule()
         """Times at which half messages without a connected producer expire."""
         self._parked: dict[str, array[int]] = {}
-        """Group -> ranges of half messages that wait for a producer of the group."""
+        """Group -> ranges of half messages that wait until a producer connects."""
         self._turns: dict[str, tuple[int, int]] = {}
-        """Group -> time of its last turn, and the number of checks in it."""
+        """Group -> (monotonic time of the latest retries, number of these retries)."""
         self.checks = Counter(
             "pocketmq_transaction_checks_total",
             "Checks of undecided transactions, by result.",
@@ -169,7 +167,7 @@ class Checking:
         )
 
     def wake(self, group: str, now_ms: int) -> bool:
-        """Makes half messages due that wait for a producer of a group; returns whether any do."""
+        """Schedules half messages that wait for a producer; returns whether there were any."""
         ranges = self._parked.pop(group, None)
         for place in range(0, len(ranges or ()), 2):
             assert ranges is not None
@@ -183,7 +181,7 @@ class Checking:
         return min((one.next_ms for one in timetables if one.next_ms is not None), default=None)
 
     async def look_at_some(self, now: Now) -> bool:
-        """Checks due half messages, at most LOOK_MAX; False: none are due.
+        """Checks at most LOOK_MAX due half messages; returns False if none is due.
 
         Errors   StoreFailed
         """
@@ -195,7 +193,7 @@ class Checking:
                 await self._look(*due, now, is_due=timetable is not self.first_looks)
             except StoreFailed:
                 raise
-            except BrokerError as error:  # A full disk, for example: they are checked again.
+            except BrokerError as error:  # For example, the disk is full.
                 logger.warning("transaction.check_deferred", extra={"reason": str(error)})
                 following = self.first_looks if timetable is self.first_looks else self.due
                 following.add(now.monotonic_ms + RETRY_PAUSE_MS, *due)
@@ -203,10 +201,6 @@ class Checking:
         return False
 
     async def _look(self, begin: int, end: int, now: Now, *, is_due: bool) -> None:
-        """Reads the open half messages of a range, and checks or schedules them.
-
-        Errors   StorageError, DiskSlow
-        """
         open_ones = self._ledger.halves.open_in(begin, end)
         if not open_ones:
             return
@@ -230,7 +224,6 @@ class Checking:
         await self._check(due, now)
 
     def _wait_ms(self, half: Half, now: Now) -> int:
-        """Returns the time until a half message's next check, in ms."""
         rules = self.rules
         delay_ms = rules.interval_ms if half.checks else rules.timeout_ms
         if half.immunity_ms is not None and not half.checks:
@@ -252,7 +245,7 @@ class Checking:
         self._ledger.finish(at, HalfState.LOST)
 
     async def _check(self, due: list[Half], now: Now) -> None:
-        """Puts checked and expired half messages in pieces, then sends the checks."""
+        """Puts the replacements of due half messages, then sends the checks."""
         ends: list[_End] = []
         spoken_for: CounterOf[Room] = CounterOf()
         for half in due:
@@ -278,13 +271,13 @@ class Checking:
             self.checks.add((result,))
 
     async def _end_of(self, half: Half, now: Now, spoken_for: CounterOf[Room]) -> "_End | None":
-        """Returns the outcome of a due half message, None: it is checked later."""
+        """Returns the outcome of a due half message; None: it is decided, or is checked later."""
         at, rules = half.place.queue_offset, self.rules
         await self._doubts.clear(at)
         if not self._ledger.halves.is_open(at):
             return None
         if not half.place.unique_key:
-            return self._given_up(half)  # No producer can identify it without a key.
+            return self._given_up(half)  # Without a key, no producer can identify the transaction.
         if half.real is not None and self._store.tables.is_removed(half.real.topic):
             logger.warning(
                 "transaction.discarded",
@@ -318,7 +311,7 @@ class Checking:
         return _End(half, HalfState.GIVEN_UP, run)
 
     def _put_off(self, group: str, at: int, now: Now) -> None:
-        """Schedules another check for when producers of the group may accept checks again."""
+        """Schedules another check for when a producer of the group may have room."""
         turn_ms, count = self._turns.get(group, (0, 0))
         if turn_ms <= now.monotonic_ms:
             turn_ms, count = now.monotonic_ms + TURN_MS, 0
@@ -376,7 +369,7 @@ class Checking:
 
 
 class _End(NamedTuple):
-    """Outcome of a half message, and the records put for it, if any."""
+    """Outcome of a half message; `run` replaces the half message."""
 
     half: Half
     state: HalfState

@@ -1,11 +1,12 @@
-"""Determines from the log what became of half messages that may have copies.
+"""Determines from the log the outcomes of half messages that may have copies.
 
-A half message is written anew after each check; the copy contains the queue offset of the original.
+A half message is stored again for each check; the copy contains the queue offset of the original.
+The first row that applies is the outcome:
 
-    a message committed from the half message or a copy    COMMITTED
-    else a copy in the topic of expired half messages      GIVEN_UP
-    else a later copy among the half messages              MOVED, to the offset of the newest copy
-    else                                                   ROLLED_BACK
+    the half message or a copy was committed                  COMMITTED
+    a copy is in the topic of expired half messages           GIVEN_UP
+    the topic of half messages contains a later copy          MOVED
+    none of these                                             ROLLED_BACK
 
 Cost: linear in the number of half messages.
 """
@@ -18,18 +19,18 @@ from pocketmq.model.system_topics import real_place
 from pocketmq.services.transaction.halves import HalfState
 
 NOWHERE: Final = ""
-"""Target topic of a half message without target topic."""
+"""Used as target topic if a half message names no target topic."""
 
 
 class Became(NamedTuple):
-    """Outcome of a half message, and its current queue offset."""
+    """Outcome of a half message, and the queue offset of its newest copy."""
 
     state: HalfState
     queue_offset: int
 
 
 class _Copies:
-    """Physical offsets of half messages, and the queue offset of the newest."""
+    """Physical offsets of half messages, and the highest queue offset."""
 
     __slots__ = ("newest", "places")
 
@@ -44,7 +45,7 @@ class _Copies:
 
 
 class DuplicateHalves:
-    """Half messages with the same key, born time and host, body and group, and their outcomes.
+    """Half messages with equal key, born time, born host, body and group.
 
     topics        target topics of the half messages
     is_given_up   whether one of the half messages has expired
@@ -57,9 +58,9 @@ class DuplicateHalves:
         self.is_given_up = False
         self._committed: dict[str, set[int]] = {}
         self._halves: dict[int, tuple[int, str, str]] = {}
-        """Queue offset -> physical offset, queue offset of the original as text, target topic."""
+        """Queue offset -> (physical offset, queue offset of the original, target topic)."""
         self._loose = _Copies()
-        """Half messages that do not name an original; each may be one, or a copy of any other."""
+        """Half messages that do not name an original: originals, and copies of any of them."""
         self._of_origin: dict[str, _Copies] = {}
 
     def see(self, half: StoredMessage) -> None:
@@ -76,11 +77,11 @@ class DuplicateHalves:
         self.topics.add(topic)
 
     def see_committed(self, topic: str, place: int) -> None:
-        """Adds a committed message of a topic, by the physical offset of its half message."""
+        """Adds a committed message; `place` is the physical offset of its half message."""
         self._committed.setdefault(topic, set()).add(place)
 
     def became(self) -> dict[int, Became]:
-        """Returns the outcome of each half message, by its queue offset."""
+        """Returns the outcomes of all half messages, by queue offset."""
         hits: dict[tuple[str, str], bool] = {}
         loose = {t: not its.isdisjoint(self._loose.places) for t, its in self._committed.items()}
         found: dict[int, Became] = {}

@@ -1,13 +1,8 @@
-"""Ends transactions: applies decisions of producers, and puts their outcome.
+"""Ends transactions: applies decisions of producers, and puts the outcomes.
 
-    all decisions of one loop iteration ─► their half messages, read together
-        ─► committed messages, and one op message: one put
-        ─► durable ─► answered
-
-A decision names a half message by offsets, key and group, and applies to its latest copy if it was
-put again. The first decision is applied. Repeating it gets the same answer; the opposite decision
-gets an error that states the first one.
-
+A decision names a half message by offsets, key and group. If the half message was stored again, the
+decision applies to the latest copy. The first decision is applied. Repeating it gets the same
+answer; the opposite decision gets an error that states the first decision.
 Source: EndTransactionProcessor.
 """
 
@@ -40,24 +35,24 @@ FIRST: Final = {
     HalfState.GIVEN_UP: "given up",
     HalfState.LOST: "given up, as its message is damaged",
 }
-"""Text of a first outcome, for the error of a decision that contradicts it."""
+"""Outcome -> text in the error of a later decision that contradicts the outcome."""
 NO_ID: Final = "that is no transaction id"
 NOT_THERE: Final = "no half message has these offsets, key and group"
 NO_PLACE: Final = "its message names no target queue"
 DAMAGED: Final = "its message is damaged"
 
 Ended = Callable[[str, int, HalfState], None]
-"""(target topic, store time in ms, outcome): called for each decided half message."""
+"""Called with (target topic, store time in ms, outcome) for each decided half message."""
 
 
 class Said:
     """A decision in progress.
 
-    place      position from the transaction id
-    at         queue offset of the half message's latest copy
+    place      position in the transaction id
+    at         queue offset of the latest copy of the half message
     is_known   whether the half message at `place` was verified
     state      requested outcome
-    found      earlier outcome
+    found      outcome of an earlier decision; OPEN if there is none
     error      why the decision was not applied
     """
 
@@ -74,7 +69,7 @@ class Said:
         self.found = HalfState.OPEN
 
     def unknown(self, why: str = NOT_THERE) -> None:
-        """Fails the decision: the transaction does not exist."""
+        """Fails the decision with TransactionUnknown."""
         self.fail(TransactionUnknown(transaction_id=self.text, group=self.group, why=why))
 
     def fail(self, error: BrokerError) -> None:
@@ -83,14 +78,14 @@ class Said:
         self.error, self.is_done = error, True
 
     def compare(self, found: HalfState) -> None:
-        """Ends a decision on a half message that was decided before."""
+        """Completes a decision for a half message that was decided before."""
         self.found = found
         if found is not self.state:
             self.error = TransactionDecided(transaction_id=self.text, first=FIRST[found])
         self.is_done = True
 
     def means(self, half: Half) -> bool:
-        """Returns whether a half message is the one that the decision names."""
+        """Returns whether the decision names this half message."""
         is_here = self.is_known or half.place.physical_offset == self.place.physical_offset
         return is_here and (half.group, half.place.unique_key) == (
             self.group, self.place.unique_key,
@@ -129,8 +124,9 @@ class EndTransactions:
     async def decide(self, group: str, decisions: Sequence[Decision]) -> list[Decided]:
         """Applies decisions of a producer group; durable when this returns.
 
-        Effects  UNKNOWN changes nothing
-        Errors   those of reads and puts: some decisions may have been applied, all can be repeated
+        Effects  UNKNOWN has no effect
+        Errors   errors of reads and puts: some decisions may have been applied; all of them can be
+                 repeated
         """
         said = [_said(group, *decision) for decision in decisions]
         waiting = [one for one in said if one is not None and not one.is_done]
@@ -157,7 +153,7 @@ class EndTransactions:
         return asked.found
 
     async def newest_of(self, half: Half) -> int:
-        """Returns the queue offset of a half message's newest copy.
+        """Returns the queue offset of the newest copy of a half message.
 
         Errors   Corruption, DiskSlow
         """
@@ -166,7 +162,6 @@ class EndTransactions:
         return at if first is None else max(at, (await self._finding.became(first)).queue_offset)
 
     async def _turn(self) -> None:
-        """Applies all decisions that arrived in one loop iteration."""
         self._job = None
         said, self._said = self._said, []
         halves = self._ledger.halves
@@ -228,7 +223,7 @@ class EndTransactions:
 
     # -- ending open half messages ------------------------------------------------------------
     async def _end(self, taken: list[Said]) -> None:
-        """Ends reserved half messages; those that were not read are released and tried again."""
+        """Ends reserved half messages; releases the half messages that the read left out."""
         at_once: dict[int, Said] = {one.at: one for one in taken}
         try:
             found = await self._ledger.reading.read(sorted(at_once))
@@ -253,7 +248,7 @@ class EndTransactions:
             await self._put(pairs)
 
     def _refusal(self, one: Said, half: Half | None) -> BrokerError | None:
-        """Returns why a decision cannot be applied to the half message read for it, or None."""
+        """Returns why a decision cannot be applied to a half message; None: it can be applied."""
         why = ""
         if half is None:
             why = DAMAGED
@@ -273,7 +268,7 @@ class EndTransactions:
             one.fail(error)
 
     async def _put(self, pairs: list[tuple[Said, Half]]) -> None:
-        """Puts the outcomes of decisions together, or one by one if the put is refused."""
+        """Puts outcomes together; one by one if that put is refused."""
         runs = [
             committed(half, self._queue_count(half.real.topic))
             for one, half in pairs
@@ -299,7 +294,6 @@ class EndTransactions:
 
 
 def _said(group: str, text: str, resolution: Resolution) -> Said | None:
-    """Returns a decision to apply, None for UNKNOWN."""
     state = STATES.get(resolution, HalfState.OPEN)
     if state is HalfState.OPEN and text.strip():
         return None

@@ -1,11 +1,7 @@
-"""Fast path of plain decisions: applied at once, to half messages that are in memory.
+"""Fast path of decisions: applied at once, to open half messages that are in memory.
 
-    request ─► each open, at its offset, of its group ─► records ─► the log ─► done
-                    └ anything unusual: declined, nothing has changed; see end_transaction.py
-
-`EndTransactions` handles all decisions. This path handles nearly all of them: those for open half
-messages that were sent since the start and are in memory. The effects are the same; tests compare
-records, views and replies. It refuses no request.
+The fast path has the effects of `EndTransactions`; tests compare records, views and replies. It
+declines each unusual request without an effect; `EndTransactions` then handles the request.
 """
 
 from collections.abc import Sequence
@@ -25,15 +21,13 @@ from pocketmq.services.transaction.halves import HalfState
 from pocketmq.store.message_store import MessageStore
 
 FRAMES_MAX: Final = 1_024
-"""Upper limit of topics whose frames are kept; the table is cleared when it is full."""
+"""Upper limit of cached topics; the cache is cleared when it is full."""
 _COMMITTED: Final = int(HalfState.COMMITTED)
 _ROLLED_BACK: Final = int(HalfState.ROLLED_BACK)
 
 
 @final
 class _Topic:
-    """A target topic of committed messages, and the shared fields of their records."""
-
     __slots__ = ("config", "frame")
 
     def __init__(self, config: TopicConfig, frame: TopicFrame) -> None:
@@ -61,9 +55,9 @@ class PlainEnd:
         self._is_tagged = store.settings.index_style == STYLE_5_5
         self._known: dict[bytes, _Topic] = {}
         self._ended: list[tuple[str, int]] = []
-        """Topic and store time of each half message of the request."""
+        """(topic, store time in ms) of each half message of the request."""
         self._states: list[int] = []
-        """Outcomes of the request's half messages."""
+        """HalfState of each half message of the request."""
         self._half = HalfRecord()
         self._said = EndRequest()
         self._records = EndRecords(self._frame(OP_HALF_TOPIC, 1, 0))
@@ -79,7 +73,7 @@ class PlainEnd:
         )
 
     def decide(self, group: str, decisions: Sequence[Decision]) -> bool:
-        """Applies decisions, with the result of `end`."""
+        """Applies decisions like `end`; returns False if the path declines."""
         said = self._said
         said.begin(group.encode())
         for text, resolution in decisions:
@@ -91,9 +85,10 @@ class PlainEnd:
         return bool(decisions) and self.end(said)
 
     def end(self, request: EndRequest) -> bool:
-        """Applies the decisions of a plain request in one put; does not wait until it is durable.
+        """Applies the decisions of a plain request in one put; returns False if the path declines.
 
-        Returns  whether they were applied; False: nothing has changed
+        Does not wait until the put is durable.
+
         Errors   StoreBusy: nothing was stored
         Source   EndTransactionProcessor.processRequest
         """
@@ -111,7 +106,6 @@ class PlainEnd:
         return True
 
     def _count(self) -> None:
-        """Counts decided half messages, in groups of equal topic, store time and outcome."""
         number, count = 0, len(self._states)
         while number < count:
             topic, store_ms = self._ended[number]
@@ -124,7 +118,6 @@ class PlainEnd:
             number = end
 
     def _is_ready(self) -> bool:
-        """Returns whether all system topics of transactions exist."""
         for topic in TOPICS:
             config = self._topics.find(topic)
             if config is None or not config.is_kept:
@@ -132,7 +125,7 @@ class PlainEnd:
         return True
 
     def _collect(self, request: EndRequest) -> bool:
-        """Finds the half messages of all decisions; returns whether all are plain."""
+        """Reads the half messages of all decisions; returns False if the path declines."""
         records, halves = self._records, self._ledger.halves
         records.begin()
         if len(set(request.at)) < len(request.at):
@@ -156,7 +149,7 @@ class PlainEnd:
         return records.tell(request.at)
 
     def _read(self, at: int, place: int) -> bool:
-        """Reads a half message that is in memory; returns whether that is plain."""
+        """Reads a half message; returns False if it is not in memory or not plain."""
         log = self._log
         if place < log.hot_begin:
             return False
@@ -168,7 +161,7 @@ class PlainEnd:
         return self._half.read(bytes(file.view[position : position + size]), at, place)
 
     def _topic(self, name: bytes) -> _Topic | None:
-        """Returns a topic from the cache or the table; None if this path may not commit to it."""
+        """Returns a topic; None if this path cannot commit messages to the topic."""
         known = self._known.get(name)
         if known is not None and self._topics.find(known.config.name) is known.config:
             return known

@@ -1,8 +1,8 @@
 """Searches the log for the outcome of half messages that are not in memory.
 
-The search uses the unique key. After each check, the half message is stored again. Such a copy, and
-the committed message, contain the offset of the half message that they belong to
-(duplicate_halves.py), so two half messages with the same key are not confused.
+Half messages, their copies and committed messages are found by unique key. Copies and committed
+messages contain an offset of their half message, so half messages with the same key are
+distinguished (duplicate_halves.py).
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class HalfSearch:
         self._store = store
 
     async def first(self, group: str, place: HalfPlace) -> StoredMessage | None:
-        """Returns the half message with a position, key and group, None if there is none.
+        """Returns the half message with this position, key and group; None if there is none.
 
         Errors   Corruption, DiskSlow
         """
@@ -49,7 +49,7 @@ class HalfSearch:
     async def became(self, first: StoredMessage) -> Became:
         """Returns the outcome of a half message.
 
-        Cost     some index queries by key
+        Cost     a few index queries by key
         Errors   Corruption, DiskSlow
         """
         own = _birth(first)
@@ -58,7 +58,7 @@ class HalfSearch:
     async def became_all(self, first: StoredMessage) -> dict[int, Became]:
         """Returns the outcomes of all half messages with the same key, by queue offset.
 
-        Cost     as for one half message
+        Cost     a few index queries by key
         Errors   Corruption, DiskSlow
         """
         return await self._became(first, lambda birth: True)
@@ -92,7 +92,6 @@ class HalfSearch:
         return became
 
     async def _of_key(self, topic: str, key: str) -> AsyncIterator[StoredMessage]:
-        """Yields the messages of a topic with a key, newest first."""
         wanted = KeyRange(topic, key, PAGE, with_purged=True)
         while True:
             page = await self._store.reading.query(wanted)

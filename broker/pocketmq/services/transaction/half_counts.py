@@ -1,7 +1,7 @@
 """Metrics of transactions.
 
-A half message counts as open after it was first read, a second or two after it was sent. Most are
-decided before that; then only the outcome is counted.
+A half message is counted as open when it is first read, one or two seconds after it was sent. Of a
+half message that is decided before, only the outcome is counted.
 
 Source: BrokerMetricsManager, TransactionMetrics.
 """
@@ -15,10 +15,10 @@ from pocketmq.model.step import Clock
 from pocketmq.services.transaction.halves import HalfState
 
 FINISH_BUCKETS: Final = (5.0, 60.0, 600.0, 3600.0, 43200.0, 86400.0)
-"""Buckets in seconds, as in RocketMQ despite the metric's name."""
+"""Buckets in seconds; RocketMQ's metric has the same buckets, despite its name."""
 UNKNOWN_TOPIC: Final = "unknown"
 TOPICS_MAX: Final = 10_000
-"""Upper limit of topics with their own series; others count as unknown."""
+"""Upper limit of topics in the metrics; half messages of further topics count as unknown."""
 
 
 class HalfCounts:
@@ -31,9 +31,9 @@ class HalfCounts:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._topics = {UNKNOWN_TOPIC: 1}
-        """Topic -> its number, from 1 on."""
+        """Topic -> topic number, from 1 on."""
         self._open = [0, 0]
-        """Number of a topic -> its open half messages."""
+        """Number of open half messages, by topic number."""
         self._numbers = array("H")
         """Topic number of each half message from offset `_base` on; 0: not counted."""
         self._base = 0
@@ -63,13 +63,13 @@ class HalfCounts:
 
     @property
     def has_open(self) -> bool:
-        """Whether any counted half message may be open."""
+        """Whether a counted half message may be open."""
         return bool(self._numbers)
 
     def drop(self, queue_offset: int, moved_to: int = 0) -> None:
         """Removes a half message that is no longer open.
 
-        moved_to   its new queue offset if it was put again, where it is counted from now on
+        moved_to   queue offset of the copy that is counted instead; 0: there is none
         """
         place = queue_offset - self._base
         if not 0 <= place < len(self._numbers):
@@ -92,7 +92,7 @@ class HalfCounts:
             self._open[number] += 1
 
     def forget_below(self, queue_offset: int) -> None:
-        """Drops the entries of half messages below an offset: all are done."""
+        """Drops the entries of half messages below an offset; all of them must be done."""
         cut = min(queue_offset - self._base, len(self._numbers))
         if cut > 0:
             assert not any(self._numbers[:cut]), "a counted half message is done"
@@ -102,7 +102,7 @@ class HalfCounts:
     def end(self, topic: str, store_ms: int, state: HalfState, count: int = 1) -> None:
         """Counts the outcomes of `count` half messages.
 
-        topic      target topic, "" if the half messages name none
+        topic      target topic; "": the half messages name no target topic
         store_ms   store time
         """
         topic = topic or UNKNOWN_TOPIC

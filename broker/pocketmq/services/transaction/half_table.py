@@ -1,9 +1,7 @@
 """State of half messages, and the puts that end them.
 
-    put(named, runs)    replacements of half messages, and their op message: one put
-
-A half message is done when its op message is in the log, contiguous with its outcome. Answers wait
-until both are as durable as the flush mode promises.
+The outcome of a half message and its op message are stored in one put. Answers wait until both are
+as durable as the flush mode promises.
 """
 
 import asyncio
@@ -44,13 +42,14 @@ class HalfReader:
         self._store = store
 
     def range_of(self, topic: str) -> tuple[int, int]:
-        """Returns the min and max queue offset."""
+        """Returns the min and max queue offset of a topic."""
         return self._store.reading.queue_range(topic, 0)
 
     async def read(self, queue_offsets: Sequence[int]) -> dict[int, Half | None]:
-        """Returns half messages by queue offset; None for a damaged or deleted one.
+        """Returns half messages by queue offset; None: the half message is damaged or deleted.
 
-        Offsets beyond the queue's end, or after about READ_BYTES_MAX bytes, are left out.
+        The result has no entries for offsets beyond the queue's end, and for offsets that remain
+        after about READ_BYTES_MAX bytes were read.
 
         Shape    queue_offsets ascending
         Errors   StorageError, DiskSlow
@@ -82,9 +81,10 @@ class HalfReader:
         return [], queue_offset
 
     async def ops(self, begin: int) -> AsyncIterator[tuple[int, list[int]]]:
-        """Yields (queue offset, offsets of the ended half messages) of op messages from `begin` on.
+        """Yields (queue offset, queue offsets of half messages) for op messages from `begin` on.
 
-        Effects  a damaged op message names no half messages
+        A damaged op message is yielded without half messages.
+
         Errors   StorageError, DiskSlow
         """
         _, upper = self.range_of(OP_HALF_TOPIC)
@@ -107,7 +107,7 @@ class HalfReader:
 
 
 def _ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:
-    """Returns ascending numbers as ranges of consecutive ones."""
+    """Groups ascending numbers into ranges [begin, end)."""
     ranges: list[tuple[int, int]] = []
     for number in numbers:
         if ranges and ranges[-1][1] == number:
@@ -141,10 +141,9 @@ NAMES_NOTHING: Final = -1
 
 
 class Ops:
-    """Op messages from the first one needed by recovery on.
+    """Finds the first op message that recovery has to read.
 
-    For each op message, the highest queue offset of a half message in it is kept. The op message is
-    needed until all half messages up to that offset are done.
+    An op message is needed until all half messages up to its highest offset are done.
     """
 
     __slots__ = ("_highest", "_passed", "base")
@@ -157,7 +156,7 @@ class Ops:
 
     @property
     def begin(self) -> int:
-        """Queue offset of the first op message that is needed."""
+        """Queue offset of the first op message that recovery has to read."""
         return self.base + self._passed
 
     @property
@@ -166,7 +165,7 @@ class Ops:
         return self.base + len(self._highest)
 
     def add(self, queue_offset: int, named: Iterable[int]) -> None:
-        """Adds an op message; earlier ones may be added later."""
+        """Adds an op message; op messages may be added in any order."""
         place = queue_offset - self.base
         assert place >= self._passed, "op message is no longer needed"
         while len(self._highest) <= place:
@@ -174,7 +173,7 @@ class Ops:
         self._highest[place] = max(named, default=NAMES_NOTHING)
 
     def advance(self, half_begin: int) -> int:
-        """Skips op messages no longer needed; returns the offset of the first needed one.
+        """Skips op messages that are no longer needed; returns the new `begin`.
 
         half_begin   all half messages below this offset are done
         """
@@ -198,8 +197,7 @@ class HalfTable:
     """The half messages of an open store.
 
     store_host   packed address of this broker
-    put_bytes    upper limit of bytes of the half messages that one put ends; a put has to fit a
-                 file of the log
+    put_bytes    maximum bytes of the half messages in one put, so that it fits a file of the log
     """
 
     __slots__ = (
@@ -228,7 +226,7 @@ class HalfTable:
         """Loads all half messages that may be open; called once, before any decision.
 
         Errors   Corruption, DiskSlow
-        Cost     reads the op messages after the saved offset
+        Cost     one read of all op messages after the saved offset
         """
         assert not self.halves.end
         find = self._store.tables.offsets.find
@@ -249,13 +247,13 @@ class HalfTable:
             self.halves.put(run.queue_offset, run.physical_offsets)
 
     def see(self) -> tuple[int, int]:
-        """Adds half messages dispatched since the last call; returns their range."""
+        """Adds the half messages dispatched since the last call; returns their offsets as range."""
         begin = self.halves.end
         self.halves.grow(self.reading.range_of(HALF_TOPIC)[1])
         return begin, self.halves.end
 
     async def arrived(self, queue_offset: int, physical_offset: int) -> bool:
-        """Returns whether a half message can be read, once all stored records are dispatched."""
+        """Returns whether a half message can be read; waits until it is dispatched."""
         upper = self.reading.range_of(HALF_TOPIC)[1]
         if queue_offset >= upper and physical_offset < self._store.appended:
             await self._store.marks.dispatched.reached(self._store.appended)
@@ -264,7 +262,7 @@ class HalfTable:
         return queue_offset < upper
 
     async def half_at(self, place: HalfPlace) -> Half | None:
-        """Returns the half message with a position and key, done or not; None if there is none.
+        """Returns the half message with this position and key; None if there is none.
 
         Errors   StorageError, DiskSlow
         """
@@ -278,21 +276,21 @@ class HalfTable:
         self.halves.take(queue_offset)
 
     def give_back(self, queue_offset: int) -> None:
-        """Releases a reserved half message, which is open again."""
+        """Makes a reserved half message open again, and wakes its waiters."""
         self.halves.give_back(queue_offset)
         self._wake(queue_offset)
 
     def finish(self, queue_offset: int, state: HalfState, moved_to: int = 0) -> None:
         """Records the outcome of a half message, and wakes its waiters."""
         self.halves.finish(queue_offset, state, moved_to)
-        # If a start finds that a half message was moved, its new copy may already be done.
+        # If the half message was moved before the broker started, the copy may be done already.
         self._counts.drop(queue_offset, moved_to if self.halves.may_be_open(moved_to) else 0)
         self._wake(queue_offset)
 
     def finish_open(self, queue_offsets: Sequence[int], states: bytes) -> None:
-        """Records outcomes of open half messages, which have no waiters.
+        """Records the outcomes of open half messages; open half messages have no waiters.
 
-        states   the HalfState of each, as a byte
+        states   one HalfState a byte
         """
         self.halves.finish_open(queue_offsets, states)
         if self._counts.has_open:
@@ -305,18 +303,18 @@ class HalfTable:
                 waiter.set_result(None)
 
     async def left(self, queue_offset: int) -> None:
-        """Waits until a half message is not reserved."""
+        """Waits until a half message is no longer reserved."""
         while self.halves.state(queue_offset) is HalfState.TAKEN:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.setdefault(queue_offset, []).append(waiter)
             await waiter
 
     async def put(self, named: Sequence[int], runs: Sequence[Run]) -> list[PutResult]:
-        """Puts runs, and op messages for the half messages that these end; returns the results.
+        """Puts the outcomes of half messages with their op messages; returns the results of `runs`.
 
         named    queue offsets of the half messages
         Effects  no other task runs between the write and the return
-        Errors   those of store.writing.put: nothing was stored
+        Errors   errors of store.writing.put: nothing was stored
         """
         topics = self._store.tables.topics
         for topic in TOPICS:
@@ -332,7 +330,7 @@ class HalfTable:
 
     @property
     def is_durable(self) -> bool:
-        """Whether decisions are answered without a flush: the flush mode is not sync."""
+        """Whether decisions are answered without waiting for a flush."""
         return self._store.settings.flush != FLUSH_SYNC
 
     async def durable(self) -> None:

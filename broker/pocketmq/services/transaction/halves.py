@@ -1,10 +1,7 @@
-"""State of each half message, by queue offset: a state byte and a physical offset.
+"""States of half messages, by queue offset.
 
-    base …… begin ……………………… end
-    done    first that is not    after the last one seen
-
-All half messages below `begin` are done. The latest of these are kept, so that a repeated decision
-gets the outcome of the first. The log is searched for older ones.
+All half messages below `begin` are done. States from `base` on are kept, so that a repeated
+decision gets the outcome of the first decision. The log is searched for older outcomes.
 """
 
 from array import array
@@ -13,7 +10,8 @@ from enum import IntEnum
 from typing import Final
 
 REMEMBERED_MAX: Final = 1 << 18
-"""Half messages below `begin` that are kept after a cut. A cut is made at twice this number."""
+"""Number of done half messages whose states are kept; they are counted from `begin` down. Older
+states are dropped when there are twice as many."""
 
 
 class HalfState(IntEnum):
@@ -21,14 +19,14 @@ class HalfState(IntEnum):
 
     OPEN = 0
     UNSURE = 1
-    """From before the start, without an op message."""
+    """Stored before the broker started; no op message was found."""
     TAKEN = 2
     COMMITTED = 3
     ROLLED_BACK = 4
     MOVED = 5
     GIVEN_UP = 6
     DONE = 7
-    """From before the start, with an op message: the outcome is in the log."""
+    """Stored before the broker started, with an op message: the log contains the outcome."""
     LOST = 8
     """The record is damaged or missing."""
 
@@ -47,11 +45,11 @@ class Halves:
         self.open_count = 0
         self._states = bytearray()
         self._places = array("q")
-        """Physical offset of each plus one, 0: unknown; for a moved one its new queue offset."""
+        """State MOVED: queue offset of the copy. Other states: physical offset + 1; 0: unknown."""
 
     @property
     def end(self) -> int:
-        """Queue offset after the last half message seen."""
+        """Queue offset after the last known half message."""
         return self.base + len(self._states)
 
     def grow(self, end: int, state: HalfState = HalfState.OPEN) -> int:
@@ -63,7 +61,7 @@ class Halves:
         return count
 
     def put(self, queue_offset: int, places: Sequence[int]) -> None:
-        """Adds half messages of a put, with their physical offsets."""
+        """Adds half messages from a queue offset on; `places` are their physical offsets."""
         self.grow(queue_offset + len(places))
         for number, place in enumerate(places, queue_offset - self.base):
             assert self._states[number] == HalfState.OPEN, "half message is not new"
@@ -77,7 +75,7 @@ class Halves:
         return self._places[place] == physical_offset + 1
 
     def state(self, queue_offset: int) -> HalfState | None:
-        """Returns the state of a half message, None if it is not kept."""
+        """Returns the state of a half message; None if the state is not kept."""
         place = queue_offset - self.base
         return HalfState(self._states[place]) if 0 <= place < len(self._states) else None
 
@@ -97,19 +95,19 @@ class Halves:
         return place >= 0 and (queue_offset >= self.end or self._states[place] <= HalfState.TAKEN)
 
     def take(self, queue_offset: int) -> None:
-        """Reserves an open half message, whose outcome is being put."""
+        """Reserves an open half message for the caller, who puts its outcome."""
         assert self.is_open(queue_offset)
         self._states[queue_offset - self.base] = HalfState.TAKEN
 
     def give_back(self, queue_offset: int) -> None:
-        """Releases a reserved half message, which is open again."""
+        """Makes a reserved half message open again."""
         assert self.state(queue_offset) is HalfState.TAKEN
         self._states[queue_offset - self.base] = HalfState.OPEN
 
     def finish(self, queue_offset: int, state: HalfState, moved_to: int = 0) -> None:
         """Records the outcome of a half message that was not done.
 
-        moved_to   its new queue offset, if it was put again
+        moved_to   queue offset of the copy, for the state MOVED
         """
         assert state >= HalfState.COMMITTED
         assert (state is HalfState.MOVED) == (moved_to > queue_offset)
@@ -123,9 +121,9 @@ class Halves:
             self._advance()
 
     def know(self, queue_offset: int, state: HalfState, lies_at: int) -> None:
-        """Records the outcome of a half message that was done before the start.
+        """Replaces the state DONE by the outcome that was found in the log.
 
-        lies_at   its new queue offset if it was put again, else unused
+        lies_at   queue offset of the copy, for the state MOVED
         """
         place = queue_offset - self.base
         assert self._states[place] == HalfState.DONE, "the outcome is known already"
@@ -133,7 +131,7 @@ class Halves:
         self._places[place] = lies_at
 
     def finish_open(self, queue_offsets: Sequence[int], states: bytes) -> None:
-        """Records outcomes of open half messages, each once; `states` has a byte for each."""
+        """Records the outcomes of open half messages; `states` has one HalfState a byte."""
         assert len(queue_offsets) == len(states)
         known, places, base = self._states, self._places, self.base
         for queue_offset, state in zip(queue_offsets, states, strict=True):
@@ -146,7 +144,7 @@ class Halves:
         self._advance()
 
     def end_before(self, queue_offsets: Iterable[int]) -> None:
-        """Marks half messages that an op message names as done; skips unknown and done ones."""
+        """Sets the half messages of an op message to DONE if they are OPEN or UNSURE."""
         for queue_offset in queue_offsets:
             if self.state(queue_offset) in (HalfState.OPEN, HalfState.UNSURE):
                 self.finish(queue_offset, HalfState.DONE)
@@ -164,12 +162,12 @@ class Halves:
         assert self.base <= self.begin <= self.end
 
     def moved_to(self, queue_offset: int) -> int:
-        """Returns the queue offset of the copy of a half message that was put again."""
+        """Returns the queue offset of the copy of a half message in state MOVED."""
         assert self.state(queue_offset) is HalfState.MOVED
         return self._places[queue_offset - self.base]
 
     def open_in(self, begin: int, end: int) -> list[int]:
-        """Returns the offsets of a range that are OPEN or UNSURE."""
+        """Returns the queue offsets in a range whose half messages are OPEN or UNSURE."""
         first, last = max(begin, self.begin), min(end, self.end)
         states, base = self._states, self.base
         return [at for at in range(first, last) if states[at - base] < HalfState.TAKEN]

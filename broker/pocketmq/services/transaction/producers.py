@@ -1,7 +1,7 @@
 """Connected producers by group, which receive transaction checks.
 
-Any producer of a group may know the outcome; the sender of the message may be disconnected. Checks
-are sent round-robin; producers that accept no more checks are skipped.
+A check may be sent to any producer of the group, as the sender of the message may be disconnected.
+Producers receive checks round-robin; producers that accept no more checks are skipped.
 Source: ProducerManager.getAvailableChannel.
 """
 
@@ -15,15 +15,15 @@ from pocketmq.model.message import INT32_MAX
 from pocketmq.model.transaction import Check
 
 ANSWER_BYTES_MAX: Final = 1024 * 1024
-"""Upper limit of bytes of stored messages in one answer; the first message may be larger."""
+"""Upper limit of bytes of records in one answer; a single record may be larger."""
 Offer = Callable[[Check], bool]
-"""Offers a check to a producer; returns whether it is accepted."""
+"""Sends a check to a producer; returns whether the producer accepts it."""
 Room = Callable[[], int]
 """Returns how many checks a producer accepts now."""
 
 
 def plenty() -> int:
-    """Accepts any number of checks."""
+    """Returns the room of a producer that accepts any number of checks."""
     return INT32_MAX
 
 
@@ -59,12 +59,12 @@ class CheckListener:
         return True
 
     def room(self) -> int:
-        """Returns how many more checks of usual size it accepts."""
+        """Returns how many more checks the answer has room for, if they are small."""
         is_full = self.done.cancelled() or self._size >= ANSWER_BYTES_MAX
         return 0 if is_full else self._count_max - len(self.checks)
 
     def end(self) -> None:
-        """Ends the wait; checks accepted until the answer is sent are part of it."""
+        """Ends the wait; checks accepted before the answer is sent are part of the answer."""
         if not self.done.done():
             self.done.set_result(None)
 
@@ -108,7 +108,7 @@ class Producers:
             listener.end()
 
     def drain(self) -> None:
-        """Ends all waits; new ones end at once."""
+        """Ends all waits; later waits end at once."""
         self._is_draining = True
         for listener in [*self._listeners]:
             listener.end()
@@ -136,7 +136,7 @@ class Producers:
     def spare(self, group: str, spoken_for: Counter[Room]) -> bool:
         """Reserves room for one check at a producer of a group; returns False if all are busy.
 
-        spoken_for   reservations since checks were last sent; this call updates them
+        spoken_for   number of reservations of each producer; this call adds one
         """
         for producer in self._offers.get(group, ()):
             if spoken_for[producer.room] < producer.room():

@@ -1,12 +1,8 @@
-"""Transactions: half messages of an open store, decided by their producers.
+"""Transactions of an open store: half messages, decided by their producers.
 
-    decide ─► end_transaction.py  commits or rolls back, once
-    step   ─► checking.py         sends checks of undecided ones to producers (producers.py)
-              half_table.py       one put for the outcome and its op message; start of recovery
-              halves.py           states of half messages
-
-A start rebuilds the state from the log. Consumers never see half messages.
-
+Decisions are applied by end_transaction.py. Undecided half messages are checked by checking.py,
+which sends checks to producers. When the broker starts, the state of half messages (half_table.py)
+is rebuilt from the log.
 Source: TransactionalMessageServiceImpl, TransactionalMessageCheckService.
 """
 
@@ -43,20 +39,20 @@ from pocketmq.store.watermark import Watermark
 from pocketmq.store.write.flush_group import FlushGroup
 
 STEP_INTERVAL_MS: Final = 500
-"""Longest interval between two steps, in which new half messages are scheduled."""
+"""Longest interval between two steps."""
 SAVE_INTERVAL_MS: Final = 5_000
 """Interval between saves of the progress (flushConsumerOffsetInterval)."""
 
 
 class HalfPage(NamedTuple):
-    """A page of undecided half messages, and the offset of the next page, 0 after the last."""
+    """A page of undecided half messages; `next_offset` is 0 on the last page."""
 
     halves: list[Half]
     next_offset: int
 
 
 def no_half(place: HalfPlace) -> TransactionUnknown:
-    """Returns the error for an id without a half message."""
+    """Returns the error for a transaction id to which no half message belongs."""
     why = "no half message has these offsets and key"
     return TransactionUnknown(transaction_id=transaction_id(place), group="", why=why)
 
@@ -106,12 +102,12 @@ class Transactions:
         self.stats: list[Stat] = [*counts.all, self._checking.checks, producers]
 
     def take(self, rules: CheckRules) -> None:
-        """Replaces the rules, from the next check on."""
+        """Replaces the rules for later checks."""
         assert rules.checks_max >= 0
         self._checking.rules = rules
 
     async def recover(self) -> None:
-        """Loads the half messages of the store that are not done; called once, first.
+        """Loads the undecided half messages of the store; called once, before all other methods.
 
         Errors   Corruption, DiskSlow
         """
@@ -125,7 +121,7 @@ class Transactions:
     async def decide(self, group: str, decisions: Sequence[Decision]) -> list[Decided]:
         """Applies decisions of a producer group; durable when this returns.
 
-        Errors   those of reads and puts: all decisions can be repeated
+        Errors   errors of reads and puts: all decisions can be repeated
         """
         return await self._deciding.decide(group, decisions)
 
@@ -137,7 +133,7 @@ class Transactions:
         await self._ledger.durable()
 
     def flush_group(self) -> FlushGroup:
-        """Returns the flush group of all decisions so far; its result is False on a timeout.
+        """Returns the flush group of all decisions so far; its future is False on a timeout.
 
         Errors   StoreFailed, such as FsyncFailed
         """
@@ -145,7 +141,7 @@ class Transactions:
 
     @property
     def is_durable(self) -> bool:
-        """Whether decisions are answered without a flush: the flush mode is not sync."""
+        """Whether decisions are answered without waiting for a flush."""
         return self._ledger.is_durable
 
     def join(self, group: str, offer: Offer, room: Room = plenty) -> Callable[[], None]:
@@ -158,11 +154,11 @@ class Transactions:
     async def asked(
         self, group: str, count_max: int, wait_ms: int, takes: Callable[[Check], bool] = _anything
     ) -> list[Check]:
-        """Waits for checks for a producer of a group; returns [] if none is due in time.
+        """Waits up to `wait_ms` for checks for a producer of a group; returns [] after a timeout.
 
-        A check whose answer is lost is repeated after the usual interval.
+        If the caller loses a check, the check is repeated after the usual interval.
 
-        takes   returns whether the producer may receive a check now
+        takes   returns whether the producer may receive a check
         """
         deadline_ms = self._store.clock.monotonic_ms() + wait_ms
         listener = self._producers.listen(count_max, deadline_ms)
@@ -174,7 +170,7 @@ class Transactions:
         return listener.checks
 
     def drain(self) -> None:
-        """Answers all calls that wait for checks."""
+        """Ends all waits for checks."""
         self._producers.drain()
 
     @property
@@ -184,7 +180,7 @@ class Transactions:
 
     # -- background steps -----------------------------------------------------------------------
     def step(self, now: Now) -> Next:
-        """Checks due half messages, and persists the progress."""
+        """Starts due checks and saves of the progress, without waiting for them."""
         assert now.monotonic_ms >= self._now.monotonic_ms, "monotonic time decreased"
         self._now = now
         self._producers.end_waits(now.monotonic_ms)
@@ -221,18 +217,18 @@ class Transactions:
             self._saving = Job(self._ledger.save())
 
     async def close(self) -> None:
-        """Waits until all jobs have ended, and saves the progress."""
+        """Waits for running jobs, and saves the progress."""
         for job in (self._job, self._saving):
             if job is not None:
                 await job.reached()
         if self._store.damage is None:
-            with suppress(BrokerError):  # The next start then reads more.
+            with suppress(BrokerError):  # Without this save, the next start reads more.
                 await self._ledger.save()
 
     def floor(self) -> int:
-        """Returns the physical offset of the oldest open half message, for retention.
+        """Returns the physical offset from which on the log must be kept for half messages.
 
-        Cost     reads its unit; if that is not in memory, returns the offset found before
+        Cost     one read of memory; if the disk had to be read, the previous result is returned
         """
         begin = self._ledger.halves.begin
         place = self._store.reading.place_of(HALF_TOPIC, 0, begin)
@@ -266,8 +262,8 @@ class Transactions:
     async def resume(self, place: HalfPlace) -> HalfPlace:
         """Reopens a transaction that expired undecided; durable when this returns.
 
-        Returns  its position: the new one, or that of an earlier resume
-        Errors   TransactionUnknown, TransactionDecided, StorageError, DiskSlow; those of a put
+        Returns  position of the undecided half message, which is usually a new copy
+        Errors   TransactionUnknown, TransactionDecided, StorageError, DiskSlow; errors of a put
         """
         async with self._resuming:
             half, state = await self.state_of(place)
@@ -286,7 +282,6 @@ class Transactions:
             return HalfPlace(result.queue_offset, result.physical_offsets[0], place.unique_key)
 
     def _resumed(self, place: HalfPlace, found: Half) -> HalfPlace:
-        """Returns the position of a half message that was resumed before."""
         if not self._ledger.halves.is_open(found.place.queue_offset):
             first = "resumed and decided"
             raise TransactionDecided(transaction_id=transaction_id(place), first=first)
@@ -305,7 +300,7 @@ class Transactions:
         while at < halves.end and len(found) < count_max:
             wanted = halves.open_in(at, at + LOOK_MAX)[: count_max - len(found)]
             if not wanted:
-                await asyncio.sleep(0)  # There may be a million decided ones between two open ones.
+                await asyncio.sleep(0)  # A million decided half messages may be skipped here.
             read = await self._ledger.reading.read(wanted) if wanted else {}
             found += [half for half in read.values() if half is not None]
             is_cut = len(found) >= count_max or len(read) < len(wanted)

@@ -1,10 +1,9 @@
-"""Resolves half messages from before a start that appear to be open.
+"""Resolves half messages that seem to be open, but were stored before the broker started.
 
-The op message of a half message follows its outcome in the log, so a power cut may lose the op
-message alone. A RocketMQ broker writes it up to three seconds later. So the log is searched once
-for the outcome of such a half message, before it is decided or checked. The missing op message is
-then written: otherwise a RocketMQ broker would check the transaction, and the next start would
-search again.
+The op message follows the outcome in the log; a RocketMQ broker writes it up to three seconds
+later. So a power cut may lose only the op message. Before such a half message is decided or
+checked, the log is searched for its outcome. If there is one, the missing op message is written:
+without it, a RocketMQ broker would check the transaction, and the next start would search again.
 """
 
 from contextlib import suppress
@@ -28,9 +27,9 @@ class UnresolvedHalves:
         self._done: list[int] = []
 
     async def clear(self, queue_offset: int) -> None:
-        """Resolves an UNSURE half message: to OPEN, or to its outcome.
+        """Sets an UNSURE half message to OPEN or to its outcome; ignores other half messages.
 
-        Cost     some index queries by key, for a half message from before the start
+        Cost     a few index queries by key for an UNSURE half message
         Errors   Corruption, DiskSlow
         """
         halves = self._ledger.halves
@@ -44,9 +43,9 @@ class UnresolvedHalves:
             halves.believe(queue_offset)
 
     async def clear_all(self, first: StoredMessage) -> None:
-        """Resolves all half messages with a key, and the outcomes of those done before the start.
+        """Finds the outcomes of all UNSURE and DONE half messages with the key of `first`.
 
-        Cost     one scan of the messages with that key for all of them
+        Cost     one scan of the messages with this key
         Errors   Corruption, DiskSlow
         """
         halves = self._ledger.halves
@@ -70,10 +69,7 @@ class UnresolvedHalves:
         self._done.append(queue_offset)
 
     async def tell(self) -> None:
-        """Puts op messages for the half messages that were found to be done.
-
-        Effects  none if the put is refused: the next start resolves them again
-        """
+        """Puts the missing op messages; if a put is refused, the next start resolves them again."""
         done, self._done = self._done, []
         with suppress(BrokerError):
             for begin in range(0, len(done), PUT_MESSAGES_MAX):
