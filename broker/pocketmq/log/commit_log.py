@@ -6,7 +6,7 @@
 
 Invariants
     1. Records are contiguous; a file ends with a BLANK record or at its last byte.
-    2. `appended` only grows, except in `truncate`.
+    2. `appended` only grows once a start has found the end of the log.
     3. A record's own physical offset equals its position.
     4. A record leaves 8 bytes of its file free, so that a BLANK fits; batches are not split.
 In other modules: committed, durable and dispatched offsets (store/marks.py), the meaning of records

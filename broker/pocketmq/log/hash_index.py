@@ -35,7 +35,8 @@ class Candidate(NamedTuple):
     """An entry whose key hash may match; the key itself is not compared.
 
     file_name, number   position from which a search can continue
-    is_match            whether the key hash matches; False: an entry of another key in the chain
+    is_match            whether key hash, time and physical offset match the search; False for
+                        other entries of the chain
     The physical offset BROKEN (log/index_file.py) reports that the chain is damaged and ends here.
     """
 
@@ -179,7 +180,7 @@ class HashIndex:
         return file
 
     def truncate(self, physical_offset: int, time_of: Callable[[int], int]) -> None:
-        """Removes records at or after a physical offset; `time_of` is as in `View.truncate`."""
+        """Removes entries of records at or after an offset; `time_of` is as in `View.truncate`."""
         self._held.clear()
         while self.files and self.files[-1].header.begin_physical_offset >= physical_offset:
             self.files.pop().remove()

@@ -65,8 +65,9 @@ class BulkDispatch:
     def steps(
         self, stretches: Iterable[tuple[int, int]], *, queues_from: int, index_from: int
     ) -> Iterator[int]:
-        """Dispatches the records of stretches; yields the physical offset reached after each chunk.
+        """Dispatches records in ranges of the log; yields the physical offset after each chunk.
 
+        stretches                 ascending ranges [begin, end) of physical offsets
         queues_from, index_from   physical offsets from which on queues and index lack records
         Errors   DiskFull, AllocationFailed
         Cost     2 µs a record with three keys, and 6 µs for each queue and 262,144 records

@@ -1,7 +1,7 @@
 """The clocks by which the due times of messages with delay levels are measured.
 
 The clocks are read before each put of such a message, so that no message is stored between a change
-of the wall clock and its detection. They are saved with the delivered offsets of the levels.
+of the wall clock and its detection. The clocks are saved with the levels' delivered offsets.
 """
 
 from collections.abc import Mapping
