@@ -1,8 +1,7 @@
 """One call on PocketMQ's own transport, from its request to its answer, error or cancellation.
 
 A unary call whose handler answers at once has ended when `serve` returns, without task or timer.
-Any other call waits for a task, or for the future that its handler returned. The task or future is
-cancelled when the client disconnects or resets the stream, or when the call's deadline passes.
+Any other call waits for a task, or for the future that its handler returned.
 """
 
 import asyncio
@@ -54,7 +53,7 @@ class OwnCall(Unsent):
     # -- for handlers ------------------------------------------------------------------------------
 
     def metadata(self, name: str, /) -> str | None:
-        """Returns the first metadata value of a name, None if the client sent none."""
+        """Returns the first metadata value of a name, None if the client sent no such metadata."""
         return self.stream.headers.text(name)
 
     def identify(self, user: str, /, *, is_admin: bool) -> None:
@@ -75,14 +74,14 @@ class OwnCall(Unsent):
             raise refusal
 
     def time_left_ms(self) -> int | None:
-        """Returns the time until the client's deadline, None without one."""
+        """Returns the time until the client's deadline, None if the client set no deadline."""
         timeout_ms: int = self.stream.headers.timeout_ms
         if timeout_ms < 0:
             return None
         return max(0, timeout_ms - int((perf_counter() - self.begun) * 1000))
 
     def room(self, wanted: int, /) -> int:
-        """Reserves bytes for an answer; returns the number of reserved bytes."""
+        """Reserves `wanted` bytes for an answer; returns how many were granted."""
         if not self._is_over:  # Nothing would free a reservation after the end.
             wanted = self._reserved = self._connection.edge.memory.reserve(wanted, self._reserved)
         return wanted
@@ -97,7 +96,7 @@ class OwnCall(Unsent):
             raise TooManyRequests(field="unread", limit=memory.unread_max)
 
     def if_lost(self, undo: Callable[[], None], /) -> None:
-        """Registers a function to call, once, if the answer is known not to have been sent."""
+        """Registers a function that is called once if the answer was lost before it was sent."""
         self._undo = undo
 
     @property
@@ -115,7 +114,7 @@ class OwnCall(Unsent):
     def serve(self, raw: bytes, *, is_asked: bool = False) -> None:
         """Serves a unary call whose request is complete.
 
-        is_asked   whether the shortcut has already declined the call
+        is_asked   whether the method's shortcut has already declined the call
         Cost       about 2 µs plus the handler, if the handler answers at once
         """
         served = self.served
@@ -168,12 +167,6 @@ class OwnCall(Unsent):
             self._wait_for(reply)
 
     def _begin(self, reply: "CoroutineType[Any, None, bytes | None]") -> None:
-        """Runs the first step of the handler's coroutine, which completes most calls.
-
-        The step counts as part of the read that brought the request.
-
-        Effects  if the steps of one read take long, its further calls wait for their turn
-        """
         if not self._is_begun:
             begin_request(self.metadata)
             self._is_begun = True
@@ -198,10 +191,6 @@ class OwnCall(Unsent):
             self._wait_for(given)
 
     def _check_room(self, reply: bytes) -> None:
-        """Checks that an answer may be buffered until its client reads it.
-
-        Errors   TooManyRequests
-        """
         if len(reply) > LARGE_REPLY:
             self._connection.edge.look_at_clock()
         self.check_room(len(reply))
@@ -214,7 +203,6 @@ class OwnCall(Unsent):
         self._begin_or_wait(self._streamed(raw))
 
     async def _streamed(self, raw: bytes | None) -> bytes | None:
-        """Returns the single answer, or sends a stream of answers and returns None."""
         served = self.served
         request: Any = self.requests if raw is None else served.read(raw)
         answer = served.method.handler(request, self)
@@ -241,7 +229,6 @@ class OwnCall(Unsent):
             await connection.room(stream)
 
     def _wait_for(self, reply: Awaitable[bytes | None]) -> None:
-        """Sends the reply once it is available."""
         assert self._future is None, "the call already waits"
         if not self._is_begun:
             begin_request(self.metadata)
@@ -273,7 +260,6 @@ class OwnCall(Unsent):
             self._deadline = edge.deadlines.add(at_s, self._expire)
 
     def _end_waiting(self) -> float:
-        """Removes the call from its connection; returns its duration in seconds."""
         connection = self._connection
         connection.calls.remove(self)
         if self.requests is not None:
@@ -292,7 +278,6 @@ class OwnCall(Unsent):
         return perf_counter() - self.begun
 
     def _finish(self, future: "asyncio.Future[bytes | None]") -> None:
-        """Sends the result of a waiting call; runs in the context of the call."""
         seconds = self._end_waiting()
         if future.cancelled():
             _let_frames_go(future)
@@ -354,7 +339,6 @@ class OwnCall(Unsent):
             self.requests.wake()
 
     def _watch(self) -> None:
-        """Calls `lose` later if the answer is not sent."""
         self.stream.call = self
         self._connection.unsent.add(self)
 
@@ -366,7 +350,7 @@ class OwnCall(Unsent):
             undo()
 
     def cancel(self) -> None:
-        """Cancels the handler: the client stopped waiting, time is over, or the server stops."""
+        """Cancels the handler, if the call waits for one."""
         if self._future is not None:
             self._future.cancel()
 
@@ -409,7 +393,7 @@ def take_news(
     *,
     is_paused: bool,
 ) -> None:
-    """Handles events of streams: serves unary calls on the fast path, `begin` starts others."""
+    """Handles events of streams: calls `begin` for new calls that the fast path does not serve."""
     at, count = 0, len(news)
     while at < count:
         begun = at
@@ -426,7 +410,6 @@ def take_news(
 
 
 def _serve_at_once(client: ClientConnection, news: list[Stream], at: int) -> int:
-    """Serves calls from news[at] on by the fast path; returns the index of the first other one."""
     quick = client.edge.quick
     try:
         at = quick.serve(client, news, at)

@@ -3,9 +3,9 @@
     data_received ─► wire.receive ─► streams with events ─► calls ─► wire.respond …
                                      one write for all ◄─ wire.take ◄─┘
 
-The memory of a slow client is bounded: while it does not read, the server reads nothing from it and
-begins no further call, and handlers that stream answers wait. A client is slow if its socket's
-buffer is full, or if more than UNREAD_SOFT_MAX bytes of answers wait for its flow-control windows.
+The memory of a slow client is bounded. While its socket's buffer is full, nothing is read from it.
+Then, and while more than UNREAD_SOFT_MAX bytes of answers wait for its flow-control windows, no
+further call begins and handlers that stream answers wait.
 """
 
 import asyncio
@@ -30,10 +30,10 @@ STREAM_UNREAD_MAX: Final = 65_536
 WOKEN_AT_ONCE: Final = 16
 """Upper limit of streams of answers resumed in one iteration of the event loop."""
 UNREAD_SOFT_MAX: Final = 1024 * 1024
-"""Unsent bytes of a client beyond which its next calls wait. If the total of all clients is high,
-UNREAD_TIGHT_MAX applies instead."""
+"""Unsent bytes of a client beyond which its next calls wait. While all clients together exceed
+UNREAD_MAX, UNREAD_TIGHT_MAX applies instead."""
 READ_SIZE: Final = 32_768
-"""Longest read handled at once; a longer one is split, as it may contain thousands of calls."""
+"""Longest read handled at once. A longer read is split, as it may contain thousands of calls."""
 SPARSE_COUNT: Final = 16
 SPARSE_SIZE: Final = 65_536
 DENSE_SIZE: Final = 8_192
@@ -51,7 +51,7 @@ STORING: Final = frozenset(
 )
 """Classes of calls that may store something; `end_reads` does not cancel them."""
 SILENT_SIZE: Final = 4_096
-"""Memory of a request stream, its call and task, before its first request."""
+"""Estimated memory of a stream of requests before its first request, with its call and task."""
 
 _GONE: Final = Connection()
 """Replaces the wire state of a closed connection."""
@@ -73,7 +73,7 @@ class Http2Connection(LoopConnection, ClientConnection):
         self.silent_count = 0
         self._is_ending = False
         self.is_heard = self.is_used = True
-        """Whether any bytes, and any events of calls, arrived since the last keepalive check."""
+        """Whether bytes, and whether events of calls, arrived since the last keepalive check."""
         self._waiting: dict[int, Stream] = {}
         """Complete requests that wait until the client has read, by stream id."""
         self._rooms: dict[asyncio.Future[None], Stream] = {}
@@ -107,7 +107,6 @@ class Http2Connection(LoopConnection, ClientConnection):
             self._transport.pause_reading()
 
     def _take(self, data: bytes, begin: int, upto: int) -> int:
-        """Handles frames that begin in [begin, upto); returns the number of streams with events."""
         self.now_s = perf_counter()
         news = self.wire.receive(data, begin, upto)
         if news:
@@ -117,7 +116,7 @@ class Http2Connection(LoopConnection, ClientConnection):
         return len(news)
 
     def go_on(self) -> None:
-        """Handles queued bytes in parts, and queues the connection again when its time is over."""
+        """Handles queued bytes in parts; queues the rest when the turn's time is over."""
         transport, wire, data, position = self._transport, self.wire, self._rest, 0
         if transport is None or transport.is_closing() or self._is_paused:
             return
@@ -155,14 +154,13 @@ class Http2Connection(LoopConnection, ClientConnection):
         self.write()
 
     def count_silent(self, more: int) -> None:
-        """Adds to the number of request streams without a request so far."""
+        """Adds to the number of streams that have not sent a request so far."""
         self.silent_count += more
         assert self.silent_count >= 0, "more silent streams removed than added"
 
     # -- calls -------------------------------------------------------------------------------------
 
     def _begin(self, stream: Stream) -> None:
-        """Serves a stream's call once its request is complete; refuses it as early as possible."""
         if stream.closed or not self.is_open:  # An earlier stream's call may have closed it.
             self._waiting.pop(stream.id, None)
             return
@@ -179,7 +177,6 @@ class Http2Connection(LoopConnection, ClientConnection):
             self._serve_in_turn(stream, served)
 
     def _read_page(self, stream: Stream) -> None:
-        """Answers a GET or HEAD."""
         pages, transport = self.edge.pages, self._transport
         assert pages is not None, "pages are not served here"
         assert transport is not None, "the connection is closed"
@@ -187,7 +184,6 @@ class Http2Connection(LoopConnection, ClientConnection):
         PageCall(self, stream, pages, is_private=is_private)
 
     def _serve(self, stream: Stream, served: ServedMethod) -> None:
-        """Serves a call whose single request is complete."""
         assert len(stream.messages) == 1, "the call has not exactly one request"
         raw = stream.messages.pop()
         call = OwnCall(self, stream, served)
@@ -198,7 +194,6 @@ class Http2Connection(LoopConnection, ClientConnection):
             call.stream_from(raw)
 
     def _serve_in_turn(self, stream: Stream, served: ServedMethod) -> None:
-        """Serves a call, or queues it if earlier calls of this client wait or no call may begin."""
         if len(stream.messages) != 1:
             OwnCall(self, stream, served).refuse(_no_request(len(stream.messages)))
         elif self._waiting or self._is_held_up():
@@ -207,11 +202,9 @@ class Http2Connection(LoopConnection, ClientConnection):
             self._serve(stream, served)
 
     def _is_held_up(self) -> bool:
-        """Returns whether calls wait: for the client to read, or for the next loop iteration."""
         return self.edge.is_late or self._is_full()
 
     def _is_full(self) -> bool:
-        """Returns whether so many answers wait for this client that its next calls wait."""
         unread = self.wire.pending
         if unread <= UNREAD_TIGHT_MAX and not self._is_paused:
             return False
@@ -221,7 +214,7 @@ class Http2Connection(LoopConnection, ClientConnection):
     # -- output ------------------------------------------------------------------------------------
 
     def write(self) -> None:
-        """Writes output that may be sent; resumes calls that waited for it."""
+        """Writes output that may be sent; then begins calls that waited for the client to read."""
         self._is_dirty = False
         transport, wire = self._transport, self.wire
         if transport is None or transport.is_closing():
@@ -276,7 +269,6 @@ class Http2Connection(LoopConnection, ClientConnection):
             self.edge.memory.count(*more)
 
     def _note_progress(self, held: int) -> None:
-        """Updates `moved_s` if enough bytes of requests arrived since."""
         received = self.wire.received
         if not self.held or received - self._moved_size >= min(PROGRESS_SIZE, held >> 3):
             self._moved_size = received
@@ -288,9 +280,9 @@ class Http2Connection(LoopConnection, ClientConnection):
         self.write()
 
     async def room(self, stream: Stream) -> None:
-        """Waits until a stream may send more answers.
+        """Waits until a stream may send more answers, or is closed.
 
-        Errors   Draining: a stop does not wait for clients that do not read
+        Errors   Draining: the server stops, and does not wait for clients that do not read
         """
         while self._is_unread(stream):
             if self._is_ending:
@@ -303,13 +295,11 @@ class Http2Connection(LoopConnection, ClientConnection):
                 self._rooms.pop(future, None)
 
     def _is_unread(self, stream: Stream) -> bool:
-        """Returns whether a stream of answers has to wait until its client reads."""
         if stream.closed or not self.is_open:
             return False
         return stream.pending > STREAM_UNREAD_MAX or self._is_full()
 
     def _wake_rooms(self) -> None:
-        """Wakes some waiting streams; the others follow in later loop iterations."""
         woken = 0
         for future, stream in self._rooms.items():
             if not future.done() and not self._is_unread(stream):
@@ -342,7 +332,7 @@ class Http2Connection(LoopConnection, ClientConnection):
         self.write()
 
     def drain(self) -> None:
-        """Sends GOAWAY: a warning on the first call, the last accepted stream id on the second."""
+        """Sends GOAWAY: the first call warns the client, the second refuses further streams."""
         self.is_draining = True
         self.wire.drain()
         self.write()
@@ -370,7 +360,6 @@ class Http2Connection(LoopConnection, ClientConnection):
             transport.abort()
 
     def _let_go(self) -> None:
-        """Frees the buffers in both directions, and unregisters the connection."""
         self._transport = None
         self._rest = b""
         self.wire = _GONE
@@ -385,14 +374,12 @@ class Http2Connection(LoopConnection, ClientConnection):
 
 
 def _may_store(call: WaitingCall) -> bool:
-    """Returns whether a call may store something."""
     if isinstance(call, OwnCall):
         return call.served.method.call_class in STORING
     return not isinstance(call, PageCall)
 
 
 def _no_request(count: int) -> MalformedRequest:
-    """Returns the error of a call with no request, or with several."""
     if count:
         return MalformedRequest(why=f"the call has {count} requests, the method takes one")
     return MalformedRequest(why="the call ended without a request")

@@ -13,10 +13,10 @@ Value = TypeVar("Value")
 
 
 class EagerTask(Generic[Value]):
-    """The remaining steps of a coroutine that waits after its first step.
+    """The remaining steps of a coroutine whose first step awaited a future.
 
-    Life     a task runs it; a cancellation before the task's first step is raised in the coroutine
-             at its await
+    Life     a task runs it; if the task is cancelled before its first step, the coroutine gets the
+             cancellation at its await
     """
 
     __slots__ = ("_coroutine", "_is_told", "_waited")
@@ -64,9 +64,9 @@ Coroutine.register(EagerTask)  # Tasks step it; it is never awaited.
 
 
 def begun(coroutine: "CoroutineType[Any, None, Value]") -> Value | Coroutine[Any, None, Value]:
-    """Returns the result of a coroutine that does not wait, else its remaining steps.
+    """Returns the result of a coroutine that does not wait, or else its remaining steps.
 
-    The first step runs outside of a task: it must not use the current task.
+    The first step runs outside of a task, so it must not use the current task.
 
     Errors   those of the first step; CancelledError if a future that it awaits was cancelled
     Cost     0.2 µs plus that step; if the coroutine waits, 0.5 µs and 64 bytes

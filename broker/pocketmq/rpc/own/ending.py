@@ -28,7 +28,7 @@ def end(
     replies: Sequence[bytes] = (),
     trailers: Sequence[tuple[bytes, bytes]] = (),
 ) -> None:
-    """Ends a call with a status; None: with answers and OK. Does nothing on a closed stream."""
+    """Ends a call with a status, or with answers and OK if `status` is None."""
     if status is not None:
         wire.finish(stream, status.code, status.message, [*trailers])
         return

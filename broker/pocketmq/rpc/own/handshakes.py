@@ -1,8 +1,7 @@
 """TLS handshakes in progress; if there are too many, a slow one is cancelled for a new one.
 
 A client that begins handshakes without completing them occupies slots for seconds. If all slots are
-taken, the oldest handshake of the address with most handshakes is cancelled. Honest clients, whose
-handshakes take a few round trips, thus get a slot even while others begin 1,000 a second.
+taken, the oldest handshake of the address with most handshakes is cancelled.
 """
 
 import asyncio
@@ -12,7 +11,7 @@ from pocketmq.rpc.admission import address_name
 from pocketmq.rpc.call import host_from_peer
 
 SPARED_S: Final = 0.25
-"""Age below which a handshake is not cancelled for another one."""
+"""Age in seconds below which a handshake is not cancelled for another one."""
 
 
 def address_of(peer: str) -> str:
@@ -21,7 +20,7 @@ def address_of(peer: str) -> str:
 
 
 class Handshakes:
-    """Handshakes in progress, by address, the oldest first."""
+    """TLS handshakes in progress, by client address, the oldest first."""
 
     __slots__ = ("_running", "count")
 
@@ -44,9 +43,9 @@ class Handshakes:
         assert self.count >= 0, "more handshakes ended than began"
 
     def give_up_one(self, now_s: float) -> bool:
-        """Cancels the oldest handshake of the address with most of them, if older than SPARED_S.
+        """Cancels the oldest handshake of the address with most handshakes, if older than SPARED_S.
 
-        Returns  whether it was cancelled
+        Returns  whether a handshake was cancelled
         """
         address = max(self._running, key=lambda one: len(self._running[one]), default="")
         tasks = self._running.get(address, {})

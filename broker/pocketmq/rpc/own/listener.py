@@ -36,9 +36,9 @@ ACCEPTED_AT_ONCE: Final = 16
 HANDSHAKE_S: Final = 5.0
 """Timeout of a client's first bytes, and of its TLS handshake."""
 HANDSHAKES_MAX: Final = 256
-"""Upper limit of concurrent TLS handshakes, each of some 100 KiB; more connections are queued."""
+"""Upper limit of concurrent TLS handshakes, each of some 100 KiB; further ones are queued."""
 HANDSHAKE_TIGHT_S: Final = 1.0
-"""Timeout of a TLS handshake while half of HANDSHAKES_MAX are in progress."""
+"""Timeout of a TLS handshake while more than half of HANDSHAKES_MAX are in progress."""
 OUT_OF_FILES_S: Final = 0.5
 READ_SIZE: Final = 65_536
 _TLS: Final = b"\x16"
@@ -57,9 +57,9 @@ class Transport:
     """Settings of connections.
 
     classic          whether connections of remoting are served
-    http1            creates the HTTP/1.1 protocol of a connection; None: it is not served
+    http1            creates the HTTP/1.1 protocol of a connection; None: HTTP/1.1 is not served
     pages            answers GET and HEAD over HTTP/2; None: they are refused
-    tls              the certificate; without one TLS connections are closed
+    tls              the certificate; without a certificate, TLS connections are closed
     tls_only         whether connections without TLS are closed
     proxy_protocol   whether each connection begins with a PROXY header
     connections_max  upper limit of open connections; further ones are closed at once
@@ -84,8 +84,8 @@ class Speakers(NamedTuple):
     tls: Tls
     http1: Factory | None = None
     remoting: Callable[[str, str], asyncio.Protocol] | None = None
-    """Creates the protocol of a connection from the client's address and the one it reached, "" for
-    the socket's own."""
+    """Creates the protocol from the client's address and the address that the client reached; ""
+    stands for the address of the socket."""
     tls_only: bool = False
     """Whether connections without TLS are closed."""
     proxy_protocol: bool = False
@@ -122,7 +122,7 @@ def listen_on(address: str) -> list[socket.socket]:
 class Listener:
     """A listening socket, and its connections whose protocol is not known yet.
 
-    is_full   returns whether the connection limit of an address is reached; for "" the total limit
+    is_full   returns whether the connection limit of an address is reached; "": the total limit
     """
 
     __slots__ = (
@@ -154,7 +154,7 @@ class Listener:
         self._unbegun: dict[socket.socket, None] = {}
         """Sockets of tasks that have not begun."""
         self._is_paused = self.is_held = False
-        """Whether accepting is paused; whether HTTP/2 and TLS connections wait for `release`."""
+        """Whether accepting is paused; whether all but HTTP/1.1 connections wait for `release`."""
 
     @property
     def is_busy(self) -> bool:
@@ -167,14 +167,14 @@ class Listener:
         return len(self._starting) + len(self._tasks)
 
     def start(self, hold_s: float = 0.0) -> None:
-        """Accepts connections; TLS and HTTP/2 ones wait until `release`, at most for `hold_s`."""
+        """Accepts connections; all but HTTP/1.1 wait for `release`, at most for `hold_s`."""
         if hold_s > 0:
             self.is_held = True
             self._loop.call_later(hold_s, self.release)
         self._loop.add_reader(self._socket, self._accept)
 
     def release(self) -> None:
-        """Starts the waiting connections."""
+        """Lets the connections that waited since `start` choose their protocol."""
         self.is_held = False
         line, self._line = self._line, {}
         for start in line:
@@ -246,7 +246,7 @@ class Listener:
         return self._addresses.get(address, 0)
 
     def expire_at(self, call_back: Callable[[], None]) -> int:
-        """Schedules a call for when the client's first bytes are overdue."""
+        """Schedules `call_back` in HANDSHAKE_S seconds; returns the number that `forget` needs."""
         return self._deadlines.add(self._loop.time() + HANDSHAKE_S, call_back)
 
     def forget(self, start: "NewConnection", tick: int) -> None:
@@ -264,7 +264,7 @@ class Listener:
         self._line[start] = None
 
     def tell_stranger(self, protocol: str, peer: str) -> None:
-        """Logs a client whose connection is closed for its protocol; rate-limited."""
+        """Logs, at a limited rate, a client whose connection is closed for its protocol."""
         if self._strangers.may_tell(self._loop.time()):
             left_out = self._strangers.told()
             logger.warning(
@@ -274,9 +274,10 @@ class Listener:
     def take_over(
         self, connection: socket.socket, factory: Factory | None, peer: str, local: str = ""
     ) -> None:
-        """Hands a connection to its protocol; None: after a TLS handshake.
+        """Hands a connection to its protocol.
 
-        local   the address that the client reached; "": the socket's own
+        factory   creates the protocol; None: a TLS handshake is done first
+        local     the address that the client reached; "": the address of the socket
         """
         task = asyncio.Task(self._connect(connection, factory, peer, local), loop=self._loop)
         self._tasks.add(task)
@@ -316,10 +317,6 @@ class Listener:
             connection.close()
 
     async def _shake_hands(self, connection: socket.socket, choose: Choose, limit_s: float) -> None:
-        """Waits until a TLS handshake is complete and the client's protocol is known.
-
-        Errors   ssl.SSLError, ConnectionResetError, TimeoutError
-        """
         context = self.speakers.tls.context
         assert context is not None, "no certificate"
         secured = TlsConnection(context, choose)
@@ -334,7 +331,7 @@ class Listener:
     def _speaker(
         self, peer: str, local: str, alpn: str | None, first: bytes
     ) -> asyncio.Protocol | None:
-        """Returns the protocol for a client over TLS; clients of remoting offer no ALPN."""
+        """Returns the protocol of a client over TLS, None if it is not served."""
         remoting = self.speakers.remoting
         if alpn is None and remoting is not None and first.startswith(_REMOTING):
             return remoting(peer, local)
@@ -389,7 +386,6 @@ class NewConnection:
             self.close()
 
     def _wait_for_more(self) -> None:
-        """Calls `look` again when more bytes arrive."""
         self._expect(len(self._socket.recv(SIZE_MAX, socket.MSG_PEEK)))
         asyncio.get_running_loop().add_reader(self._socket, self.look)
 
@@ -398,7 +394,7 @@ class NewConnection:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, seen + 1)
 
     def _pass_header(self, data: bytes) -> bool:
-        """Reads the PROXY header, if one is expected; returns whether it is complete."""
+        """Returns whether no PROXY header is expected any more; reads a complete header."""
         if not self._wants_header:
             return True
         header = read_proxy_header(data)
@@ -411,7 +407,7 @@ class NewConnection:
         return True
 
     def _choose(self) -> bool:
-        """Hands the connection to its protocol, or closes it; returns False for too few bytes."""
+        """Returns False if too few bytes have arrived; else hands over or closes the connection."""
         data = self._socket.recv(STRANGER_SIZE, socket.MSG_PEEK)
         speakers = self._listener.speakers
         is_remoting = speakers.remoting is not None and starts_frame(data)
@@ -440,7 +436,6 @@ class NewConnection:
         return True
 
     def _refuse(self, protocol: str) -> None:
-        """Closes the connection of a client with another protocol, and logs it."""
         self._listener.tell_stranger(protocol, self._peer)
         self.close()
 

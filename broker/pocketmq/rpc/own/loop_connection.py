@@ -1,4 +1,4 @@
-"""A client's connection on the event loop: its state and steps that no protocol changes."""
+"""State of a client's connection on the event loop, common to HTTP/2 and remoting."""
 
 import asyncio
 from typing import Final, cast
@@ -44,7 +44,6 @@ class LoopConnection(ServerConnection, asyncio.Protocol):
         return self._transport is not None
 
     def _join(self, transport: asyncio.BaseTransport) -> asyncio.Transport:
-        """Registers the connection with the server."""
         assert self._transport is None, "the connection is made twice"
         # uvloop's class is not derived from asyncio.Transport.
         self._transport = cast(asyncio.Transport, transport)
@@ -59,7 +58,7 @@ class LoopConnection(ServerConnection, asyncio.Protocol):
             self._transport.pause_reading()
 
     def identify(self, user: str, *, is_admin: bool) -> Holder:
-        """Returns the holder of the calls that a user begins here."""
+        """Returns the holder that is charged for the calls of a user on this connection."""
         holder = self.holder
         if holder.user != user or holder.is_admin != is_admin:
             holder = self.holder = holder.of(user, is_admin=is_admin)
@@ -72,16 +71,12 @@ class LoopConnection(ServerConnection, asyncio.Protocol):
             self.edge.write_soon(self)
 
     def close(self) -> None:
-        """Begins a drain and closes the connection once the transport's buffer is sent.
-
-        Other answers are lost.
-        """
+        """Closes the connection once the transport's buffer is sent; other answers are lost."""
         self.drain()
         if self._transport is not None:
             self._transport.close()
 
     def _give_back(self) -> None:
-        """Returns a closed connection's share of the memory budget."""
         assert not self.is_open, "an open connection has buffers"
         held, unread, self.held, self.unread = self.held, self.unread, 0, 0
         self.edge.memory.count(-held, -unread)

@@ -4,12 +4,9 @@
     unread   bytes of answers that clients have not read
 
 If `held` exceeds HELD_MAX, the connection with the largest product of held bytes and time without
-progress is cut off. Requests without progress are refused.
-
-Bytes for an answer are reserved before it is made, fewer if little memory is free. Beyond
-UNREAD_MAX, clients with unread answers get no large answer and no client gets a very large one.
-Clients that read too slowly are then cut off. Beyond UNREAD_FACTOR * UNREAD_MAX, the client with
-most unread bytes is cut off.
+progress is cut off. If `unread` exceeds UNREAD_MAX, only small answers are made, and clients that
+read too slowly are cut off. If it exceeds UNREAD_FACTOR * UNREAD_MAX, the client with most unread
+bytes is cut off.
 """
 
 import logging
@@ -20,33 +17,30 @@ from typing import Final
 from pocketmq.store.deadlines import Deadlines
 
 HELD_MAX: Final = 24 * 1024 * 1024
-"""Upper limit of `held` over all connections: fits one request of the largest size and small ones.
-"""
+"""Upper limit of `held`: one request of the largest size and many small ones."""
 IDLE_FREE_S: Final = 1.0
 """Time without progress before a connection's memory counts as wasted."""
 PROGRESS_SIZE: Final = 65_536
 """Received bytes that count as progress, or an eighth of the held bytes if that is less."""
 LOOK_S: Final = 15.0
-"""Interval of checks of unfinished requests; a request without progress in it is refused."""
+"""Interval of checks; an unfinished request without progress since the last check is refused."""
 UNREAD_MAX: Final = 16 * 1024 * 1024
 """Unread bytes of all clients beyond which clients above UNREAD_TIGHT_MAX have to wait."""
 UNREAD_TIGHT_MAX: Final = 65_536
 """Unread bytes of one client beyond which its next calls wait while UNREAD_MAX is exceeded."""
 STALLED_S: Final = 10.0
-"""Time within which a client with more than UNREAD_TIGHT_MAX has to read an eighth of its unread
-bytes while UNREAD_MAX is exceeded; otherwise it is cut off."""
+"""While UNREAD_MAX is exceeded, a client with more than UNREAD_TIGHT_MAX unread bytes is cut off if
+it reads less than an eighth of them in this time."""
 UNREAD_FACTOR: Final = 2
-"""Multiple of UNREAD_MAX that `unread` never exceeds: fits one answer of the largest size and small
-ones."""
+"""Multiple of UNREAD_MAX beyond which clients are cut off: one answer of the largest size fits."""
 REPLY_MAX: Final = 1024 * 1024
-"""Upper limit of an answer's bytes, to a steadily reading client while UNREAD_MAX is exceeded."""
+"""While UNREAD_MAX is exceeded: largest answer to a client with few unread bytes."""
 TIGHT_REPLY_MAX: Final = 131_072
-"""Upper limit of bytes reserved for an answer once UNREAD_MAX is reached, so that hundreds of slow
-readers are served and none is cut off."""
+"""Upper limit of bytes reserved for an answer once UNREAD_MAX is reached."""
 SMALL_REPLY_MAX: Final = 4_096
-"""Answers of at most this size are always buffered: a refusal would be as large."""
+"""Answers up to this size are always buffered: a refusal would be as large."""
 QUIET_S: Final = 10.0
-"""Time after a logged cut-off in which further ones are only counted for the next log line."""
+"""Time after a logged cut-off in which further cut-offs are only counted for the next log line."""
 
 logger = logging.getLogger(__name__)
 
@@ -55,10 +49,10 @@ class Keeping(ABC):
     """A connection, as the memory budget sees it.
 
     peer     the client's address, as gRPC writes it
-    held     bytes of its unfinished requests, as last counted
-    unread   bytes of its unread answers, as last counted
+    held     bytes of unfinished requests, as last counted
+    unread   bytes of unread answers, as last counted
     sent     bytes written to the socket so far
-    moved_s  time of its requests' last progress, by the clock of `BufferBudget`
+    moved_s  time of the requests' last progress, by the clock of `BufferBudget`
     """
 
     __slots__ = ()
@@ -146,7 +140,6 @@ class BufferBudget:
             self._deadlines.add(at_s, lambda: self._cut_off_stalled(slow))
 
     def _look(self) -> None:
-        """Refuses requests without progress."""
         self._is_looking = False
         for one in [*self._connections]:
             if one.held:
@@ -154,10 +147,6 @@ class BufferBudget:
         self.count(0, 0)
 
     def _cut_off_stalled(self, slow: Mapping[Keeping, int]) -> None:
-        """Cuts off clients that have read too little.
-
-        slow   connection -> value that its `sent` had to reach
-        """
         self._is_watching = False
         for one, wanted in slow.items():
             if one.is_open and one.sent < wanted and one.unread > UNREAD_TIGHT_MAX:
@@ -167,7 +156,7 @@ class BufferBudget:
     def reserve(self, wanted: int, reserved: int) -> int:
         """Reserves bytes for an answer; returns how many were granted.
 
-        reserved   earlier reservation for the same answer, which is freed
+        reserved   earlier reservation for this answer, which is freed
         """
         self.reserved -= reserved
         assert self.reserved >= 0, "more bytes freed than reserved"
@@ -189,7 +178,6 @@ class BufferBudget:
     # -- clients that are cut off
 
     def _cut_off(self, one: Keeping) -> None:
-        """Cuts a connection off and logs it, or only counts it soon after a logged one."""
         told = (one.peer, one.held, one.unread)
         if self.clock() < self._quiet_until_s:
             self._left_out += 1
@@ -214,12 +202,10 @@ class BufferBudget:
         self._deadlines.add(self._quiet_until_s, self._tell_left_out)
 
     def _tell_left_out(self) -> None:
-        """Logs the last cut-off that was only counted."""
         if self._left_out:
             self._left_out -= 1
             self._tell(self._last)
 
 
 def _waste(one: Keeping, now_s: float) -> float:
-    """Returns held bytes times the time without progress, in byte seconds."""
     return one.held * max(0.0, now_s - one.moved_s - IDLE_FREE_S)

@@ -13,7 +13,7 @@ from pocketmq.wire.frames import CANCEL
 from pocketmq.wire.stream import Stream
 
 BUSY: Final = Answer(503, "text/plain; charset=utf-8", b"Service Unavailable\n")
-"""Answer to clients with too many unread bytes."""
+"""Answer to a client while there is no memory for the page."""
 
 
 class PageCall:

@@ -2,8 +2,8 @@
 
     shortcut ─► PendingReply ─► joined to the calls of the same read ─► flush ─► all answered
 
-No call has a future, task or timer of its own: its stream and its reply are appended to two lists.
-A call that ends alone, by a reset or its deadline, does not affect the others.
+Each call is a stream and a reply in two lists: none has its own future, task or timer. A call that
+ends alone, by a reset or its deadline, does not affect the others.
 """
 
 import asyncio
@@ -54,12 +54,12 @@ class PendingReplies:
         self.count: i64 = 0
 
     def takes(self, late: PendingReply) -> bool:
-        """Returns whether a reply of the same method, user and flush group can join these calls."""
+        """Returns whether a reply of the same method can wait together with these calls."""
         is_same = late.group is self.group and late.late is self._late
         return is_same and late.user == self._user
 
     def room(self) -> i64:
-        """Returns how many more calls may begin before the next check."""
+        """Returns how many more calls may be added before the next check."""
         gate = self._served.gate
         limit: i64 = gate.tight
         entered: i64 = gate.count
@@ -93,19 +93,17 @@ class PendingReplies:
             self._watch_time()
 
     def _time_is_over(self, stream: Stream) -> float:
-        """Returns the deadline of a call, by `perf_counter`."""
         timeout_ms: int = stream.headers.timeout_ms
         return NEVER if timeout_ms < 0 else self._begun_s + timeout_ms / 1000
 
     def _watch_time(self) -> None:
-        """Schedules `expire` at the earliest deadline."""
         assert self._tick < 0, "a deadline is already scheduled"
         self._tick = self._client.deadlines.after(self._due_s - perf_counter(), self.expire)
 
     # -- the flush
 
     def hear(self, flushed: asyncio.Future[bool]) -> None:
-        """Handles the end of the flush: answers all calls, or waits for the next flush."""
+        """Answers all calls when the flush has ended, or makes them wait for the next flush."""
         if self.count == 0:
             return
         error = flushed.exception()
@@ -133,7 +131,6 @@ class PendingReplies:
         self._leave(self.count)
 
     def _refuse(self, error: Exception) -> None:
-        """Ends all calls with an error in the form of their API."""
         seconds = perf_counter() - self._begun_s
         for stream in self._left():
             stream.call = None
@@ -141,7 +138,6 @@ class PendingReplies:
         self._leave(self.count)
 
     def _wait_on(self) -> None:
-        """Joins the next flush group."""
         try:
             self.group = self._late.group()
         except BrokerError as error:
@@ -174,7 +170,7 @@ class PendingReplies:
             self._watch_time()
 
     def cancel(self) -> None:
-        """Ends all calls: their client no longer waits, or the server stops."""
+        """Ends all calls that still wait."""
         self._drop(self._left(), ABANDONED)
 
     def give_up(self) -> None:
@@ -188,7 +184,6 @@ class PendingReplies:
         return [stream for stream in self._streams if stream.call is self]
 
     def _drop(self, streams: list[Stream], status: WireStatus) -> None:
-        """Removes calls; sends a status if the client is still connected."""
         if not streams:
             return
         seconds, is_open = perf_counter() - self._begun_s, self._client.is_open
@@ -200,7 +195,7 @@ class PendingReplies:
         self._leave(len(streams))
 
     def _leave(self, count: i64) -> None:
-        """Counts calls that have ended; after the last one, removes these calls."""
+        """Counts calls that have ended; after the last one, frees the lists."""
         assert 0 < count <= self.count, "more calls ended than began"
         served, client = self._served, self._client
         served.gate.leave(self._holder.weights, count)

@@ -3,7 +3,6 @@
     1   PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\\r\\n       at most 107 bytes
     2   12 bytes of signature · version and command · family · length (2) · addresses · TLVs
 
-Parsing is pure: bytes to the length of the header and the client's address, without I/O.
 Source: The PROXY protocol, versions 1 & 2 (HAProxy, 2020).
 """
 
@@ -15,7 +14,7 @@ SIGNATURE: Final = b"\r\n\r\n\x00\r\nQUIT\n"
 HEADER_SIZE: Final = 16
 TEXT_SIZE_MAX: Final = 107
 SIZE_MAX: Final = 536
-"""Longest header accepted: addresses of any family and some TLVs."""
+"""Longest header accepted, in bytes: addresses of any family and some TLVs."""
 _TEXT_START: Final = b"PROXY "
 _LOCAL, _PROXY = 0x20, 0x21
 _WIDTHS: Final = {1: 4, 2: 16}
@@ -27,10 +26,11 @@ class ProxyError(ValueError):
 
 
 class ProxyHeader(NamedTuple):
-    """Length of a header, and the two addresses; "" for the balancer's own connections.
+    """Length of a header, and the two addresses that it contains.
 
-    peer    the client's address, as gRPC writes it
-    local   the address that the client reached, "host:port"
+    peer    the client's address, as gRPC writes it; "" for connections of the balancer, and if the
+            header has no IPv4 or IPv6 addresses
+    local   the address that the client reached, "host:port"; "" if `peer` is ""
     """
 
     size: int
@@ -42,7 +42,7 @@ def read_proxy_header(data: bytes) -> ProxyHeader | None:
     """Returns the header at the start of a connection, None if more bytes are needed.
 
     data     the first bytes of the connection, at most SIZE_MAX
-    Errors   ProxyError
+    Errors   ProxyError: the bytes are not the start of a valid header
     """
     if data.startswith(SIGNATURE[: len(data)]):
         return _binary(data)
@@ -100,7 +100,6 @@ def _binary(data: bytes) -> ProxyHeader | None:
 
 
 def _peer(address: IPv4Address | IPv6Address, port: int) -> str:
-    """Returns an address as gRPC writes it."""
     if address.version == 4:
         return f"ipv4:{address}:{port}"
     return f"ipv6:%5B{address}%5D:{port}"

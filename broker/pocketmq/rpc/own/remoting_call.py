@@ -1,8 +1,8 @@
 """One request of a remoting client, from its arrival to its reply.
 
 A request whose handler answers at once has ended when `serve` returns, without a task. Any other
-one waits for a task, which is cancelled when its client disconnects. A one-way request is served
-even then, as its client often disconnects at once; it gets no reply.
+request waits for a task, which is cancelled when its client disconnects. A one-way request is not
+cancelled, as its client often disconnects at once; it gets no reply.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class RemotingSide(ServerConnection, RemotingChannel):
     """A remoting connection, as its calls see it.
 
     host     the client's address, packed as in records
-    holder   holder of the calls of the last identified user
+    holder   the connection and its last identified user, charged for the calls that begin now
     now_s    time when the current input was read, by `perf_counter`
     """
 
@@ -46,7 +46,7 @@ class RemotingSide(ServerConnection, RemotingChannel):
 
     @abstractmethod
     def identify(self, user: str, *, is_admin: bool) -> Holder:
-        """Returns the holder of the calls that a user begins here."""
+        """Returns the holder that is charged for the calls of a user on this connection."""
 
     @abstractmethod
     def reply(self, answer: Command, request: Command) -> None:
@@ -82,7 +82,7 @@ class RemotingCall(ClassicCall):
     # -- for handlers ----------------------------------------------------------------------------
 
     def metadata(self, name: str, /) -> str | None:
-        """Returns a field of the request, None if the client sent none of this name."""
+        """Returns a field of the request, None if the request has no field of this name."""
         return self.command.fields.get(name)
 
     def identify(self, user: str, /, *, is_admin: bool) -> None:
@@ -98,11 +98,11 @@ class RemotingCall(ClassicCall):
             raise refusal
 
     def time_left_ms(self) -> int | None:
-        """Returns None: the client's deadline is not part of its request."""
+        """Returns None: requests of remoting contain no deadline."""
         return None
 
     def room(self, wanted: int, /) -> int:
-        """Reserves bytes for an answer; returns the number of reserved bytes."""
+        """Reserves `wanted` bytes for an answer; returns how many were granted."""
         memory = self.channel.edge.memory
         wanted = self._reserved = memory.reserve(wanted, self._reserved)
         return wanted
@@ -117,7 +117,7 @@ class RemotingCall(ClassicCall):
             raise TooManyRequests(field="unread", limit=memory.unread_max)
 
     def if_lost(self, undo: Callable[[], None], /) -> None:
-        """Registers a function to call, once, if the answer is known not to have been sent."""
+        """Registers a function that is called once if the answer was lost before it was sent."""
         self._undo = undo
 
     @property
@@ -158,10 +158,6 @@ class RemotingCall(ClassicCall):
                 self.channel.edge.look_at_clock()
 
     def _give(self, answer: Command) -> None:
-        """Sends the reply of a call that did not wait.
-
-        Errors   TooManyRequests
-        """
         stats = self.served.stats
         self._reply(answer)
         stats.answered += 1
@@ -169,10 +165,6 @@ class RemotingCall(ClassicCall):
             self.channel.edge.answered.append(stats)
 
     def _reply(self, answer: Command) -> None:
-        """Sends a reply, unless the request is one-way or the client is gone.
-
-        Errors   TooManyRequests
-        """
         size, channel = len(answer.body), self.channel
         if size > LARGE_REPLY:
             self.check_room(size)
@@ -186,7 +178,6 @@ class RemotingCall(ClassicCall):
         self._undo = None
 
     def _wait_for(self, answer: Awaitable[Command]) -> None:
-        """Sends the reply once it is available."""
         channel = self.channel
         if isinstance(answer, asyncio.Future):
             future: asyncio.Future[Command] = answer
@@ -203,7 +194,6 @@ class RemotingCall(ClassicCall):
         future.add_done_callback(self._finish)
 
     def _finish(self, future: "asyncio.Future[Command]") -> None:
-        """Sends the result of a waiting call; runs in the context of the call."""
         assert self._holder is not None, "a waiting call that was not counted"
         self.served.gate.leave(self._holder.weights)
         self.served.stats.end()
@@ -254,7 +244,7 @@ class RemotingCall(ClassicCall):
         raise NotImplementedError
 
     def cancel(self) -> None:
-        """Cancels the handler: the client stopped waiting, time is over, or the server stops."""
+        """Cancels the handler, if the call waits for one."""
         if self._future is not None:
             self._future.cancel()
 

@@ -2,9 +2,8 @@
 
     data_received ─► CommandReader ─► queue ─► calls ─► replies, one write for all
 
-No further request begins while the client does not read, or while CALLS_MAX requests or BODIES_MAX
-bytes are in progress: then nothing is read from its socket. Parked pulls do not count here, as the
-limit of their class bounds them.
+While the client does not read its replies, or CALLS_MAX requests or BODIES_MAX bytes are in
+progress, no request begins and nothing is read. Parked pulls are limited by their class instead.
 Source: NettyRemotingServer, NettyServerHandler, NettyConnectManageHandler.
 """
 
@@ -37,7 +36,7 @@ from pocketmq.wire.remoting import (
 )
 
 CALLS_MAX: Final = 1_024
-"""Upper limit of requests of a connection in progress, without parked pulls."""
+"""Upper limit of a connection's requests in progress; parked pulls are not counted."""
 BODIES_MAX: Final = 4 * 1024 * 1024
 """Upper limit of bytes of the bodies of a connection's requests that are queued or in progress."""
 IDLE_S: Final = 120.0
@@ -45,14 +44,15 @@ IDLE_S: Final = 120.0
 LOOKS: Final = 4
 """Checks of a connection within its idle time."""
 AGE_GRACE_S: Final = 60.0
-"""Time that calls of an old connection may take to end: twice the longest poll."""
+"""Time between the age limit and the forced end of a connection: twice the longest poll."""
 
 
 class RemotingConnection(LoopConnection, RemotingSide):
     """A client's connection, from its first byte to its last.
 
-    local             the address that the client reached, "host:port"; "": the socket's own
-    idle_ms, age_ms   limits of its silence and of its age; 0: IDLE_S, and none
+    local     the address that the client reached, "host:port"; "": the address of the socket
+    idle_ms   limit of the time without a received byte, at most IDLE_S; 0: IDLE_S
+    age_ms    limit of the connection's age; 0: no limit
     """
 
     __slots__ = (
@@ -70,9 +70,9 @@ class RemotingConnection(LoopConnection, RemotingSide):
         """Requests that wait for this connection's turn, for the client to read, or for calls."""
         self._out: list[bytes] = []
         self._parked = self._body_bytes = 0
-        """Waiting calls of the poll class; bytes of bodies that are queued or in progress."""
+        """Parked pulls; bytes of bodies that are queued or in progress."""
         self._received = self._stalled_size = self._seen_size = 0
-        """Bytes received: in total, and until earlier moments."""
+        """Bytes received: in total, at the last check for stalls, and at the last idle check."""
         self._numbers = count(1)
         self._asked: dict[int, asyncio.Future[Command]] = {}
         """Requests to the client that wait for its reply, by opaque number."""
@@ -108,7 +108,6 @@ class RemotingConnection(LoopConnection, RemotingSide):
             self.write()
 
     def _take(self, data: bytes) -> None:
-        """Parses bytes, and begins the requests that are complete."""
         self._is_dirty = True  # The caller writes all replies together.
         self.now_s = perf_counter()
         try:
@@ -123,7 +122,6 @@ class RemotingConnection(LoopConnection, RemotingSide):
         self._serve_queue()
 
     def _serve_queue(self) -> None:
-        """Begins queued requests until the turn's time is over, or no further one may begin."""
         begun = self.now_s = perf_counter()
         queue = self._queue
         while queue and self.is_open and not self._is_full():
@@ -162,7 +160,6 @@ class RemotingConnection(LoopConnection, RemotingSide):
     # -- requests --------------------------------------------------------------------------------
 
     def _body_max(self, code: int) -> int:
-        """Returns the most bytes of the body of a request."""
         served = self._served(code)
         return 0 if served is None else served.method.request_size_max
 
@@ -191,7 +188,6 @@ class RemotingConnection(LoopConnection, RemotingSide):
             call.serve()
 
     def _is_full(self) -> bool:
-        """Returns whether the next requests wait: for the client to read, or for calls to end."""
         if self._is_paused or len(self.calls) - self._parked >= CALLS_MAX:
             return True
         return self._body_bytes > BODIES_MAX and bool(self.calls)
@@ -229,7 +225,7 @@ class RemotingConnection(LoopConnection, RemotingSide):
         return True
 
     def ask(self, request: Command, /) -> "asyncio.Future[Command]":
-        """Sends a request; returns its future reply, which fails once the connection is lost."""
+        """Sends a request; returns the future reply, which fails if the connection is lost."""
         future: asyncio.Future[Command] = self.edge.loop.create_future()
         if not self.is_open:
             future.set_exception(ConnectionResetError("the client went away"))
@@ -245,7 +241,7 @@ class RemotingConnection(LoopConnection, RemotingSide):
         self.write_soon()
 
     def write(self) -> None:
-        """Writes output; resumes requests that waited, and closes a drained connection."""
+        """Writes output, begins requests that waited, and closes a drained connection."""
         self._is_dirty = False
         transport = self._transport
         if transport is None or transport.is_closing():
@@ -263,7 +259,6 @@ class RemotingConnection(LoopConnection, RemotingSide):
                 transport.close()
 
     def _resume(self) -> None:
-        """Reads on, or queues the connection for its turn if requests wait that may begin."""
         transport = self._transport
         if transport is None or self._is_paused:
             return
@@ -275,7 +270,6 @@ class RemotingConnection(LoopConnection, RemotingSide):
             self.edge.line_up(self)
 
     def _count_kept(self) -> None:
-        """Updates the client's share of the memory budget."""
         transport = self._transport
         if transport is None:
             return
@@ -315,7 +309,7 @@ class RemotingConnection(LoopConnection, RemotingSide):
         self._stalled_size = self._received
 
     def when_gone(self, end: Callable[[], None], /) -> Callable[[], None]:
-        """Calls a function once, when the connection is lost; returns its removal."""
+        """Registers a function to call when the connection is lost; returns its unregistering."""
         key = object()
         self._ends[key] = end
         return partial(self._forget, key)
@@ -326,7 +320,7 @@ class RemotingConnection(LoopConnection, RemotingSide):
     def drain(self) -> None:
         """Closes the connection as soon as no request is in progress; until then it is served.
 
-        Its client connects again: to the next process, if one listens on the same socket.
+        The client then connects again: to the next process, if that listens on the same socket.
         """
         self.is_draining = True
         self.write()
@@ -347,7 +341,6 @@ class RemotingConnection(LoopConnection, RemotingSide):
             transport.abort()
 
     def _let_go(self) -> None:
-        """Frees the buffers in both directions, and unregisters the connection."""
         if self._transport is None:
             return
         self._transport = None
@@ -369,7 +362,6 @@ class RemotingConnection(LoopConnection, RemotingSide):
         self.edge.deadlines.after(min(self._idle_s, self._age_s) / LOOKS, self._look)
 
     def _look(self) -> None:
-        """Closes the connection if it is silent or old."""
         if not self.is_open:
             return
         now_s = self.edge.memory.clock()
@@ -389,7 +381,7 @@ def _may_store(call: WaitingCall) -> bool:
 
 
 def _address_of(place: object) -> str:
-    """Returns a socket's address as "host:port", "" if it is none."""
+    """Returns a socket's address as "host:port", "" if it is not a TCP address."""
     if not isinstance(place, tuple):
         return ""
     host, port = str(place[0]).removeprefix("::ffff:"), place[1]

@@ -10,7 +10,10 @@ from pocketmq.wire.stream import Stream
 
 
 class CallRequests:
-    """Iterates over the requests of one call, until the client ends them or the server drains."""
+    """Iterates over the requests of one call, until the client ends them or the server drains.
+
+    user   returns the user on whose account requests are parsed
+    """
 
     __slots__ = (
         "_connection", "_is_ended", "_is_silent", "_served", "_stream", "_taken", "_user",
@@ -24,10 +27,6 @@ class CallRequests:
         served: ServedMethod,
         user: Callable[[], str],
     ) -> None:
-        """Begins without requests.
-
-        user   returns the user on whose account requests are parsed
-        """
         self._connection = connection
         self._stream = stream
         self._served = served
@@ -43,9 +42,8 @@ class CallRequests:
         return self
 
     async def __anext__(self) -> Any:
-        """Returns the next request.
+        """Returns the next request, parsed in its turn: one in each loop iteration of the server.
 
-        Only one request of all streams is parsed in each loop iteration.
         Errors   MalformedRequest, TooManyElements
         """
         stream, connection = self._stream, self._connection
@@ -70,27 +68,26 @@ class CallRequests:
         raise StopAsyncIteration
 
     def _next(self) -> bytes | None:
-        """Returns the bytes of the next request, None if there is none."""
         messages = self._stream.messages
         if messages:
             self.hear()
         return messages.pop(0) if messages and not self._is_ended else None
 
     def _let_go(self) -> None:
-        """Frees the previous request, and enlarges the stream's flow-control window by its size."""
+        """Lets the client send as many bytes as the previous request had."""
         taken, self._taken = self._taken, 0
         if taken and self._connection.is_open:
             self._connection.wire.consume(self._stream, taken)
             self._connection.write_soon()
 
     def hear(self) -> None:
-        """Counts the call as one with a request from now on."""
+        """Removes the call from the number of streams that have not sent a request."""
         if self._is_silent:
             self._is_silent = False
             self._connection.count_silent(-1)
 
     def wake(self) -> None:
-        """Wakes the handler."""
+        """Wakes the handler that waits for a request."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 

@@ -28,13 +28,13 @@ KEEPALIVE_TIMEOUT_S: Final = 20.0
 """A client silent for KEEPALIVE_S is pinged, and cut off unless it answers within
 KEEPALIVE_TIMEOUT_S."""
 AGE_GRACE_S: Final = 60.0
-"""Time that calls of a draining connection may take to end: twice the longest poll."""
+"""Time until the calls of an old or idle connection are ended: twice the longest poll."""
 
 
 class Lifetime:
     """Enforces the keepalive, idle and age limits of one connection from accept to close.
 
-    idle_ms, age_ms   limits of its time without calls and of its age; 0: no limit
+    idle_ms, age_ms   limits of the time without calls and of the age; 0: no limit
     """
 
     __slots__ = (
@@ -61,7 +61,6 @@ class Lifetime:
         self._connection.edge.deadlines.add(min(ends), self._look)
 
     def _look(self) -> None:
-        """Does the checks that are due, and schedules the next one."""
         connection = self._connection
         if not connection.is_open:
             return
@@ -97,10 +96,6 @@ class Lifetime:
             self._over_s = min(self._over_s, now + AGE_GRACE_S)
 
     def _end(self, now: float) -> bool:
-        """Ends a drained connection's calls, and on the next check the connection.
-
-        Returns  whether the connection stays open
-        """
         connection = self._connection
         if self._is_over or not connection.is_open:
             connection.cut_off()
@@ -114,17 +109,17 @@ class Lifetime:
 
 # -- the server --------------------------------------------------------------------------------
 ENDING: Final = (CallClass.SEND, CallClass.SETTLE, CallClass.POLL)
-"""Classes of calls that `quiet` waits for, so that they end normally before a stop."""
+"""Classes of calls that `quiet` waits for."""
 CONNECTIONS_WEIGHT: Final = 7
-"""Upper limit of an address's connections, as a multiple of the free ones: 7/8 of all if alone."""
+"""Upper limit of one address's connections, as a multiple of the free connections: at most 7/8."""
 READ_GRACE_S: Final = 2.5
-"""Grace period of a stop for calls that store nothing, and for clients that still read answers."""
+"""Time in which a stop lets calls that store nothing end, and clients read their answers."""
 FLUSH_S: Final = 1.0
 """Time for clients to read the last answers once all calls have ended."""
 
 
 class OwnServer:
-    """One gRPC server: services, health, reflection; created and used on the event loop.
+    """A gRPC and remoting server with health and reflection; created and used on the event loop.
 
     Life     add_port (any number of times), start, show_ready, drain, stop
     """
@@ -147,7 +142,7 @@ class OwnServer:
         self._listeners: list[Listener] = []
 
     def serve(self, services: Sequence[Service], turns: Turns | None = None) -> None:
-        """Serves these services from now on, in place of those with the same names.
+        """Serves these services from now on; they replace services with the same names.
 
         turns   shares the event loop between streamed requests and other heavy work, by user
         """
@@ -166,7 +161,7 @@ class OwnServer:
         return port
 
     def add_socket(self, listening: socket.socket) -> None:
-        """Adds a socket that listens already; the server closes it at its end."""
+        """Adds a listening socket, which the server closes when it stops."""
         listening.setblocking(False)
         self._sockets.append(listening)
 
@@ -178,7 +173,7 @@ class OwnServer:
     async def start(self, refusal: BrokerError | None = None, hold_s: float = 0.0) -> None:
         """Accepts connections; health reports NOT_SERVING until `show_ready`.
 
-        refusal   error of every call until then
+        refusal   error of every call until `show_ready`
         hold_s    time for which the first connections wait for `show_ready` without being refused
         """
         assert not self._listeners, "the server was started before"
@@ -214,14 +209,13 @@ class OwnServer:
         return len(self._edge.connections) + sum(one.count for one in self._listeners)
 
     def _is_full(self, address: str) -> bool:
-        """Returns whether the connection limit is reached, in total or for one client address."""
         free = self._transport.connections_max - self.count
         held = self._edge.addresses.get(address, 0)
         held += sum(listener.count_of(address) for listener in self._listeners)
         return free <= 0 or held >= CONNECTIONS_WEIGHT * free
 
     def show_ready(self, *, writable: bool | Callable[[], bool]) -> None:
-        """Serves calls and reports SERVING; a callable `writable` is asked at every check."""
+        """Serves calls and reports SERVING; every health check calls a callable `writable`."""
         self._serving.show_ready(writable)
         for listener in self._listeners:
             listener.release()
@@ -236,7 +230,7 @@ class OwnServer:
         self._edge.turn_away()
 
     async def quiet(self, limit_s: float) -> None:
-        """Waits until all clients were sent the last GOAWAY and all calls of ENDING have ended."""
+        """Waits, up to `limit_s`, for the last GOAWAY and for the end of all calls of ENDING."""
         await self._until(self._is_quiet, limit_s)
 
     def _is_quiet(self) -> bool:
@@ -259,8 +253,7 @@ class OwnServer:
     async def stop(self, grace_s: float) -> None:
         """Refuses new calls; returns when all calls have ended or the grace period is over.
 
-        Only calls that may store something get the whole grace period: they never wait for their
-        client to read.
+        Calls that store nothing are cancelled after READ_GRACE_S.
         """
         edge = self._edge
         for listener in self._listeners:

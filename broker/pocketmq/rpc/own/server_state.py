@@ -17,24 +17,19 @@ from pocketmq.store.deadlines import Deadlines
 from pocketmq.wire.stream import Stream
 
 TURN_S: Final = 0.01
-"""Longest time in one loop iteration for all connections together. HTTP/1.1 and new connections are
-served between two iterations."""
+"""Longest time that all connections together get in one loop iteration."""
 UNTOLD_S: Final = 0.001
-"""Total time of reads that are handled without a turn. A turn needs a callback of the event loop,
-and a callback for every read would cost as much as a small read."""
+"""Total time of reads before a turn begins: a turn costs a callback, as much as a small read."""
 STEP_S: Final = 0.0002
 """Estimated duration of the first step of a call that becomes a task."""
 LARGE_REPLY: Final = 65_536
-"""Size beyond which an answer is checked against the memory budget, and counted at once."""
+"""Size beyond which an answer is checked against the memory budget before it is sent."""
 SMALL_READ: Final = 8_192
 """Largest read that is handled at once while other connections are queued."""
 
 
 class ServerConnection(Keeping):
-    """A connection of any protocol for calls, as the server sees it.
-
-    calls   waiting calls
-    """
+    """A connection of HTTP/2 or remoting, as the server sees it."""
 
     __slots__ = ()
 
@@ -54,11 +49,11 @@ class ServerConnection(Keeping):
     @property
     @abstractmethod
     def is_told(self) -> bool:
-        """Whether the client was told of the drain, in so far as its protocol can."""
+        """Whether the last GOAWAY was sent; over remoting, whether a drain has begun."""
 
     @abstractmethod
     def drain(self) -> None:
-        """Tells the client to call elsewhere; over HTTP/2, a second call sends the final GOAWAY."""
+        """Asks the client to connect elsewhere; over HTTP/2, a second call sends the last GOAWAY."""
 
     @abstractmethod
     def end_reads(self) -> None:
@@ -70,7 +65,7 @@ class ServerConnection(Keeping):
 
     @abstractmethod
     def write(self) -> None:
-        """Writes output that may be sent; resumes calls that waited for it."""
+        """Writes output that may be sent; then begins calls that waited for the client to read."""
 
     @abstractmethod
     def go_on(self) -> None:
@@ -130,7 +125,7 @@ class ServerState:
     ) -> None:
         """Begins with no connection.
 
-        clock   monotonic seconds; None: the loop's
+        clock   monotonic seconds; None: the time of the loop
         """
         self.loop = loop
         self.serving = serving
@@ -145,7 +140,7 @@ class ServerState:
         """Address -> number of its connections."""
         self.memory = BufferBudget(self.connections, self.deadlines, clock or loop.time)
         self.is_draining = self.is_leaving = False
-        """Whether streams of requests have ended; whether new connections are sent GOAWAY."""
+        """Whether handlers get no more streamed requests; whether new connections are drained."""
         self.answered: list[MethodStats] = []
         """Methods with answered calls that are not folded into their metrics yet."""
         self.quick = UnaryFastPath(self.answered, LARGE_REPLY)
@@ -201,10 +196,10 @@ class ServerState:
     # -- turns of the loop
 
     async def request_turn(self, user: str) -> None:
-        """Waits until a request of a stream may be parsed: one in each loop iteration.
+        """Waits until a streamed request may be parsed: one request in each loop iteration.
 
-        Otherwise, with 4,000 streams and 1 ms for parsing and handling a request, an iteration
-        would take 4 s. Users are served round-robin, and half of the time is left to other work.
+        Users are served round-robin. Without turns, 4,000 streams whose requests take 1 ms each would
+        block the loop for 4 s.
         """
         if not await self.serving.turns.came(user):  # While draining: the last requests.
             async with self._requesting:
@@ -221,7 +216,7 @@ class ServerState:
         return perf_counter() < self._turn_ends_s
 
     def took(self, seconds: float) -> None:
-        """Adds a read's duration, and records it as the duration of each call answered by it."""
+        """Adds a read's duration, and records it for each call answered by that read."""
         self._untold_s += seconds
         if self.answered:
             for stats in self.answered:
@@ -244,9 +239,9 @@ class ServerState:
         self._turn_ends_s = perf_counter() + self.turn_s
 
     def expect_step(self) -> None:
-        """Counts a new task's first step, made in the next loop iteration, as work of this turn.
+        """Counts the first step of a new task as work of this turn, though it runs in the next one.
 
-        Otherwise thousands of calls of one read would make their steps in a single iteration.
+        If it were not counted, thousands of calls of one read would run in a single iteration.
         """
         self._untold_s += STEP_S
         if self._is_turn or self._untold_s >= UNTOLD_S:
@@ -256,13 +251,13 @@ class ServerState:
             self.is_late = perf_counter() >= self._turn_ends_s
 
     def look_at_clock(self) -> None:
-        """Sets `is_late` if this turn's time is over; then no further large answer is begun."""
+        """Sets `is_late` if this turn's time is over: then no further call begins in this turn."""
         if not self._is_turn:
             self.begin_turn()
         self.is_late = perf_counter() >= self._turn_ends_s
 
     def _end_turn(self) -> None:
-        """Serves queued connections for `turn_s`; small reads then get as much time."""
+        """Serves queued connections for `turn_s`, then leaves `turn_s` for new, small reads."""
         self._is_turn = self.is_late = False
         if not self._line:
             return
@@ -283,7 +278,7 @@ class ServerState:
             connection.drain()
 
     def drain(self) -> None:
-        """Ends the requests of all streams: their handlers get no more requests."""
+        """Ends all streams of requests: their handlers get no more requests."""
         self.is_draining = True
         for connection in self.connections:
             for call in connection.calls:

@@ -9,9 +9,9 @@ ALPN: Final = ["h2", "http/1.1"]
 
 
 class Tls:
-    """Certificate for new handshakes; open connections keep the certificate of their handshake.
+    """The certificate for new handshakes; open connections keep the certificate they began with.
 
-    context   None without a certificate: TLS connections are closed
+    context   None: there is no certificate, and TLS connections are closed
     """
 
     __slots__ = ("context",)
@@ -20,7 +20,7 @@ class Tls:
         self.context = context
 
     def take(self, cert_file: str, key_file: str) -> None:
-        """Loads the files' present content; keeps the old certificate if they are invalid.
+        """Loads certificate and key; keeps the previous ones if the files are invalid.
 
         Errors   IllegalConfig, see `tls_context`
         """
@@ -29,11 +29,12 @@ class Tls:
 
 
 def tls_context(cert_file: str, key_file: str) -> ssl.SSLContext:
-    """Returns a server context: TLS 1.2 or newer, with a certificate, offering HTTP/2 and HTTP/1.1.
+    """Returns a context for servers: TLS 1.2 or newer, ALPN for HTTP/2 and HTTP/1.1.
 
     cert_file   the certificate chain, PEM
-    key_file    its private key, PEM, without a password
-    Errors      IllegalConfig if a file cannot be read or certificate and key do not match
+    key_file    the private key, PEM, without a password
+    Errors      IllegalConfig if a file cannot be read, the key has a password, or the certificate
+                and the key do not match
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

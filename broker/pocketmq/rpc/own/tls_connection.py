@@ -22,7 +22,7 @@ Choose = Callable[[str | None, bytes], asyncio.Protocol | None]
 
 
 class TlsConnection(asyncio.Protocol):
-    """The network side.
+    """The network's side of a TLS connection.
 
     shaken   done once the handshake is complete and the protocol chosen; has ssl's error if the
              handshake failed
@@ -52,7 +52,7 @@ class TlsConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Stores the transport; the client writes first."""
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's has no such base
+        self._transport = cast(asyncio.Transport, transport)  # uvloop: another base
 
     def data_received(self, data: bytes) -> None:
         """Decrypts the client's bytes, and passes them to the protocol."""
@@ -72,7 +72,7 @@ class TlsConnection(asyncio.Protocol):
             self.close()
 
     def eof_received(self) -> bool | None:
-        """Passes on that the client has closed its side."""
+        """Informs the protocol that the client has closed its side."""
         return None if self._protocol is None else self._protocol.eof_received()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -84,12 +84,12 @@ class TlsConnection(asyncio.Protocol):
             self._protocol.connection_lost(error)
 
     def pause_writing(self) -> None:
-        """Passes on that the client reads slowly."""
+        """Informs the protocol that the client reads slowly."""
         if self._protocol is not None:
             self._protocol.pause_writing()
 
     def resume_writing(self) -> None:
-        """Passes on that the client has read."""
+        """Informs the protocol that the client has read."""
         if self._protocol is not None:
             self._protocol.resume_writing()
 
@@ -112,15 +112,13 @@ class TlsConnection(asyncio.Protocol):
         return True
 
     def _begin(self) -> None:
-        """Ends the handshake; a protocol selected by ALPN starts at once, as it may write first."""
         assert not self.is_shaken, "handshake completed twice"
         self.is_shaken = True
         self._flush()
-        if self._ssl.selected_alpn_protocol() is not None:
+        if self._ssl.selected_alpn_protocol() is not None:  # The protocol may write first.
             self._give(b"")
 
     def _give(self, data: bytes) -> None:
-        """Passes decrypted bytes to the protocol, and chooses the protocol by the first bytes."""
         if self._transport is None or self._transport.is_closing():
             return
         if self._protocol is None:
@@ -139,7 +137,6 @@ class TlsConnection(asyncio.Protocol):
             self._transport.write(self._outgoing.read())
 
     def _fail(self, error: ssl.SSLError) -> None:
-        """Sends ssl's alert to the client, and closes."""
         self._flush()
         if not self.shaken.done():
             self.shaken.set_exception(error)
@@ -164,7 +161,7 @@ class TlsConnection(asyncio.Protocol):
         transport.write(b"".join(out))
 
     def close(self) -> None:
-        """Closes with a TLS close notification, after all output is sent."""
+        """Sends a TLS close notification after all output, and closes the connection."""
         if self._transport is None or self._transport.is_closing():
             return
         with suppress(ssl.SSLError):  # The client's own close notification is not awaited.
@@ -173,17 +170,14 @@ class TlsConnection(asyncio.Protocol):
         self._transport.close()
 
     def end(self) -> None:
-        """Aborts a handshake that takes too long; a failed handshake is closed already.
-
-        Also aborts a client without ALPN that sends nothing after its handshake.
-        """
+        """Aborts a connection without a complete handshake, or without bytes after it."""
         self.shaken.cancel()
         if self._transport is not None and not self._transport.is_closing():
             self._transport.abort()
 
 
 class SecuredTransport(asyncio.Transport):
-    """The protocol side: an ordinary transport."""
+    """The protocol's side of a TLS connection: a transport of unencrypted bytes."""
 
     __slots__ = ("_secured", "_transport")
 

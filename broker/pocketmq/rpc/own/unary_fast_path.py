@@ -1,10 +1,8 @@
 """Unary calls that end at once or wait for a flush: one loop, without call objects.
 
-    streams with events ─► complete request, method with shortcut ─► its reply ─► frames
-                              │                                       └ pending ► pending_replies.py
-                              └ anything else: the loop stops, and connection.py serves that call
-
-If the loop stops after it called a shortcut, the usual path gets the shortcut's result.
+streams with events ─► complete request, method with shortcut ─► its reply ─► frames
+                          │                                       └ pending ► pending_replies.py
+                          └ anything else: the loop stops, and connection.py serves that call
 """
 
 from typing import final
@@ -37,12 +35,13 @@ class QuickMethod:
 class UnaryFastPath:
     """Serves calls of all connections of a server; one `serve` handles the calls of one read.
 
-    reply_max  largest answer sent without checking the memory budget; a larger one stops the loop
+    reply_max  largest answer sent without checking the memory budget; a larger answer stops the
+               loop
     methods    methods with a shortcut, by path
     answered   counts of methods with answered calls, to be folded into their metrics
     asked      method of the call at which the loop stopped; None if its shortcut was not called
     reply      result of that shortcut; None: the handler has to serve the call
-    place      index of that call in the news
+    place      index of that call in the list of streams
     """
 
     __slots__ = ("_reply_max", "answered", "asked", "methods", "place", "reply")
@@ -60,7 +59,7 @@ class UnaryFastPath:
 
         Returns  the index of the first stream not served, or the number of streams
         Errors   those of the shortcut of the call at `place`, whose method is `asked`
-        Cost     when compiled about 0.3 µs a call, plus its shortcut and its frames
+        Cost     when compiled, about 0.3 µs a call, plus the shortcut and the frames
         """
         self.asked = None
         self.reply = None
@@ -127,7 +126,6 @@ class UnaryFastPath:
         return method
 
     def _count(self, served: ServedMethod, count: i64) -> None:
-        """Counts calls that were answered."""
         assert count >= 0, "negative count of calls"
         if count:
             stats = served.stats

@@ -17,13 +17,13 @@ class WaitingCall(Protocol):
         """Handles events of the call's stream."""
 
     def cancel(self) -> None:
-        """Cancels the handler: the client stopped waiting, time is over, or the server stops."""
+        """Cancels the handlers of the call, or of all calls of `PendingReplies`."""
 
     def give_up(self) -> None:
         """Ends a call that is still in progress when its connection reaches its age limit."""
 
     def end_requests(self) -> None:
-        """Ends the stream of requests."""
+        """Ends the stream of requests, if the call has one."""
 
 
 class Unsent(ABC):
@@ -42,10 +42,10 @@ class Calling(Keeping):
     """A connection, as its calls see it.
 
     host       the client's address, packed as in records
-    holder     charged for the calls that begin now: the connection and its last identified user
+    holder     the connection and its last identified user, charged for the calls that begin now
     calls      waiting calls
     now_s      time when the current input was read, by `perf_counter`
-    unsent     calls to notify if their answers are not sent
+    unsent     calls whose effects are undone if their answers are not sent
     deadlines  deadlines of all connections
     """
 
@@ -61,11 +61,11 @@ class Calling(Keeping):
 
     @abstractmethod
     def count_silent(self, more: int) -> None:
-        """Adds to the number of request streams without a request so far."""
+        """Adds to the number of streams that have not sent a request so far."""
 
     @abstractmethod
     def identify(self, user: str, *, is_admin: bool) -> Holder:
-        """Returns the holder of the calls that a user begins here."""
+        """Returns the holder that is charged for the calls of a user on this connection."""
 
     @abstractmethod
     def write_soon(self) -> None:
