@@ -53,7 +53,7 @@ class ServerConnection(Keeping):
 
     @abstractmethod
     def drain(self) -> None:
-        """Asks the client to connect elsewhere; over HTTP/2, a second call sends the last GOAWAY."""
+        """Asks the client to connect again; over HTTP/2, a second call sends the last GOAWAY."""
 
     @abstractmethod
     def end_reads(self) -> None:
@@ -198,8 +198,8 @@ class ServerState:
     async def request_turn(self, user: str) -> None:
         """Waits until a streamed request may be parsed: one request in each loop iteration.
 
-        Users are served round-robin. Without turns, 4,000 streams whose requests take 1 ms each would
-        block the loop for 4 s.
+        Users are served round-robin. Without turns, 4,000 streams whose requests take 1 ms each
+        would block the loop for 4 s.
         """
         if not await self.serving.turns.came(user):  # While draining: the last requests.
             async with self._requesting:
@@ -239,7 +239,7 @@ class ServerState:
         self._turn_ends_s = perf_counter() + self.turn_s
 
     def expect_step(self) -> None:
-        """Counts the first step of a new task as work of this turn, though it runs in the next one.
+        """Counts a new task's first step, made in the next loop iteration, as work of this turn.
 
         If it were not counted, thousands of calls of one read would run in a single iteration.
         """
