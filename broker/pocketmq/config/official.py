@@ -34,8 +34,8 @@ class OfficialStart(NamedTuple):
     """A start of mqbroker as settings.
 
     file          broker.conf; None: there is none
-    assignments   settings beyond those of the file, "key=value"
-    admin         (user, secret) of the first admin; ("", ""): none
+    assignments   settings that override the file's, "key=value"
+    admin         (user, secret) of the first admin; ("", ""): no admin is created
     """
 
     file: Path | None

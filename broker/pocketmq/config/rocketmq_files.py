@@ -163,7 +163,7 @@ def reason_left_out(name: str) -> tuple[str, str]:
 
 
 def is_broker_conf(text: str) -> bool:
-    """Returns whether a text is a broker.conf: one of its names is RocketMQ's."""
+    """Returns whether a text is a broker.conf, as it contains names of RocketMQ's settings."""
     names = rocketmq.names_in(text)
     is_other = text.lstrip().startswith("{") or rocketmq.OF_OTHER_FILES & set(names)
     return not is_other and any(rocketmq.is_known(name) or why_left_out(name) for name in names)

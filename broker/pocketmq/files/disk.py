@@ -338,7 +338,7 @@ class Disk:
         """Creates a file of this length without disk blocks; returns its descriptor.
 
         is_named   whether the file's name is durable on return; else the caller syncs the directory
-        Errors     DiskFull; a partly made file is removed
+        Errors     DiskFull, AllocationFailed: a partly made file is removed; FileExistsError
         """
         return self.trouble.with_room(lambda: self._make_sparse_file(path, size_bytes, is_named))
 
@@ -387,9 +387,9 @@ class Disk:
             os.posix_fallocate(descriptor, position, size_bytes)
 
     def data_end(self, descriptor: int) -> int:
-        """Returns the end of the last data in a sparse file.
+        """Returns the end of the last data in a sparse file; its length if no holes are reported.
 
-        Cost   two calls for each data extent. Returns the length if the system reports no holes
+        Cost   two calls for each data extent
         """
         with ReadErrors(self._path_of(descriptor)):
             end = os.fstat(descriptor).st_size

@@ -104,7 +104,7 @@ class MappedFile:
 
     @property
     def path(self) -> Path:
-        """Path of the file, created at each call, as it takes memory and many files are open."""
+        """Path of the file; created at each call, as paths of thousands of files take memory."""
         return Path(self._place)
 
     @property
@@ -290,7 +290,7 @@ class MappedFile:
         return min(self._disk.data_end(self.descriptor), self.size)
 
     def zero_from(self, position: int) -> bool:
-        """Overwrites all bytes from a position on that are not zero with zeros.
+        """Overwrites all bytes from a position on with zeros, unless they are zeros already.
 
         Old bytes after the position could later be parsed as records.
         Returns  whether any byte was not zero

@@ -68,7 +68,8 @@ class MappedFileQueue:
     def load(self, *, read_only: bool = False) -> None:
         """Finds the files; maps no file, and assumes that all files except the last are full.
 
-        Effects  in a view, the first file of length zero and all later files are removed
+        Effects  in a view, unless `read_only`, removes the first file of length zero and all later
+                 files
         Errors   StrayFile, WrongFileSize, StoreGap
         """
         self.read_only = read_only

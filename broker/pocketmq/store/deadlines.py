@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 TICKS_PER_S: Final = 64
-"""A deadline is never early. It is late by at most 1/64 s, or 1/256 of its distance."""
+"""A callback is never called early; it is late by at most 1/64 s, or 1/256 of its distance."""
 EXACT_TICKS: Final = 4_096
 """Distance, about a minute, up to which each tick has a bucket. More distant deadlines share
 buckets, so that clients cannot create more than a few thousand buckets."""
