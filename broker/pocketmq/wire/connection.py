@@ -103,8 +103,8 @@ class Connection:
 
         Only frames that begin before `upto` are processed. A stream has changed if it is new or
         reset, has new messages, or its request has ended. A call that cannot be served (not gRPC,
-        an unknown method or compression, too large) is refused here, and its stream is not
-        returned.
+        an unknown method or compression, too large) is refused here; its stream is returned only
+        if the server has set its `call`.
         """
         requests = self._requests
         requests.begin_turn()
@@ -156,7 +156,7 @@ class Connection:
     def _frames(self, data: bytes, p: i64, upto: i64) -> i64:
         end: i64 = len(data)
         while p < upto and end - p >= FRAME_HEAD_SIZE:
-            head = read_i64_be(data, p)  # all but the last byte of the stream's number
+            head = read_i64_be(data, p)  # all but the last byte of the stream's id
             size = payload_size(head)
             begin = p + FRAME_HEAD_SIZE
             if size > end - begin:

@@ -32,7 +32,7 @@ HEAD_SIZE: Final = 8
 
 RESPONSE: Final = 1
 ONE_WAY: Final = 2
-"""Bits of a command's flag."""
+"""RESPONSE and ONE_WAY are bits of a command's flag."""
 LANGUAGE: Final = "JAVA"
 VERSION: Final = 513
 """Language and version (V5_5_0) in the broker's commands, as RocketMQ 5.5.0 writes them."""
@@ -63,7 +63,7 @@ class Command(NamedTuple):
 
     code    request code, or the result of a reply
     fields  extFields, all texts
-    flag    RESPONSE, ONE_WAY
+    flag    0, or the bits RESPONSE and ONE_WAY
     opaque  number of the request, chosen by its sender and repeated by the reply
     """
 

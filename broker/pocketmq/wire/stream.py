@@ -26,7 +26,7 @@ class Stream:
     messages    complete request messages, decompressed; the server clears the list, then calls
                 `consume`
     ended       whether the request is complete
-    reset_code  HTTP/2 error code of a reset by either side; -1 without a reset
+    reset_code  HTTP/2 error code of a reset by either side; 0 for a refused call; else -1
     call        object set by the server; None at first
     pending     bytes of answers that wait for the client's window
     closed      whether nothing can be sent: the answer is complete, or the stream was reset
