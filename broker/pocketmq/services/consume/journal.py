@@ -1,9 +1,5 @@
 """The journal of leases: RocketMQ's pop checkpoints and acks, stored in the timer topic.
 
-    put(entries, runs)     stores runs, then entries, contiguously, all or none; a torn tail loses
-                           acks rather than messages
-    durable()              waits until all puts are as durable as the flush mode promises producers
-
 Recovery rebuilds the leases from the journal.
 """
 
@@ -33,8 +29,8 @@ class ConsumeSettings(NamedTuple):
 
     store_host      packed address of this broker
     in_flight_max   upper limit of leased messages of one queue and group
-    journal_max     upper limit of journal records that recovery reads for an old lease; older
-                    leases are written to the journal again
+    journal_max     a lease is written to the journal again when this number of records follow it,
+                    to limit what recovery reads
     """
 
     cluster: str
@@ -45,7 +41,7 @@ class ConsumeSettings(NamedTuple):
 
 
 class Journal:
-    """Writes leases and settlements into the journal."""
+    """Writes leases and settlements to the journal."""
 
     __slots__ = (
         "_destination", "_marks", "_records", "_store", "_topic", "_topics", "_turn", "broker",
@@ -106,9 +102,11 @@ class Journal:
     async def put(self, entries: list[Entry], runs: Sequence[Run] = ()) -> int:
         """Stores runs, then entries, contiguously in the log.
 
+        If a crash tears the put, acks are lost rather than messages.
+
         Returns  journal offset of the first entry
         Effects  no await between the write and the return: a cancelled caller wrote nothing
-        Errors   those of store.writing.put: nothing was stored
+        Errors   errors of store.writing.put: nothing was stored
         """
         assert entries
         timer = self._topics.find(TIMER_TOPIC)
@@ -122,7 +120,7 @@ class Journal:
         return first
 
     def _put_at_once(self, entries: list[Entry]) -> int:
-        """Stores entries if that needs no waiting, else returns -1 and changes nothing.
+        """Stores entries; returns -1, and stores nothing, if that would need a wait.
 
         Errors   StoreBusy: nothing was stored
         """
@@ -152,7 +150,7 @@ class Journal:
         return results[-1].queue_offset
 
     def when_durable(self, then: Callable[[BaseException | None], None]) -> None:
-        """Calls `then` with None once all puts are durable, or with the error."""
+        """Calls `then` with None once all puts are durable, or with the error of the flush."""
         if not self._store.settings.is_sync:
             then(None)
             return

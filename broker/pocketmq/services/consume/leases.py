@@ -1,16 +1,9 @@
 """Leases of messages, by queue, by end and by journal offset.
 
-    Lease        messages of one queue under one checkpoint: of one receive, or of one change of
-                 their invisible duration
-    GroupQueue   one queue as one group consumes it: queue offset -> lease
-    LeaseTable   all leases
-
-The journal stores wall times. In memory a lease ends by the monotonic clock, so that a change of
-the wall clock does not move its end.
-
 A message is in at most one lease. A handle settles its message if it was issued for that lease, or
-for a lease that this lease has replaced. Recovery rebuilds the table from the journal
-(lease/recovery.py). The table belongs to one event loop.
+for a lease that this lease has replaced. The journal stores wall times. In memory a lease ends by
+the monotonic clock, so that a change of the wall clock does not move its end. The table of leases
+belongs to one event loop.
 Source: PopCheckPoint, PopBufferMergeService.
 """
 
@@ -28,17 +21,16 @@ from pocketmq.native.machine import mypyc_attr
 GroupQueueKey = tuple[str, str, int]
 """(group, topic, queue id)."""
 ENDS_KEPT_MIN: Final = 1_024
-"""Stale heap entries kept, beyond twice the number of open leases, before the heap is rebuilt."""
+"""The heap of ends is rebuilt when it is longer than this, plus twice the open leases."""
 
 
 @final
 class GroupQueue:
     """One queue as one group consumes it.
 
-    retry       number in handles that says whether the queue's topic is the consumed topic itself,
-                or which of its retry topics it is (format/receipt_handle.py)
-    is_shared   whether this is a retry topic that may contain messages of other groups: names of
-                groups and topics may contain the separator of its name
+    retry       number by which handles identify the topic (format/receipt_handle.py)
+    is_shared   whether the retry topic may contain messages of other groups, as several groups have
+                a retry topic of this name
     """
 
     __slots__ = (
@@ -55,24 +47,22 @@ class GroupQueue:
         self.leased: dict[int, Lease] = {}
         """Leases of unsettled messages by queue offset."""
         self.last_popped_ms = -1
-        """Latest pop time in a handle of its messages."""
+        """Latest pop time in handles of the queue's messages."""
         self.leased_upto = 0
         """Queue offset after the highest message that was ever leased."""
         self.is_busy = False
-        """Whether a receive reads it for leasing; other receives skip it meanwhile."""
+        """Whether a receive reads the queue; other receives skip it."""
         self.may_be_in_order = True
-        """Whether its messages may have been delivered in order (fifo_exit.py)."""
+        """Whether the queue's messages may have been delivered in order (fifo_exit.py)."""
         self.passed: frozenset[int] = frozenset()
         """Queue offsets at or above the group's offset that were settled or leased in order."""
         self.passed_from = 0
-        """The group's offset when `passed` was updated; if the offset is set back below
-        this one, `passed` is void."""
+        """The group's offset when `passed` was updated; `passed` is void below this offset."""
 
     def held(self, committed: int) -> Held:
         """Returns the counts of leased messages, given the group's committed offset.
 
-        Cost     constant, or one comparison a leased message while the offset is below
-                 `leased_upto`
+        Cost     constant; if the offset is below `leased_upto`, linear in the leased messages
         """
         count, ahead = len(self.leased), 0
         if self.leased_upto > committed:
@@ -82,9 +72,8 @@ class GroupQueue:
     def popped_at_ms(self, queue_offset: int, now_ms: int) -> int:
         """Returns the pop time for the handles of a receive that begins at a queue offset.
 
-        After the group's offset was set back, this time is later than in all earlier handles,
-        whatever the clock shows. Otherwise an earlier handle would settle a message that was
-        delivered again since.
+        After the group's offset was set back, this time is later than in all earlier handles: an
+        earlier handle must not settle a message that was delivered again.
         """
         if queue_offset >= self.leased_upto:
             return now_ms
@@ -105,13 +94,12 @@ class GroupQueue:
 class Lease:
     """Messages of a queue that are invisible until an end time; one checkpoint in the journal.
 
-    first_popped_ms  pop time of the original receive, kept when the duration is changed
-    journal_offset   journal offset of its checkpoint; -1: in the revive topic of a RocketMQ store
-    client_id        client whose activity renews it; "" for none
-    ends_ms          monotonic end
-    granted_ms       monotonic end before a release shortened it
-    Memory           not tracked by the garbage collector, nor is its tuple of queue offsets: a
-                     settled lease is no longer referenced by its queue
+    first_popped_ms  pop time of the original receive; changes of the duration keep it
+    journal_offset   journal offset of the checkpoint; -1: the checkpoint is in a revive topic
+    client_id        client whose activity renews the lease; "": the lease is not renewed
+    ends_ms          monotonic time of the end
+    granted_ms       monotonic time of the end, before a release shortened the lease
+    Memory           not tracked by the garbage collector: a queue drops its settled leases
     """
 
     __slots__ = (
@@ -142,18 +130,18 @@ class Lease:
         self.first_popped_ms = first_popped_ms
         self.client_id = client_id
         self.is_counted = True
-        """Whether its expiry counts as an attempt; always true after a restart."""
+        """Whether the delivery counts as an attempt if the lease expires; True after a restart."""
         self.ends_ms = 0
         self.granted_ms = 0
         self.end_number = 0
-        """Number of its current entry in the table's heap of ends; 0 before `add`."""
+        """Number of the lease's current entry in the heap of ends; 0 before `add`."""
         self.pending_count = len(checkpoint.queue_offsets)
         self.settling_count = 0
         """Number of messages whose settlement is not yet in the journal."""
 
     @property
     def end_ms(self) -> int:
-        """Wall time of its end, as in the journal."""
+        """Wall time of the end, as in the journal."""
         return self.popped_at_ms + self.invisible_ms
 
     @property
@@ -167,7 +155,7 @@ class Lease:
 
     @property
     def place(self) -> LeasePlace:
-        """The fields that its handles share."""
+        """The fields that all handles of the lease contain."""
         queue = self.queue
         return LeasePlace(
             self.start_offset, self.popped_at_ms, self.invisible_ms, self.revive_queue,
@@ -175,7 +163,7 @@ class Lease:
         )  # fmt: skip
 
     def pending(self) -> list[int]:
-        """Returns the queue offsets of its unsettled messages, ascending."""
+        """Returns the queue offsets of unsettled messages, ascending."""
         leased = self.queue.leased
         return [at for at in self.queue_offsets if leased.get(at) is self]
 
@@ -196,7 +184,7 @@ class LeaseTable:
         self._order = 0
 
     def queue(self, group: str, topic: str, queue_id: int, retry: int) -> GroupQueue:
-        """Returns a queue of a group; creates it at the first request."""
+        """Returns a queue of a group; creates the object if needed."""
         key = (group, topic, queue_id)
         found = self.queues.get(key)
         if found is None:
@@ -204,22 +192,22 @@ class LeaseTable:
         return found
 
     def expect(self, lease: Lease) -> None:
-        """Keeps the journal from a lease's checkpoint on, even before `add` adds the lease.
+        """Makes recovery read the journal from a lease's checkpoint on, even before `add`.
 
-        Shape    called directly after its checkpoint was put, as journal offsets must ascend
+        Shape    called directly after the checkpoint was put, as journal offsets must ascend
         """
         assert not lease.end_number, "lease was added before"
         self._open[lease.journal_offset] = lease
 
     def forget(self, lease: Lease) -> None:
-        """Undoes `expect` of a lease that will not be added."""
+        """Undoes `expect` for a lease that will not be added."""
         self._open.pop(lease.journal_offset, None)
 
     def add(self, lease: Lease, ends_ms: int) -> None:
-        """Adds a lease and its messages; `ends_ms` is its monotonic end.
+        """Adds a lease that ends at the monotonic time `ends_ms`.
 
-        Effects  its messages leave older leases, as the later checkpoint in the journal counts.
-                 Older leases exist if the group's offset was set back meanwhile.
+        Effects  removes the messages from older leases, which exist if the group's offset was set
+                 back
         """
         leased = lease.queue.leased
         for queue_offset in lease.queue_offsets:
@@ -250,7 +238,7 @@ class LeaseTable:
             heapify(self._ends)
 
     def release(self, lease: Lease, ends_ms: int) -> None:
-        """Ends an undelivered lease no later than at `ends_ms`, and stops its renewal."""
+        """Makes a lease end at `ends_ms` at the latest, and stops its renewal."""
         lease.client_id = ""
         if ends_ms < lease.ends_ms and lease.pending_count:
             self.end_at(lease, ends_ms)
@@ -273,7 +261,7 @@ class LeaseTable:
         leased = lease.queue.leased
         for queue_offset in queue_offsets:
             lease.settling_count -= 1
-            if queue_offset not in leased:  # Else leased again: the group's offset was set back.
+            if queue_offset not in leased:  # After an offset reset it may be leased again.
                 leased[queue_offset] = lease
                 lease.pending_count += 1
                 self.count += 1
@@ -281,7 +269,7 @@ class LeaseTable:
         self.close(lease, 0)
 
     def close(self, lease: Lease, count: int) -> None:
-        """Subtracts `count` messages whose settlement is in the journal; drops an empty lease."""
+        """Subtracts `count` messages whose settlement is in the journal; removes an empty lease."""
         lease.settling_count -= count
         assert lease.settling_count >= 0
         if not lease.pending_count and not lease.settling_count:
@@ -295,11 +283,11 @@ class LeaseTable:
 
     @property
     def has_foreign(self) -> bool:
-        """Whether open leases exist that only a RocketMQ broker's revive topic contains."""
+        """Whether a checkpoint of an open lease is only in a RocketMQ broker's revive topic."""
         return bool(self._foreign)
 
     def is_open(self, journal_offset: int) -> bool:
-        """Returns whether the checkpoint at a journal offset is of an open lease."""
+        """Returns whether the checkpoint at a journal offset belongs to an open lease."""
         return journal_offset in self._open
 
     def journal_begin(self, end: int) -> int:
@@ -307,10 +295,9 @@ class LeaseTable:
         return next(iter(self._open), end)
 
     def oldest(self, before: int, count: int) -> list[Lease]:
-        """Returns the leases among the `count` oldest whose checkpoint is before a journal offset.
+        """Returns the `count` oldest leases, without those at or above the journal offset `before`.
 
-        Skips leases with a settlement in progress, whose remaining messages are not known yet, and
-        expected leases, which have no messages.
+        Leases with a settlement in progress are left out, and leases that are not added yet.
         """
         oldest = islice(self._open.items(), count)
         is_held = [(at, lease) for at, lease in oldest if lease.end_number]
@@ -318,10 +305,7 @@ class LeaseTable:
         return [lease for at, lease in whole if at < before and lease.pending_count]
 
     def partly_settled(self) -> list[Lease]:
-        """Returns open leases whose checkpoint in the journal contains settled messages.
-
-        Leases in a RocketMQ broker's revive topic are not included.
-        """
+        """Returns open leases whose checkpoint in the journal contains settled messages."""
         return [
             lease
             for lease in self._open.values()
@@ -329,7 +313,7 @@ class LeaseTable:
         ]
 
     def move(self, lease: Lease, journal_offset: int) -> None:
-        """Records the new journal offset of a lease whose checkpoint was rewritten."""
+        """Sets the journal offset of a lease whose checkpoint was rewritten."""
         assert journal_offset > lease.journal_offset
         if self._open.pop(lease.journal_offset, None) is not None:
             self._open[journal_offset] = lease
@@ -337,11 +321,11 @@ class LeaseTable:
 
     @property
     def next_end_ms(self) -> int | None:
-        """Monotonic time of the next lease end; that lease may be settled already."""
+        """Monotonic time of the next lease end; the lease may be settled already."""
         return self._ends[0][0] if self._ends else None
 
     def ended(self, now_ms: int) -> Iterator[Lease]:
-        """Yields each expired lease with messages once; callers add leases only afterwards."""
+        """Yields each expired lease with messages once; callers must not add leases meanwhile."""
         while self._ends and self._ends[0][0] <= now_ms:
             end = heappop(self._ends)
             if _is_end(end):
@@ -350,7 +334,7 @@ class LeaseTable:
     def overdue(self, now_ms: int) -> list[Lease]:
         """Returns expired leases with messages; changes nothing.
 
-        Cost     1 µs an expired lease: the search skips the rest of the heap
+        Cost     1 µs for each expired lease
         """
         ends = self._ends
         found: list[Lease] = []

@@ -1,10 +1,10 @@
-"""Builds the records that replace messages a group failed to consume, and creates their topics.
+"""Builds the records that replace messages which a group failed to consume.
 
     sent back          delayed by a delay level, then in %RETRY%group
     lease expired      at once in %RETRY%group_topic
-    no attempts left   dead letter in %DLQ%group, in both cases
+    no attempts left   dead letter in %DLQ%group
 
-Records are built without I/O. Their topics must exist (`prepare`, `prepare_lease_retry`).
+The topics of these records must exist (`prepare`, `prepare_lease_retry`).
 Source: AbstractSendMessageProcessor.consumerSendMsgBack, PopReviveService.reviveRetry,
 TopicConfigManager.createTopicInSendMessageBackMethod.
 """
@@ -40,7 +40,7 @@ LEASE_RETRY_QUEUE_COUNT: Final = 1
 
 
 class Redelivery:
-    """Builds replacements for messages that a group did not settle."""
+    """Builds replacements for messages that a group failed to consume."""
 
     __slots__ = ("_levels", "_store_host", "_topics")
 
@@ -62,7 +62,7 @@ class Redelivery:
         await self._topics.ensure(dead_letter_topic(group.name), DEAD_LETTER_QUEUE_COUNT)
 
     async def prepare_lease_retry(self, group: GroupConfig, topic: str) -> None:
-        """Creates the topics for expired leases of a topic; durable when it returns.
+        """Creates the topics for messages of a topic whose leases expire; durable when it returns.
 
         Errors   DiskFull
         """
@@ -76,10 +76,10 @@ class Redelivery:
     ) -> Run:  # fmt: skip
         """Returns the replacement for a message that is sent back.
 
-        topic    topic it was received from
-        level    delay level; 0: three more than its retry count, below 0: dead letter at once
-        turn     round-robin number that selects a queue of the retry topic
-        tried    number of its FIFO redeliveries, which the record does not contain
+        topic    topic that the message was received from
+        level    delay level; 0: the retry count plus 3, below 0: dead letter at once
+        turn     selects a queue of the retry topic; callers increment it
+        tried    number of redeliveries in FIFO order, which the record does not contain
         """
         times, properties, message_id = _facts_of(record, topic)
         times += tried
@@ -101,7 +101,7 @@ class Redelivery:
     ) -> Run:  # fmt: skip
         """Returns the replacement for a message whose lease expired.
 
-        topic         topic it was received from
+        topic         topic that the message was received from
         popped_at_ms  wall time of the receive
         is_counted    whether the delivery counts as an attempt
         """
@@ -134,7 +134,7 @@ class Redelivery:
 
 
 def _facts_of(record: bytes, topic: str) -> tuple[int, dict[str, str], str]:
-    """Returns the result of `facts_of`; the retry count of a received dead letter is 0."""
+    """Returns the result of `facts_of`; but the retry count of a received dead letter is 0."""
     times, properties, message_id = facts_of(record)
     return 0 if topic.startswith(DLQ_PREFIX) else times, properties, message_id
 

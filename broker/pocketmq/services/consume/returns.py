@@ -1,6 +1,4 @@
-"""Messages that a consumer returns by their physical offset, without a lease.
-
-    physical offset ─► record ─► delay level of the group's retry topic, or dead letter ─► put
+"""Redelivery of messages that a consumer returns by physical offset, without a lease.
 
 Source: AbstractSendMessageProcessor.consumerSendMsgBack.
 """
@@ -40,11 +38,11 @@ class Returns:
     ) -> PutStatus:
         """Schedules redelivery of a message to a group; durable as the flush mode requires.
 
-        level        delay level; 0: three more than its retry count, below 0: dead letter at once
-        retries_max  retries after which it becomes a dead letter; -1: those of the group
-        check        raises for a message that the group may not read
-        Errors       GroupNotFound, GroupDisabled, MessageNotFound, those of `check`, Corruption;
-                     those of a put: nothing was stored
+        level        delay level; 0: the retry count plus 3, below 0: dead letter at once
+        retries_max  retries after which the message becomes a dead letter; -1: the group's limit
+        check        raises an error for a message that the group may not read
+        Errors       GroupNotFound, GroupDisabled, MessageNotFound, errors of `check`, Corruption;
+                     errors of a put: nothing was stored
         """
         assert physical_offset >= 0, "negative physical offset"
         config = self._store.tables.groups.existing(group)
@@ -64,7 +62,6 @@ class Returns:
 
 
 def _with_retries(config: GroupConfig, retries_max: int) -> GroupConfig:
-    """Returns a group with another number of retries, unless it is below 0."""
     if retries_max < 0:
         return config
     settings = config.settings._replace(max_attempts=min(retries_max, RETRIES_MAX) + 1)

@@ -1,10 +1,9 @@
-"""Settles leased messages by their handles: acknowledged, hidden longer, sent back, dead-lettered.
+"""Settles leased messages by their handles: acknowledges, hides or sends them back.
 
-    handles ─► messages removed from leases ─► put: messages, then acks ─► durable ─► answered
-                                                 a failed put returns messages to their leases
-
-The second of two calls with the same handle is answered with INVALID_RECEIPT_HANDLE. Messages of an
-expired lease can be settled until they are revived (put into the retry topic).
+Messages are removed from their leases, then replacements and acks are put. If the put fails, the
+messages return to their leases. The second of two calls with one handle is answered with
+INVALID_RECEIPT_HANDLE. Messages of an expired lease can be settled until they are revived (stored
+in the retry topic).
 Source: AckMessageProcessor, ChangeInvisibleTimeProcessor, SendMessageProcessor.consumerSendMsgBack.
 """
 
@@ -48,7 +47,6 @@ class LeaseAck(AckMode):
     async def _put(
         self, entries: list[Entry], runs: Sequence[Run], by_lease: dict[Lease, list[int]]
     ) -> int:
-        """Puts the records that settle messages; returns the first entry's journal offset."""
         try:
             first = await self._journal.put(entries, runs)
         except BaseException:
@@ -63,7 +61,7 @@ class LeaseAck(AckMode):
         for lease, queue_offsets in by_lease.items():
             self._leases.give_back(lease, queue_offsets)
 
-    # -- hidden longer, or shorter -------------------------------------------------------------
+    # -- invisible durations -------------------------------------------------------------------
     async def change_invisible(
         self,
         group: str,
@@ -91,9 +89,9 @@ class LeaseAck(AckMode):
         return settled
 
     async def renew(self, leases: Iterable[Lease], invisible_ms: int) -> None:
-        """Renews leases: their unsettled messages stay invisible for `invisible_ms` from now.
+        """Renews leases: unsettled messages stay invisible for `invisible_ms` from now on.
 
-        Errors   those of a put: the leases are unchanged
+        Errors   errors of a put: the leases are unchanged
         """
         by_lease = {lease: lease.pending() for lease in leases if lease.pending_count}
         if not by_lease:
@@ -110,10 +108,9 @@ class LeaseAck(AckMode):
         *,
         is_renewed: bool = False,
     ) -> list[Lease]:
-        """Leases messages anew, with other invisible durations; returns the new leases.
+        """Replaces leases by leases with other invisible durations; returns the new leases.
 
-        is_renewed   whether the new leases keep their client's auto-renewal; without it they
-                     expire after the requested duration
+        is_renewed   whether the new leases are renewed while their client is alive
         """
         now_ms = self._store.clock.wall_ms()
         checkpoints = [
@@ -151,7 +148,7 @@ class LeaseAck(AckMode):
     async def send_back(
         self, group: GroupConfig, topic: str, entries: Sequence[tuple[str, int]]
     ) -> list[Settled]:
-        """Sends messages back: stores their retry or dead-letter copies, and acks, in one put."""
+        """Sends messages back: one put stores retry or dead-letter copies, and acks."""
         await self._redelivery.prepare(group)
         handles = [handle for handle, _ in entries]
         taken = take_out(self._leases, group.name, topic, handles)

@@ -1,11 +1,8 @@
 """Delivery under leases: an unsettled message is redelivered when its lease expires.
 
-    receive ─► receive.py   leases available messages
-    ack …   ─► ack.py       settles messages by handles
-    step    ─► revive.py    redelivers messages of expired leases with one more attempt
-               journal.py   stores leases and acks as RocketMQ's records in the log: a settlement
-                            that was answered with success survives kill -9
-               recovery.py  rebuilds the leases from these records at start
+Leases (receive.py) and settlements (ack.py) are stored in the journal as RocketMQ's records, so a
+settlement that was answered with success survives kill -9. When the broker starts, recovery.py
+rebuilds the leases from the journal.
 
 Source: PopMessageProcessor, AckMessageProcessor, ChangeInvisibleTimeProcessor, PopReviveService.
 """
@@ -37,8 +34,7 @@ RELEASED_MS: Final = 1_000
 class LeaseDelivery(DeliveryMode):
     """Delivers under leases.
 
-    leave_order   if a group that consumed in order no longer does, converts a queue's FIFO state to
-                  leases, before the queue is first read under leases
+    leave_order   converts the FIFO state of a queue to leases, before its first read under leases
     """
 
     __slots__ = (
@@ -82,10 +78,9 @@ class LeaseDelivery(DeliveryMode):
         return False
 
     def release(self, group: str, topic: str, handles: Sequence[str]) -> bool:
-        """Makes undelivered messages visible in RELEASED_MS.
+        """Makes undelivered messages visible after RELEASED_MS; always returns False.
 
-        A lease without delivered messages ends then. Otherwise its undelivered messages are leased
-        anew for that time.
+        If only a part of a lease's messages is undelivered, this part gets a lease of RELEASED_MS.
         """
         by_lease: dict[Lease, list[str]] = {}
         for handle in handles:
@@ -98,9 +93,8 @@ class LeaseDelivery(DeliveryMode):
             if len(set(its)) == lease.pending_count:
                 self._release([lease])
             else:
-                # The new lease begins at least a millisecond after the old one, which may be a
-                # millisecond from now, hence RELEASED_MS - 1. The new lease must not end after the
-                # old one, which still holds the other messages.
+                # The new lease begins at least 1 ms after the old lease, which may be 1 ms from
+                # now: hence RELEASED_MS - 1. The new lease must not end after the old lease.
                 left_ms = max(lease.ends_ms - now_ms, 0)
                 parts += [(handle, min(RELEASED_MS - 1, left_ms)) for handle in its]
         if parts:
@@ -109,7 +103,7 @@ class LeaseDelivery(DeliveryMode):
         return False
 
     async def _change_lost_parts(self) -> None:
-        """Shortens the leases of one lost reply's messages; after an error they expire as usual."""
+        """Shortens the leases of messages of a lost reply; after an error, they expire as usual."""
         group, topic, parts = self._lost_parts.pop()
         assert parts, "lost reply without messages"
         with suppress(BrokerError):
@@ -126,12 +120,12 @@ class LeaseDelivery(DeliveryMode):
         return ()
 
     def frees(self, target: GroupTopic) -> bool:
-        """Returns whether a queue was at its limit of messages in flight; forgets that it was."""
+        """Returns whether a queue was at its limit of messages in flight, and resets that fact."""
         was_capped, target.is_capped = target.is_capped, False
         return was_capped
 
     def watch_ends(self, target: GroupTopic) -> None:
-        """Does nothing: expired leases are redelivered, whether or not receives wait."""
+        """Does nothing: expired leases are redelivered even if no receive waits."""
 
     @property
     def next_end_ms(self) -> int | None:
@@ -140,11 +134,11 @@ class LeaseDelivery(DeliveryMode):
 
     # -- background work -----------------------------------------------------------------------
     def write_offsets(self) -> None:
-        """Persists the offsets below which all leases are durable in the journal."""
+        """Persists group offsets whose leases are durable in the journal."""
         self._barrier.write_down()
 
     def work(self, now_ms: int) -> Coroutine[None, None, None] | None:
-        """Returns the next due job: releases, revives expired leases, or rewrites old leases."""
+        """Returns the next due job; None if no job is due."""
         if self._lost_parts:
             return self._change_lost_parts()
         if due := self.revive.due(now_ms):

@@ -1,7 +1,7 @@
-"""Persists offsets once the journal is durable, so that recovery finds every lease below them.
+"""Persists group offsets only after the checkpoints of all messages below them are durable.
 
-A fence notes the present offsets and the log's end. It is passed once the log is durable up to that
-end: then the noted offsets may be persisted.
+A fence records the present offsets and the end of the log. It is passed when the log is durable up
+to that end: then the recorded offsets may be persisted.
 """
 
 from pocketmq.services.consume.journal import Journal
@@ -10,7 +10,7 @@ from pocketmq.store.message_store import MessageStore
 
 
 class OffsetBarrier:
-    """Persists offsets (store/tables/lease_marks.py) together with FIFO deliveries."""
+    """Persists offsets (store/tables/lease_marks.py), and saves FIFO deliveries."""
 
     __slots__ = ("_end", "_journal", "_leases", "_store")
 
@@ -19,10 +19,10 @@ class OffsetBarrier:
         self._leases = leases
         self._journal = journal
         self._end: int | None = None
-        """Physical offset of the log's end at the last fence; None after that fence was passed."""
+        """Physical offset of the log's end at the last fence; None: that fence was passed."""
 
     def write_down(self) -> None:
-        """Passes the last fence if it is durable, and sets the next one."""
+        """Passes the last fence if the log is durable up to it, and then sets the next fence."""
         self._store.tables.orders.save_soon()
         if not self._is_passed() or self._leases.has_foreign:
             return
@@ -32,7 +32,6 @@ class OffsetBarrier:
         self._is_passed()
 
     def _is_passed(self) -> bool:
-        """Passes the last fence if it is durable; returns whether no fence is open."""
         if self._end is not None and self._store.marks.flushed.value >= self._end:
             self._store.tables.offsets.pass_fence()
             self._end = None

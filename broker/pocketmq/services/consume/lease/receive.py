@@ -1,10 +1,8 @@
 """Leases messages for one receive.
 
-    each queue ─► read, filtered ─► checkpoints put ─► offsets advanced, leases added ─► delivered
-                  one reader        one put             one synchronous block
-
-No message is leased before its checkpoint is in the journal. Messages that a filter rejects are
-skipped for the group. A cancelled read or put has changed nothing.
+Queues are read and filtered, the checkpoints of all queues are stored in one put, then offsets are
+advanced and leases added. Messages that a filter rejects are skipped for the whole group. A receive
+that is cancelled during a read or the put has changed nothing.
 Source: PopMessageProcessor.popMsgFromQueue, appendCheckPoint.
 """
 
@@ -32,12 +30,12 @@ from pocketmq.store.message_store import MessageStore
 
 # -- retries of a receive whose answer was lost ------------------------------------------------
 ATTEMPTS_KEPT_MAX: Final = 10_000
-"""Upper limit of attempts kept; messages of evicted ones are redelivered when their leases
-expire."""
+"""Upper limit of stored attempts. If the oldest is evicted, a repeat of its receive gets other
+messages."""
 
 
 class Attempts:
-    """Leases of receives by attempt id."""
+    """Leases by the attempt id of their receive."""
 
     __slots__ = ("_leased",)
 
@@ -45,7 +43,7 @@ class Attempts:
         self._leased: dict[Attempt, list[Lease]] = {}
 
     def note(self, request: ReceiveRequest, leases: list[Lease]) -> None:
-        """Keeps the leases of a receive in case its client repeats it."""
+        """Stores the leases of a receive, in case the client repeats the receive."""
         if not request.attempt_id:
             return
         key = request.attempt
@@ -65,9 +63,9 @@ class Attempts:
 
 # -- receiving ---------------------------------------------------------------------------------
 class ReadMessages(NamedTuple):
-    """Result of a read: the matching records, and the offset to read from next.
+    """Matching records of a queue, and the offset to read from next.
 
-    records         single records, or joined ones if the request accepts them
+    records         one record an element, or joined records if the request accepts them
     queue_offsets   queue offset of each message
     attempts        delivery attempt of each message
     stored          the group's committed offset before the read
@@ -84,9 +82,9 @@ class ReadMessages(NamedTuple):
 class LeaseReceive(ReceiveMode):
     """Leases messages to groups.
 
-    release       ends leases soon, because their receiver no longer waits
-    leave_order   if a group that consumed in order no longer does, converts a queue's FIFO state to
-                  leases, before the queue is first read under leases
+    release       ends leases whose receiver no longer waits
+    leave_order   converts the FIFO state of a queue to leases; called before the first read of a
+                  queue that the group may have consumed in order
     """
 
     __slots__ = (
@@ -111,7 +109,6 @@ class LeaseReceive(ReceiveMode):
         self._release = release
         self._leave_order = leave_order
         self.attempts = Attempts()
-        """Leases of receives with an attempt id."""
 
     def position(self, queue: GroupQueue) -> tuple[int, int]:
         """Returns a group's next offset in a queue, and the queue's end."""
@@ -139,7 +136,7 @@ class LeaseReceive(ReceiveMode):
         await self._journal.durable()
 
     async def take(self, request: ReceiveRequest, target: GroupTopic) -> Taken | None:
-        """Leases messages by checkpoints in the journal."""
+        """Leases available messages; returns None if there are none."""
         self._store.tables.groups.existing(target.group)
         busy: list[GroupQueue] = []
         found: list[ReadMessages] = []
@@ -168,14 +165,14 @@ class LeaseReceive(ReceiveMode):
         room = min(count, self._in_flight_max - len(queue.leased))
         stored = self._offsets.find(queue.group, queue.topic, queue.queue_id)
         one = await self._read_queue(request, queue, position, room, size_bytes)
-        # The offset from before the read: it may have been set by others meanwhile.
+        # The offset may have been set during the read: `_skip` compares it.
         found.append(one._replace(stored=stored))
         return len(one.queue_offsets), sum(map(len, one.records))
 
     async def _read_queue(
         self, request: ReceiveRequest, queue: GroupQueue, position: int, count: int, size_bytes: int
     ) -> ReadMessages:
-        """Returns the messages of the first read of a queue that finds some."""
+        """Reads a queue until a read finds matching messages, SCANS_MAX times at most."""
         is_judged = queue.is_shared or bool(queue.passed) or not request.wanted.is_everything
         is_joined = request.joined and not is_judged
         accept = judged_by_code(request, queue) if not request.wanted.reads_records else None
@@ -201,7 +198,7 @@ class LeaseReceive(ReceiveMode):
         return ReadMessages(queue, records, queue_offsets, attempts, position, None)
 
     def _skip(self, found: list[ReadMessages]) -> None:
-        """Advances offsets past the read messages, except offsets that were set meanwhile."""
+        """Advances offsets past the read messages, except offsets that were set during the read."""
         for one in found:
             place = one.queue.group, one.queue.topic, one.queue.queue_id
             if self._offsets.find(*place) == one.stored:
@@ -253,7 +250,7 @@ class LeaseReceive(ReceiveMode):
         return Taken(received, partial(self._release, leases))
 
     def was_given(self, request: ReceiveRequest, target: GroupTopic) -> bool:
-        """Returns whether leases of the attempt are open."""
+        """Returns whether messages of an earlier receive of this attempt are still leased."""
         return bool(self.attempts.leased(request))
 
     async def again(self, request: ReceiveRequest, target: GroupTopic) -> Taken | None:
@@ -278,7 +275,7 @@ class LeaseReceive(ReceiveMode):
 
 
 def _overtaken(read: ReadMessages) -> list[tuple[Lease, list[int]]]:
-    """Returns read messages that are still leased, by lease: the group's offset was set back."""
+    """Returns the read messages that are leased already, as the group's offset was set back."""
     leased, by_lease = read.queue.leased, dict[Lease, list[int]]()
     for queue_offset in read.queue_offsets if leased else ():
         lease = leased.get(queue_offset)

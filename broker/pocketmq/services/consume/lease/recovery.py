@@ -1,14 +1,12 @@
-"""Rebuilds leases at start from the journal, or from a RocketMQ broker's records.
+"""Rebuilds leases from the journal or a RocketMQ broker's records, when the broker starts.
 
-    PocketMQ's store    the timer topic, from the journal offset on that is stored with the
-                        group offsets (the mark)
-    RocketMQ's store    the revive topic above its consumed offset, and checkpoints still in the
-                        timer topic; here checkpoints and acks come in any order
+In a store of PocketMQ, the journal is read from the offset on that is stored with the group
+offsets. In a store of RocketMQ, checkpoints and acks are read from the revive topic and the timer
+topic; they are not in order.
 
-Checkpoints advance group offsets that were persisted before them, so that a delivered message is
-not delivered as new. Acks without a checkpoint belong to leases settled before the mark. A
-checkpoint may convert a message from FIFO order to a lease (fifo/fifo_exit.py). The message is then
-removed from its FIFO state.
+Checkpoints advance group offsets, so that no delivered message is delivered as new. Acks without a
+checkpoint belong to older leases, which were settled. If a checkpoint belongs to a message that was
+delivered in order (fifo/fifo_exit.py), the message is removed from its FIFO state.
 Source: PopReviveService, TimerMessageStore.recover.
 """
 
@@ -43,7 +41,7 @@ from pocketmq.store.tables.tables import Tables
 
 _READ_MAX: Final = 512
 _TAGS_CODES: Final = frozenset(map(tags_code, (CHECKPOINT_TAG, ACK_TAG, BATCH_ACK_TAG)))
-"""Tags codes of the journal's records: other records of the timer topic are skipped unread."""
+"""Tags codes of journal records; other records of the timer topic are not read."""
 _BYTES_MAX: Final = 1024 * 1024
 _TIMER_OUT: Final = "TIMER_OUT_MS"
 _DIGITS_MAX: Final = 18
@@ -82,7 +80,7 @@ class LeaseRecovery:
         """Fills the table of leases, and advances group offsets.
 
         Errors   Corruption, DiskSlow
-        Cost     about 15 µs a journal record
+        Cost     about 15 µs for each journal record
         """
         marks = self._offsets.leases
         lower, marks.journal_end = self._store.reading.queue_range(TIMER_TOPIC, 0)
@@ -111,7 +109,7 @@ class LeaseRecovery:
                 self._feed(record, -1, 0)
 
     async def _records(self, topic: str, queue_id: int, begin: int) -> AsyncIterator[bytes]:
-        """Yields the journal records of a queue from an offset on, without damaged ones."""
+        """Yields the undamaged journal records of a queue from an offset on."""
         lower, upper = self._store.reading.queue_range(topic, queue_id)
         position = max(begin, lower)
         while position < upper:
@@ -130,7 +128,7 @@ class LeaseRecovery:
             await asyncio.sleep(0)
 
     def _feed(self, record: bytes, journal_offset: int, read_ms: int) -> None:
-        """Applies a record, unless it left the timer before `read_ms`: its copy is read instead."""
+        """Applies a record, unless it was due before `read_ms`: its copy is in the revive topic."""
         try:
             entry = read_entry(record)
         except BadRecord as error:
@@ -155,13 +153,13 @@ class LeaseRecovery:
             return
         end = self._store.queue_end(batched.topic, batched.queue_id)
         if checkpoint.queue_offsets and checkpoint.queue_offsets[-1] >= end:
-            # This log lost the messages at these offsets; new messages will get the offsets.
+            # The log lost the messages at these offsets. New messages will get the same offsets.
             known = [at for at in checkpoint.queue_offsets if at < end]
             checkpoint = checkpoint._replace(queue_offsets=known)
         if not checkpoint.queue_offsets or self._store.tables.groups.find(batched.group) is None:
             return
         key = (batched.group, batched.topic, batched.queue_id)
-        if not checkpoint.first_popped_ms:  # A changed lease may be older than an offset reset.
+        if not checkpoint.first_popped_ms:  # Other leases may be older than an offset reset.
             self._push(key, checkpoint, journal_offset)
         elif checkpoint.first_popped_ms == batched.popped_at_ms:
             _leave_order(self._store.tables, checkpoint)
@@ -193,7 +191,7 @@ class LeaseRecovery:
         self._drop_settled(told)
 
     def _drop_settled(self, told: _Told) -> None:
-        """Forgets a checkpoint if it is settled, as a journal may be long."""
+        """Drops a settled checkpoint, to save memory."""
         if not told.pending:
             batched = told.checkpoint.batched
             del self._told[batched]
@@ -203,7 +201,7 @@ class LeaseRecovery:
                     del self._holders[key, queue_offset]
 
     def _build(self) -> None:
-        """Creates the leases; a message of two checkpoints belongs to the later one."""
+        """Creates the leases; a message of two checkpoints belongs to the later checkpoint."""
         clock = self._store.clock
         for told in sorted(self._told.values(), key=lambda told: told.journal_offset):
             batched = told.checkpoint.batched
@@ -219,7 +217,7 @@ class LeaseRecovery:
             lease = Lease(
                 queue, checkpoint, told.journal_offset, first_popped_ms=told.first_popped_ms
             )
-            # If the clock was ahead at the receive, the lease must not outlast a new one.
+            # If the clock was ahead at the receive, the remaining time would be too long.
             left_ms = min(lease.end_ms - clock.wall_ms(), lease.invisible_ms)
             self._leases.add(lease, clock.monotonic_ms() + left_ms)
         self._told.clear()
@@ -228,7 +226,7 @@ class LeaseRecovery:
 
 
 def _leave_order(tables: Tables, checkpoint: PopCheckpoint) -> None:
-    """Settles leased messages in the order table, if a crash came before the table was saved."""
+    """Settles leased messages in the order table, as a crash may have prevented its save."""
     group, topic, queue_id, _, popped_at_ms, _ = checkpoint.batched
     committed = tables.offsets.find(group, topic, queue_id) or 0
     order = tables.orders.find(group, topic, queue_id, committed)
@@ -248,7 +246,7 @@ def _leave_order(tables: Tables, checkpoint: PopCheckpoint) -> None:
 
 
 def retry_kind(group: str, topic: str) -> int:
-    """Returns a topic's number in handles: NORMAL, or the number of the group's retry topic."""
+    """Returns the number by which handles identify the topic: NORMAL, or one for a retry topic."""
     own = retry_topic(group)
     if not topic.startswith(own):
         return NORMAL

@@ -1,9 +1,7 @@
 """Handles expired leases: redelivers, dead-letters or renews them.
 
-    expired ─► auto-renewing client is alive: renewed
-           └─► otherwise: read again ─► retry copies or dead letters, and acks, in one put
-                          ─► removed from the table
-
+A lease is renewed if its client is alive and requested auto-renewal. Messages of other leases are
+read again, and stored as retry or dead letter together with their acks.
 Source: PopReviveService.
 """
 
@@ -29,26 +27,25 @@ from pocketmq.services.consume.reread import reread
 from pocketmq.store.message_store import MessageStore
 
 REVIVED_MAX: Final = 32
-"""Number of messages at which a job takes no more expired leases."""
+"""A job accepts expired leases until they have this number of messages."""
 TURN_MAX: Final = 16
-"""Upper limit of messages read and put again in one turn of the loop: about a millisecond of
-work."""
+"""Upper limit of messages read and put again before other tasks run: about a millisecond."""
 TURN_MS: Final = 2
-"""Time after which a turn ends with a put, however small, and other tasks run."""
+"""Time after which a put is made, however small, and other tasks run."""
 PUT_BYTES: Final = 256 * 1024
-"""Bytes of bodies at which a turn ends with a put; the last body may exceed it."""
+"""Bytes of bodies at which a put is made and other tasks run; the last body may exceed it."""
 CARRIED_MAX: Final = 256
 """Upper limit of leases that one put rewrites."""
 CARRIED_BYTES_MAX: Final = 4 * 1024
-"""Upper limit of bytes of a rewritten lease's record."""
+"""Upper limit of bytes of the record of a rewritten lease."""
 RETRY_PAUSE_MS: Final = 1_000
-"""Pause before the next attempt to end a lease."""
+"""Pause before another attempt to revive or renew a lease."""
 
 logger = logging.getLogger(__name__)
 
 
 async def _was_put(put: Awaitable[None]) -> bool:
-    """Returns whether a put succeeded; logs its error otherwise."""
+    """Returns whether a put succeeded; logs the error of a failed put."""
     try:
         await put
     except BrokerError as error:
@@ -58,7 +55,7 @@ async def _was_put(put: Awaitable[None]) -> bool:
 
 
 class _Revived(NamedTuple):
-    """A message whose lease expired; `run` replaces it, None if the message is gone."""
+    """A message whose lease expired; `run` replaces it, None: the message was deleted."""
 
     lease: Lease
     queue_offset: int
@@ -70,7 +67,7 @@ class _Revived(NamedTuple):
 
 
 class _Turn:
-    """Work done in one turn of the loop."""
+    """Work since other tasks last ran."""
 
     __slots__ = ("_begun_ms", "_clock", "_count", "_size_bytes")
 
@@ -81,7 +78,7 @@ class _Turn:
         self._size_bytes = 0
 
     def add(self, size_bytes: int) -> None:
-        """Counts one more message."""
+        """Counts a message."""
         self._count += 1
         self._size_bytes += size_bytes
         assert self._count <= TURN_MAX
@@ -95,14 +92,14 @@ class _Turn:
 
 
 def _parts(taken: list[tuple[Lease, list[int]]]) -> Iterator[tuple[Lease, list[int]]]:
-    """Yields messages of leases, at most a turn's worth at a time."""
+    """Yields the messages of leases in parts of at most TURN_MAX messages."""
     for lease, queue_offsets in taken:
         for begin in range(0, len(queue_offsets), TURN_MAX):
             yield lease, queue_offsets[begin : begin + TURN_MAX]
 
 
 class Reviving:
-    """Handles expired leases, and rewrites old ones."""
+    """Handles expired leases, and rewrites old leases."""
 
     __slots__ = (
         "_ack", "_clients", "_journal", "_leases", "_redelivery", "_store", "dead_letters",
@@ -150,7 +147,7 @@ class Reviving:
         return found
 
     async def end(self, leases: list[Lease], monotonic_ms: int) -> None:
-        """Renews or revives expired leases; failed ones are retried after RETRY_PAUSE_MS."""
+        """Renews or revives expired leases; after a failure, retries after RETRY_PAUSE_MS."""
         renewed = [lease for lease in leases if self._is_renewed(lease, monotonic_ms)]
         ended = [lease for lease in leases if lease not in renewed] if renewed else leases
         try:
@@ -168,10 +165,10 @@ class Reviving:
         return old if self._store.writing.takes(len(old) * CARRIED_BYTES_MAX) else []
 
     async def carry(self, old: list[Lease]) -> None:
-        """Rewrites leases, without their settled messages, if that needs no waiting.
+        """Writes the unsettled messages of leases to the journal again, unless the put would wait.
 
-        During a wait, a message could be acknowledged before the new checkpoint is written. As
-        recovery trusts the last record, it would find the message unsettled.
+        If a message were acknowledged during a wait, recovery would read the ack before the new
+        checkpoint, and redeliver the message.
         """
         leases = [lease for lease in old if lease.pending_count and not lease.settling_count]
         if not leases or not self._store.writing.takes(len(leases) * CARRIED_BYTES_MAX):
@@ -195,10 +192,10 @@ class Reviving:
             self._leases.move(lease, first + i)
 
     async def carry_partly_settled(self) -> None:
-        """Rewrites the unsettled messages of leases at a stop, if that needs no waiting.
+        """Rewrites partly settled leases when the broker stops.
 
         A RocketMQ broker that opens the store may read a checkpoint after its acks, and then
-        ignores these acks. Leases left after CLOSING_MS are not rewritten, with a log event.
+        ignores these acks. After CLOSING_MS the remaining leases are only reported in the log.
         """
         leases = self._leases.partly_settled()
         until_ms = self._store.clock.monotonic_ms() + CLOSING_MS
@@ -214,9 +211,9 @@ class Reviving:
         return bool(client_id) and self._clients.renews(client_id, group, monotonic_ms, held_ms)
 
     async def _revive_all(self, leases: list[Lease]) -> None:
-        """Revives leases together; if that fails, revives each remaining message by itself.
+        """Revives leases together; if that fails, tries each remaining message alone, once.
 
-        A single message may be the cause of the failure. Each message is tried alone once.
+        A single message may be the cause of the failure.
         """
         taken = [(lease, lease.pending()) for lease in leases if lease.pending_count]
         if not taken:
@@ -225,11 +222,11 @@ class Reviving:
             return
         for lease, queue_offsets in taken if self._store.writing.refusal is None else ():
             for queue_offset in queue_offsets:
-                if lease.queue.leased.get(queue_offset) is lease:  # Otherwise settled meanwhile.
+                if lease.queue.leased.get(queue_offset) is lease:  # The message is unsettled.
                     await _was_put(self._revive([(lease, [queue_offset])]))
 
     async def _revive(self, taken: list[tuple[Lease, list[int]]]) -> None:
-        """Revives messages of leases, with one put a turn of the loop."""
+        """Revives messages of leases; other tasks run between puts."""
         for lease, queue_offsets in taken:
             self._leases.take(lease, queue_offsets)
         left = {lease: [*queue_offsets] for lease, queue_offsets in taken}
@@ -255,7 +252,7 @@ class Reviving:
             raise
 
     async def _put(self, some: list[_Revived], left: dict[Lease, list[int]]) -> None:
-        """Puts replacements and acks of messages, and removes these messages from `left`."""
+        """Puts replacements and acks of messages; removes these messages from `left`."""
         by_lease: dict[Lease, list[int]] = {}
         for lease, at, _ in some:
             by_lease.setdefault(lease, []).append(at)
@@ -270,7 +267,7 @@ class Reviving:
                 self.count(lease.queue.group, [run])
 
     async def _runs_of(self, lease: Lease, queue_offsets: list[int]) -> dict[int, Run]:
-        """Returns replacements by queue offset; none if the group or the topic was deleted."""
+        """Returns replacements by queue offset; {} if the group or the topic was deleted."""
         queue = lease.queue
         group = self._store.tables.groups.find(queue.group)
         if group is None:
@@ -294,7 +291,7 @@ class Reviving:
         }
 
     def count(self, group: str, runs: list[Run]) -> None:
-        """Counts the replacements: redeliveries and dead letters."""
+        """Counts redeliveries and dead letters in the metrics."""
         for destination, batch in runs:
             topic = destination.topic
             if topic.startswith(DLQ_PREFIX):
@@ -307,7 +304,7 @@ class Reviving:
 def revive_gauges(leases: LeaseTable, monotonic_ms: Callable[[], int]) -> list[Gauge]:
     """Returns gauges of expired leases that are not revived yet, by revive queue.
 
-    Source   PopMetricsManager; its lag is a count, despite the name in milliseconds
+    Source   PopMetricsManager; the lag is a number of checkpoints, despite the metric's name
     """
 
     def by_queue(measure: Callable[[int, Lease], float]) -> dict[LabelValues, float]:
