@@ -5,9 +5,7 @@
     pocketmq/left_over.json             findings of a backup, whose copy has no queues
 
 Unit 0 is used only if it refers to a record that is of this queue and has queue offset 0. A queue
-without directory is not a deleted queue if its topic has a row. If a queue begins above unit 0, the
-first unit with a remaining record shows the difference between the record's queue offset and the
-unit's number. If the queue's directory is lost, the table of queue ends refers to this record.
+without directory is not a deleted queue if its topic has a row.
 """
 
 from collections.abc import Iterable

@@ -110,9 +110,9 @@ def _geometry_of(length: int, entry_count_max: int) -> IndexGeometry | None:
 def _agreeing(octets: NDArray[Any]) -> list[IndexGeometry]:
     """Returns the pairs that fit a file's length and agree with its header.
 
-    The end of the file is divided into `cell_count` cells of an entry's size, numbered upwards; the
-    last cell ends at the file's end. For every pair, each entry fills a cell: in a file with room
-    for `entries` entries, entry n is in cell cell_count - entries + n.
+    The end of the file is divided into `cell_count` cells of an entry's size. With any pair, each
+    entry fills one cell: with room for `entries` entries, entry n is in cell
+    cell_count - entries + n.
     """
     header = IndexHeaderValues(*HEADER.unpack(octets[:HEADER_SIZE].tobytes()))
     count, length = header.index_count, len(octets)

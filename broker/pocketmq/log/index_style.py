@@ -4,10 +4,6 @@ A directory that an older broker began and a newer broker continued has both sty
 up to some record. This module reads the first style of every file, and the last style of the newest
 file. So it does not find two changes within one file.
 
-The entries of a record are adjacent: unique key, keys, then the tag. The first record with a tag
-shows the style. If the tag's entry is missing, the next entries must be valid, as damage may also
-have removed the entry. Entries of expired records are skipped.
-
 A record with a tag but no key has no entry in the 5.3 style. Such a record without an entry, stored
 between two records with valid entries, therefore shows the 5.3 style.
 Source: IndexService.buildIndex.

@@ -2,8 +2,8 @@
 
 A damaged unit may refer to another valid record, so that a record's fields must match the unit. A
 multi-dispatch record may contain the queue in its properties (format/multi_dispatch.py). RocketMQ
-5.0.0 increases a queue's next offset even for a refused send: a record may have another queue
-offset if it is between the records of the adjacent units.
+5.0.0 increases a queue's next offset even for a refused send, so that later records contain too
+high queue offsets: such a record is accepted if it is between the records of the adjacent units.
 """
 
 from collections.abc import Callable

@@ -108,7 +108,7 @@ class ViewPlan:
     units_upto      units of records below this offset are durable; files before them are not read
     takes_ends      whether queue ends are read from the table of queue ends
     believed_upto   units and index entries of records below this offset are trusted; None: all
-    sealed_time     index files that end later are not trusted, ms; None: no limit by time
+    sealed_time     index files with later end times (ms) are not trusted; None: no such limit
     may_wait        whether the running store may save the start's findings later
     """
 

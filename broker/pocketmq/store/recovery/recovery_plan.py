@@ -132,8 +132,8 @@ class TrustedOffsets(NamedTuple):
 class StoreRecovery:
     """Recovers one store; `steps` yields the progress between bounded pieces.
 
-    distrust   called with a physical offset before views are cut at it, if the next start would
-               otherwise trust units beyond it after a crash
+    distrust   called with the physical offset at which views will be cut: a start after a crash
+               must not trust later units
     """
 
     __slots__ = (

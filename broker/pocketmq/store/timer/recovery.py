@@ -9,9 +9,9 @@ a missing log, or files of another kind          the log is set aside, the topic
                                                  messages due before the read time are skipped
 
 A unit is trusted if all units before it are trusted and its message exists in the commit log.
-Messages after the durable end of the timer log may have no unit, as they were due on arrival and
-delivered at once. A power cut may have kept later units and lost those deliveries, so the messages
-are read again (`Kept`).
+A message that was due on arrival was delivered at once and has no unit. A power cut may lose such a
+delivery and keep the units of later messages. So all messages after the durable end of the timer
+log are read again (`Kept`).
 Source: TimerMessageStore.recover, recoverAndRevise.
 """
 
@@ -49,7 +49,7 @@ class FoundTimer(NamedTuple):
     known_upto    messages before this queue offset that were due before read_ms were delivered, and
                   are skipped if they are read again
     rebuilt       why the wheel or the log was rebuilt; "" if neither was rebuilt
-    kept          those of the messages to read that have units
+    kept          messages to read again although they have units
     """
 
     read_ms: int
