@@ -100,7 +100,7 @@ def run_broker(
     Errors          StorageError subclasses: the broker did not start
     """
     if sys.flags.optimize:
-        raise IllegalConfig(field="python -O", why="the broker needs its assertions; leave it out")
+        raise IllegalConfig(field="python -O", why="the broker needs assertions: run it without -O")
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1)  # prints the stack of every thread, without ending

@@ -304,4 +304,4 @@ def _decode(content: bytes, checkpoint: bytes) -> dict[QueueKey, QueueEnd]:
             for queue_id, end in queues.items()
         }
     except (TypeError, AttributeError) as error:
-        raise ValueError("it holds other rows") from error
+        raise ValueError("its rows are invalid") from error

@@ -63,7 +63,7 @@ def check_place(disk: Disk, store: Path, topic: str, queue_id: int) -> None:
     place = queue_directory(store / CONSUME_QUEUE_DIRECTORY, topic, queue_id)
     for path in (place.parent, place):
         if disk.exists(path) and not disk.is_directory(path):
-            why = "a file has the name of a directory of queues, move it away"
+            why = "a file is where a directory of queues must be; move it away"
             raise NotAStore(path=str(path), why=why)
 
 
@@ -73,8 +73,8 @@ def refusals(disk: Disk, store: Path) -> Iterator[StorageError]:
         if name.startswith(_DLEDGER_PREFIX) and disk.names(store / name):
             yield UnsupportedStore(
                 path=str(store / name),
-                why="it is a log of DLedger (enableDLegerCommitLog=true), of another format",
-                way_out="send its messages on by a consumer",
+                why="it is a log in the format of DLedger (enableDLegerCommitLog=true)",
+                way_out="consume its messages there and send them to this broker",
             )
     for place, what in _rocksdb_places(disk, store):
         yield UnsupportedStore(

@@ -222,7 +222,7 @@ class ManifestFile:
         try:
             manifest = StoreManifest(**members, closed=ClosedState(**closed) if closed else None)
         except TypeError as error:
-            raise ValueError(f"the manifest has other fields: {error}") from error
+            raise ValueError(f"the manifest has unknown or missing fields: {error}") from error
         _check_kinds(manifest)
         return manifest
 
