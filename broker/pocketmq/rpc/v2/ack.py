@@ -26,14 +26,14 @@ from pocketmq.store.message_store import MessageStore
 HANDLES_MAX: Final = 1_024
 """Upper limit of receipt handles in one ack."""
 AGAIN_MIN_MS: Final = 1_000
-"""Shortest delay before a push consumer gets a failed message again: some consumers request no
-delay, and would receive the message in a loop."""
+"""Shortest delay before a push consumer gets a failed message again: some clients request no delay,
+and would receive the message in a loop."""
 FORWARDED_MAX: Final = 10_000
 MIXED: Final = pb.Status(code=pb.MULTIPLE_RESULTS, message="see the entries")
 
 
 class Acks(NamedTuple):
-    """Parsed AckMessageRequest; `plain` is None unless `raw` has the plain form (`PlainAck`)."""
+    """A parsed AckMessageRequest; `plain` is None if the request has no plain form (`PlainAck`)."""
 
     raw: bytes
     group: pb.Resource
@@ -57,8 +57,8 @@ class AckMethods:
     async def ack_message(self, request: Acks, call: Call) -> bytes:
         """Acknowledges messages; each entry of the answer has a status.
 
-        Errors   ClientIdRequired, those of `group_of`, `topic_of` and `find_readable`;
-                 IllegalNumber; errors of puts
+        Errors   ClientIdRequired, IllegalNumber, errors of `group_of`, `topic_of`,
+                 `find_readable` and of puts
         """
         _, group, topic = self._place(request.group, request.topic, call)
         check_number("entries", len(request.handles), lower=1, upper=HANDLES_MAX)
@@ -95,7 +95,7 @@ class AckMethods:
     async def forward(
         self, request: pb.ForwardMessageToDeadLetterQueueRequest, call: Call
     ) -> pb.ForwardMessageToDeadLetterQueueResponse:
-        """Moves a message to the group's dead-letter topic; a repeated call succeeds as well.
+        """Moves a message to the group's dead-letter topic; a recently repeated call also succeeds.
 
         Errors   as for `ack_message`, and InvalidReceiptHandle
         """
@@ -113,7 +113,6 @@ class AckMethods:
         return pb.ForwardMessageToDeadLetterQueueResponse(status=OK)
 
     def _place(self, group: pb.Resource, topic: pb.Resource, call: Call) -> tuple[Caller, str, str]:
-        """Returns the caller and the names of its group and topic, and notes that it is alive."""
         caller = caller_of(call)
         group_name, topic_name = group_of(group, call), topic_of(topic, call)
         find_readable(self._topics, topic_name, group_name, check_client_reads)

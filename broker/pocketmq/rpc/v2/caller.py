@@ -13,10 +13,8 @@ NODE: Final = "HTTP"
 GO: Final = "GO"
 PYTHON: Final = "PYTHON"
 SIZE_MAX: Final = 255
-"""Upper limit of a client id, language, version or attempt id, in characters.
-
-Longer texts in headers are cut; a longer attempt id counts as missing.
-"""
+"""Upper limit in characters of a client id, language or version, which are cut beyond it, and of an
+attempt id, which is ignored beyond it."""
 
 
 class Caller(NamedTuple):
@@ -75,5 +73,5 @@ def caller_of(call: Call) -> Caller:
 
 
 def namespace_of(call: Call) -> str:
-    """Returns the call's default namespace for resource names, "" for none."""
+    """Returns the namespace of resources that name no namespace; "" if the call sets none."""
     return call.metadata(NAMESPACE_KEY) or ""

@@ -1,8 +1,7 @@
 """Telemetry stream of one client: answers to its commands, and commands of the broker.
 
-The number of unread commands is bounded. While a client does not read the broker's commands, the
-broker does not read the client's commands, and sends transaction checks to other producers. The
-number of topics that clients publish to is also bounded.
+While a client does not read the broker's commands, the broker does not read the client's commands,
+and sends transaction checks to other producers.
 Source: GrpcClientChannel.
 """
 
@@ -33,13 +32,13 @@ LARGE: Final = ("recover_orphaned_transaction_command", "verify_message_command"
 TOPICS_MAX: Final = 1_024
 """Upper limit of topics that one client publishes to."""
 Make = Callable[[], pb.TelemetryCommand]
-"""Creates a command when it is sent, with the values of that time."""
+"""Creates a command at the time when it is sent."""
 ALL_TOPICS_MAX: Final = 100_000
 """Upper limit of topics that clients publish to, summed over all clients; each takes 1 KiB."""
 
 
 class Together:
-    """Resources used by all clients.
+    """Counts that all clients share.
 
     unread_bytes   bytes of unread large commands
     topic_count    topics that clients publish to, summed over all clients
@@ -53,7 +52,7 @@ class Together:
 
 
 class Question(NamedTuple):
-    """A command, and the permissions that the client's user needs for it, maybe none."""
+    """A command, and the permissions that the client's user needs to receive it."""
 
     command: pb.TelemetryCommand
     needs: tuple[Need, ...]
@@ -107,7 +106,7 @@ class ClientStream:
                 return command.command
 
     def tell(self, make: Make) -> None:
-        """Queues new settings; while the outbox is full, they replace those that wait for it."""
+        """Queues new settings. While the outbox is full, only the newest settings are kept."""
         self._owed = make
         if not self._outbox.full():
             self._outbox.put_nowait(make)
@@ -125,9 +124,9 @@ class ClientStream:
             await self._taken.wait()
 
     def say(self, command: Command) -> bool:
-        """Queues a command if there is space for it and the user has the permissions it needs.
+        """Queues a command if the outbox has space and the user has the permissions for it.
 
-        Returns  whether it was queued
+        Returns  whether the command was queued
         """
         if isinstance(command, Verify) and not self._room():
             return False
@@ -136,7 +135,7 @@ class ClientStream:
     def publish(self, topics: Mapping[str, pb.Resource]) -> None:
         """Registers the client for transaction checks of exactly these topics.
 
-        Shape    topic name -> the client's name of the topic
+        topics   topic name -> the client's name of the topic
         Errors   IllegalNumber, TooManyRequests: the registered topics are unchanged
         """
         check_number("topics", len(topics), upper=TOPICS_MAX)
@@ -189,7 +188,6 @@ class ClientStream:
 
 
 def _question_of(command: Command, namespace: str) -> Question:
-    """Returns a command in the form for a client in a namespace."""
     match command:
         case Reconnect():
             reconnect = pb.ReconnectEndpointsCommand(nonce=token_hex(8))

@@ -3,10 +3,10 @@
     a group's attempts or order ─┐
     a topic that becomes FIFO  ──┴─► each consumer with other settings ─► its telemetry stream
 
-Each consumer's own settings are kept encoded, within KEPT_BYTES_MAX for all consumers. A consumer
-beyond that limit, or of a deleted group, gets new settings only when it sends its own again.
-Clients send their settings every five minutes.
-Source: GrpcClientSettingsManager, which sends no settings on its own.
+Each consumer's settings are kept encoded, up to KEPT_BYTES_MAX for all consumers. A consumer beyond
+that limit, or of a deleted group, gets new settings when it sends its settings again: every five
+minutes.
+Source: GrpcClientSettingsManager, which sends settings only as answers.
 """
 
 from collections.abc import Callable
@@ -27,9 +27,9 @@ ATTEMPTS_MIN: Final = 1
 
 
 class Subscribed(NamedTuple):
-    """A consumer's own settings.
+    """Settings that a consumer sent.
 
-    given    the consumer's settings, encoded
+    given    the settings, encoded
     topics   names of the subscribed topics
     """
 
@@ -67,7 +67,7 @@ class Consumers:
         return config is not None and config.is_fifo
 
     def keep(self, consumer: "Consumer", subscribed: Subscribed) -> bool:
-        """Registers a consumer for changes; returns False if KEPT_BYTES_MAX does not allow it."""
+        """Registers a consumer for changes; returns False if KEPT_BYTES_MAX would be exceeded."""
         size = _kept_size(subscribed)
         if self._kept_bytes + size > KEPT_BYTES_MAX:
             return False
@@ -96,7 +96,7 @@ class Consumer:
         self._stream = stream
         self._kept: Subscribed | None = None
         self._terms: Terms | None = None
-        """The broker's settings sent last; None while an answer with newer ones is queued."""
+        """The broker's settings sent last; None until the consumer's settings are answered."""
 
     def take(self, subscribed: Subscribed) -> Make:
         """Replaces the consumer's settings; returns a function that creates the answer to them."""

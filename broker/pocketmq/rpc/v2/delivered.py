@@ -47,8 +47,8 @@ def message_of(
     """Returns a record as a message; a body of up to `ALONE_SIZE_MAX` is decompressed.
 
     topic    the client's name of the topic
-    handle   receipt handle, "" for none
-    Cost     about 20 µs, the body's MD5 and its decompression
+    handle   receipt handle; "": the message has no lease
+    Cost     about 20 µs, plus the MD5 of the body and its decompression
     """
     budget = BodyBudget(ALONE_SIZE_MAX, body_max=ALONE_SIZE_MAX)
     found = message_within(budget, record, topic, attempt=attempt, handle=handle)
@@ -59,11 +59,11 @@ def message_of(
 def message_within(
     budget: BodyBudget, record: bytes, topic: pb.Resource, *, attempt: int = 1, handle: str = ""
 ) -> pb.Message | None:
-    """Returns a record as a message, None if the budget of its call is used up.
+    """Returns a record as a message, None if its call may decompress no further bytes.
 
-    A gzip body is sent as stored, since clients decompress it. Bodies in other codecs, which 5.x
-    clients do not know, are decompressed here. A body too large for that is sent as stored, with
-    the encoding IDENTITY and with its codec in the property PMQ_BODY_CODEC.
+    A gzip body is sent as stored. Bodies in other codecs, which 5.x clients do not know, are
+    decompressed here. A body too large for that is sent as stored, with the encoding IDENTITY and
+    the codec's name in the property PMQ_BODY_CODEC.
     """
     stored = decode_record(record, decompress=False)
     encoding = pb.IDENTITY
@@ -127,7 +127,6 @@ def _system_properties(stored: StoredMessage, encoding: pb.Encoding) -> pb.Syste
 
 
 def _type_of(properties: dict[str, str]) -> pb.MessageType:
-    """Returns the message type with which a message was sent."""
     if properties.get(IS_TRANSACTIONAL) == "true":
         return pb.TRANSACTION
     if DELIVER_AT in properties or DELAY in properties:

@@ -1,8 +1,8 @@
 """PullMessage, QueryOffset, GetOffset, UpdateOffset: access to a queue by its id, without leases.
 
 No official client calls these methods, and RocketMQ's proxy does not serve them. They are meant for
-users' own programs. Queue ids are those of the topic's real queues; the other methods show a topic
-with one queue.
+users' own programs. Queue ids are those of the topic's real queues, while the protocol's other
+methods show a topic with one queue.
 """
 
 import asyncio
@@ -87,7 +87,7 @@ class Offsets:
     async def query_offset(
         self, request: pb.QueryOffsetRequest, call: Call
     ) -> pb.QueryOffsetResponse:
-        """Returns the min or max offset of a queue, or its offset for a store time.
+        """Returns the lowest or next offset of a queue, or the offset of a store time.
 
         Errors   ClientIdRequired, those of `_located`
         """
@@ -131,7 +131,7 @@ class Offsets:
     def _located(
         self, queue: pb.MessageQueue, call: Call, group: pb.Resource | None = None
     ) -> tuple[TopicConfig, str]:
-        """Returns a queue's topic, and the name of the calling group, "" for none.
+        """Returns a queue's topic, and the group's name; "" if the request has no group.
 
         Errors   IllegalGroup, QueueOutOfRange, those of `topic_of` and `find_readable`
         """

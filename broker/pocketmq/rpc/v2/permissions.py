@@ -58,12 +58,12 @@ def _read(group: pb.Resource, topic: pb.Resource, call: Call) -> list[Need]:
 
 
 def place(request: pb.QueryOffsetRequest, call: Call) -> list[Need]:
-    """Returns the permissions of a call on a queue, without a group."""
+    """Returns the permissions of a call on a queue that names no group."""
     return [topic_need(topic_of(request.message_queue.topic, call), LOOK)]
 
 
 def alive(request: pb.HeartbeatRequest, call: Call) -> list[Need]:
-    """Returns the permissions of a heartbeat: SUB on its group, if it contains one."""
+    """Returns the permissions of a heartbeat: SUB on its group, if it names one."""
     return [group_need(group_of(request.group, call), SUB)] if request.HasField("group") else []
 
 

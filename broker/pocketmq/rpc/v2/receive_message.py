@@ -1,6 +1,6 @@
 """ReceiveMessage: streams a status, leased messages and the delivery time, or "no new message".
 
-A poll waits until a message arrives, the client's wait ends, or the call's deadline is near.
+A poll waits until a message arrives, the requested wait ends, or the call's deadline is near.
 Leases of an answer that is not sent are released.
 Source: ReceiveMessageActivity, ReceiveMessageResponseStreamWriter.
 """
@@ -47,12 +47,11 @@ POLL_MS: Final = 20_000
 RESERVE_MS: Final = 200
 """Part of a call's deadline reserved for sending the answer."""
 UNSAID_RESERVE_MS: Final = 3_000
-"""Reserved part of the deadline if the client sends no wait: clients add this time to the deadline
-of every call."""
+"""Reserved part of a deadline if the client sends no wait: clients add it to all deadlines."""
 TOGETHER_SIZE: Final = 65_536
 """Approximate bytes of records that are encoded and sent together."""
 DECOMPRESSED_MAX: Final = 128 * 1024 * 1024
-"""Upper limit of decompressed bytes of one receive: 32 bodies of 4 MiB, a producer's limit."""
+"""Upper limit of decompressed bytes of one receive: 32 bodies of 4 MiB, the usual limit."""
 NOTHING: Final = pb.ReceiveMessageResponse(
     status=pb.Status(code=pb.MESSAGE_NOT_FOUND, message="no new message")
 ).SerializeToString()
@@ -130,10 +129,9 @@ class ReceiveMessage:
     def _messages_of(
         self, records: list[bytes], received: Received, topic: pb.Resource, budget: BodyBudget
     ) -> Iterator[list[bytes]]:
-        """Yields lists of encoded messages; short lists, as a client may read slowly.
+        """Yields lists of encoded messages, until the budget of decompressed bytes is used up.
 
-        A list ends at TOGETHER_SIZE, or after a large body was decompressed. The generator ends
-        when the budget is used up.
+        A list ends at TOGETHER_SIZE, or after a large body was decompressed.
         """
         handles, attempts = received.handles, received.attempts
         encoded_topic, begin = topic.SerializeToString(), 0
@@ -165,7 +163,6 @@ class ReceiveMessage:
     def _request(
         self, message: pb.ReceiveMessageRequest, topic: str, caller: Caller, call: Call
     ) -> ReceiveRequest:
-        """Returns the request for the service, checked and with defaults."""
         group = group_of(message.group, call)
         find_readable(self._topics, topic, group, check_client_reads)
         invisible_ms = RENEWED_MS if message.auto_renew else ms_of(message.invisible_duration)
@@ -207,7 +204,7 @@ class ReceiveMessage:
 def _answer(
     budget: BodyBudget, record: bytes, topic: pb.Resource, attempt: int, handle: str
 ) -> bytes:
-    """Encodes the answer for a record; b"" if the budget is used up."""
+    """Encodes the answer for a record; b"" if its body may not be decompressed any more."""
     message = message_within(budget, record, topic, attempt=attempt, handle=handle)
     if message is None:
         return b""
@@ -215,7 +212,7 @@ def _answer(
 
 
 def filter_of(expression: pb.FilterExpression) -> Filter:
-    """Parses the filter of a request; without a type it is a tag expression.
+    """Parses the filter of a request; a filter without a type is a tag expression.
 
     Errors   IllegalFilter, also for an unknown type
     """

@@ -51,9 +51,8 @@ messages of other types.
 """
 ANY_QUEUE: Final = -1
 PYTHON_PAUSE_S: Final = 0.05
-"""Delay of an answer with a route to a Python client that has no telemetry stream. If the answer
-arrives before the client has set its callback, the callback runs in a thread without an event loop.
-There the client cannot open its stream, and reports a missing route."""
+"""Delay of a route for a Python client without a telemetry stream. The client cannot open its stream
+if the answer arrives before the client has set its callback."""
 Pause = Callable[[float], Awaitable[None]]
 """Waits for a number of seconds."""
 
@@ -89,7 +88,7 @@ class Routes:
         self._pause = pause
 
     async def query_route(self, request: pb.QueryRouteRequest, call: Call) -> pb.QueryRouteResponse:
-        """Returns the route of a topic; the first send or receive creates a missing topic.
+        """Returns the route of a topic, also of a missing topic that a send would create.
 
         Errors   ClientIdRequired, IllegalTopic, SystemTopic, TopicNotFound, UnsupportedTopic
         """
@@ -105,7 +104,7 @@ class Routes:
     async def query_assignment(
         self, request: pb.QueryAssignmentRequest, call: Call
     ) -> pb.QueryAssignmentResponse:
-        """Returns the queue from which a push consumer receives, the same for its whole group.
+        """Returns the one queue from which all push consumers of a group receive.
 
         Errors   as for `query_route`, and TopicNotReadable, IllegalGroup, GroupNotFound
         """
@@ -124,6 +123,7 @@ class Routes:
         self, topic: pb.Resource, config: TopicConfig, dialled: pb.Endpoints, queue_id: int
     ) -> pb.MessageQueue:
         permission = config.permission & (PERMISSION_READ | PERMISSION_WRITE)
+        # Some clients fail at empty endpoints.
         endpoints = dialled if _are_usable(dialled) else self._advertised
         return pb.MessageQueue(
             topic=topic,
@@ -145,5 +145,4 @@ def endpoints_of(address: str) -> pb.Endpoints:
 
 
 def _are_usable(endpoints: pb.Endpoints) -> bool:
-    """Returns whether a client can dial these endpoints; some clients fail at empty ones."""
     return bool(endpoints.scheme) and any(one.host for one in endpoints.addresses)

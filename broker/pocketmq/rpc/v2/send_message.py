@@ -76,7 +76,7 @@ STATUSES: Final = {
         code=pb.HA_NOT_AVAILABLE, message="stored, but there is no replica"
     ),
 }
-"""Statuses of sends that are less durable than configured; these never get OK."""
+"""Statuses for messages that are stored, but less durable than configured."""
 
 
 class SendMessageV2:
@@ -109,7 +109,7 @@ class SendMessageV2:
     async def recall_message(
         self, request: pb.RecallMessageRequest, call: Call
     ) -> pb.RecallMessageResponse:
-        """Recalls a delayed message before its delivery; a repeated call succeeds as well.
+        """Recalls a delayed message before its delivery; a repeated call also succeeds.
 
         Errors   ClientIdRequired, those of `Recall.recall`
         """
@@ -123,7 +123,7 @@ class SendMessageV2:
 def _answer(sent: Sent, kind: MessageKind) -> pb.SendMessageResponse:
     """Returns the answer to a send, with transaction ids or recall handles.
 
-    Without a transaction, the transaction id is the message id, since clients log it.
+    Other messages have their message id as transaction id, since clients log it.
     """
     status = STATUSES.get(sent.result.status, OK)
     first, message_ids = sent.result.queue_offset, sent.message_ids
@@ -150,7 +150,6 @@ def _answer(sent: Sent, kind: MessageKind) -> pb.SendMessageResponse:
 
 
 def _too_late(reply: bytes) -> bytes:
-    """Returns a reply with the status MASTER_PERSISTENCE_TIMEOUT."""
     response = pb.SendMessageResponse.FromString(reply)
     late = STATUSES[PutStatus.FLUSH_DISK_TIMEOUT]
     response.status.CopyFrom(late)
@@ -205,13 +204,12 @@ def _keys_of(system: pb.SystemProperties) -> list[str]:
 
 
 def _properties_of(message: pb.Message) -> dict[str, str]:
-    """Returns the user properties with a value; the property block cannot represent others."""
+    # The property block cannot represent a property without a value.
     given = message.user_properties.items()
     return {name: value for name, value in given if value or name in RESERVED_PROPERTIES}
 
 
 def _check(message: pb.Message, system: pb.SystemProperties) -> None:
-    """Checks ids, sizes, numbers and the digest, which the service does not check."""
     check_message_id(system.message_id)
     if system.HasField("tag"):
         check_tag(system.tag)

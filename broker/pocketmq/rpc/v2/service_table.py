@@ -40,7 +40,6 @@ error; more elements than this end the stream."""
 
 
 def _bytes_of(answer: bytes | Message) -> bytes:
-    """Returns an answer as bytes; refusals are always messages."""
     return answer if isinstance(answer, bytes) else answer.SerializeToString()
 
 

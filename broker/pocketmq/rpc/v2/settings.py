@@ -36,7 +36,7 @@ class Terms(NamedTuple):
     """Settings that the broker decides for a consumer.
 
     max_attempts  number of deliveries after which a message is moved to the dead letters
-    is_ordered    whether it consumes some topic in FIFO order
+    is_ordered    whether the group, or a topic that it subscribes to, is FIFO
     """
 
     max_attempts: int
@@ -75,8 +75,7 @@ def settings_of_consumer(given: pb.Settings, terms: Terms, caller: Caller) -> pb
 
 
 def _copied(given: pb.Settings) -> pb.Settings:
-    """Returns a copy of the settings, with the client's own metrics turned off."""
     answer = pb.Settings()
     answer.CopyFrom(given)
-    answer.metric.CopyFrom(pb.Metric(on=False))
+    answer.metric.CopyFrom(pb.Metric(on=False))  # The client sends no metrics.
     return answer

@@ -4,7 +4,7 @@
     broker's settings change          ─► new settings are sent to the consumer
     operator or transaction service   ─► commands are sent to the client
 
-All of this uses the client's one stream, which lasts as long as the client. Invalid settings are
+Commands use the client's one stream, which lasts as long as the client. Invalid settings are
 answered with an error, and the stream stays open.
 Source: ClientActivity, GrpcClientChannel.
 """
@@ -33,16 +33,13 @@ from pocketmq.store.message_store import MessageStore
 
 # -- terminations ------------------------------------------------------------------------------
 REMEMBERED_MAX: Final = 1_000
-"""Number of the last terminations that are kept."""
+"""Upper limit of terminations that are kept."""
 WITH_A_PORT: Final = ("ipv4:", "ipv6:")
 """Prefixes of peer addresses with a port, which differ for each connection."""
 
 
 class Terminations:
-    """Recent terminations, by client and connection.
-
-    The client id alone does not suffice: a restarted program may use the same one.
-    """
+    """Recent terminations, by client and connection: a restarted program may use its old id."""
 
     __slots__ = ("_said",)
 
@@ -101,7 +98,7 @@ class Telemetry:
         self._goodbyes = Terminations()
 
     async def heartbeat(self, request: pb.HeartbeatRequest, call: Call) -> pb.HeartbeatResponse:
-        """Records that a client is alive, and its group if it names one.
+        """Records that a client is alive, and that it belongs to the group, if it names one.
 
         Errors   ClientIdRequired, IllegalGroup, GroupNotFound
         """
@@ -192,7 +189,6 @@ class Telemetry:
         stream: ClientStream,
         consumer: Consumer,
     ) -> pb.TelemetryCommand | Make:
-        """Stores a client's settings; returns the answer to them, or the error."""
         try:
             if not given.HasField("publishing"):
                 return consumer.take(await self._of_consumer(given, caller, call))
@@ -205,7 +201,7 @@ class Telemetry:
     def _of_producer(
         self, given: pb.Settings, caller: Caller, call: Call, stream: ClientStream
     ) -> pb.Settings:
-        """Stores a producer's settings; returns them completed by the broker's.
+        """Stores a producer's settings; returns the answer.
 
         Errors   IllegalTopic, SystemTopic, IllegalNumber, TooManyRequests
         """

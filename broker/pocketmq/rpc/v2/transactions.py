@@ -1,8 +1,7 @@
 """EndTransaction, and transaction checks sent by Telemetry.
 
-Clients of this protocol have no producer group; the topic serves as the group, as in RocketMQ's
-proxy. Any client that publishes to a topic may receive checks of the topic's transactions, and may
-decide them.
+Clients of this protocol have no producer group. As in RocketMQ's proxy, the topic is the group: any
+client that publishes to a topic may receive checks of its transactions, and may decide them.
 Source: EndTransactionActivity, ProducerManager.
 """
 
@@ -33,7 +32,7 @@ class EndTransactionV2:
     ) -> pb.EndTransactionResponse:
         """Commits or rolls back a transaction; a repeated decision gets the result of the first.
 
-        An unknown decision changes nothing, and the transaction is checked again.
+        The resolution UNKNOWN changes nothing, and the transaction is checked again.
 
         Errors   ClientIdRequired, IllegalTopic, SystemTopic, TransactionUnknown,
                  TransactionDecided; those of puts and reads
