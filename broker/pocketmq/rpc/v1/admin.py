@@ -386,7 +386,7 @@ class AdminMethods:
 
 
 def proto_topic(config: TopicConfig) -> pb.Topic:
-    """Returns a topic as a protobuf message; without a type if the proto does not define it."""
+    """Returns a topic as a protobuf message, without the type if the enum TopicType lacks it."""
     return pb.Topic(
         name=config.name,
         read_queue_count=config.read_queue_count,
@@ -456,7 +456,6 @@ def _settings(request: pb.CreateGroupRequest | pb.UpdateGroupRequest) -> GroupSe
 
 
 def _given(message: Any, names: Sequence[str]) -> dict[str, Any]:
-    """Returns the optional fields that are set, by name."""
     return {name: getattr(message, name) for name in names if message.HasField(name)}
 
 

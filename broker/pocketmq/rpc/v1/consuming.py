@@ -1,9 +1,7 @@
 """Receive, Ack, ChangeInvisible, SendBack and ForwardToDeadLetters of pocketmq.v1.Broker.
 
-Receive is declared as a stream of answers, but always sends one. A stream of one answer has the
-same bytes as a unary answer, so Receive is served as a unary method, at less cost. The handler
-encodes the answer itself: a head with the handles, then the messages as for pulls. Leases of an
-answer that is not sent are released.
+Receive is declared as a stream of answers, but always sends one. It is served as a unary method,
+which costs less: the bytes are the same. Leases of an answer that is not sent are released.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -49,7 +47,7 @@ INVISIBLE_MS: Final = 30_000
 SETTLE_MAX: Final = 1_024
 """Upper limit of handles in one call."""
 MOVE_MAX: Final = RECEIVE_MAX
-"""Upper limit of handles in a call that appends their messages again: each message is read."""
+"""Upper limit of handles in a call that reads their messages and appends them again."""
 STATUSES: Final = {
     SettleStatus.OK: pb.SETTLED,
     SettleStatus.INVALID_RECEIPT_HANDLE: pb.INVALID_RECEIPT_HANDLE,
@@ -58,7 +56,7 @@ STATUSES: Final = {
 
 
 class ConsumeMethods:
-    """The methods of leases."""
+    """The methods for receiving messages under leases, and for settling them."""
 
     __slots__ = (
         "_check_leasable", "_consume", "_delivered", "_members", "_messages", "_topics", "_turns",
@@ -110,7 +108,6 @@ class ConsumeMethods:
         return self._handed_out(request, received, call)
 
     def _request(self, message: pb.ReceiveRequest, call: Call) -> ReceiveRequest:
-        """Returns the request for the service, checked and with defaults."""
         self._check_place(message)
         check_number("max_messages", message.max_messages, upper=RECEIVE_MAX)
         check_number("wait_ms", message.wait_ms)
@@ -140,7 +137,6 @@ class ConsumeMethods:
         )
 
     def _handed_out(self, request: ReceiveRequest, received: Received, call: Call) -> bytes:
-        """Returns the encoded answer; messages that are not sent with it are released."""
         group, topic = request.group, request.topic
         if not received.records:
             return _head(received)
@@ -171,7 +167,6 @@ class ConsumeMethods:
         return received._replace(handles=handles, attempts=attempts)
 
     def _write(self, record: bytes, budget: BodyBudget) -> bool:
-        """Writes a message, if it fits; returns whether it did."""
         messages = self._messages
         if messages.add(record, 0, REPLY_SIZE_MAX) == len(record):
             return True
@@ -198,7 +193,7 @@ class ConsumeMethods:
 
     # -- settling ------------------------------------------------------------------------------
     async def ack(self, message: pb.AckRequest, call: Call) -> bytes:
-        """Acknowledges messages; returns an encoded AckResponse, as the methods below do.
+        """Acknowledges messages; returns an encoded AckResponse.
 
         Errors   those of `check_group` and `find_readable`; IllegalNumber; errors of puts
         """
@@ -208,7 +203,7 @@ class ConsumeMethods:
     async def forward_to_dead_letters(
         self, message: pb.ForwardToDeadLettersRequest, call: Call
     ) -> bytes:
-        """Moves messages to the group's dead-letter topic.
+        """Moves messages to the group's dead-letter topic; returns an encoded AckResponse.
 
         Errors   as for `ack`
         """
@@ -221,8 +216,7 @@ class ConsumeMethods:
     async def change_invisible(self, message: pb.ChangeInvisibleRequest, call: Call) -> bytes:
         """Changes the invisible duration of messages, counted from now.
 
-        An invalid duration is reported in the result of its entry.
-
+        Returns  an encoded AckResponse, which also reports each invalid duration
         Errors   as for `ack`
         """
         self._check_settling(message, "entries", len(message.entries), SETTLE_MAX)
@@ -231,7 +225,7 @@ class ConsumeMethods:
         return _results(settled, [entry.handle for entry in settled])
 
     async def send_back(self, message: pb.SendBackRequest, call: Call) -> bytes:
-        """Schedules redelivery of messages after a delay.
+        """Schedules redelivery of messages after a delay; returns an encoded AckResponse.
 
         Errors   as for `ack`
         """
@@ -253,14 +247,12 @@ class ConsumeMethods:
         check_number(field, count, lower=1, upper=upper)
 
     def _check_place(self, message: Any) -> None:
-        """Checks a request's group and topic."""
         group = message.group
         check_group(group)
         find_readable(self._topics, message.topic, group, check_client_reads)
 
 
 def _head(received: Received) -> bytes:
-    """Returns the fields of an answer except its messages, encoded."""
     return pb.ReceiveResponse(
         receipt_handles=received.handles,
         attempts=received.attempts,
@@ -270,7 +262,6 @@ def _head(received: Received) -> bytes:
 
 
 def _results(settled: Sequence[Settled], handles: Sequence[str] = ()) -> bytes:
-    """Returns the results of handles as an encoded AckResponse; usually all of them are OK."""
     if not handles and all(entry.status is SettleStatus.OK for entry in settled):
         return _ALL_SETTLED * len(settled)
     response = pb.AckResponse()
@@ -284,4 +275,4 @@ def _results(settled: Sequence[Settled], handles: Sequence[str] = ()) -> bytes:
 _ALL_SETTLED: Final = pb.AckResponse(
     results=[pb.SettleResult(status=pb.SETTLED)]
 ).SerializeToString()
-"""Encoded result of one settled handle; an answer may consist of repetitions of it."""
+"""Encoded result of one settled handle; repeated, it is the answer for several handles."""

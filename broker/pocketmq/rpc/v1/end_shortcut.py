@@ -13,7 +13,7 @@ from pocketmq.rpc.service import Metadata
 from pocketmq.services.transaction.fast_end import PlainEnd
 
 ENDED: Final = b"\x0a\x02\x08\x01"
-"""Encoded result with the status ENDED: 0A size, 08 status."""
+"""Encoded result with the status ENDED."""
 
 
 class EndShortcut:

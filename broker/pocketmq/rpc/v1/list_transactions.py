@@ -37,7 +37,7 @@ class ListTransactions:
     async def page(
         self, request: pb.ListTransactionsRequest, call: Call
     ) -> pb.ListTransactionsResponse:
-        """Returns undecided transactions, the oldest first.
+        """Returns undecided transactions that the caller may see, the oldest first.
 
         Errors   IllegalNumber, StorageError, DiskSlow
         """
@@ -89,7 +89,7 @@ class ListTransactions:
         return pb.ResumeTransactionResponse(transaction_id=transaction_id(place))
 
     def _row(self, half: Half, call: Call, state: str = "open") -> pb.TransactionRow:
-        """Returns a row; without its group's fields if the caller may not see the group."""
+        """Returns a row; group and producer count are empty if the caller may not see the group."""
         is_seen = call.may(group_need(half.group, (*FIND, *LIST)))
         return pb.TransactionRow(
             transaction_id=transaction_id(half.place),

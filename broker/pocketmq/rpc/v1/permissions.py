@@ -26,14 +26,14 @@ from pocketmq.services.produce.drafts import Drafts
 
 _Actions = tuple[Action, ...]
 _PRODUCER_GROUP: Final = b"\x8a\x01"
-"""The protobuf tag of a message's producer group; the same bytes in a body only force a parse."""
+"""The protobuf tag of a producer group. A body with these bytes causes a needless parse."""
 _QUICK_LOOKS_MAX: Final = 64
 """Upper limit of occurrences of the tag's first byte that are tested one by one. After them, the
 whole tag is searched, which is slower while occurrences are rare."""
 
 
 def sent(request: Drafts, call: Call) -> list[Need]:
-    """Returns the permissions of a send: topics, and producer groups for transaction checks."""
+    """Returns the permissions of a send: PUB on each topic, and on each producer group."""
     groups = {one.producer_group for one in request.deliveries} - {"", *request.topics}
     topics = [topic_need(topic, PUB) for topic in {*request.topics}]
     return [*topics, *[group_need(group, PUB) for group in groups]]
@@ -63,19 +63,19 @@ def consumed(request: Any, call: Call) -> list[Need]:
 
 
 def of_topic(actions: _Actions, field: str = "topic") -> Asked:
-    """Returns the permissions of calls on the topic that a field names."""
+    """Returns a function that lists the permissions of a call on the topic in a field."""
     return lambda request, call: [topic_need(getattr(request, field), actions)]
 
 
 def of_group(actions: _Actions, field: str = "group") -> Asked:
-    """Returns the permissions of calls on the group that a field names."""
+    """Returns a function that lists the permissions of a call on the group in a field."""
     return lambda request, call: [group_need(getattr(request, field), actions)]
 
 
 def or_all(
     field: str, kind: ResourceKind, need: Callable[[str, _Actions], Need], actions: _Actions = GET
 ) -> Asked:
-    """Returns the permissions of calls on a named topic or group, or on all if none is named."""
+    """Returns a function that lists the permissions for a named resource, else for all."""
 
     def asked(request: Any, call: Call) -> list[Need]:
         name = getattr(request, field)
@@ -85,13 +85,12 @@ def or_all(
 
 
 def _in_topic(request: Any, group: str, actions: _Actions) -> list[Need]:
-    """Returns the permissions to see or change a group, in one topic or in all."""
     needs = [group_need(group, actions)]
     return [*needs, topic_need(request.topic, LOOK)] if request.topic else needs
 
 
 def group_and_topic(actions: _Actions) -> Asked:
-    """Returns the permissions of calls on a group, in one topic or in all."""
+    """Returns a function that lists the permissions for a group, in one topic or in all."""
     return lambda request, call: _in_topic(request, request.group, actions)
 
 
@@ -116,7 +115,7 @@ def redriven(request: Any, call: Call) -> list[Need]:
 
 
 def verified(request: Any, call: Call) -> list[Need]:
-    """Returns the permissions to have a client consume a given message directly."""
+    """Returns the permissions to make a client consume a given message."""
     return [group_need(request.group, UPDATE), topic_need(request.topic, LOOK)]
 
 

@@ -1,7 +1,7 @@
-"""PullMessage, as both Broker and Admin serve it.
+"""PullMessage, a method of both Broker and Admin.
 
-The handler encodes the answer itself. With shape MESSAGES the answer contains as many messages as
-fit, and the queue offset of the next message.
+With shape MESSAGES the answer contains as many messages as fit, and the queue offset of the next
+message.
 """
 
 from collections.abc import Awaitable
@@ -37,7 +37,7 @@ MAX_BYTES_MAX: Final = 15 * 1024 * 1024
 """Upper bound of `max_bytes`, so that a reply fits 16 MiB; larger values are reduced to it."""
 REPLY_SIZE_MAX: Final = 15 * 1024 * 1024 + 512 * 1024
 WAIT_MS_MAX: Final = 30_000
-"""Upper bound of `wait_ms`, as proxies cut silent calls; longer waits are reduced to it."""
+"""Upper bound of `wait_ms`, as proxies close silent connections; longer waits are reduced to it."""
 DEADLINE_RESERVE_MS: Final = 200
 """Part of a client's deadline reserved for sending the answer."""
 
@@ -54,7 +54,7 @@ class PullMessage:
     """The method PullMessage.
 
     check     decides which topics callers may read
-    members   records the pulling clients of groups; None: not recorded
+    members   records the pulling clients of groups; None: they are not recorded
     """
 
     __slots__ = ("_check", "_members", "_messages", "_pull", "_replies", "_store")
@@ -102,7 +102,6 @@ class PullMessage:
         return encode(found, self._messages, joined=joined)
 
     def _owned(self, request: PullRequest, call: Call) -> Filter:
-        """Returns the request's filter, restricted to messages of groups the caller may read."""
         topic, tables = request.range.topic, self._store.tables
         if self._check is check_client_reads:
             return owned_by(request.group, topic, request.wanted)
@@ -118,7 +117,6 @@ class PullMessage:
     async def _commit_and_pull(
         self, request: PullRequest, message: pb.PullMessageRequest, *, joined: bool
     ) -> bytes:
-        """Commits an offset, or begins at one; then pulls."""
         topic, queue_id = request.range.topic, request.range.queue_id
         if message.HasField("commit_offset"):
             commit_offset = message.commit_offset
@@ -129,7 +127,7 @@ class PullMessage:
         return await self._wait(request, self._pull.pull(request, joined=True), joined=joined)
 
     async def _begun(self, request: PullRequest, begin_ms: int) -> int:
-        """Returns the group's offset in the queue; without one it begins, and the offset is set."""
+        """Returns the group's offset; a group without an offset begins at `begin_ms`."""
         topic, queue_id, tables = request.range.topic, request.range.queue_id, self._store.tables
         found = tables.offsets.find(request.group, topic, queue_id)
         if found is None:
@@ -197,7 +195,6 @@ def encode(result: PullResult, messages: MessageWriter, *, joined: bool) -> byte
 
 
 def _head(result: PullResult, following: int) -> bytes:
-    """Returns the fields of a response except its messages, encoded."""
     head = pb.PullMessageResponse(
         status=PULL_STATUSES[result.status],
         next_begin_offset=following,
@@ -236,7 +233,7 @@ def check_id(field: str, text: str) -> None:
 
 
 def begin_of(text: str) -> int:
-    """Parses a request's begin; BEGIN_UNSET for none.
+    """Returns the parsed begin of a request, BEGIN_UNSET if the request has none.
 
     Errors   IllegalBegin
     """

@@ -39,8 +39,8 @@ from pocketmq.services.produce.send import Send
 KEY_COUNT_MAX: Final = PROPERTIES_SIZE_MAX // 2
 """Upper limit of keys: more keys, each with a separator, do not fit a property block."""
 UNWALKED_MAX: Final = 512
-"""Bytes at the end of a message whose fields are not counted. Even in 1,024 messages these cannot
-be too many, and usually they are all fields after the body."""
+"""Bytes at the end of a message whose fields are not counted: usually all fields after the body.
+They are too few to exceed FIELDS_MAX."""
 PLAIN_MESSAGES_MAX: Final = 1
 """Upper limit of messages of a request that the shortcut serves in an uncompiled process. For
 several messages the usual path is faster, as it works by column."""
@@ -77,7 +77,6 @@ class SendMessage:
 
 
 def _too_late(reply: bytes) -> bytes:
-    """Returns a reply with the status FLUSH_DISK_TIMEOUT."""
     return with_status(reply, pb.FLUSH_DISK_TIMEOUT)
 
 
@@ -95,8 +94,8 @@ def parse_send_request(raw: bytes) -> Drafts:
 def drafts_of(request: pb.SendMessageRequest) -> Drafts:
     """Returns the messages of a request as columns for `services/produce/send.py`.
 
-    Errors     TooManyMessages, IllegalNumber, IllegalTag, IllegalMessageGroup, IllegalProperty,
-                PropertiesTooLarge, TooManyProperties
+    Errors     TooManyMessages, IllegalNumber, IllegalGroup, IllegalTag, IllegalMessageGroup,
+               IllegalProperty, PropertiesTooLarge, TooManyProperties
     """
     check_number("wait", request.wait, upper=pb.APPENDED)
     if len(request.messages) > MESSAGES_MAX:  # Checked before a Python object is made of each.
@@ -122,7 +121,6 @@ def drafts_of(request: pb.SendMessageRequest) -> Drafts:
 
 
 def _delivery(message: pb.Message) -> DeliveryRequest:
-    """Returns a message's delay, priority and transaction settings."""
     has_priority = message.HasField("priority")
     if not (
         has_priority

@@ -1,9 +1,8 @@
 """Encodes the reply to a send, without protobuf objects.
 
-The results of a request differ only in message id, offset message id, queue offset, physical offset
-and recall handle or transaction id; all other fields are encoded once. Offsets are encoded as
-varints of a fixed width, which is valid protobuf. So two results have the same length if their
-message ids, and their handles or transaction ids, have the same lengths.
+The results of a request differ only in message id, offset message id, offsets, and recall handle or
+transaction id; all other fields are encoded once. Offsets are varints of a fixed width, so results
+with ids and handles of the same length have the same length.
 """
 
 from functools import lru_cache
@@ -55,7 +54,6 @@ def wider_varint(value: int) -> bytes:
 
 
 def _widest_varint(value: int) -> bytes:
-    """Encodes a number below 2**63 as a varint of nine bytes."""
     pairs, mask, bits = _PAIRS, _PAIR_MASK, PAIR_BITS
     low = pairs[value & mask] + pairs[value >> bits & mask] + pairs[value >> 2 * bits & mask]
     return low + pairs[value >> 3 * bits & mask] + _LAST[value >> 4 * bits]
@@ -96,7 +94,6 @@ def encode_sent(sent: Sent) -> bytes:
 
 
 def _extras(sent: Sent) -> list[bytes]:
-    """Returns the encoded recall handle or transaction id of each result, b"" for none."""
     if sent.transactions:
         return [_TRANSACTION + _text(text) for text in sent.transactions]
     if any(sent.handles):

@@ -17,7 +17,7 @@ from pocketmq.services.produce.fast_send import PlainSend
 class SendShortcutV1:
     """Serves plain requests.
 
-    messages_max   most messages of a plain request
+    messages_max   upper limit of messages of a plain request
     is_durable     whether replies can be sent at once, without waiting for a flush
     late           creates the pending replies if `is_durable` is false
     """
@@ -41,7 +41,7 @@ class SendShortcutV1:
         """Hot: serves a plain request from its encoded bytes.
 
         peer_host   the client's address, packed
-        metadata    metadata of the call, unused
+        metadata    unused
         Returns     the encoded SendMessageResponse, or a reply that waits for a flush; None:
                     nothing has changed, and the usual path serves the request or raises the error
         Errors      StoreBusy: nothing was stored; FsyncFailed: durability is unknown

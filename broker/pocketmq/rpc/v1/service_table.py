@@ -1,7 +1,4 @@
-"""The methods of v1, one row each (rpc/method_table.py).
-
-While the store recovers, closed forms of the services refuse every method.
-"""
+"""The methods of v1, one row each (rpc/method_table.py)."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -59,7 +56,7 @@ _SENT: Final[_Own] = {
 }  # fmt: skip
 _PARKED: Final[_Own] = {**_ENCODED, "parks": True}
 _RECEIVED: Final[_Own] = {**_ENCODED, "kind": MethodKind.UNARY}
-"""A stream of one answer has the same bytes as a single answer, which costs less."""
+"""A stream of one answer has the same bytes as a unary answer, which costs less."""
 _SETTLED: Final[_Own] = {**_ENCODED, "request_size_max": SETTLE_SIZE_MAX}
 _SEE_USERS: Final = AdminOnly("see users and grants")
 _CHANGE_USERS: Final = AdminOnly("change users and grants")
@@ -217,10 +214,10 @@ TABLES: Final = (BROKER_TABLE, ADMIN_TABLE, ACCESS_TABLE)
 
 
 def closed_faces() -> list[Service]:
-    """Returns the closed forms of all services."""
+    """Returns all services in a form that refuses every call."""
     return [table.closed_face() for table in TABLES]
 
 
 def rules_of(cluster: str) -> dict[str, FaceRules]:
-    """Returns service name -> its permission rules on a broker of a cluster."""
+    """Returns the permission rules of each service, by name, on a broker of a cluster."""
     return {table.name: table.rules(cluster) for table in TABLES}

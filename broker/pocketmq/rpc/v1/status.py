@@ -23,8 +23,7 @@ DOMAIN: Final = "pocketmq"
 RETRY_DELAY_MS: Final = 100
 """Suggested delay of a retry: long enough for a group commit or a burst, and barely noticeable."""
 FIELD_SIZE_MAX: Final = 400
-"""Upper limit of bytes of one field in a status. The status has to fit 8 KiB of metadata, which
-contain the message percent-encoded, and message and fields twice in base64."""
+"""Upper limit of bytes of one field in a status: a status has to fit 8 KiB of metadata."""
 HIDDEN_FIELDS: Final = frozenset({"path"})
 """Fields that only operators see, in the broker's log."""
 
@@ -83,7 +82,7 @@ KINDS: Final[dict[int, tuple[type[BrokerError], ...]]] = {
         errors.WriteFailed,
     ),
 }  # fmt: skip
-"""The gRPC status of each class of errors."""
+"""gRPC status -> classes of errors with this status."""
 FIELDS: Final[dict[str, tuple[type[BrokerError], ...]]] = {
     "topic": (
         errors.IllegalTopic, errors.SystemTopic, errors.TopicNotFound, errors.TopicExists,
@@ -113,13 +112,13 @@ FIELDS: Final[dict[str, tuple[type[BrokerError], ...]]] = {
     "filter": (errors.IllegalFilter,),
     "page_token": (errors.IllegalPageToken,),
 }  # fmt: skip
-"""Request field -> error classes about it; other errors have an attribute `field`, or no field."""
+"""Request field -> classes of errors about it; other errors may have an attribute `field`."""
 STATUSES: Final = {kind: code for code, kinds in KINDS.items() for kind in kinds}
 _FIELD_OF: Final = {kind: field for field, kinds in FIELDS.items() for kind in kinds}
 
 
 def refuse(error: BrokerError, method: Method) -> WireStatus:
-    """Returns the status of an error for clients, for any method."""
+    """Returns the status of an error for clients; it is the same for all methods."""
     return wire_status(error)
 
 

@@ -51,8 +51,8 @@ messages of other types.
 """
 ANY_QUEUE: Final = -1
 PYTHON_PAUSE_S: Final = 0.05
-"""Delay of a route for a Python client without a telemetry stream. The client cannot open its stream
-if the answer arrives before the client has set its callback."""
+"""Delay of a route for a Python client without a telemetry stream. The client cannot open its
+stream if the answer arrives before the client has set its callback."""
 Pause = Callable[[float], Awaitable[None]]
 """Waits for a number of seconds."""
 
