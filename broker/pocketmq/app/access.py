@@ -118,7 +118,6 @@ def door_of(
 ) -> AccessControl:
     """Returns the access control of a broker, before its store is open.
 
-    ports    the broker's listening ports
     Errors   TableUnreadable; IllegalConfig: no enabled user, an illegal secret, or an unreadable
              secret file
     """

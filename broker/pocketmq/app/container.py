@@ -21,8 +21,8 @@ STORE: Final = "/var/lib/pocketmq"
 class Container(NamedTuple):
     """Secret and image name from the environment of a container.
 
-    image    name of the image; "": not in a container
-    secret   secret of the first admin; "": none
+    image    name of the image; "" outside of a container
+    secret   secret of the first admin; "" if none was given
     admin    access key of the first admin
     """
 

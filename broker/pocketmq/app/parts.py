@@ -114,7 +114,6 @@ def parts_of(
 
     bound   listening address of gRPC
     drain   requests the broker's stop
-    door    access control
     """
     config = live.config
     address, port = advertised_address(config.broker, bound)

@@ -44,7 +44,7 @@ class Ports(NamedTuple):
 
     grpc     "host:port" for clients, with the configured host
     bound    every listening address
-    http     the separate port of pages, None without one
+    http     the separate HTTP port of pages; None if `grpc` serves the pages
     """
 
     grpc: str
@@ -84,7 +84,8 @@ class Ports(NamedTuple):
     def in_clear(self, config: Config) -> list[str]:
         """Returns the addresses that serve users without TLS.
 
-        The gRPC port counts even on loopback, the port of pages only if it is not on loopback.
+        The gRPC port counts, even on loopback, unless rpc.tls_only is set. The port of pages counts
+        if it is not on loopback.
         """
         return [
             address

@@ -94,7 +94,7 @@ def run_broker(
     """Runs a broker until it receives a stop signal, and returns the exit code of the process.
 
     live            settings; SIGHUP reloads them if they are live
-    accept_damage   abandon durable records that are damaged, and accept messages
+    accept_damage   whether to abandon damaged durable records, and to accept messages
     announce        called once with the bound addresses, when clients are served
     stage           environment of the broker; None: the machine
     Errors          StorageError subclasses: the broker did not start

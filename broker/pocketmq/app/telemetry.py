@@ -108,10 +108,7 @@ class OtlpExports:
 
     @asynccontextmanager
     async def running(self, find_families: FindFamilies) -> AsyncIterator[None]:
-        """Exports until the end of the block; then exports remaining spans, and metrics once more.
-
-        find_families   returns the metrics of an open store
-        """
+        """Exports until the end of the block; then exports remaining spans, and metrics once more."""
         exporter = self._exporter
         if exporter is None:
             yield

@@ -162,7 +162,7 @@ def load(
 ) -> Config:
     """Returns the merged configuration of all sources.
 
-    force    allow values below a floor, for tests and development
+    force    whether values below a floor are allowed, for tests and development
     Shape    assignments: "section.key=value" or "rocketmqName=value", the last one wins
     Errors   IllegalConfig: the first problem, such as an unknown key, an invalid value, an
              unreadable file, or settings that contradict each other

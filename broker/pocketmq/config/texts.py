@@ -49,10 +49,7 @@ def optional_address_from_text(text: str) -> str:
 
 
 def host_doubt(read: object, given: object) -> str:
-    """Returns a warning for a listening address without a host, "" for others.
-
-    read   parser of the setting
-    """
+    """Returns a warning for a listening address without a host, "" for others."""
     is_address = read in (address_from_text, optional_address_from_text)
     if not is_address or not isinstance(given, str) or not given or ":" in given:
         return ""

@@ -119,7 +119,6 @@ async def open_store(
 ) -> "MessageStore":
     """Locks, loads and recovers a store, then starts flushing and dispatching.
 
-    starting   receives the progress
     Errors     StorageError and its subclasses; a refused start has changed no file
     """
     starting = starting or Starting(clock)

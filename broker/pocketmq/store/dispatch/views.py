@@ -31,11 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 class Views:
-    """Consume queues and index, with the services that keep them up to date with the log.
-
-    request_flush   requests a flush of the log
-    fail            fails the store
-    """
+    """Consume queues and index, with the services that keep them up to date with the log."""
 
     __slots__ = (
         "_extension_failures", "_marks", "_paused_until", "_structures", "arrivals", "dispatcher",

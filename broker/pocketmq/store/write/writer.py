@@ -30,7 +30,6 @@ class Writer:
     """Appends records to the log; owns the queue-offset table.
 
     remembered     buffer of stored records for the dispatcher
-    request_file   requests the next file of the log
     """
 
     __slots__ = (

@@ -49,7 +49,6 @@ class Writing:
 
     dispatcher   receives the stored records
     damage       damage for which the store refuses all puts; None if there is none
-    fail         fails the store
     """
 
     __slots__ = (
