@@ -108,7 +108,7 @@ class OtlpExports:
 
     @asynccontextmanager
     async def running(self, find_families: FindFamilies) -> AsyncIterator[None]:
-        """Exports until the end of the block; then exports remaining spans, and metrics once more."""
+        """Exports until the end of the block; then exports remaining spans, and metrics again."""
         exporter = self._exporter
         if exporter is None:
             yield
