@@ -1,4 +1,4 @@
-"""Settling of received messages by their handles, in the mode that each was delivered in."""
+"""Settles received messages by their handles, in the delivery mode of each message."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -27,7 +27,7 @@ class AckMode(ABC):
     async def ack(self, group: str, topic: str, handles: Sequence[str]) -> list[Settled]:
         """Acknowledges messages by their receipt handles; durable when it returns.
 
-        Errors   those of a put: nothing was settled
+        Errors   errors of a put: nothing was settled
         """
 
     @abstractmethod
@@ -41,10 +41,10 @@ class AckMode(ABC):
     ) -> list[Settled]:
         """Changes the invisible duration of messages, counted from now.
 
-        entries        (handle, ms) of each message; 0 to 12 h
-        is_suspended   the delivery of these messages does not count as an attempt
+        entries        (handle, invisible ms) of each message; 0 to 12 h
+        is_suspended   whether the delivery of these messages does not count as an attempt
         Returns        the new handles; old and new handles both settle the messages
-        Errors         those of a put: nothing was changed
+        Errors         errors of a put: nothing was changed
         """
 
     @abstractmethod
@@ -54,8 +54,8 @@ class AckMode(ABC):
         """Schedules redelivery of messages by delay level, or makes them dead letters.
 
         entries   (handle, level) of each message; 0: level by retry count, below 0: dead letter
-        Effects   messages gone from the log are settled without a redelivery
-        Errors    those of a put: nothing was settled
+        Effects   messages that were deleted from the log are settled without a redelivery
+        Errors    errors of a put: nothing was settled
         """
 
 
@@ -64,9 +64,10 @@ async def settled_by_kind(
 ) -> list[Settled]:
     """Settles each entry in the delivery mode of its handle; results are in the entries' order.
 
-    A message delivered in order may have been leased without order since (fifo_exit.py), so
-    handles that FIFO settling rejects are tried as leases.
-    Shape    an entry is a handle, or a pair that begins with one
+    If FIFO settling rejects a handle, the handle is tried under leases: the message may have become
+    a lease after its delivery (fifo_exit.py).
+
+    Shape    an entry is a handle, or a pair that begins with a handle
     """
     handles = [entry if isinstance(entry, str) else entry[0] for entry in entries]
     ordered: list[int] = []
@@ -88,12 +89,12 @@ async def settled_by_kind(
 
 
 def is_legal(entry: tuple[str, int]) -> bool:
-    """Returns whether the invisible duration of a (handle, ms) entry is within its limits."""
+    """Returns whether the invisible duration of a (handle, ms) entry is within the limits."""
     return 0 <= entry[1] <= INVISIBLE_MAX_MS
 
 
 def answers_of(handles: Sequence[str], found: Iterable[object]) -> list[Settled]:
-    """Returns the result of each handle: OK where the item in `found` is true, else INVALID."""
+    """Returns the result of each handle: OK if its item in `found` is true, else INVALID."""
     return [
         Settled(OK if one else INVALID, handle) for handle, one in zip(handles, found, strict=True)
     ]

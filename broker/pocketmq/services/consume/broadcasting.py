@@ -1,8 +1,8 @@
-"""Receive calls of a broadcasting group: every client gets every message, without leases.
+"""Receives of a broadcasting group: every client gets every message, without leases.
 
-Each client has its own offset in every queue, in memory. This offset starts at the group's
-committed offset. If the group has none, the client's offset starts at the queue's min or max
-offset, as the group is configured. Each receive advances it. A restart discards it.
+Each client has an offset in every queue. The offset begins at the group's committed offset; if the
+group has none, at the min or max offset of the queue, as the group is configured. Client offsets
+are kept only in memory: a restart discards them.
 Source: BroadcastOffsetManager.
 """
 
@@ -19,9 +19,9 @@ from pocketmq.services.consume.receive_mode import RECEIVE_BYTES_MAX, pull_wante
 from pocketmq.store.message_store import MessageStore
 
 CLIENTS_KEPT_MAX: Final = 10_000
-"""Upper limit of clients with kept offsets; the least recently used one is evicted first."""
+"""Upper limit of clients whose offsets are kept; the least recently used client is evicted."""
 SWEEP_ABOVE: Final = 64
-"""Number of waiters above which a queue's arrival mark drops its cancelled waiters."""
+"""If a queue has more waiters, the cancelled waiters are removed."""
 ClientKey = tuple[str, str, str]
 """(group, topic, client id)."""
 
@@ -39,13 +39,12 @@ class Broadcasting:
         self._is_draining = False
 
     def drain(self) -> None:
-        """Stops new waits; parked receives are answered when the store releases its waiters."""
+        """Prevents new waits; parked receives are answered when the store closes."""
         self._is_draining = True
 
     async def receive(self, request: ReceiveRequest) -> Received:
-        """Returns the next messages of a client, with "" as handles; waits if there are none.
+        """Returns the next messages of a client, with empty handles; waits if there are none.
 
-        Effects  a cancelled wait leaves no waiters
         Errors   Corruption, DiskSlow
         """
         loop = asyncio.get_running_loop()
@@ -63,7 +62,7 @@ class Broadcasting:
             await self._arrival(request.topic, positions, left)
 
     def _of(self, request: ReceiveRequest) -> dict[int, int]:
-        """Returns a client's offsets by queue, and makes the client the most recently used one."""
+        """Returns a client's offsets by queue; the client becomes the most recently used client."""
         key = (request.group, request.topic, request.client_id)
         found = self._positions.pop(key, None)
         self._positions[key] = found = {} if found is None else found
@@ -86,7 +85,7 @@ class Broadcasting:
         return upper if begins_at_max(self._store, request) else lower
 
     async def _begin_at_time(self, request: ReceiveRequest) -> None:
-        """Sets the first positions of a client whose request states a time."""
+        """Sets the first offsets of a client whose request states a time."""
         key = (request.group, request.topic, request.client_id)
         topic = self._store.tables.topics.find(request.topic)
         find = self._store.tables.offsets.find
@@ -120,13 +119,13 @@ class Broadcasting:
             records += matching
             size_bytes -= sum(map(len, matching))
             passed[queue_id] = max(at, result.next_begin_offset)
-        # Only now: a receive that fails or is cancelled in a later queue has delivered nothing.
+        # A receive that failed or was cancelled before has delivered nothing.
         positions.update(passed)
         request.room(sum(map(len, records)))
         return records
 
     async def _arrival(self, topic: str, positions: dict[int, int], left: float) -> None:
-        """Waits until a message arrives at or beyond one of the offsets, or for `left` seconds."""
+        """Waits, at most `left` seconds, until a queue has a message at or beyond its offset."""
         waiters = []
         for queue_id, at in positions.items():
             mark = self._store.reading.arrivals(topic, queue_id)

@@ -1,8 +1,7 @@
-"""Recently active clients: auto-renewed leases last as long as their client is alive.
+"""Recently active clients, whose auto-renewed leases are renewed.
 
-Clients are stored by group and client id. Any caller may send the id of another client, but without
-access to the group it cannot renew leases there. Only clients with auto-renewed leases are stored,
-so calls with many other ids evict none. When KEPT_MAX clients are alive, a new one is refused.
+Only clients that request auto-renewal are stored, by client id and group. Any caller may send the
+id of another client, but can renew only leases of groups to which the caller has access.
 """
 
 from collections import OrderedDict
@@ -12,13 +11,13 @@ from pocketmq.model.consuming import RENEWED_MAX_MS, ReceiveRequest
 from pocketmq.model.errors import TooManyRequests
 
 ALIVE_MS: Final = 120_000
-"""Time for which a client counts as alive after its last call (channelExpiredTimeout)."""
+"""A client is alive for this time after its last call (channelExpiredTimeout)."""
 KEPT_MAX: Final = 20_000
-"""Upper limit of stored clients: twice the number of receives that may be parked."""
+"""Upper limit of stored clients: twice the limit of parked receives."""
 
 
 class Clients:
-    """Time of the last call of each client in each group, in monotonic ms."""
+    """Times of the last calls of clients, in monotonic ms."""
 
     __slots__ = ("_heard_ms",)
 
@@ -26,10 +25,11 @@ class Clients:
         self._heard_ms: OrderedDict[tuple[str, str], int] = OrderedDict()
 
     def receives(self, request: ReceiveRequest, now_ms: int) -> None:
-        """Marks a client alive until the end of its wait; adds it if it auto-renews.
+        """Records a receive, which counts as a call until its wait ends.
 
-        Effects  at the limit, evicts the least recently active client if it is no longer alive
-        Errors   TooManyRequests: the limit is reached, and that client is alive
+        Effects  a client that requests auto-renewal is stored; if there are KEPT_MAX clients, the
+                 least recently active client is removed unless it is alive
+        Errors   TooManyRequests: KEPT_MAX clients are alive
         """
         client, heard_ms = (request.client_id, request.group), self._heard_ms
         if request.auto_renew and client not in heard_ms:
@@ -43,7 +43,7 @@ class Clients:
         assert len(heard_ms) <= KEPT_MAX
 
     def touch(self, client_id: str, group: str, now_ms: int) -> None:
-        """Moves the time of a stored client's last call forward to `now_ms`."""
+        """Records a call of a client at `now_ms`; ignores clients that are not stored."""
         assert client_id
         client, heard_ms = (client_id, group), self._heard_ms
         before_ms = heard_ms.get(client)
@@ -61,5 +61,5 @@ class Clients:
         return heard_ms is not None and now_ms < heard_ms + ALIVE_MS
 
     def renews(self, client_id: str, group: str, now_ms: int, held_ms: int) -> bool:
-        """Returns whether a client's leases are renewed after `held_ms`: up to RENEWED_MAX_MS."""
+        """Returns whether a client's leases that have lasted `held_ms` are renewed."""
         return held_ms < RENEWED_MAX_MS and self.is_alive(client_id, group, now_ms)

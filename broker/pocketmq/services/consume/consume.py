@@ -1,10 +1,7 @@
 """Consuming: receives, acknowledgements, and redelivery of messages whose lease expires.
 
-    receive ─► lease/ or fifo/   the delivery mode that the group and the topic are configured for
-               long_poll.py      receives that wait for messages
-    ack …   ─► ack_mode.py       settles messages by handles, which contain their delivery mode
-    step    ─► lease/            redelivers messages of expired leases with one more attempt
-
+Group and topic determine whether messages are delivered under leases (lease/) or in FIFO order
+(fifo/). Receives without messages wait in long_poll.py. Handles contain the delivery mode.
 Source: PopMessageProcessor, AckMessageProcessor, ChangeInvisibleTimeProcessor, PopReviveService.
 """
 
@@ -48,7 +45,7 @@ from pocketmq.store.job import Job
 from pocketmq.store.message_store import MessageStore
 
 STEP_INTERVAL_MS: Final = 1_000
-"""Longest time between two steps: wall time may jump, and offsets have to be persisted."""
+"""Longest time between two steps: the wall clock may be set, and offsets have to be persisted."""
 DEAD_LETTER_LEVEL: Final = -1
 """Delay level that makes a message a dead letter at once."""
 
@@ -102,20 +99,20 @@ class Consume:
         on_leased: Callable[[GroupQueue, Sequence[bytes], int], None],
         on_acked: Callable[[GroupQueue, Sequence[int], int], None],
     ) -> None:
-        """Calls functions for each delivery and acknowledgement in FIFO order.
+        """Sets functions that are called for each delivery and acknowledgement in FIFO order.
 
-        on_leased   called with a queue, records, and the wall time of their receive
-        on_acked    called with a queue, queue offsets, and the wall time of their receive
+        on_leased   called with a queue, records, and the wall time of the receive in ms
+        on_acked    called with a queue, queue offsets, and the wall time of the receive in ms
         """
         self._fifo.receive.on_leased = on_leased
         self._fifo.ack.on_acked = on_acked
 
     # -- receiving -----------------------------------------------------------------------------
     def receive(self, request: ReceiveRequest) -> Received | Awaitable[Received]:
-        """Returns messages under leases, or an awaitable that waits for them and may be cancelled.
+        """Returns leased messages, or an awaitable of them, which may be cancelled.
 
         Errors   GroupNotFound, GroupDisabled, TopicNotFound, TopicNotReadable, UnsupportedTopic,
-                 TooManyRequests; those of a put
+                 TooManyRequests; errors of a put
         """
         group, topic = self._readable(request.group, request.topic)
         request = request.begun_by(group)
@@ -194,7 +191,7 @@ class Consume:
             found = self._wait(target, left, self._clock.monotonic_ms())
             release = partial(self.release, request.group, request.topic)
             return found if isinstance(found, Received) else await handed_over(found, release)
-        # Not from `popped_at_ms`: after the clock was set back, it may be in the future.
+        # `popped_at_ms` is not used: after the clock was set back, it may be in the future.
         left_ms = taken.received.invisible_until_ms - self._clock.wall_ms()
         self._wakeup.by(self._clock.monotonic_ms() + max(left_ms, 0))
         try:
@@ -225,9 +222,9 @@ class Consume:
             self._long_polls.serve(target)
 
     def _readable(self, group: str, topic: str) -> tuple[GroupConfig, TopicConfig]:
-        """Returns the configurations of a group and of a topic that it may receive from.
+        """Returns the configurations of a group and of a readable topic.
 
-        Errors   GroupNotFound, GroupDisabled, TopicNotFound; those of `check_readable`
+        Errors   GroupNotFound, GroupDisabled, TopicNotFound; errors of `check_readable`
         """
         found, config = self._group(group), self._store.tables.topics.existing(topic)
         config.check_readable()
@@ -252,7 +249,7 @@ class Consume:
     async def ack(self, group: str, topic: str, handles: Sequence[str]) -> list[Settled]:
         """Acknowledges messages by their handles; results are in the order of the handles.
 
-        Errors   GroupNotFound, GroupDisabled; those of a put: nothing was settled
+        Errors   GroupNotFound, GroupDisabled; errors of a put: nothing was settled
         """
         self._group(group)
         settled = await self._settled(handles, lambda mode: partial(mode.ack, group, topic))
@@ -275,9 +272,9 @@ class Consume:
     ) -> list[Settled]:
         """Changes the invisible duration of messages, counted from now.
 
-        entries        (handle, ms) of each message; 0 to 12 h
-        is_suspended   the delivery of these messages does not count as an attempt
-        Errors         GroupNotFound, GroupDisabled; those of a put: nothing was changed
+        entries        (handle, invisible ms) of each message; 0 to 12 h
+        is_suspended   whether the delivery of these messages does not count as an attempt
+        Errors         GroupNotFound, GroupDisabled; errors of a put: nothing was changed
         """
         self._group(group)
         legal = [entry for entry in entries if is_legal(entry)]
@@ -301,7 +298,7 @@ class Consume:
         """Schedules redelivery of messages by delay level.
 
         entries  (handle, level) of each message; 0: level by retry count, below 0: dead letter
-        Errors   GroupNotFound, GroupDisabled; those of a put: nothing was settled
+        Errors   GroupNotFound, GroupDisabled; errors of a put: nothing was settled
         """
         config = self._group(group)
         settled = await self._settled(entries, lambda mode: partial(mode.send_back, config, topic))
@@ -311,9 +308,9 @@ class Consume:
     async def forward_to_dead_letters(
         self, group: str, topic: str, handles: Sequence[str]
     ) -> list[Settled]:
-        """Makes messages dead letters of their group.
+        """Makes messages dead letters of the group.
 
-        Errors   GroupNotFound, GroupDisabled; those of a put: nothing was settled
+        Errors   GroupNotFound, GroupDisabled; errors of a put: nothing was settled
         """
         letters = [(handle, DEAD_LETTER_LEVEL) for handle in handles]
         settled = await self.send_back(group, topic, letters)
@@ -328,23 +325,23 @@ class Consume:
         return await settled_by_kind(entries, settle(self._lease.ack), settle(self._fifo.ack))
 
     def _serve_settled(self, group: str, topic: str) -> None:
-        """Serves parked receives after a settlement that may have unblocked the next message."""
+        """Serves parked receives if a settlement may have made messages available."""
         target = self._targets.get((group, topic))
         if target is not None and self._mode(target).frees(target):
             self._long_polls.serve(target)
 
     def _watched(self, target: GroupTopic) -> None:
-        """Schedules a wakeup for the end of leases that block waiting receives."""
+        """Requests a step at the end of leases that block waiting receives."""
         end_ms = self._mode(target).watch_ends(target)
         if end_ms is not None:
             self._wakeup.by(max(end_ms, 0))
 
     def _look_again(self) -> None:
-        """Serves parked receives after offset resets; refuses them if group or topic is deleted."""
+        """Serves parked receives after offset resets; fails them if group or topic was deleted."""
         for group, name in self._store.tables.offsets.set_back():
             topic = leased_topic(name, group)
             keys = [(group, topic)]
-            if name == retry_topic(group):  # Gets messages of all the group's topics.
+            if name == retry_topic(group):  # It contains messages of all topics of the group.
                 keys = [key for key in self._targets if key[0] == group]
             for key in filter(self._targets.__contains__, keys):
                 try:
@@ -386,14 +383,14 @@ class Consume:
         return {names: float(sum(h.total for h in queues.values())) for names, queues in rows}
 
     def leased(self) -> Leased:
-        """Returns the leased messages of both delivery modes, by queue."""
+        """Returns the counts of leased messages in both delivery modes, by queue."""
         found = self._lease.table.held(self._store.tables.offsets.find)
         self._fifo.table.add_held(found)
         return found
 
     @property
     def lease_count(self) -> int:
-        """Number of leased messages, plus that of unsettled messages delivered in order."""
+        """Number of leased messages, and of unsettled messages delivered in order."""
         return self._lease.table.count + self._fifo.table.delivered_count
 
     @property
@@ -402,7 +399,7 @@ class Consume:
         return self._long_polls.waiter_count
 
     def ready_count(self, group: str, topic: str) -> int:
-        """Returns how many messages of a topic, its retry topics included, a group may receive."""
+        """Returns how many messages a group has not received from a topic and its retry topics."""
         find, range_of = self._store.tables.offsets.find, self._store.reading.queue_range
         count = 0
         for queue in self._target(group, topic).all_queues():
@@ -417,7 +414,7 @@ class Consume:
         return sum(not one.future.done() for one in parked)
 
     def drain(self) -> None:
-        """Answers all parked receives, and parks no new ones."""
+        """Answers all parked receives; later receives do not wait."""
         self._long_polls.drain()
         self._broadcasting.drain()
 

@@ -9,7 +9,7 @@ from pocketmq.services.consume.receive_mode import ReceiveMode
 
 
 class DeliveryMode(ABC):
-    """One of the two ways to deliver messages."""
+    """A delivery mode."""
 
     __slots__ = ("ack", "receive")
 
@@ -18,7 +18,7 @@ class DeliveryMode(ABC):
 
     @abstractmethod
     def release(self, group: str, topic: str, handles: Sequence[str]) -> bool:
-        """Makes messages that never reached their receiver visible again soon.
+        """Makes messages visible soon that never reached the client.
 
         Returns   whether some of these messages can be received at once
         """
@@ -30,7 +30,7 @@ class DeliveryMode(ABC):
         """Ends the auto-renewed leases of a terminating client in a group, within about 1 s.
 
         targets   topics that the group receives in this mode
-        Returns   those targets with messages that can be received at once
+        Returns   targets with messages that can now be received
         """
 
     @abstractmethod
@@ -39,9 +39,9 @@ class DeliveryMode(ABC):
 
     @abstractmethod
     def watch_ends(self, target: GroupTopic) -> int | None:
-        """Returns the next end of a lease that blocks parked receives, None if no lease does.
+        """Returns the monotonic time at which a lease that blocks parked receives ends, or None.
 
-        Effects   `next_end_ms` includes that time from now on
+        Effects   `next_end_ms` includes this time from now on
         """
 
     @property

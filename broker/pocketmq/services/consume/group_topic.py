@@ -1,10 +1,8 @@
 """One topic as one group receives it: its queues, and the order they are read in.
 
-    the topic's queues          read round-robin; a topic with priorities is read from its last
-                                queue, which has the highest priority
-    retry topics of the group   %RETRY%group_topic, its V2 name, and %RETRY%group: read after the
-                                topic's queues, but first in every RETRY_TURNth receive
-
+The topic's queues are read round-robin; of a topic with priorities, the last queue is read first.
+Then the retry topics are read: %RETRY%group_topic, its V2 name, and %RETRY%group. Of a topic
+without priorities, every RETRY_TURNth receive reads the retry topics first.
 Source: PopMessageProcessor.popMsgFromTopic.
 """
 
@@ -23,14 +21,14 @@ from pocketmq.store.tables.topics import TopicTable
 RETRY_TURN: Final = 5
 """Every RETRY_TURNth receive reads retry topics first (popFromRetryProbability: 20 %)."""
 PARKED_KEPT_MIN: Final = 64
-"""Number of parked receives below which ended ones are not swept."""
+"""Ended receives are not removed from shorter lists of parked receives."""
 
 
 @final
 class Parked:
-    """A parked receive; the result of `future` is its messages, maybe none, or an error.
+    """A parked receive; `future` is its answer.
 
-    is_served   whether messages are being leased for it
+    is_served   whether messages are being leased for the receive
     """
 
     __slots__ = ("future", "is_served", "request")
@@ -58,16 +56,16 @@ class GroupTopic:
         names = [topic] if topic.startswith(RETRY_PREFIX) else topics_of(group, topic)
         self._names = [(name, retry) for retry, name in enumerate(names)]
         self.is_capped = False
-        """Whether, since the last ack, a queue with too many messages in flight was skipped."""
+        """Whether a queue with too many messages in flight was skipped since the last ack."""
         self._counts: list[int] = []
         self.turn = 0
         self.queues: list[list[GroupQueue]] = []
-        """Queues of the topic, then queues of each existing retry topic."""
+        """A list of queues for the topic, then one for each retry topic."""
         self.parked: deque[Parked] = deque()
         self.sweep_above = PARKED_KEPT_MIN
         self.serving: Job[None] | None = None
         self.is_ordered = False
-        """Whether its messages are received in order."""
+        """Whether messages are received in order."""
         self.ends_at_ms: int | None = None
         """Monotonic time of the next lease end that parked receives wait for."""
         self.watches: dict[GroupQueue, asyncio.Future[bool]] = {}
@@ -85,7 +83,7 @@ class GroupTopic:
         ]
 
     def _count(self, name: str, retry: int) -> int:
-        """Returns the queue count of a topic; 1 for retry topics that do not exist yet."""
+        """Returns a topic's queue count; 1 for a missing retry topic that the group may create."""
         topic = self._topics.find(name)
         if topic is None:
             return int(retry in (RETRY_V1, GROUP_RETRY))
@@ -105,7 +103,7 @@ class GroupTopic:
         return retried + normal if turn % RETRY_TURN == 0 else normal + retried
 
     def park(self, parked: Parked) -> None:
-        """Appends a receive to the parked ones."""
+        """Appends a receive to `parked`."""
         assert (parked.request.group, parked.request.topic) == (self.group, self.topic)
         self.parked.append(parked)
         if len(self.parked) > self.sweep_above:
@@ -113,6 +111,6 @@ class GroupTopic:
             self.sweep_above = max(PARKED_KEPT_MIN, 2 * len(self.parked))
 
     def all_queues(self) -> list[GroupQueue]:
-        """Returns all queues."""
+        """Returns the queues of the topic and of its retry topics."""
         self.refresh()
         return [queue for queues in self.queues for queue in queues]

@@ -1,12 +1,8 @@
 """Long polling: receives that wait for messages, served in arrival order by group and topic.
 
-    no messages ─► parked ──arrival──► served, oldest first, while messages are left
-                      ├──deadline or drain──► empty answer
-                      └──caller cancelled──► dropped
-
-A parked receive is one future and one entry on the heap of deadlines. Each queue is watched once
-per group, whatever the number of receives. No message is leased for a receive that has ended. If
-the caller cancels while messages are being leased for it, these messages are released soon.
+A parked receive is one future and one entry in the heap of deadlines. Each queue is watched once
+for each group. If a caller cancels while messages are being leased for its receive, these messages
+are released.
 Source: PopLongPollingService.
 """
 
@@ -26,11 +22,11 @@ from pocketmq.store.job import Job
 from pocketmq.store.message_store import MessageStore
 
 DEADLINES_KEPT_MIN: Final = 1_024
-"""Stale deadlines kept, beyond twice the number of parked receives, before the heap is rebuilt."""
+"""The heap is rebuilt when it is longer than this, plus twice the number of parked receives."""
 ENDED_MAX: Final = 256
 """Upper limit of expired receives answered in one step."""
 SWEEP_ABOVE: Final = 64
-"""Number of watches above which a queue's arrival mark drops its cancelled watches."""
+"""If a queue has more waiters, the cancelled waiters are removed."""
 
 
 def nothing(now_ms: int) -> Received:
@@ -41,7 +37,7 @@ def nothing(now_ms: int) -> Received:
 async def handed_over(
     found: Awaitable[Received], release: Callable[[list[str]], object]
 ) -> Received:
-    """Returns a receive's messages; releases them by their handles if the caller cancelled."""
+    """Returns the messages of a receive; if the caller is cancelled, releases them by handles."""
     try:
         return await found
     except asyncio.CancelledError:
@@ -55,8 +51,8 @@ class LongPolls:
     """All parked receives.
 
     mode_of    returns the delivery mode of a target
-    release    makes messages available again, because their caller no longer waits
-    watched    is called with a target whose receives keep waiting
+    release    makes messages available again whose client no longer waits
+    watched    called with a target whose receives continue to wait
     """
 
     __slots__ = (
@@ -78,7 +74,7 @@ class LongPolls:
         self._watched = watched
         self._left_one = self._left
         self._context = copy_context()
-        """Callback and context shared by all parked receives: fewer objects for the collector."""
+        """All parked receives share callback and context, to have fewer objects in memory."""
         self._deadlines: list[tuple[int, int, Parked]] = []
         self._attempts: dict[Attempt, asyncio.Future[Received]] = {}
         self._order = 0
@@ -107,7 +103,7 @@ class LongPolls:
         return future
 
     def _replace(self, attempt: Attempt, future: "asyncio.Future[Received]") -> None:
-        """Answers an earlier receive of the same attempt without messages: it was repeated."""
+        """Answers the earlier receive of a repeated attempt without messages."""
         before = self._attempts.get(attempt)
         if before is not None and not before.done():
             before.set_result(nothing(0))
@@ -124,21 +120,21 @@ class LongPolls:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """Monotonic ms of the next deadline; the receive may have ended already."""
+        """Monotonic time of the next deadline; its receive may have ended already."""
         return self._deadlines[0][0] if self._deadlines else None
 
     def end_waits(self, now_ms: int, wall_ms: int) -> None:
-        """Answers receives whose deadline has passed, at most ENDED_MAX of them."""
+        """Answers at most ENDED_MAX receives whose deadline has passed."""
         for _ in range(min(ENDED_MAX, len(self._deadlines))):
             if self._deadlines[0][0] > now_ms:
                 return
             _answer(heappop(self._deadlines)[2], nothing(wall_ms))
 
     def drain(self) -> None:
-        """Answers all parked receives empty, and parks no new ones.
+        """Answers parked receives without messages, and serves no more receives.
 
-        Receives for which messages are being leased get these messages. An empty answer would
-        leave the messages invisible for the requested duration.
+        Receives for which messages are being leased get these messages: with an empty answer, the
+        messages would stay invisible for the requested duration.
         """
         self.is_draining = True
         wall_ms = self._store.clock.wall_ms()
@@ -147,7 +143,7 @@ class LongPolls:
                 _answer(parked, nothing(wall_ms))
 
     def refuse(self, target: GroupTopic, check: Callable[[], object]) -> None:
-        """Answers each receive of a target with an error of its own, raised by `check`."""
+        """Answers each parked receive of a target with an error that `check` raises."""
         for parked in list(target.parked):
             try:
                 check()
@@ -156,7 +152,7 @@ class LongPolls:
 
     # -- arrivals ------------------------------------------------------------------------------
     def watch(self, target: GroupTopic) -> None:
-        """Serves parked receives now if messages are available, else at the next arrival."""
+        """Serves parked receives now if messages are available, else when a message arrives."""
         for queue in target.all_queues():
             watch = target.watches.get(queue)
             if watch is None or watch.done():
@@ -243,7 +239,7 @@ def _refuse(parked: Parked, error: BrokerError) -> None:
 
 
 def _first(target: GroupTopic) -> Parked | None:
-    """Returns the oldest parked receive, and drops ended ones before it."""
+    """Returns the oldest parked receive; removes ended receives before it."""
     while target.parked:
         if not target.parked[0].future.done():
             return target.parked[0]

@@ -1,4 +1,4 @@
-"""Decides which messages a receive gets; its group skips the others."""
+"""Decides which messages a receive gets; other messages are skipped for the whole group."""
 
 from collections.abc import Callable
 
@@ -12,18 +12,18 @@ from pocketmq.services.consume.leases import GroupQueue
 
 
 def judged_by_code(request: ReceiveRequest, queue: GroupQueue) -> Callable[[int], bool] | None:
-    """Returns the receive's filter by tags code for a queue, None if it has none."""
+    """Returns the filter by tags code for a queue, None if no such filter applies."""
     wanted = request.wanted
     is_judged = not wanted.is_everything and queue.retry != GROUP_RETRY
     return wanted.matches_code if is_judged else None
 
 
 def is_wanted(request: ReceiveRequest, queue: GroupQueue, record: bytes) -> bool:
-    """Returns whether a receive gets a message; its group skips it otherwise.
+    """Returns whether a receive gets a message; if not, the message is skipped for the group.
 
-    All topics of a group share one retry topic. There the filter applies only to messages of the
-    received topic: messages of other topics would be lost if they were skipped. Messages of other
-    groups are skipped, as those groups receive them themselves.
+    All topics of a group share the retry topic %RETRY%group. There, the filter applies only to
+    messages of the received topic, as skipped messages of other topics would be lost. Messages of
+    other groups are skipped: these groups receive them.
     """
     if queue.is_shared:
         _, properties, _ = facts_of(record)

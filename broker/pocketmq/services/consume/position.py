@@ -1,8 +1,9 @@
 """The offset at which a group begins to receive from a queue.
 
-A group without an offset begins where the request states, else where the group's setting states. If
-the begin is a time, its offset is searched before the receive, as the search may read the disk. In
-a queue that is created while receives wait, the group begins at the minimum.
+The request states where a group without an offset begins; if the request does not, the group's
+setting is used. If the begin is a time, its offset is searched before the receive, as the search
+may read the disk. In a queue that is created while receives wait, the group begins at the min
+offset.
 """
 
 from collections.abc import Iterable
@@ -17,10 +18,10 @@ from pocketmq.store.read.cold_read import value_of
 
 
 def first_offset(store: MessageStore, queue: GroupQueue, lower: int, upper: int) -> int:
-    """Returns a group's offset in a queue; sets it if the group has none.
+    """Returns a group's offset in a queue; sets the offset if the group has none.
 
     lower, upper   min and max offset of the queue
-    Effects        clamps an offset above the queue's end to that end
+    Effects        lowers an offset above the queue's end to this end
     """
     offsets, key = store.tables.offsets, (queue.group, queue.topic, queue.queue_id)
     found = offsets.find(*key)
@@ -34,7 +35,7 @@ def first_offset(store: MessageStore, queue: GroupQueue, lower: int, upper: int)
 
 
 async def begin_offset(store: MessageStore, topic: str, queue_id: int, begin_ms: int) -> int:
-    """Returns the queue offset of a begin (model/begin.py).
+    """Returns the queue offset for a begin (model/begin.py).
 
     Errors   Corruption, DiskSlow
     """
@@ -46,7 +47,7 @@ async def begin_offset(store: MessageStore, topic: str, queue_id: int, begin_ms:
 
 
 def without_offset(store: MessageStore, queues: Iterable[GroupQueue]) -> list[GroupQueue]:
-    """Returns the queues in which their group has no offset yet."""
+    """Returns the queues in which the group has no offset."""
     find = store.tables.offsets.find
     return [q for q in queues if find(q.group, q.topic, q.queue_id) is None]
 

@@ -1,8 +1,6 @@
 """Receives of both delivery modes: reads queues one after the other until a receive is full.
 
-    each queue ─► read, filtered ─► leased (lease/receive.py, fifo/receive.py) ─► `Taken`
-                  one reader at a time
-
+Only one receive at a time reads a queue for a group.
 Source: PopMessageProcessor.popMsgFromQueue.
 """
 
@@ -28,7 +26,7 @@ SCANS_MAX: Final = 8
 logger = logging.getLogger(__name__)
 
 Read = Callable[[GroupQueue, int, int], Awaitable[tuple[int, int]]]
-"""(queue, limit of messages, limit of bytes) -> number of received messages, and of their bytes."""
+"""(queue, limit of messages, limit of bytes) -> (received messages, received bytes)."""
 
 
 async def pull_wanted(
@@ -40,11 +38,11 @@ async def pull_wanted(
     *,
     joined: bool = False,
 ) -> PullResult:
-    """Reads records for a filter, at most what it tests in one turn.
+    """Reads records for a filter, at most as many as the filter may test in one turn.
 
-    A damaged record ends the read: the result is empty.
+    If a record is damaged, the result is empty and continues after that record.
 
-    user     user of the call; a filter that reads records waits for a turn of this user
+    user     user for whose turn a filter that reads records waits (store/heavy_turns.py)
     Errors   Corruption of a consume queue, DiskSlow
     """
     try:
@@ -62,8 +60,8 @@ async def pull_wanted(
 class Taken(NamedTuple):
     """Messages that one receive leased.
 
-    release   makes them available again if the receiver no longer waits; returns whether other
-              receives can have them at once
+    release   makes the messages available again if the client no longer waits; returns whether they
+              are available at once
     """
 
     received: Received
@@ -85,7 +83,7 @@ class ReceiveMode(ABC):
 
     @abstractmethod
     async def again(self, request: ReceiveRequest, target: GroupTopic) -> Taken | None:
-        """Returns the messages of an earlier receive of this attempt, None if none are leased.
+        """Returns the messages of an earlier receive of this attempt; None if none are leased.
 
         Errors   Corruption, DiskSlow
         """
@@ -96,7 +94,7 @@ class ReceiveMode(ABC):
 
         The leases survive a crash once `durable` has returned.
 
-        Errors   GroupNotFound; those of a put: nothing was leased
+        Errors   GroupNotFound; errors of a put: nothing was leased
         """
 
     @abstractmethod
@@ -105,7 +103,7 @@ class ReceiveMode(ABC):
 
     @abstractmethod
     async def durable(self) -> None:
-        """Waits until all leases so far are as durable as their mode promises.
+        """Waits until all leases so far are as durable as the delivery mode promises.
 
         Errors   DiskFull, FsyncFailed
         """
@@ -128,8 +126,9 @@ class ReceiveMode(ABC):
     ) -> None:
         """Reads queues one after the other until a receive is full.
 
-        Effects  the read queues, added to `busy`, stay busy until the caller clears them
-        Errors   those of the first reads; after messages were found, an error ends the receive
+        Effects  adds the read queues to `busy`; the caller has to clear their `is_busy`
+        Errors   errors of `read`; after messages were found, an error ends the receive without
+                 being raised
         """
         count, size_bytes = request.max_messages, request.room(RECEIVE_BYTES_MAX)
         left_count, left_bytes = count, size_bytes

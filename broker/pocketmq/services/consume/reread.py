@@ -13,12 +13,11 @@ from pocketmq.store.read.reading import Reading
 
 _BYTES_MAX: Final = 4 * 1024 * 1024
 _COUNT: Final = 64
-"""Upper limit of consecutive messages of one read; wanted messages further apart are read
-separately."""
+"""Upper limit of consecutive messages in one read, wanted or not."""
 
 
 async def reread(reading: Reading, queue: GroupQueue, queue_offsets: list[int]) -> dict[int, bytes]:
-    """Returns the records of a queue by queue offset, without deleted or damaged ones.
+    """Returns the records of a queue by queue offset; deleted and damaged records are left out.
 
     Shape    queue_offsets ascending
     """
@@ -41,5 +40,5 @@ async def reread(reading: Reading, queue: GroupQueue, queue_offsets: list[int]) 
         if result.next_begin_offset <= position or len(found) == len(wanted):
             break
         place = bisect_left(queue_offsets, result.next_begin_offset, place)
-        await asyncio.sleep(0)  # Lets other tasks run between reads.
+        await asyncio.sleep(0)
     return found

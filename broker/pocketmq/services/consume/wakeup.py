@@ -5,7 +5,7 @@ from pocketmq.store.watermark import Watermark
 
 
 class Wakeup:
-    """Time of the next step, in monotonic ms, and the mark that requests an earlier one."""
+    """Time of the next step, in monotonic ms."""
 
     __slots__ = ("_at_ms", "_mark")
 
@@ -14,13 +14,13 @@ class Wakeup:
         self._mark = Watermark()
 
     def by(self, at_ms: int) -> None:
-        """Requests a step at a time, unless an earlier one is planned."""
+        """Requests a step at a time, unless an earlier step is planned."""
         if at_ms < self._at_ms:
             self._at_ms = at_ms
             assert at_ms >= 0, "negative time"
             self._mark.advance(self._mark.value + 1)
 
     def next(self, at_ms: int) -> Next:
-        """Plans the next step at a time; it runs earlier if a component requests it."""
+        """Plans the next step for a time; it runs earlier if `by` requests that."""
         self._at_ms = at_ms
         return Next(at_ms, self._mark, self._mark.value + 1)

@@ -1,8 +1,7 @@
-"""Settles messages received in order: acknowledged, hidden longer, sent back or dead-lettered.
+"""Settles messages received in order: acknowledges, hides or sends them back.
 
-    handles ─► queues ─► settled in memory ─► persisted, many calls in one write ─► answered
-
-While a message is being sent back or dead-lettered, the broker itself holds its lease.
+A settlement is persisted before it is answered; one write persists many calls. While a message is
+being sent back, the broker itself has a lease of the message.
 Source: AckMessageProcessor.ackOrderly, ChangeInvisibleTimeProcessor.
 """
 
@@ -40,7 +39,7 @@ InQueue = tuple[GroupQueue, OrderedQueue]
 
 
 class _Move(NamedTuple):
-    """A message to send back, its delivery before that, and its delay level."""
+    """A message to send back, its delivery, and the delay level."""
 
     held: OrderedMessage
     before: OrderedDelivery
@@ -60,10 +59,10 @@ class FifoAck(AckMode):
         self._leases = leases
         self._redelivery = redelivery
         self.on_acked: Callable[[GroupQueue, Sequence[int], int], None] | None = None
-        """Called with a queue, acknowledged offsets and the time of their receive, if set."""
+        """Called with a queue, acknowledged offsets and the wall time of the receive in ms."""
 
     def find(self, group: str, topic: str, handle: str) -> OrderedMessage | None:
-        """Returns a handle's message; None if it is settled or was delivered again."""
+        """Returns a handle's message; None if the message is settled or was delivered again."""
         read = read_handle(handle)
         found = None if read is None else self._queue_of(group, topic, read[0])
         if read is None or found is None:
@@ -74,7 +73,7 @@ class FifoAck(AckMode):
         return OrderedMessage(queue, state, place, queue_offset) if is_held else None
 
     def _queue_of(self, group: str, topic: str, place: LeasePlace) -> InQueue | None:
-        """Returns the queue of a handle; None if it was not received in order."""
+        """Returns the queue of a handle; None if the queue is not consumed in order."""
         if place.revive_queue != ORDERED:
             return None
         name = actual_topic(group, topic, place.retry)
@@ -116,7 +115,7 @@ class FifoAck(AckMode):
         *,
         is_suspended: bool = False,
     ) -> list[Settled]:
-        """Changes invisible durations; later messages of the message groups wait as well."""
+        """Changes invisible durations, also for the message groups' later messages, which wait."""
         settled: list[Settled] = []
         now_ms = self._store.clock.wall_ms()
         for handle, invisible_ms in entries:
@@ -140,7 +139,7 @@ class FifoAck(AckMode):
         return f"{place._replace(invisible_ms=hidden_ms).prefix}{held.queue_offset}"
 
     def release(self, group: str, topic: str, handles: Sequence[str]) -> bool:
-        """Releases messages that did not reach their receiver; returns whether there were any."""
+        """Makes messages visible that never reached the client; returns whether there were any."""
         found = [held for handle in handles if (held := self.find(group, topic, handle))]
         for held in found:
             held.state.release([held.queue_offset], held.place.popped_at_ms)
@@ -151,9 +150,9 @@ class FifoAck(AckMode):
     async def send_back(
         self, group: GroupConfig, topic: str, entries: Sequence[tuple[str, int]]
     ) -> list[Settled]:
-        """Sends messages back; later ones of their message groups may be delivered before them.
+        """Sends messages back; later messages of their message groups may be delivered earlier.
 
-        Effects   runs to its end even if the caller is cancelled
+        Effects   continues even if the caller is cancelled
         """
         await self._redelivery.prepare(group)
         found: list[OrderedDelivery | None] = []
@@ -178,7 +177,7 @@ class FifoAck(AckMode):
         runs: list[Run] = []
         for held, before, level in moves:
             records = await reread(self._store.reading, held.queue, [held.queue_offset])
-            tried = before.number - 1  # FIFO redeliveries, which the record does not contain.
+            tried = before.number - 1  # The record does not contain FIFO redeliveries.
             runs += [
                 self._redelivery.back(record, group, held.queue.topic, level, tried=tried)
                 for record in records.values()

@@ -1,10 +1,7 @@
-"""FIFO consumption: one receive at a time gets messages of a message group (queue.py).
+"""Delivery in FIFO order: one receive at a time gets messages of a message group.
 
-    receive ─► receive.py  leases messages that are ready
-    ack …   ─► ack.py      settles messages by handles; makes the next ones of their groups ready
-               table.py    persists delivery states before any answer
-
-Parked receives are served again after an acknowledgement, and when leases end (`ended`).
+Parked receives are served after an acknowledgement, and when leases end (`ended`), as the next
+messages of message groups may be ready then.
 Source: PopMessageProcessor (isOrder), QueueLevelConsumerManager.
 """
 
@@ -46,11 +43,11 @@ class FifoDelivery(DeliveryMode):
         self._order = 0
 
     def release(self, group: str, topic: str, handles: Sequence[str]) -> bool:
-        """Releases messages, as if never delivered."""
+        """Makes messages visible at once that never reached the client."""
         return self.ack.release(group, topic, handles)
 
     def leave(self, client_id: str, group: str, targets: Iterable[GroupTopic]) -> list[GroupTopic]:
-        """Ends the auto-renewed leases of a client; returns the targets where it had some."""
+        """Ends the auto-renewed leases of a client; returns the targets with such leases."""
         return [target for target in targets if self._leave(client_id, target)]
 
     def _leave(self, client_id: str, target: GroupTopic) -> bool:
@@ -64,12 +61,12 @@ class FifoDelivery(DeliveryMode):
         return is_left
 
     def frees(self, target: GroupTopic) -> bool:
-        """Returns True: an ack makes the next messages of its message group ready."""
+        """Returns True: an ack makes the next messages of the message group ready."""
         return True
 
     # -- leases that end while receives wait -------------------------------------------------
     def watch_ends(self, target: GroupTopic) -> int | None:
-        """Schedules a target with parked receives: `ended` returns it when its next lease ends."""
+        """Makes `ended` return a target with parked receives when its next lease ends."""
         end_ms = self.receive.next_end_ms(target)
         if end_ms is not None:
             end_ms += self._clock.monotonic_ms() - self._clock.wall_ms()
@@ -89,7 +86,7 @@ class FifoDelivery(DeliveryMode):
         return self._ends[0][0] if self._ends else None
 
     def ended(self, now_ms: int) -> list[GroupTopic]:
-        """Returns targets whose leases have ended; callers schedule them again by `watch_ends`."""
+        """Returns targets with ended leases, once; `watch_ends` has to be called again for them."""
         found: list[GroupTopic] = []
         while self._ends and self._ends[0][0] <= now_ms:
             end_ms, _, target = heappop(self._ends)

@@ -1,13 +1,10 @@
-"""Carries over the state of queues that leave FIFO order.
+"""Converts the FIFO state of queues to leases, when a group no longer consumes them in order.
 
-    settled above the group's offset ─► skipped
-    delivered and unsettled          ─► leases without order, with the same end
-    delivered and released           ─► not delivered
-
-The leases are written to the journal. Once they are durable (in every flush mode), the order table
-records skipped and leased messages as settled. After a crash between these steps, recovery records
-them as settled (lease/recovery.py), so that no message is leased twice. Only the order table
-contains the attempts of FIFO deliveries, so attempts restart from the retry count in the record.
+Unsettled deliveries become leases with the same end; settled messages above the group's offset are
+skipped later. The leases are written to the journal. When they are durable (in every flush mode),
+the order table records skipped and leased messages as settled. After a crash between these steps,
+recovery records them as settled (lease/recovery.py), so that no message is leased twice. The number
+of FIFO deliveries is lost: attempts continue from the retry count in the record.
 Source: none; RocketMQ redelivers all messages from the group's offset on.
 """
 
@@ -36,12 +33,12 @@ class FifoExit:
         self._journal = journal
 
     async def leave(self, queue: GroupQueue) -> None:
-        """Converts settled and delivered offsets of a queue, before it is read without order.
+        """Converts the FIFO state of a queue, before the queue is read under leases.
 
-        Shape    the queue has no other reader meanwhile
-        Effects  advances the group's offset over settled messages: a crash may have lost that
-                 offset
-        Errors   those of a put: nothing changed; DiskFull of the order table: conversion is done
+        Shape    the queue is busy: no receive reads it
+        Effects  advances the group's offset over settled messages, as a crash may have set it back
+        Errors   errors of a put: nothing changed; DiskFull of the order table: the conversion is
+                 done
         """
         assert queue.is_busy
         leases, order = await self._leased(queue)
@@ -54,11 +51,11 @@ class FifoExit:
         if queue.passed or order.delivered:
             self._table.leave(queue, QueueOrder(order.next_offset, queue.passed))
         queue.may_be_in_order = False
-        if leases:  # Otherwise a crash would lease acknowledged messages once more.
+        if leases:  # Without this save, a crash could make acknowledged messages leases again.
             await self._table.saved()
 
     async def _leased(self, queue: GroupQueue) -> tuple[list[Lease], QueueOrder]:
-        """Leases the messages delivered in order; returns the leases and the final FIFO state."""
+        """Leases unsettled deliveries; returns the leases and the final FIFO state."""
         leases: list[Lease] = []
         try:
             order, settled = await self._journalled(queue, leases)
@@ -80,7 +77,7 @@ class FifoExit:
     ) -> tuple[QueueOrder, set[int]]:
         """Writes all deliveries to the journal; returns the state, and offsets settled meanwhile.
 
-        Deliveries that change or are settled during a write are written in a further round.
+        Deliveries that change during a write are written again.
         """
         known, settled = dict[int, OrderedDelivery](), set[int]()
         for later_ms in count():
@@ -106,7 +103,7 @@ class FifoExit:
     async def _put(
         self, queue: GroupQueue, checkpoints: list[PopCheckpoint], acks: list[Entry]
     ) -> list[Lease]:
-        """Puts checkpoints, and acks of older ones; returns the leases, registered by `expect`."""
+        """Puts checkpoints, and acks of older checkpoints; returns the new leases."""
         first = await self._journal.put([*map(self._journal.checkpoint, checkpoints), *acks])
         renewed = self._table.renewed(queue)
         leases = [
@@ -117,7 +114,7 @@ class FifoExit:
             )
             for i, one in enumerate(checkpoints)
         ]  # fmt: skip
-        for lease in leases:  # Else a fence (offset_barrier.py) would hide them from recovery.
+        for lease in leases:  # Keeps fences (offset_barrier.py) from hiding them from recovery.
             self._leases.expect(lease)
         return leases
 
@@ -126,9 +123,9 @@ class FifoExit:
     ) -> Iterator[PopCheckpoint]:
         """Yields checkpoints of deliveries, grouped by pop time, end and auto-renewing client.
 
-        A checkpoint written in a later round has a later pop time. Otherwise the ack of the earlier
-        checkpoint would settle the new one as well. These checkpoints do not advance offsets in
-        recovery, since messages between theirs may not have been delivered.
+        If a delivery is written again, its new checkpoint has a later pop time: the ack of the
+        earlier checkpoint must not settle the new checkpoint. As `first_popped_ms` is set, recovery
+        does not advance offsets by these checkpoints: they may have gaps of undelivered messages.
         """
         renewed = self._table.renewed(queue)
         alike: dict[tuple[int, int, str], list[int]] = {}
@@ -147,6 +144,6 @@ class FifoExit:
 
 
 def _changed(order: QueueOrder, known: Mapping[int, OrderedDelivery]) -> dict[int, OrderedDelivery]:
-    """Returns the deliveries that differ from the known ones."""
+    """Returns the deliveries that differ from the known deliveries."""
     given = {at: one for at, one in order.delivered.items() if one.number or at in known}
     return {at: one for at, one in given.items() if known.get(at) != one}

@@ -1,7 +1,7 @@
 """Message groups of an ordered queue that wait for a receive.
 
-A heap orders waiting groups by their first message. Stale heap entries are dropped when they reach
-the top. The cost of a receive therefore depends on its messages only, not on the number of groups.
+A heap orders waiting groups by their first message; stale entries are dropped at its top. So the
+cost of a receive depends on the number of its messages, not on the number of groups.
 Source: none; RocketMQ locks a whole queue.
 """
 
@@ -9,7 +9,7 @@ from heapq import heapify, heappop, heappush
 from typing import Final, final
 
 PLACES_KEPT: Final = 64
-"""Stale heap entries kept, beyond twice the number of waiting groups, before a rebuild."""
+"""The heap is rebuilt when it is longer than this, plus twice the number of waiting groups."""
 
 
 @final
@@ -22,7 +22,7 @@ class MessageGroup:
         self.offsets: list[int] = []
         """Queue offsets, ascending."""
         self.held: set[int] = set()
-        """Queue offsets under leases that `end_leases` has not ended."""
+        """Queue offsets of leased messages."""
 
 
 @final
@@ -43,7 +43,7 @@ class IdleGroups:
         return len(self._first)
 
     def add(self, key: str, group: MessageGroup) -> None:
-        """Adds a group, or updates its first message."""
+        """Adds a group, or updates the group's first message."""
         assert group.offsets, "an idle group has no messages"
         self._groups[key] = group
         heappush(self._first, (group.offsets[0], key))
@@ -52,13 +52,13 @@ class IdleGroups:
             heapify(self._first)
 
     def discard(self, key: str) -> None:
-        """Removes a group, if it waits."""
+        """Removes a group; ignores an unknown group."""
         self._groups.pop(key, None)
 
     def lowest(self, count_max: int) -> list[int]:
         """Returns the lowest queue offsets of all groups, at most `count_max`.
 
-        Cost     depends on the returned messages only
+        Cost     independent of the number of groups
         """
         found: list[int] = []
         seen: list[tuple[int, str]] = []
@@ -80,7 +80,6 @@ class IdleGroups:
         return found
 
     def _next_first(self, seen: list[tuple[int, str]]) -> int:
-        """Returns the lowest first message of groups not in `seen`, -1 for none."""
         while self._first:
             queue_offset, key = self._first[0]
             group = self._groups.get(key)

@@ -1,16 +1,13 @@
 """Delivery state of one ordered queue for a group; without I/O, event loop or clock.
 
-    next ◄──settled, delivered and waiting offsets──► scanned ◄──not scanned──► end
-
-A message group is either idle, waiting for a receive, or held by one receive under leases. It
-becomes idle when all its leases have ended, and is then delivered from its first unsettled message
-on. Messages without a group form one group. An offset settled before lower ones is kept until
-`next` passes it.
+A message group is idle, or some of its messages are leased by one receive. It becomes idle when all
+its leases have ended, and is then delivered from its first unsettled message on. Messages without a
+message group form one group.
 
 Invariants
-    1. At most one receive holds a message group.
-    2. A message is delivered only with or after all lower messages of its group.
-    3. All offsets below `next` are settled; `next` is not.
+    1. At most one receive has leased messages of a message group.
+    2. A message is delivered only with or after all lower messages of its message group.
+    3. All offsets below `next_offset` are settled; `next_offset` is not.
 Source: QueueLevelConsumerManager, which locks a whole queue.
 """
 
@@ -24,18 +21,19 @@ from pocketmq.model.consuming import INVISIBLE_MAX_MS, RENEWED_MS
 from pocketmq.services.consume.fifo.message_groups import IdleGroups, MessageGroup
 
 WINDOW_MAX: Final = 4_096
-"""Upper limit of offsets scanned ahead of `next`; messages beyond wait until `next` advances."""
+"""Upper limit of offsets scanned from `next_offset` on."""
 ENDS_KEPT_MAX: Final = 64
-"""Stale lease ends kept, beyond twice the number of message groups, before the heap is rebuilt."""
+"""The heap of ends is rebuilt when it is longer than this, plus twice the message groups."""
 LATE_CLAIMS_MAX: Final = 16
-"""Claims (receive ids) kept, beyond the delivered messages, before outdated ones are dropped."""
+"""Outdated claims (receive ids) are dropped when there are more than this, plus the delivered
+messages."""
 
 
 class OrderedQueue:
-    """Delivery state of one queue and group. Offsets are queue offsets, times are wall ms.
+    """Delivery state of one queue and group; times are wall times in ms.
 
-    order            persisted state to start from
-    popped_after_ms  latest pop time in earlier handles of this queue
+    order            persisted state
+    popped_after_ms  latest pop time in earlier handles of the queue
     """
 
     __slots__ = (
@@ -46,9 +44,9 @@ class OrderedQueue:
 
     def __init__(self, order: QueueOrder, popped_after_ms: int = -1) -> None:
         self.next_offset = order.next_offset
-        """Lowest unsettled offset."""
+        """Lowest unsettled queue offset."""
         self.scanned = order.next_offset
-        """Lowest unscanned offset."""
+        """Lowest queue offset that is not scanned."""
         self._settled = set(order.settled)
         self._delivered = dict(order.delivered)
         self._keys: dict[int, str] = {}
@@ -59,12 +57,12 @@ class OrderedQueue:
         self._renewed: dict[int, str] = {}
         self._suspended: set[int] = set()
         self.last_popped_ms = popped_after_ms
-        """Latest pop time in a handle."""
+        """Latest pop time in handles of the queue."""
         self._popped_after_ms = popped_after_ms
         self._touched: set[int] = set()
         """Queue offsets that changed after the last call of `since`."""
         self._is_whole = True
-        """Whether the next `since` returns the whole state."""
+        """Whether the next call of `since` returns the whole state."""
         self._unseen_end = max(order.delivered, default=-1) + 1
         for queue_offset, delivery in sorted(order.delivered.items()):
             if delivery.claim:
@@ -74,9 +72,9 @@ class OrderedQueue:
     # -- scanning ------------------------------------------------------------------------------
     @property
     def must_scan(self) -> bool:
-        """Whether some messages delivered before a restart are not scanned yet.
+        """Whether a message that was delivered before a restart is not scanned yet.
 
-        Until then no message is delivered, as their message groups are unknown.
+        While its message group is unknown, no message is delivered.
         """
         return self.scanned < self._unseen_end
 
@@ -87,7 +85,7 @@ class OrderedQueue:
 
     @property
     def delivered_count(self) -> int:
-        """Number of messages delivered and not settled, including those with expired leases."""
+        """Number of messages that are delivered and not settled, even if their leases expired."""
         return len(self._delivered)
 
     def skip_settled(self) -> int:
@@ -97,7 +95,7 @@ class OrderedQueue:
         return self.scanned
 
     def scan(self, queue_offset: int, key: str) -> None:
-        """Adds a message and its message group; settles skipped offsets before it."""
+        """Adds a message of message group `key`; settles unscanned offsets before the message."""
         self._pass_to(queue_offset)
         self.scanned = queue_offset + 1
         if queue_offset in self._settled:
@@ -115,7 +113,7 @@ class OrderedQueue:
             self._hold((queue_offset,), delivery.visible_at_ms)
 
     def pass_by(self, end: int) -> None:
-        """Settles unscanned messages below an offset: they are filtered out or deleted."""
+        """Settles unscanned messages below an offset: they are unwanted or deleted."""
         self._pass_to(end)
         self.scanned = max(self.scanned, end)
 
@@ -126,9 +124,9 @@ class OrderedQueue:
 
     # -- delivering ----------------------------------------------------------------------------
     def end_leases(self, now_ms: int, renews: Callable[[str, int], bool]) -> bool:
-        """Frees message groups whose leases have ended; returns whether some were renewed.
+        """Makes message groups idle whose leases have ended; returns whether leases were renewed.
 
-        renews   (client, ms since the delivery) -> whether the client's lease is renewed
+        renews   (client id, ms since the delivery) -> whether the client's lease is renewed
         """
         is_renewed = False
         while self._ends and self._ends[0][0] <= now_ms:
@@ -157,7 +155,7 @@ class OrderedQueue:
         return True
 
     def move_ends(self, by_ms: int) -> bool:
-        """Moves all lease ends by a duration, earlier if negative; returns whether there are any.
+        """Adds a duration to all lease ends; returns whether there are delivered messages.
 
         Released messages stay visible.
         """
@@ -171,26 +169,26 @@ class OrderedQueue:
         return bool(self._delivered)
 
     def bound_ends(self, now_ms: int, begun_ms: int) -> None:
-        """Shortens leases from a time when the clock was ahead: they last from the broker's start.
+        """Shortens leases that were made while the clock was ahead: they last from `begun_ms` on.
 
         begun_ms   time of the broker's start by the present wall clock
         """
         for queue_offset, delivery in self._delivered.items():
             length_ms = delivery.visible_at_ms - delivery.popped_at_ms
-            if length_ms <= 0:  # Its pop time was raised above an earlier handle's.
+            if length_ms <= 0:  # `lease` raised the pop time above the pop time of other handles.
                 length_ms = INVISIBLE_MAX_MS
             if delivery.popped_at_ms > now_ms and delivery.visible_at_ms > begun_ms + length_ms:
                 bounded = delivery._replace(visible_at_ms=begun_ms + length_ms)
                 self._delivered[queue_offset] = bounded
 
     def next_end_ms(self) -> int | None:
-        """Returns the earliest possible next end of a lease, None without leases."""
+        """Returns the earliest time at which a lease may end; None if there are no leases."""
         return self._ends[0][0] if self._ends else None
 
     def ready(self, count_max: int) -> list[int]:
-        """Returns offsets that can be delivered, ascending.
+        """Returns queue offsets that can be delivered, ascending.
 
-        Cost     depends on the returned messages only
+        Cost     independent of the number of message groups
         """
         if self.must_scan:
             return []
@@ -206,11 +204,11 @@ class OrderedQueue:
         return 0 if delivery is None else delivery.number
 
     def attempts(self, queue_offset: int) -> int:
-        """Returns the number of deliveries, without the last one if its consumer suspended it."""
+        """Returns the number of deliveries, without the last delivery if it was suspended."""
         return self.deliveries(queue_offset) - (queue_offset in self._suspended)
 
     def suspend(self, queue_offset: int) -> None:
-        """Excludes the last delivery of a message from its attempts; after a restart it counts."""
+        """Excludes the last delivery of a message from its attempts, until a restart."""
         assert queue_offset in self._delivered, "message was not delivered"
         self._suspended.add(queue_offset)
 
@@ -219,13 +217,13 @@ class OrderedQueue:
     ) -> int:
         """Leases ready messages; returns the pop time in their handles.
 
-        claim    identifies the receive, for a client that repeats it
-        client   client whose activity renews the leases, "" for none
+        claim    identifies the receive, if its client may repeat it
+        client   client whose activity renews the leases; "": they are not renewed
         Shape    the lowest offsets of each message group
         """
         assert all(map(self.is_ready, offsets)), "message group is held"
         found = (self._delivered.get(queue_offset) for queue_offset in offsets)
-        # A later pop time than before makes handles of earlier deliveries invalid.
+        # A later pop time makes handles of earlier deliveries invalid.
         now_ms = max(now_ms, self._popped_after_ms + 1)
         popped_at_ms = max([now_ms, *(d.popped_at_ms + 1 for d in found if d is not None)])
         self.last_popped_ms = max(self.last_popped_ms, popped_at_ms)
@@ -253,21 +251,21 @@ class OrderedQueue:
 
     # -- settling ------------------------------------------------------------------------------
     def settle(self, queue_offset: int, popped_at_ms: int) -> bool:
-        """Settles a message; False if it is settled or was delivered again."""
+        """Settles a message; returns False if it is settled or was delivered again."""
         if not self.is_current(queue_offset, popped_at_ms):
             return False
         self._settle(queue_offset)
         return True
 
     def settle_all(self, queue_offsets: Sequence[int], popped_at_ms: int) -> list[bool]:
-        """Settles messages of one receive, each as by `settle`."""
+        """Settles messages of one receive; returns the result of `settle` for each message."""
         return [self.settle(queue_offset, popped_at_ms) for queue_offset in queue_offsets]
 
     def change(self, queue_offset: int, popped_at_ms: int, visible_at_ms: int) -> bool:
         """Changes the end of a lease; False if the message is settled or was delivered again.
 
-        An auto-renewed lease is no longer renewed. A released message counts as delivered after
-        all, since its caller has the handle.
+        An auto-renewed lease is no longer renewed. A released message counts as delivered: its
+        client has the handle.
         """
         if not self.is_current(queue_offset, popped_at_ms):
             return False
@@ -279,7 +277,7 @@ class OrderedQueue:
         return True
 
     def leave(self, client: str) -> bool:
-        """Ends the auto-renewed leases of a client; returns whether it had some."""
+        """Ends the auto-renewed leases of a client; returns whether there were any."""
         held = [queue_offset for queue_offset, name in self._renewed.items() if name == client]
         for queue_offset in held:
             del self._renewed[queue_offset]
@@ -287,21 +285,21 @@ class OrderedQueue:
         return bool(held)
 
     def release(self, offsets: Iterable[int], popped_at_ms: int) -> None:
-        """Makes messages that did not reach their caller visible, as if not delivered."""
+        """Makes messages visible that never reached their client; the delivery does not count."""
         for queue_offset in offsets:
             delivery = self._delivered.get(queue_offset)
-            # Messages released before have a `visible_at_ms` of 0.
+            # A released message has a `visible_at_ms` of 0.
             if delivery and delivery.popped_at_ms == popped_at_ms and delivery.visible_at_ms:
                 back = delivery._replace(number=delivery.number - 1, visible_at_ms=0, claim="")
                 self._deliver(queue_offset, back)
                 self._renewed.pop(queue_offset, None)
-                if queue_offset in self._keys:  # Otherwise `scan` adds its end.
+                if queue_offset in self._keys:  # For an unscanned message, `scan` adds the end.
                     heappush(self._ends, (0, self._keys[queue_offset]))
 
     def seize(self, queue_offset: int, popped_at_ms: int, until_ms: int) -> OrderedDelivery | None:
-        """Leases a message to the broker itself, which makes its handle invalid.
+        """Leases a message to the broker itself, which makes the client's handle invalid.
 
-        Returns  argument of `restore` to undo it; None if the message is settled or redelivered
+        Returns  the delivery, for `restore`; None if the message is settled or was delivered again
         """
         if not self.is_current(queue_offset, popped_at_ms):
             return None
@@ -311,18 +309,18 @@ class OrderedQueue:
         return delivery
 
     def restore(self, queue_offset: int, delivery: OrderedDelivery) -> None:
-        """Makes the handle of a seized message valid again."""
+        """Undoes `seize`: the client's handle is valid again."""
         if self.is_current(queue_offset, delivery.popped_at_ms + 1):
             self._deliver(queue_offset, delivery)
             self._visible_at(queue_offset, delivery.visible_at_ms)
 
     def is_current(self, queue_offset: int, popped_at_ms: int) -> bool:
-        """Returns whether a message is unsettled and its last delivery has this pop time."""
+        """Returns whether a message is unsettled, and was last delivered with this pop time."""
         delivery = self._delivered.get(queue_offset)
         return delivery is not None and delivery.popped_at_ms == popped_at_ms
 
     def bury(self, queue_offset: int) -> None:
-        """Settles a message without a handle: it is unwanted, or deleted from the log."""
+        """Settles a message that is unwanted, or deleted from the log."""
         self._settle(queue_offset)
 
     def renewed(self) -> dict[int, str]:
@@ -334,7 +332,7 @@ class OrderedQueue:
         return QueueOrder(self.next_offset, frozenset(self._settled), dict(self._delivered))
 
     def since(self) -> OrderChange:
-        """Returns the changes since the last call; the whole state at the first."""
+        """Returns the changes since the last call; the first call returns the whole state."""
         touched, self._touched = self._touched, set()
         if self._is_whole:
             self._is_whole = False
@@ -361,7 +359,7 @@ class OrderedQueue:
             self._hold((queue_offset,), visible_at_ms)
 
     def _hold(self, offsets: Sequence[int], until_ms: int) -> None:
-        """Holds messages until a time; each message group gets one heap entry."""
+        """Marks messages as leased until a time; each message group gets one heap entry."""
         keys: dict[str, None] = {}
         for queue_offset in offsets:
             key = self._keys[queue_offset]
@@ -375,7 +373,6 @@ class OrderedQueue:
             heapify(self._ends)
 
     def _ends_at(self, key: str) -> int:
-        """Returns the latest lease end of a message group."""
         return max(self._delivered[number].visible_at_ms for number in self._groups[key].held)
 
     def _settle(self, queue_offset: int) -> None:
@@ -406,7 +403,7 @@ class OrderedQueue:
         elif not group.held:
             self._idle.add(key, group)
         elif all(self._delivered[number].visible_at_ms < until_ms for number in group.held):
-            heappush(self._ends, (self._ends_at(key), key))  # The settled message ended last.
+            heappush(self._ends, (self._ends_at(key), key))  # The settled lease had the last end.
 
     def _forget_claims(self) -> None:
         if len(self._claims) > len(self._delivered) + LATE_CLAIMS_MAX:

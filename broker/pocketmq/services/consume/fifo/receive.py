@@ -1,10 +1,8 @@
 """Leases messages in FIFO order for one receive.
 
-    each queue ─► scanned: message groups ─► messages of idle groups ─► read ─► leased
-    ─► persisted ─► delivered
-
-A message without attempts left becomes a dead letter instead of its next delivery. The broker
-itself leases it meanwhile. A receive cancelled before the write has leased nothing.
+Queues are scanned for message groups, and messages of idle groups are leased. A message without
+attempts left becomes a dead letter; meanwhile the broker itself leases it. A receive that is
+cancelled before the write has leased nothing.
 Source: PopMessageProcessor (isOrder), QueueLevelConsumerManager.update.
 """
 
@@ -76,7 +74,7 @@ class FifoReceive(ReceiveMode):
         self._broker = broker
         self._clients = clients
         self.on_leased: Callable[[GroupQueue, Sequence[bytes], int], None] | None = None
-        """Called with a queue, its leased records and the time of the receive, if set."""
+        """Called with a queue, leased records and the wall time of the receive in ms."""
 
     # -- whether messages are available --------------------------------------------------------
     def _has_some(self, target: GroupTopic, queue: GroupQueue) -> bool:
@@ -87,7 +85,7 @@ class FifoReceive(ReceiveMode):
         return may_scan or bool(state.ready(1))
 
     def next_end_ms(self, target: GroupTopic) -> int | None:
-        """Returns the wall time of the next possible lease end, None without leases."""
+        """Returns the earliest wall time at which a lease may end; None if there are no leases."""
         ends = (self._table.of(queue).next_end_ms() for queue in target.all_queues())
         return min((end for end in ends if end is not None), default=None)
 
@@ -125,7 +123,7 @@ class FifoReceive(ReceiveMode):
         return Taken(_received(parts, self._broker), partial(self._taken_back, parts))
 
     async def again(self, request: ReceiveRequest, target: GroupTopic) -> Taken | None:
-        """Returns the messages of the earlier receive; if there are none, leases other messages."""
+        """Returns the messages of an earlier receive; if none are leased, leases other messages."""
         return await self.take(request, target)
 
     def when_durable(self, then: Callable[[BaseException | None], None]) -> None:
@@ -162,14 +160,14 @@ class FifoReceive(ReceiveMode):
         return len(part.records), sum(map(len, part.records))
 
     def was_given(self, request: ReceiveRequest, target: GroupTopic) -> bool:
-        """Returns whether messages are still leased by this attempt."""
+        """Returns whether messages of an earlier receive of this attempt are still leased."""
         if not request.attempt_id:
             return False
         claim, now_ms = _claim(request), self._store.clock.wall_ms()
         return any(self._table.of(queue).claimed(claim, now_ms) for queue in target.all_queues())
 
     async def _taken_before(self, request: ReceiveRequest, target: GroupTopic) -> list[Part]:
-        """Returns the messages of an earlier receive of this attempt whose answer was lost."""
+        """Returns the messages of an earlier receive of this attempt; [] if none are leased."""
         if not self.was_given(request, target):
             return []
         now_ms, found = self._store.clock.wall_ms(), list[Part]()
@@ -191,7 +189,7 @@ class FifoReceive(ReceiveMode):
         self, request: ReceiveRequest, queue: GroupQueue, group: GroupConfig, count: int,
         size_bytes: int,
     ) -> Part | None:  # fmt: skip
-        """Leases messages of a queue, None if none can be delivered."""
+        """Leases messages of a queue; returns None if no message can be delivered."""
         state = self._table.of(queue)
         known: dict[int, bytes] = {}
         scans = SCANS_MAX
@@ -227,7 +225,7 @@ class FifoReceive(ReceiveMode):
         self, request: ReceiveRequest, queue: GroupQueue, state: OrderedQueue,
         known: dict[int, bytes],
     ) -> bool:  # fmt: skip
-        """Scans the next messages of a queue; returns whether there were some."""
+        """Scans the next messages of a queue; returns whether there were any."""
         begin = state.skip_settled()
         _, upper = self._reading.queue_range(queue.topic, queue.queue_id)
         if begin >= upper or not (state.room or state.must_scan):
@@ -268,7 +266,7 @@ class FifoReceive(ReceiveMode):
     ) -> bool:  # fmt: skip
         """Settles messages that this receive's filter rejects; returns whether there were any.
 
-        They were scanned by a receive with another filter.
+        A receive with another filter scanned these messages.
         """
         if request.wanted.is_everything:
             return False
@@ -311,7 +309,7 @@ class FifoReceive(ReceiveMode):
 
 
 def message_group_of(record: bytes) -> str:
-    """Returns the message group of a stored record, "" for none."""
+    """Returns the message group of a stored record, "" if it has none."""
     return property_text(property_block(record), _GROUP_KEY) or ""
 
 
@@ -320,7 +318,7 @@ def _claim(request: ReceiveRequest) -> str:
 
 
 def _fitting(offsets: list[int], records: dict[int, bytes], size_bytes: int) -> list[int]:
-    """Returns the first offsets whose records fit `size_bytes`, at least one."""
+    """Returns the first offsets whose records together fit `size_bytes`, but at least one."""
     for place, at in enumerate(offsets):
         size_bytes -= len(records[at])
         if size_bytes < 0:

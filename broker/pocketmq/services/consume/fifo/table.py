@@ -1,12 +1,7 @@
-"""Ordered queues of all groups: their delivery states and their persistence.
-
-    of(queue)       the state, loaded at first use, and created again after the group's offset was
-                    set
-    changed(queue)  advances the group's offset over settled messages; the next `saved` persists
-                    the state, many changes in one write
+"""Delivery states of ordered queues of all groups, and their persistence.
 
 FIFO leases are persisted in the order table (store/tables/order_info.py) before their receive is
-answered, not in the lease journal.
+answered. The lease journal does not contain them.
 Source: QueueLevelConsumerManager, ConsumerOffsetManager.
 """
 
@@ -23,11 +18,11 @@ from pocketmq.services.consume.position import first_offset
 from pocketmq.store.message_store import MessageStore
 
 PUT_LEASE_MS: Final = 60_000
-"""Duration of the broker's own lease on messages that it replaces."""
+"""Duration for which the broker itself leases messages while it replaces them."""
 
 
 class Seized(NamedTuple):
-    """A message leased by the broker itself, by a handle that no client has."""
+    """A message that the broker itself has leased."""
 
     queue: GroupQueue
     state: OrderedQueue
@@ -37,7 +32,7 @@ class Seized(NamedTuple):
 
 @final
 class Ordered:
-    """The state of an ordered queue of a group, and the offset it has committed."""
+    """The state of an ordered queue, and the offset that this state has committed."""
 
     __slots__ = ("committed", "forgotten_count", "state")
 
@@ -48,7 +43,7 @@ class Ordered:
 
 
 class OrderTable:
-    """All ordered queues in use since the start."""
+    """All ordered queues that were used since the broker started."""
 
     __slots__ = (
         "_begun_ms", "_clock", "_offsets", "_orders", "_queues", "_reading", "_skew_ms", "_store",
@@ -65,10 +60,10 @@ class OrderTable:
         self._queues: dict[GroupQueueKey, Ordered] = {}
 
     def of(self, queue: GroupQueue) -> OrderedQueue:
-        """Returns the state of a queue; sets the group's offset if it has none.
+        """Returns the state of a queue; sets the group's offset if the group has none.
 
-        Effects  if the wall clock was set, moves all lease ends by the same amount, so that each
-                 lease keeps its duration
+        Effects  a change of the wall clock moves all lease ends, so that each lease keeps its
+                 duration
         """
         self._follow_clock()
         queue.may_be_in_order = True
@@ -82,7 +77,7 @@ class OrderTable:
         if committed is None or committed > upper:
             committed = first_offset(self._store, queue, lower, upper)
         begin = max(committed, lower)
-        # An offset set by an operator or a client makes the earlier state invalid.
+        # An offset that was set by an operator or a client makes the earlier state invalid.
         order = QueueOrder(begin) if held else self._orders.find(group, topic, queue_id, begin)
         state = OrderedQueue(order, held.state.last_popped_ms if held else -1)
         state.bound_ends(self._clock.wall_ms(), self._skew() + self._begun_ms)
@@ -92,7 +87,7 @@ class OrderTable:
         return held.state
 
     def left(self, queue: GroupQueue) -> QueueOrder:
-        """Returns the last state of a queue that is no longer received in order."""
+        """Returns the last state of a queue that is no longer consumed in order."""
         group, topic, queue_id = key = queue.group, queue.topic, queue.queue_id
         if key in self._queues:
             return self.of(queue).order()
@@ -105,7 +100,7 @@ class OrderTable:
         return {} if held is None else held.state.renewed()
 
     def leave(self, queue: GroupQueue, order: QueueOrder) -> None:
-        """Drops a queue from memory, and persists its last state."""
+        """Removes a queue from memory, and starts to persist its last state."""
         group, topic, queue_id = key = queue.group, queue.topic, queue.queue_id
         self._queues.pop(key, None)
         self._orders.change(group, topic, queue_id, lambda: order)
@@ -156,13 +151,14 @@ class OrderTable:
         runs: Callable[[], Awaitable[Sequence[Run]]],
         undo: Callable[[], object],
     ) -> None:
-        """Settles messages by putting replacements.
+        """Puts replacements of messages, and then settles the messages.
 
-        The replacements are durable before the settlement, in every flush mode. Otherwise a power
-        cut could lose both.
-        runs     returns the replacements, without messages deleted from the log
+        In every flush mode the replacements are durable before the settlement: a power cut must not
+        lose both the message and the replacement.
+
+        runs     returns the replacements; deleted messages have no replacement
         undo     called after an error
-        Errors   those of a put: nothing was settled
+        Errors   errors of a put: nothing was settled
         """
         try:
             made = await runs()
@@ -189,5 +185,5 @@ class OrderTable:
 
     @property
     def delivered_count(self) -> int:
-        """Number of messages delivered and not settled."""
+        """Number of messages that are delivered and not settled."""
         return sum(held.state.delivered_count for held in self._queues.values())
