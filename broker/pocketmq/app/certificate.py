@@ -35,7 +35,7 @@ CERTIFICATE_FILE: Final = "certificate.pem"
 KEY_FILE: Final = "key.pem"
 KEY_MODE: Final = PRIVATE_MODE
 DAYS: Final = 3_650
-"""Validity of a generated certificate; clients that trust it then need the next one."""
+"""Validity of a generated certificate; after that, clients must trust the next one."""
 LEFT_S: Final = 30 * 86_400
 """Remaining validity below which the next start or SIGHUP renews the certificate."""
 OPENSSL_S: Final = 10.0
@@ -96,7 +96,6 @@ class Certificate:
         self._cert = store / OWN_DIRECTORY / DIRECTORY / CERTIFICATE_FILE
         self._key = self._cert.with_name(KEY_FILE)
         self._seen = (b"", NOTHING_SHOWN)
-        """Last content of both files, and its facts."""
         assert self._cert.parent == self._key.parent, "certificate and key are in two directories"
 
     def show_what_is_there(self, config: Config) -> None:

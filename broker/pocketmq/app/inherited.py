@@ -15,7 +15,6 @@ COUNT: Final = "LISTEN_FDS"
 PROCESS: Final = "LISTEN_PID"
 NAMES: Final = "LISTEN_FDNAMES"
 FIRST: Final = 3
-"""Descriptor of the first inherited socket."""
 
 
 def inherited_socket(

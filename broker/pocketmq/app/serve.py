@@ -64,7 +64,6 @@ if TYPE_CHECKING:
 
 EXIT_OK: Final = 0
 STDERR: Final = 2
-"""Descriptor of standard error."""
 EXIT_STORE_FAILED: Final = 74
 """EX_IOERR: the store failed; a supervisor should not restart without a check."""
 SWITCH_INTERVAL_S: Final = 0.001

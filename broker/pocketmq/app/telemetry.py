@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from pocketmq.metrics.otlp import OtlpExporter
 
 QUEUE_MAX: Final = 8_192
-"""Upper limit of spans that wait for their export."""
 BATCH_MAX: Final = 512
 SPANS_INTERVAL_S: Final = 1.0
 """Longest time that a span waits while the receiver accepts spans."""

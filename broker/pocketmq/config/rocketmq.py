@@ -180,4 +180,3 @@ TRANSLATIONS: Final[Mapping[str, Callable[[str], Translation]]] = {
     "diskSpaceCleanForciblyRatio": _percent("diskSpaceCleanForciblyRatio", 30, 85),
     "diskSpaceWarningLevelRatio": _percent("diskSpaceWarningLevelRatio", 35, 90),
 }
-"""Translations of values by RocketMQ's name."""

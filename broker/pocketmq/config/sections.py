@@ -597,4 +597,3 @@ SECTIONS: Final[Mapping[str, type[Any]]] = MappingProxyType(
 KNOBS: Final[Mapping[str, Knob]] = MappingProxyType(
     {knob.key: knob for name, kind in SECTIONS.items() for knob in knobs_of_section(name, kind)}
 )
-"""Every setting by key."""

@@ -70,7 +70,6 @@ class ConsumeQueue:
         self.extension = extension
         """The extension that holds the queue's extension units, or None."""
         self.writes_extension = False
-        """Whether new messages get an extension unit."""
         self.extension_failures = 0
         """Number of messages stored without extension unit because the disk was full."""
         self.topic = topic

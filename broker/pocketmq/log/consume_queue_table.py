@@ -81,7 +81,7 @@ class ConsumeQueueTable:
         """Whether zeros after the ends of queues are not durable. If so, the whole file system is
         synced before the next checkpoint: a crash could restore units that were cut."""
         self.removed = removed
-        """Queue offsets below which messages of a deleted topic are left out; may change."""
+        """Queue offsets below which messages of a deleted topic are left out; may grow later."""
         self._batch_topics = batch_topics  # Their queues have another format, and are not touched.
         self.extension_failures = 0
         """Number of messages since the start whose extension unit could not be written."""

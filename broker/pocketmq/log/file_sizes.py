@@ -22,7 +22,7 @@ from pocketmq.format.record import MAGIC_V1, MAGIC_V2, SIZE_AND_MAGIC
 from pocketmq.format.record_scan import RecordScan
 
 _TAIL: Final = 8
-"""Number of bytes that are zeros at the end of a file that is not full or ends with a BLANK."""
+"""A file that is not full, or ends with a BLANK, ends with at least this number of zeros."""
 
 
 def shown_sizes(disk: Disk, store: Path) -> dict[str, Any]:

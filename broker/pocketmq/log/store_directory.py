@@ -42,7 +42,6 @@ _STORE_NAMES: Final = {
 }
 """Names in a store's directory: a directory with any of them is a store."""
 _FILE_NAMES: Final = frozenset({ABORT_FILE, CHECKPOINT_FILE, LOCK_FILE})
-"""Names of the store that are files; the other names are directories."""
 MANIFEST_FILE: Final = "store.json"
 BEHIND_SIZE: Final = 8
 """Number of bytes read after the log end in the `closed` list: a record's size and magic."""
@@ -187,7 +186,6 @@ _MEMBERS: Final = (
     *RECORDED[:6], "cluster", "broker", *RECORDED[6:],
     *("format_version", "made_here", "property_crc_from", "closed"),
 )  # fmt: skip
-"""Members of the file, in order."""
 
 
 class ManifestFile:

@@ -35,7 +35,7 @@ from pocketmq.model.message import MULTI_QUEUE_OFFSET, PROPERTY_CRC
 from pocketmq.store.read.read_plan import BYTES_MAX, QueuedRecords, Row, apart
 
 CRC_MARK: Final = ord("_")
-"""Value of the first two bytes of a property CRC; a record with them is checked in full."""
+"""Value of the first two bytes of a property CRC; records that end with one are checked in full."""
 _MULTI_QUEUE_OFFSET: Final = MULTI_QUEUE_OFFSET.encode()
 _CRC_NAME: Final = f"{PROPERTY_CRC}\x01".encode()
 _DIGITS: Final = slice(len(_CRC_NAME), PROPERTY_CRC_SIZE - 1)

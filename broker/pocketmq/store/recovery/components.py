@@ -49,7 +49,6 @@ from pocketmq.store.recovery.geometry import fit_to_disk
 from pocketmq.store.settings import FLUSH_SYNC, StoreSettings
 
 LOG_FILES_OPEN_MAX: Final = 64
-"""Upper limit of mapped commit-log files."""
 logger = logging.getLogger(__name__)
 
 

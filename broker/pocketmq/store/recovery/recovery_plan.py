@@ -112,7 +112,7 @@ class TrustedOffsets(NamedTuple):
 
     views          row of the views' table that applies
     mark           flushed offset; None without a valid mark
-    from_min       whether a consume queue lacks units: queues are rebuilt from the log's minimum
+    from_min       whether queues are rebuilt from the log's minimum offset
     accept_damage  whether to continue despite damage
     now_ms         wall time, for the name of the quarantine
     """

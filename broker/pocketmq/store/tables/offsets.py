@@ -59,7 +59,6 @@ class ConsumerOffsets:
         self._files = files
         self._set_back: dict[tuple[str, str], None] = {}
         self.leases = LeaseMarks()
-        """Marks that relate the offsets on disk to the lease journal."""
 
     def load(self) -> None:
         """Reads the table.

@@ -115,7 +115,6 @@ def _relink_wheel(wheel: TimerWheel, times: Numbers, places: Numbers, counts: Nu
 # -- the files ---------------------------------------------------------------------------------
 ASIDE: Final = "timerlog.aside"
 _QUEUE_OFFSET: Final = 20
-"""Position of the queue offset in a record."""
 
 Result = TypeVar("Result")
 
