@@ -3,12 +3,10 @@
     a call ─► its holder: user, connection, address ─► the gate of its class ─► admitted or refused
 
 A user may hold at most 3 times the free slots of a class, a connection 15 times and an address 31
-times the free slots. So one user alone gets three quarters of a class, and a
-caller that holds no slot is admitted while any slot is free. No share binds before three quarters
-of the slots are taken: below that, one comparison admits a call.
+times the free slots. So one user alone gets three quarters of a class, and a caller that holds no
+slot is admitted while any slot is free. Admins have reserved slots in each class.
 
-Admins have reserved slots in each class, and the service that changes users has a class of its
-own. A gate only counts: the transport calls `refusal`, then `enter`, and `leave` at a call's end.
+A gate only counts: the transport calls `refusal`, then `enter`, and `leave` at a call's end.
 """
 
 from collections.abc import Mapping
@@ -53,7 +51,7 @@ DEFAULT_LIMITS: Final[Mapping[CallClass, int]] = {
 USER_WEIGHT: Final = 3
 CONNECTION_WEIGHT: Final = 15
 ADDRESS_WEIGHT: Final = 31
-"""Upper limits of a name's slots, as multiples of the free ones: 3/4, 15/16, 31/32 of all slots."""
+"""Upper limits of a name's slots, as multiples of the free slots: 3/4, 15/16, 31/32 of all slots."""
 ADMIN_SLOTS: Final = 16
 """Slots for admins in each class, beyond its limit."""
 IPV6_NETWORK_SIZE: Final = 8
@@ -79,7 +77,7 @@ class Holder:
     """Owner of slots: a connection and its user, with the names that its slots count for.
 
     user      access key; "" before the user is known, and without authentication
-    weights   names and their multiples
+    weights   names that slots count for, with their multiples
     """
 
     __slots__ = ("_peer", "_peer_weights", "is_admin", "user", "weights")
@@ -142,7 +140,7 @@ class Shares:
         return max(0, room)
 
     def binding(self, weights: Weights) -> str:
-        """Returns the first name whose share is used up, "" if none is."""
+        """Returns the first name whose share is used up, "" if no share is."""
         free = self.limit - self.count
         return next((name for name, more in weights if self.held(name) >= more * free), "")
 
@@ -200,7 +198,7 @@ class Gate(Shares):
         return None if is_reserved or (count < limit and not name) else self._refused(name)
 
     def refusal_of_all(self) -> BrokerError | None:
-        """Returns why no caller, not even an admin, may begin a call now; None if one may."""
+        """Returns why not even an admin may begin a call now, None if an admin may."""
         if self._is_closed:
             return Draining()
         return self._refused("") if self.count >= self.limit + ADMIN_SLOTS else None

@@ -1,10 +1,8 @@
 """A call as its handler sees it, independent of the transport.
 
-A handler gets a request message and a `Call`. A cancelled call raises `CancelledError` in it.
-
-Every call has a request id: the client's `x-request-id`, or a generated one. Errors and the call's
-log lines contain it (`current_request_id`). It is read only on demand: reading a call's metadata
-costs grpcio 4 µs.
+A handler gets a request message and a `Call`. If the call is cancelled, its task gets a
+`CancelledError`. Every call has a request id: the client's `x-request-id`, or a generated one.
+Errors and the call's log lines contain it (`current_request_id`).
 """
 
 from collections.abc import Callable
@@ -23,7 +21,7 @@ NO_HOST: Final = host_from_text("127.0.0.1:0")
 
 REQUEST_ID_KEY: Final = "x-request-id"
 REQUEST_ID_LENGTH_MAX: Final = 128
-"""Longest id accepted; a longer one, or one that is not printable ASCII, is replaced."""
+"""Upper limit of an id's characters; a longer id, or one that is not printable ASCII, is replaced."""
 
 _request: ContextVar["_Request | None"] = ContextVar("request", default=None)
 _process_prefix: Final = token_hex(4)
@@ -42,17 +40,16 @@ def anything(need: Need, /) -> bool:
 class Call(Protocol):
     """One call in progress.
 
-    user   access key of its signer, once verified; "" without authentication
-    may    returns whether its user has a permission now, even long after the call began. It serves
-           for topics and groups that the request leads to without naming them. Without
-           authentication it returns True
+    user   access key of the signer, once verified; "" without authentication
+    may    returns whether the call's user has a permission now; True without authentication. Handlers
+           call it for topics and groups that the request does not name
     """
 
     user: str
     may: May
 
     def metadata(self, name: str, /) -> str | None:
-        """Returns the first metadata value of a name, None if the client sent none."""
+        """Returns the first metadata value of a name, None if the client sent no such metadata."""
 
     def identify(self, user: str, /, *, is_admin: bool) -> None:
         """Sets the verified user of the call.
@@ -61,12 +58,12 @@ class Call(Protocol):
         """
 
     def time_left_ms(self) -> int | None:
-        """Returns the time until the client's deadline, None without one."""
+        """Returns the time until the client's deadline, None if the client set no deadline."""
 
     def room(self, wanted: int, /) -> int:
-        """Reserves bytes for an answer; returns how many: possibly far fewer than wanted, never 0.
+        """Reserves bytes for an answer; returns how many were granted, possibly far fewer than wanted.
 
-        The reservation lasts until the next one of this call, or until the call ends.
+        The reservation lasts until the next reservation of this call, or until the call ends.
         """
 
     def check_room(self, size: int, /) -> None:
@@ -76,9 +73,9 @@ class Call(Protocol):
         """
 
     def if_lost(self, undo: Callable[[], None], /) -> None:
-        """Registers a function to call, once, if the answer is known not to have been sent.
+        """Registers a function that is called once if the answer was lost before it was sent.
 
-        An answer that was sent may still be lost: no client confirms what it received.
+        An answer that was sent may still be lost, as clients do not confirm answers.
         """
 
     @property
@@ -91,18 +88,18 @@ class Call(Protocol):
 
 
 def turn_user(call: Call) -> str:
-    """Returns the name under which a call's heavy work is scheduled: its user, else its address."""
+    """Returns the name under which a call's heavy work is scheduled: user, else address."""
     return call.user or call.peer.rpartition(":")[0]
 
 
 def reading_user(call: Call, *, is_heavy: bool) -> str:
-    """Returns the name a read is scheduled under: `turn_user` if it is heavy, else its user."""
+    """Returns the name under which a read is scheduled: user; else address, if it is heavy."""
     return turn_user(call) if is_heavy else call.user
 
 
 @lru_cache(maxsize=4096)
 def host_from_peer(peer: str) -> bytes:
-    """Returns the packed address of a peer text, `NO_HOST` if it contains none."""
+    """Returns the packed address in a peer's text, `NO_HOST` for a text without address."""
     scheme, _, address = peer.partition(":")
     if scheme not in ("ipv4", "ipv6"):
         return NO_HOST
@@ -113,7 +110,7 @@ def host_from_peer(peer: str) -> bytes:
 
 
 class _Request:
-    """A call's metadata, and its request id once it has been read."""
+    """A call's metadata, and its request id, which is read on demand: that costs grpcio 4 µs."""
 
     __slots__ = ("_id", "_metadata")
 

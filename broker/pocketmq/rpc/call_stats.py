@@ -4,9 +4,9 @@
 
 Request codes are RocketMQ's names of methods. Response codes are those of the v2 protocol
 (model/errors Code), and "success". A call of the poll class that had to wait counts as a long poll.
-Series of successful calls exist from the start, others from the first such call on.
-Cost: a call answered at once increments a counter. Calls that arrived in one socket read enter the
-histograms together, each with the duration of them all, as their answers are sent together.
+Series of successful calls exist from the start, other series from their first call on.
+Cost: a call answered at once increments a counter. Calls of one socket read are all recorded with
+the duration of that read, as their answers are sent together.
 Source: RemotingMetricsManager, RequestCode.
 """
 
@@ -48,18 +48,18 @@ PROCESSORS: Final[Mapping[str, CallClass]] = {
 """RocketMQ's thread pools -> the class of calls that does their work here."""
 DAMAGED_FILES: Final = ("commitlog", "consumequeue", "index")
 DAMAGES_KEPT_MAX: Final = 10_000
-"""Upper limit of remembered file positions of damaged records. A remembered damage is not counted
-or logged again. At the limit, all positions are forgotten."""
+"""Upper limit of remembered file positions of damaged records, which are not counted or logged again.
+At the limit, all positions are forgotten."""
 
 
 def request_code(method: Method) -> str:
-    """Returns RocketMQ's request code of a method, else the method's name in snake case."""
+    """Returns RocketMQ's request code of a method, or the method's name in snake case."""
     letters = (f"_{letter.lower()}" if letter.isupper() else letter for letter in method.name)
     return method.request_code or "".join(letters).lstrip("_")
 
 
 class MethodStats:
-    """Results of one method's calls; seconds run from receiving the request to its answer."""
+    """Results of one method's calls; durations run from the request's arrival to the answer."""
 
     __slots__ = (
         "_code", "_create", "_latency", "_poll", "_protocol", "_rejected", "answered", "success",
@@ -130,7 +130,7 @@ class MethodStats:
             self._create.at(("failure", "false")).observe(seconds * 1000)
 
     def count_cancelled(self, seconds: float) -> None:
-        """Counts a call that its client cancelled, or whose client disconnected."""
+        """Counts a call that ended without a result: its client left, or it was cancelled."""
         self._series(NO_CODE, self._poll, CANCELLED).observe(seconds * 1000)
 
 
@@ -186,7 +186,7 @@ class CallStats:
         ]
 
     def method(self, path: str, method: Method, protocol: str = GRPC) -> MethodStats:
-        """Registers a method and returns its new counts, which replace older ones.
+        """Registers a method; returns its new counts, which replace older counts of this path.
 
         path   such as "pocketmq.v1.Broker/SendMessage"
         """
@@ -202,7 +202,7 @@ class CallStats:
     def count_damage(self, error: Corruption) -> bool:
         """Counts a damaged record, by the kind of its file.
 
-        Returns  whether the damage is new, that is, not remembered
+        Returns  whether the damage is not remembered from an earlier call
         """
         place = (error.path, error.file_position)
         if place in self._damages:

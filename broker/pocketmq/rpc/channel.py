@@ -1,7 +1,7 @@
 """A connection of a classic client, as handlers of remoting requests see it.
 
-Both sides send requests on it: the broker notifies consumers of changes, asks producers for the
-outcome of transactions, and passes on questions of operators.
+The broker also sends requests on it: it notifies consumers of changes, checks transactions, and
+asks clients on behalf of operators.
 """
 
 from abc import ABC, abstractmethod
@@ -41,7 +41,7 @@ class RemotingChannel(ABC):
 
     @abstractmethod
     def when_gone(self, end: Callable[[], None], /) -> Callable[[], None]:
-        """Calls a function once, when the connection is lost; returns its removal."""
+        """Registers a function for the connection's loss; returns a function that unregisters it."""
 
 
 class ClassicCall(Call):

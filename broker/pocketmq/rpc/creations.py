@@ -17,7 +17,7 @@ from pocketmq.rpc.permissions import Asked
 
 HOUR_MS: Final = 3_600_000
 USERS_MAX: Final = 4_096
-"""Upper limit of users with counted creations; the user with the oldest hour is evicted first."""
+"""Upper limit of users whose creations are counted; the user with the oldest hour is dropped."""
 MAKERS: Final = {
     ResourceKind.TOPIC: (Action.PUB, Action.CREATE),
     ResourceKind.GROUP: (Action.SUB, Action.CREATE),
@@ -54,7 +54,7 @@ class Creations:
     def asked(self, need: Asked) -> Asked:
         """Wraps the permission function of a method that may create the named topics and groups.
 
-        The result checks whether the user may create those that do not exist, and counts them.
+        The returned function counts the missing ones, and checks whether the user may create them.
         Errors   raised by the returned function: TopicNotFound, GroupNotFound, CreationsUsedUp
         """
 
@@ -77,7 +77,6 @@ class Creations:
         self._count(call.user, (need.kind, need.name))
 
     def _count(self, user: str, what: tuple[ResourceKind, str]) -> None:
-        """Counts a user's creations; a name repeated within the hour counts once."""
         limit, now_ms = self._per_hour(), self._now_ms()
         begun_ms, made = self._made.get(user, (0, None))
         if made is None or now_ms - begun_ms >= HOUR_MS:

@@ -2,8 +2,7 @@
 
 A request of 4 MiB may contain 600,000 elements, each of which costs an object and a permission
 check. So a method limits the elements of each repeated field, and repeated fields within elements
-are limited to 65,536 in total. Occurrences of a singular message field, which the parser merges,
-are not counted.
+are limited to 65,536 in total.
 """
 
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ from pocketmq.rpc.codec.protobuf_scan import BYTES, GROUPS, next_field
 ELEMENTS_MAX: Final = 4_096
 """Default limit of the elements of a repeated field of a request."""
 INNER_MAX: Final = 65_536
-"""Upper limit of elements of a repeated field within elements of another field, in total."""
+"""Upper limit of elements of a field within all elements of another repeated field."""
 _HIGH: Final = bytes(range(128, 256))
 """Bytes with a varint's continuation bit."""
 _SIZES: Final = {
@@ -39,10 +38,10 @@ class Malformed(ValueError):
 class _Field(NamedTuple):
     """A repeated field, or a message field that contains repeated fields.
 
-    path     its path from the request's root; "" if it is not repeated
-    limit    upper limit of its elements
+    path     path from the request's root; "": not repeated, and not counted
+    limit    upper limit of elements
     packed   bytes of a packed element; 0: varints, -1: never packed
-    inner    fields to count within it, if it is a message
+    inner    fields of a message to count
     """
 
     path: str
@@ -67,7 +66,7 @@ class Elements:
         """Checks that no field has too many elements.
 
         Errors   TooManyElements, Malformed
-        Cost     none for a request with fewer bytes than the limit, else 0.3 µs a field
+        Cost     none for a request with at most `limit` bytes, else 0.3 µs a field
         """
         if self._fields and len(raw) > self._limit:
             _count(raw, 0, len(raw), self._fields, {})
@@ -76,7 +75,6 @@ class Elements:
 def _fields_of(
     message: Descriptor, path: str, limit: int, outer: tuple[str, ...]
 ) -> dict[int, _Field]:
-    """Returns the fields of a message, by number, that are repeated or contain repeated fields."""
     found: dict[int, _Field] = {}
     for field in message.fields:
         name = f"{path}{field.name}"

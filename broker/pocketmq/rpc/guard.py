@@ -54,7 +54,7 @@ class Guard:
     ) -> None:
         """Guards services of a broker with authentication.
 
-        creations   implicit creation of topics and groups, checked per user; None: unchecked
+        creations   checks implicit creations of topics and groups; None: they are not checked
         rights_of   verifies who signed a call
         """
         self._access = access
@@ -122,7 +122,7 @@ class Guard:
         """Guards a handler of a request stream: checks the caller once, permissions per request.
 
         Before each answer, the permissions of the last request that needed some are checked again.
-        The stream of requests ends when its user loses access.
+        The stream of requests ends when its user is deleted, disabled, or gets another secret.
         """
 
         async def checked(
@@ -174,7 +174,7 @@ class Guard:
         return caller
 
     def _check(self, caller: Rights, need: Asked | AdminOnly, request: Any, call: Call) -> bool:
-        """Raises unless a caller may; returns whether the result may change during the call."""
+        """Checks a caller's permissions; returns whether the result may change during the call."""
         if isinstance(need, AdminOnly):
             self._access.check_admin(caller, need.what)
             return True
@@ -209,7 +209,7 @@ class _Gone:
         self.waiting: asyncio.Task[Any] | None = None
 
     def is_gone(self) -> bool:
-        """Returns whether the user lost access: deleted, disabled, or with a new secret."""
+        """Returns whether the user lost access."""
         return self._is_gone
 
     def end(self) -> None:
@@ -226,7 +226,8 @@ async def _until_gone(
 ) -> AsyncIterator[Any]:
     """Yields requests until there are no more, or their user loses access.
 
-    when_gone   registers a function to call when the user loses access; returns its removal
+    when_gone   registers a function to call when the user loses access; returns a function that
+                unregisters it
     """
     user = _Gone()
     forget = when_gone(user.end)
@@ -240,7 +241,7 @@ async def _until_gone(
                     raise
                 return
             finally:
-                user.waiting = None  # Else task and frame keep each other alive.
+                user.waiting = None  # Task and frame would keep each other alive.
             if request is _NO_MORE:
                 return
             yield request

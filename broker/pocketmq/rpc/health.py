@@ -4,10 +4,8 @@
     "pocketmq.v1.Broker"    a service
     "store.write"           whether sends are accepted: NOT_SERVING while the broker is read-only
 
-Whether the store is writable is polled, at every check and every second for watches, as a full disk
-sends no event.
-
-A watch ends when the server drains: an open watch would delay a stop by its whole grace period.
+A full disk sends no event, so every check asks whether the store is writable, and watches ask every
+second. A watch ends when the server drains, as an open watch would delay the stop.
 """
 
 import asyncio
@@ -34,7 +32,7 @@ LOOK_SECONDS: Final = 1.0
 
 
 class Health:
-    """Status of every name, and the watches; all names are NOT_SERVING at first."""
+    """Status of every name, and the watches; at first all names are NOT_SERVING."""
 
     __slots__ = ("_changed", "_is_over", "_is_serving", "_is_writable", "_names")
 
@@ -46,14 +44,13 @@ class Health:
         self._is_over = False
 
     def show(self, *, serving: bool, writable: bool | Callable[[], bool]) -> None:
-        """Sets all statuses: SERVING if `serving`, and for store.write only if also `writable`."""
+        """Sets all statuses; store.write is SERVING only if both arguments are true."""
         assert not (serving and self._is_over), "SERVING after the end"
         self._is_serving = serving
         self._is_writable = writable if callable(writable) else lambda: bool(writable)
         self._wake()
 
     def _status(self, name: str) -> ServingStatus | None:
-        """Returns the status of a name, None for an unknown one."""
         if name not in self._names:
             return None
         is_good = self._is_serving and (name != STORE_WRITE or self._is_writable())

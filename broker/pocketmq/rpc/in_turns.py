@@ -37,7 +37,7 @@ async def _answer(handler: Handler, request: Any, call: Call) -> Any:
 
 
 class _Pieces(Generic[Answer]):
-    """Awaits a coroutine in its own task; each piece of it waits for a turn.
+    """Awaits a coroutine in the task that awaits this object; each piece waits for a turn.
 
     An error thrown into it, such as a cancellation, reaches the coroutine at once. While the broker
     drains, a coroutine that has begun continues without turns.
@@ -76,7 +76,7 @@ class _Pieces(Generic[Answer]):
                 error = thrown
 
     def _turn(self) -> Generator[Any, None, bool]:
-        """Waits for a turn, unless it is free; returns whether the turn measures the piece's time.
+        """Waits for a turn, unless turns are free; returns whether the turn measures the piece's time.
 
         Errors   Draining, before the first piece
         """
@@ -91,9 +91,5 @@ class _Pieces(Generic[Answer]):
         return True
 
     def _piece(self, error: BaseException | None) -> Any:
-        """Runs the coroutine up to its next await, and returns what it awaits.
-
-        Errors   StopIteration, with the answer
-        """
         self._is_begun = True
         return self._coroutine.send(None) if error is None else self._coroutine.throw(error)

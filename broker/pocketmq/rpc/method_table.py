@@ -2,8 +2,8 @@
 
     Rpc("CreateTopic", "create_topic", of_topic(CREATE, "name"), "update_and_create_topic")
 
-A table yields the service, its closed form (which refuses all calls during recovery), and the
-permission rules for guard.py. Names, messages and streaming kinds are the proto's.
+A table yields the service, a closed service (which refuses all calls during recovery), and the
+permission rules for guard.py. Messages and streaming kinds are taken from the proto.
 """
 
 from abc import abstractmethod
@@ -29,7 +29,7 @@ class OnCluster:
     actions: tuple[Action, ...]
 
     def of(self, cluster: str) -> Asked:
-        """Returns the permissions that the call needs on a cluster."""
+        """Returns a function that lists the permissions for a call on a cluster."""
         return lambda request, call: [Need(self.actions, ResourceKind.CLUSTER, cluster)]
 
 
@@ -44,8 +44,9 @@ class Rpc:
     request_code  RocketMQ's request code in lower case, for metrics; "": the method's name
     call_class    None: the table's call class
     creates       whether a call creates missing topics or groups that it names
-    shortcut      attribute path of the shortcut in the serving object, tried before the handler;
-                  with authentication only if `quick` names the topic or group to check
+    shortcut      attribute path of the shortcut in the serving object, tried before the handler
+    quick         the topic or group to check for the shortcut; None: with authentication, the
+                  shortcut is not used
     own           further fields of the Method: sizes, codecs
     """
 
@@ -92,7 +93,7 @@ class MethodTable(Generic[Row]):
         """Returns the service whose methods are served by an object.
 
         around   wraps the handlers of the methods in `names`
-        names    None: the methods of the table's default call class
+        names    None: the methods without a call class of their own
         """
         rows = [
             self._method(row, serving, around if _is_among(row, names) else None)
@@ -101,7 +102,7 @@ class MethodTable(Generic[Row]):
         return Service(self.name, tuple(rows), self.refuse, self.protocol)
 
     def closed_face(self) -> Service:
-        """Returns the service that refuses every call, for the time before recovery has ended."""
+        """Returns a service that refuses every call while the store recovers."""
         return self.face(_CLOSED)
 
     def rules(self, cluster: str) -> FaceRules:

@@ -1,8 +1,7 @@
 """Replies that are encoded already, but are sent only after a flush.
 
-A transport that supports them needs no task for such a call: the call joins the flush group, and
-the transport sends the reply after the flush. Other transports await the reply, as they await any
-awaitable of a handler.
+The own transport needs no task for such a call: it joins the flush group, and sends the reply after
+the flush. Other transports await the reply.
 """
 
 import asyncio
@@ -17,7 +16,7 @@ class Late:
     """Creates the pending replies of one method.
 
     group       returns a flush group, which ends once all messages stored so far are durable
-    otherwise   returns the reply to send if the flush has timed out; None: the call waits for the
+    otherwise   returns the reply to send after a timeout of the flush; None: the call waits for the
                 next flush
     """
 
@@ -46,9 +45,9 @@ class Late:
 
 @final
 class PendingReply:
-    """One reply.
+    """A reply that waits for a flush.
 
-    group     flush group after which it may be sent
+    group     the flush group
     in_time   the encoded reply, sent if the flush is in time
     user      the caller, "" without authentication
     """

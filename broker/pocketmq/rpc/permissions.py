@@ -17,7 +17,7 @@ from pocketmq.rpc.service import Metadata
 
 
 class AdminOnly(NamedTuple):
-    """A method for admins only, which no grant permits; `what` names its purpose."""
+    """A rule for methods that only admins may call; `what` describes the method."""
 
     what: str
 
@@ -29,9 +29,9 @@ NeedTable = Mapping[str, Asked | AdminOnly]
 
 
 class Named(NamedTuple):
-    """The one topic, or producer group, that needs `pub` for a request of a shortcut.
+    """The topic or producer group on which a request of a shortcut needs `pub`.
 
-    name   returns its name from the request's bytes and metadata; None: parse the request instead
+    name   returns the name from the request's bytes and metadata; None: the handler serves the call
     """
 
     kind: ResourceKind
@@ -42,7 +42,7 @@ class FaceRules(NamedTuple):
     """Permission tables of a protocol version, by method name.
 
     needs      permissions of all methods
-    quick      names to check for methods with shortcuts; a shortcut without one is not used
+    quick      names to check for shortcuts; a shortcut without an entry is not used
     creating   methods whose calls create missing topics or groups
     """
 
@@ -61,7 +61,7 @@ LIST: Final = (Action.LIST,)
 LOOK: Final = (Action.GET, Action.SUB)
 """Any of these actions permits reading an object, such as a topic."""
 SEE: Final = (Action.GET, Action.SUB, Action.LIST)
-"""Any of these actions permits seeing an object's row in a list. LIST permits no reading."""
+"""Any of these actions permits seeing an object's row in a list; LIST alone permits no reading."""
 FIND: Final = (Action.PUB, Action.SUB, Action.GET)
 """Any of these actions permits a route query, as all clients need the broker's address."""
 

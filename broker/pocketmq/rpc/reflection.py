@@ -22,14 +22,14 @@ UNIMPLEMENTED: Final = pb.ErrorResponse(error_code=12, error_message="unsupporte
 
 NAMES: Final = ("grpc.reflection.v1alpha.ServerReflection", "grpc.reflection.v1.ServerReflection")
 RENAMED: Final = {"pocketmq.rocketmq.v2": ("pocketmq/rocketmq", "apache/rocketmq")}
-"""Our package -> the replacement in its files' names that gives the names clients use."""
+"""Protobuf package -> (part of its file names, the text that replaces it for clients)."""
 _SERVICE: Final = pb.DESCRIPTOR.services_by_name["ServerReflection"]
 
 
 class Reflection:
     """Answers reflection requests about a set of services.
 
-    Cost   the first request builds the descriptors, in some 40 ms
+    Cost   the first request takes some 40 ms, in which the descriptors are built
     """
 
     __slots__ = ("_answers", "_known", "_names", "_pool", "_renamed", "_undescribed")
@@ -40,7 +40,7 @@ class Reflection:
         self._known: dict[str, list[bytes]] = {}
         """File name -> the file and all its imports, encoded; 1 ms to build."""
         self._renamed: dict[str, list[bytes]] = {}
-        """Package name that clients use -> the renamed file of our package, and its imports."""
+        """Package name that clients use -> the package's renamed file, and its imports."""
         self._undescribed = [*services]
         """Services whose descriptors are not built yet."""
         self._pool: Any = Default()
@@ -84,16 +84,15 @@ class Reflection:
         )
 
     def _describe(self) -> None:
-        """Builds the descriptors that answers contain."""
         for service in self._undescribed:
             self._describe_renamed(service)
         _describe_newer(self._pool)
         self._undescribed.clear()
 
     def _describe_renamed(self, service: Service) -> None:
-        """Renames the files of a service whose messages have another package in clients.
+        """Renames the file of a service whose messages have another package in clients.
 
-        They are not added to protobuf's pool, where an official client may register its own.
+        The renamed file is not added to protobuf's pool, where an official client may register its own.
         """
         if not service.methods:
             return
@@ -162,7 +161,6 @@ def _describe_newer(pool: Any) -> None:
 
 
 def _collect(file: FileDescriptor, into: dict[str, bytes]) -> None:
-    """Adds a file and all its imports."""
     proto = FileDescriptorProto()
     file.CopyToProto(proto)
     into[file.name] = proto.SerializeToString()

@@ -28,17 +28,17 @@ from pocketmq.rpc.call import Call
 from pocketmq.rpc.elements import ELEMENTS_MAX, Elements, Malformed
 
 Handler = Callable[[Any, Call], Any]
-"""(request or requests, call) -> the result that the method's kind demands, see above."""
+"""(request or requests, call) -> the result that the table above lists for the method's kind."""
 
 Metadata = Callable[[str], str | None]
 """Returns a metadata value of a call by its name, as `Call.metadata` does."""
 
 Shortcut = Callable[[bytes, bytes, Metadata], bytes | Awaitable[bytes] | None]
-"""Serves a call from its request's bytes, the client's packed address and the call's metadata;
-returns None, with nothing changed, if the handler has to serve the call."""
+"""Serves a call from its request's bytes, the client's packed address and the call's metadata.
+If the handler has to serve the call, it changes nothing and returns None."""
 
 DETAILS_KEY: Final = "grpc-status-details-bin"
-"""The trailer that carries a status's details."""
+"""The trailer with a status's details."""
 SMALL_REQUEST_MAX: Final = 64 * 1024
 """Upper limit of the bytes of a request without message bodies. Real requests are far smaller."""
 SEND_SIZE_MAX: Final = 16 * 1024 * 1024
@@ -53,14 +53,14 @@ class MalformedRequest(RequestError):
 
 
 class UnknownService(RequestError):
-    """Health check of a service that this server does not have."""
+    """A health check of a service that this server does not have."""
 
     message = "unknown service {service}"
     service: str
 
 
 class Internal(BrokerError):
-    """Unexpected exception; the log has its traceback under the incident number."""
+    """An unexpected exception; the broker's log has the traceback with the incident number."""
 
     message = "internal error; the broker's log has details under incident {incident}"
     plain = BrokerError.plain | {"incident"}
@@ -103,17 +103,16 @@ class Method:
     """One method: its name, its messages, its handler and its class.
 
     request_code  RocketMQ's request code in lower case, for metrics; "": the method's name
-    parse         replaces protobuf's parser, for methods whose parsing is expensive; it enforces
-                  `elements_max` itself
+    parse         replaces protobuf's parser, and enforces `elements_max` itself
     serialize     replaces protobuf's encoder
     answer        the type that the handler returns and `serialize` encodes
     elements_max  upper limit of elements in each repeated field of a request
-    shortcut      of a unary method, tried before the handler if the request has at most
+    shortcut      for unary methods: tried before the handler if the request has at most
                   `request_size_max` bytes; raises the same errors as handlers
-    parks         most of its calls wait for long, and tens of thousands may wait at once: the
-                  memory of a waiting call matters more than the cost of starting it
+    parks         whether tens of thousands of calls may wait at once: then the memory of a waiting
+                  call matters more than the cost of starting it
     identifies    the handler calls `Call.identify` before anything else
-    number        RocketMQ's request code, by which remoting clients call it; 0: gRPC clients do
+    number        RocketMQ's request code, by which remoting clients call it; 0: a method of gRPC
     """
 
     name: str
@@ -202,24 +201,24 @@ def closed(request: Any, call: Call) -> Any:
 
 
 Refuse = Callable[[BrokerError, Method], Any]
-"""Returns a failed call's error in the form of an API: a WireStatus, or an answer with an error
-code, or a list of answers for a method with a stream of them."""
+"""Returns an error in the form of an API: a WireStatus, an answer with an error code, or a list of
+answers for a method that streams answers."""
 
 GRPC: Final = "grpc"
 REMOTING: Final = "remoting"
 """Protocols by which clients call services, as metrics name them."""
 ANY_CODE: Final = -1
-"""Number of the method that serves request codes without a method of their own."""
+"""Number of the method that serves all request codes without a method."""
 
 
 def refuse_plainly(error: BrokerError, method: Method) -> WireStatus:
-    """Returns an error as a gRPC code and a text, for protocols without error details of ours."""
+    """Returns an error as a gRPC code and a text, for protocols without error details."""
     return WireStatus(_PLAIN_CODES.get(type(error), _INTERNAL), str(error), b"")
 
 
 @dataclass(frozen=True)
 class Service:
-    """A service by its full name, "pocketmq.v1.Broker"; `refuse` encodes all its errors."""
+    """A service by its full name, "pocketmq.v1.Broker"; `refuse` encodes its calls' errors."""
 
     name: str
     methods: tuple[Method, ...]

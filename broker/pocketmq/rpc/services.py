@@ -1,4 +1,4 @@
-"""All services of the broker, as the protocol versions get them."""
+"""The services of a broker, from which each protocol version takes those it needs."""
 
 from typing import NamedTuple
 

@@ -4,10 +4,6 @@
                         │ BrokerError               ─► error of the protocol version
                         └ any other exception       ─► Internal with an incident number; logged
 
-Requests are parsed and answers encoded here. So a request that cannot be parsed is reported as the
-client's mistake, and a handler may work on bytes. Nothing is logged per call; every refusal carries
-the call's request id.
-
 While the store recovers, calls are refused with an error that asks clients to retry. Health and
 reflection are always served, and not counted.
 """
@@ -57,7 +53,7 @@ class Refused:
         assert not (self.status and self.replies), "both a status and answers"
 
     def trailers(self) -> tuple[tuple[str, str | bytes], ...]:
-        """Returns the trailers sent with it."""
+        """Returns the trailers of the status or of the answers."""
         request_id = (REQUEST_ID_KEY, self.request_id)
         if self.status is None or not self.status.details:
             return (request_id,)
@@ -90,7 +86,8 @@ class ServedMethod:
     def refusal(self, holder: Holder) -> BrokerError | None:
         """Returns why a holder may not begin a call now, None if it may.
 
-        For a method that identifies its callers, only limits that hold for all callers count here.
+        For a method that identifies its callers, only the limits for all callers are checked here;
+        `Call.identify` checks the others.
         """
         gate, refusal = self.gate, self._serving.refusal
         if refusal is None and gate.count < gate.tight:
@@ -101,12 +98,12 @@ class ServedMethod:
 
     @property
     def is_free(self) -> bool:
-        """Whether a call may begin, regardless of its caller."""
+        """Whether any caller may begin a call now."""
         return self._serving.refusal is None and self.gate.count < self.gate.tight
 
     @property
     def is_quick(self) -> bool:
-        """Whether the shortcut may be used: not if it identifies callers and shares are binding."""
+        """Whether the shortcut may be used; not while the shares of callers have to be checked."""
         gate = self.gate
         return gate.count < gate.tight or not self.method.identifies
 
@@ -123,7 +120,7 @@ class ServedMethod:
         return self.answer_usually(raw, call)
 
     def answer_usually(self, raw: bytes, call: Call) -> bytes | Awaitable[bytes]:
-        """Returns the reply of the handler, without the shortcut, or an awaitable of it.
+        """Returns the handler's reply to a unary call, or an awaitable of it.
 
         Errors   those of handlers, MalformedRequest
         """
@@ -137,9 +134,9 @@ class ServedMethod:
         return self.write(await answer)
 
     def refused(self, error: Exception, seconds: float) -> Refused:
-        """Counts a call that failed after a duration; returns the refusal for its client.
+        """Counts a call that failed after `seconds`; returns the refusal for its client.
 
-        Runs in the context of the call, so that log lines contain its request id.
+        Must run in the context of the call: the refusal and log lines contain its request id.
         """
         shown = self.shown(error, seconds)
         request_id = current_request_id()
@@ -151,7 +148,7 @@ class ServedMethod:
         return Refused(None, [self.write(answer) for answer in answers], request_id)
 
     def shown(self, error: Exception, seconds: float) -> Any:
-        """Counts a call that failed after a duration; returns its error in the API's form."""
+        """Counts a call that failed after `seconds`; returns its error in the API's form."""
         known = self._known(error)
         self.stats.count_failed(known, seconds)
         shown = self._service.refuse(known, self.method)
@@ -159,7 +156,7 @@ class ServedMethod:
         return shown
 
     def _known(self, error: Exception) -> BrokerError:
-        """Returns the error, or Internal for an unexpected one; logs what concerns operators."""
+        """Returns the error, or Internal for an unexpected one; logs errors for operators."""
         if not isinstance(error, BrokerError):
             incident = token_hex(8)
             logger.error(
@@ -175,8 +172,8 @@ class ServedMethod:
 def let_frames_go(error: BaseException) -> None:
     """Drops an error's traceback, cause and context.
 
-    A task refers to its error, and the error's frames to the task: a reference cycle that would
-    keep a request of 16 MiB until Python's next full collection, which counts objects, not bytes.
+    A task refers to its error, and the error's frames to the task. This cycle would keep a request
+    of 16 MiB until Python's next full garbage collection.
     """
     error.__traceback__ = error.__cause__ = error.__context__ = None
 
@@ -209,7 +206,7 @@ class Serving:
         """Error that answers every call; None while calls are served."""
         self.is_draining = False
         self.turns = Turns()
-        """Schedules the parsing of streamed requests; the store's turns once it is open."""
+        """Schedules the parsing of streamed requests; replaced by the store's turns when it is open."""
         self.methods: dict[str, ServedMethod] = {}
         """Served methods by their path, "/pocketmq.v1.Broker/SendMessage"."""
         self.requests: dict[int, ServedMethod] = {}
@@ -221,7 +218,7 @@ class Serving:
         self._add([probes, *Reflection([*called, probes]).services()], CallStats(self.admission))
 
     def serve(self, services: Sequence[Service]) -> None:
-        """Serves these services from now on, in place of those with the same names."""
+        """Serves these services from now on; they replace services with the same names."""
         self._add(services, self.counted)
 
     def _add(self, services: Iterable[Service], counted: CallStats) -> None:
@@ -235,7 +232,7 @@ class Serving:
                     self.requests[row.number] = served
 
     def show_ready(self, writable: bool | Callable[[], bool]) -> None:
-        """Serves calls and reports SERVING; a callable `writable` is asked at every check."""
+        """Serves calls and reports SERVING; every health check calls a callable `writable`."""
         assert not self.is_draining, "the server is draining"
         self.refusal = None
         self._health.show(serving=True, writable=writable)

@@ -1,7 +1,7 @@
 """Checks which topics a client may read.
 
-The Broker service lets clients read no system topics, a retry topic only for its own group, and
-dead letters for any group. Admin lets operators read every readable topic.
+Clients may not read system topics. They may read a retry topic only for its own group, and dead
+letters for any group. Operators may read every readable topic.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,7 +27,7 @@ def check_client_reads(topic: str, group: str) -> None:
 
 
 def check_client_locates(topic: str, group: str) -> None:
-    """Raises SystemTopic for a system topic; offsets of other topics are not secret."""
+    """Raises SystemTopic for a system topic; clients may see offsets of all other topics."""
     if is_system_topic(topic):
         raise SystemTopic(topic=topic, why="read")
 
@@ -56,8 +56,8 @@ def may_see(
 ) -> bool:
     """Returns whether a caller has one of `actions` on a record of a topic.
 
-    In a retry or dead-letter topic, the caller needs one of `actions` on each group that owns the
-    record instead.
+    For a record in a retry or dead-letter topic, the caller needs one of `actions` on each group
+    that owns the record.
     """
     if not is_group_topic(topic):
         return call.may(topic_need(topic, actions))
@@ -66,7 +66,7 @@ def may_see(
 
 
 def check_may(call: Call, need: Need) -> None:
-    """Raises AccessDenied if a caller lacks a permission found to be needed while serving it."""
+    """Raises AccessDenied if a caller lacks a permission."""
     if not call.may(need):
         action, resource = text_from_actions(frozenset(need.actions[:1])), str(need.resource)
         why = "no rule allows it"

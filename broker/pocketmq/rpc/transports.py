@@ -16,7 +16,7 @@ GRPCIO: Final = "grpcio"
 def new_server(
     name: str, services: Sequence[Service], transport: Transport
 ) -> "GrpcioServer | OwnServer":
-    """Returns a server with the named transport, not yet listening.
+    """Returns a server with the named transport, which does not listen yet.
 
     transport   connection settings of the own transport; grpcio ignores them
     """

@@ -8,7 +8,7 @@
 
 A message is plain if its fields are ascending by number, only repeated fields occur twice, texts
 are not empty (unless allowed), required fields are present and there are no other fields. Sizes are
-compared with the remaining bytes and never first added to a position. A varint with the sign bit
+compared with the remaining bytes before they are added to a position. A varint with the sign bit
 set is not plain: as a length it would move the position backwards.
 """
 
@@ -163,9 +163,9 @@ class MapEntry:
 
 
 def varint_at(raw: bytes, position: i64, end: i64, bit_count: i64) -> tuple[i64, i64]:
-    """Returns a varint's value and end; the value is -1 if it is cut off or too long.
+    """Returns a varint's value and end; the value is -1 for an invalid varint.
 
-    bit_count   most bits of the value, a multiple of 7
+    bit_count   upper limit of the value's bits, a multiple of 7
     """
     value: i64 = 0
     shift: i64 = 0

@@ -3,7 +3,6 @@
     0A size │ result: 0A topic │ 12 id │ 1A offset id │ 28 queue offset │ 30 physical offset
                       52 transaction id, of half messages │ 20 queue │ 38 store time │ 40 status
 
-Offsets are varints of fixed width, so the results of one request differ only in ids and numbers.
 The bytes equal those of rpc/v1/send_reply.py, which writes all other replies.
 """
 
@@ -84,7 +83,6 @@ def encode_reply(records: SendRecords, out: BytesWriter) -> bytes:
 
 
 def _tail(records: SendRecords, out: BytesWriter) -> bytes:
-    """Returns the bytes after the offsets in every result: queue, store time, status."""
     out.truncate(0)
     write_number(out, _QUEUE_ID, records.told_queue_id)
     if records.time_ms < _SMALL_TIME:
@@ -96,7 +94,7 @@ def _tail(records: SendRecords, out: BytesWriter) -> bytes:
 
 
 def with_status(reply: bytes, status: int) -> bytes:
-    """Returns a copy of an `encode_reply` result in which all results have `status`, below 128."""
+    """Returns a copy of a reply in which all results have another status, below 128."""
     changed = bytearray(reply)
     results = FieldScan(bits(_RESULT), repeated=bits(_RESULT))
     results.enter(0, len(reply))

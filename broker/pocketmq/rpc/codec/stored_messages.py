@@ -3,9 +3,8 @@
     adjacent records ──► 2A size message │ 2A size message │ …
 
 Plain records are encoded directly from their bytes. A record is not plain if it has a compressed
-body, an IPv6 host, a negative number, text that is not UTF-8, or a delay: the generated protobuf
-classes encode it. A message's size is known only at its end, so it is a varint of four bytes that
-is filled in later.
+body, a body above BODY_SIZE_MAX, an IPv6 host, a negative number, text that is not UTF-8, or a
+delay: the generated protobuf classes encode it.
 """
 
 from typing import Final, final
@@ -46,7 +45,7 @@ _RARE_FLAGS: Final = FLAG_COMPRESSED | HOSTS_V6_MASK
 _HEAD_SIZE: Final[i64] = RECORD_HEAD.size
 _SIZE_MIN: Final[i64] = RECORD_SIZE_MIN
 _BEGIN: Final = b"\x2a\x80\x80\x80\x00"
-"""Tag of field 5 of PullMessageResponse, and a size of four bytes that is filled in later."""
+"""Tag of field 5 of PullMessageResponse, and its size as four bytes, filled in by `_close`."""
 _BEGIN_SIZE: Final[i64] = 5
 
 _TOPIC: Final = 1
@@ -90,9 +89,9 @@ class MessageWriter:
         self.out = BytesWriter()
         self.count = 0
         self._shapes: dict[bytes, bytes] = {}
-        """Encoded fields of property blocks without unique key and keys; empty: not cacheable."""
+        """Property block without unique key and keys -> its encoded fields; empty: it is not cached."""
         self._shared_by: dict[tuple[int, int, int, int, int, int, bytes], tuple[bytes, bytes]] = {}
-        """Encoded fields that a queue's messages from one producer share, by record fields."""
+        """Record fields -> encoded fields that all messages with these record fields share."""
         self._shared = b""
         self._host_digits = b""
         self._topic = b""
@@ -149,7 +148,6 @@ class MessageWriter:
         return True
 
     def _close(self, before: i64) -> None:
-        """Fills in the size of the message whose tag is at `before`."""
         out = self.out
         size: int = len(out) - before - _BEGIN_SIZE
         assert size < 1 << 28
@@ -193,7 +191,6 @@ class MessageWriter:
         return self._write_texts(record[block:end], digits)
 
     def _write_shared(self, record: bytes, at: i64, system: i64, topic: bytes) -> bool:
-        """Writes the fields that a queue's messages from one producer share."""
         queue: i64 = read_i64_be(record, at + 12)
         born_host: i64 = read_i64_be(record, at + 48)
         store_host: i64 = read_i64_be(record, at + 64)
@@ -225,7 +222,6 @@ class MessageWriter:
         return True
 
     def _write_times(self, born_ms: i64, store_ms: i64) -> bool:
-        """Writes born and store time, which messages of one batch share."""
         if born_ms < 0 or store_ms < 0:
             return False
         if born_ms != self._born_ms or store_ms != self._store_ms:
@@ -240,8 +236,7 @@ class MessageWriter:
     def _write_texts(self, block: bytes, digits: bytes) -> bool:
         """Writes the fields of a property block; returns False if a property is not plain.
 
-        Without unique key and keys, the blocks of many messages are equal, so their encoding is
-        cached.
+        Blocks without unique key and keys repeat, so their encodings are cached.
 
         digits   message id, if there is no unique key
         """
@@ -273,7 +268,6 @@ class MessageWriter:
         return True
 
     def _shape_of(self, rest: bytes) -> bytes:
-        """Returns the fields of a block without unique key and keys; empty: not cacheable."""
         made = BytesWriter()
         is_plain = (
             _UNIQUE_KEY_BEGIN not in rest
@@ -319,7 +313,7 @@ class MessageWriter:
 
 
 def _shared_fields(record: bytes, at: i64, topic: bytes) -> tuple[bytes, bytes] | None:
-    """Returns the encoded shared fields, and the store host in hex; None: not plain."""
+    """Returns the shared fields and the store host in hex; None: the record is not plain."""
     numbers: list[int] = [read_i32_be(record, at + place) for place in (12, 36, 16, 72)]
     numbers.append(read_i64_be(record, at + 76))
     if min(numbers) < 0 or len(topic) < 2 or topic[0] > 0x7F or not is_text(topic[1:]):

@@ -2,9 +2,9 @@
 
     0A group │ 12 size │ decision: 0A transaction id │ 10 resolution
 
-A request is plain if it has only these fields, in this order, and each decision is a commit or a
-rollback. The parser accepts only plain requests, with the result of the generated protobuf classes,
-which parse all others.
+A request is plain if it has only these fields, in this order, meets the conditions of
+format/end_request.py, and each decision is a commit or a rollback. The generated protobuf classes
+parse all other requests, and would give the same result for a plain one.
 """
 
 from typing import Final, final

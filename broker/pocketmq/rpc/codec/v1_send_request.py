@@ -6,8 +6,8 @@ A plain request contains only these fields, each with a valid value:
             │          50 transactional │ 60 born time │ 6A born host │ 70 flag │ 8A 01 group
     10 wait
 
-Where this parser accepts a request, the generated protobuf classes give the same result. They
-parse all other requests.
+The generated protobuf classes parse all other requests, and would give the same result for a plain
+one.
 """
 
 from typing import Final, final
@@ -86,7 +86,6 @@ class V1SendRequest:
         return number == END
 
     def _read_message(self, raw: bytes, begin: i64, end: i64) -> bool:
-        """Adds the next message; returns whether it is plain."""
         request, fields = self.request, self._fields
         span = request.next_span()
         queue_id: i64 = ABSENT
@@ -116,7 +115,6 @@ class V1SendRequest:
         return number == END and request.add(span, queue_id, is_half, group, b"", False)
 
     def _take(self, raw: bytes, span: MessageSpan, number: i64) -> bool:
-        """Parses an optional field; returns whether it is plain."""
         request, fields, entry = self.request, self._fields, self._entry
         begin, size = fields.begin, fields.size
         if number == _TAG:

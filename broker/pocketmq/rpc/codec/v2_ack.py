@@ -4,8 +4,8 @@
     0A status │ 12 size entry: 0A message id │ 12 handle │ 1A status     …
 
 An entry of the reply begins with the bytes of the request's entry. A request is plain if it has
-only these fields, in this order, and all ids and handles are ASCII. The parser accepts only plain
-requests, with the result of the generated protobuf classes, which parse all others.
+only these fields, in this order, and all ids and handles are ASCII. The generated protobuf classes
+parse all other requests, and would give the same result for a plain one.
 """
 
 from typing import Final, final
@@ -21,7 +21,7 @@ _ENTRY: Final = 3
 _ID: Final = 1
 _HANDLE: Final = 2
 _STATUS: Final = b"\x1a" + OK[1:]
-"""The status of an entry: the status of a reply, but field 3."""
+"""Status OK of an entry, as field 3."""
 _REQUEST_FIELDS: Final = bits(_GROUP, _TOPIC, _ENTRY)
 # Shared by all requests: the event loop parses one request at a time, without awaiting.
 _REQUEST_SCAN: Final = FieldScan(_REQUEST_FIELDS, repeated=bits(_ENTRY), required=_REQUEST_FIELDS)
@@ -76,7 +76,6 @@ def read_ack(raw: bytes) -> PlainAck | None:
 
 
 def _take_entry(ack: PlainAck, raw: bytes, begin: i64, end: i64) -> bool:
-    """Adds one entry; returns whether it is plain."""
     entry = _ENTRY_SCAN
     entry.enter(begin, end)
     while (number := entry.step(raw)) > 0:

@@ -131,13 +131,13 @@ class V2Messages:
     def answers(
         self, pieces: list[bytes], handles: list[str], attempts: list[int], topic: bytes
     ) -> list[bytes]:
-        """Returns an encoded ReceiveMessageResponse for each record; empty: it is not plain.
+        """Returns an encoded ReceiveMessageResponse for each record; b"" for one that is not plain.
 
         pieces    one or more adjacent records each; all records are valid
         handles   receipt handle of each record; empty without leases
         attempts  delivery attempt of each record
         topic     the requested topic as an encoded Resource
-        Cost      about 3 µs a record when compiled, and the MD5 of its body
+        Cost      about 3 µs a record when compiled, plus the MD5 of the body
         """
         found: list[bytes] = []
         number: i64 = 0
@@ -161,7 +161,6 @@ class V2Messages:
     def _answer(
         self, record: bytes, at: i64, size: i64, handle: bytes, attempt: i64, topic: bytes
     ) -> bytes:
-        """Returns one encoded response; empty: the record is not plain."""
         flags = i64(read_i32_be(record, at + 36))
         body_size = i64(read_i32_be(record, at + 84))
         magic: int = read_i32_be(record, at + 4)
@@ -243,7 +242,6 @@ class V2Messages:
         return True
 
     def _write_lease(self, record: bytes, at: i64, handle: bytes, attempt: i64) -> None:
-        """Writes a message's handle, queue, offset, attempt, group and trace context."""
         texts, system = self._texts, self._system
         queue_id = i64(read_i32_be(record, at + 12))
         if handle:
@@ -258,7 +256,6 @@ class V2Messages:
             write_text(system, field.TRACE, texts.trace)
 
     def _host(self, host: bytes) -> bytes:
-        """Returns an address and a port as text."""
         known = self._hosts.get(host)
         if known is None:
             if len(self._hosts) >= HOSTS_MAX:
@@ -268,7 +265,6 @@ class V2Messages:
 
 
 def _write_time(out: BytesWriter, number: i64, time_ms: i64) -> None:
-    """Writes a Timestamp."""
     seconds = time_ms // 1_000
     nanos = time_ms % 1_000 * 1_000_000
     size: i64 = 0

@@ -8,8 +8,7 @@
 A request is plain if it has only these fields, in this order, and meets the conditions that
 format/send_request.py lists. Each message must have an id, at most USER_SIZE_MAX bytes of user
 texts, no digest other than a correct CRC32, and not the type TRANSACTION. Bodies may be compressed.
-The parser accepts only plain requests, with the same result as the generated protobuf classes. The
-generated classes parse all other requests.
+The generated protobuf classes parse all other requests.
 """
 
 from collections.abc import Callable
@@ -123,7 +122,6 @@ class V2SendRequest:
         self._clear()
 
     def _clear(self) -> None:
-        """Resets the system properties of a message."""
         self._born_ms: i64 = -1
         self._checksum = b""
         self._group = b""
@@ -134,7 +132,7 @@ class V2SendRequest:
     def read(self, raw: bytes, namespace: str) -> bool:
         """Parses a request; returns whether it is plain.
 
-        namespace   namespace of topics that do not contain one themselves; "" for none
+        namespace   namespace of topics that name no namespace
         Cost        about 0.6 µs a message with tag, key and id when compiled
         """
         request, messages = self.request, self._messages
@@ -149,7 +147,6 @@ class V2SendRequest:
         return number == END
 
     def _read_message(self, raw: bytes, namespace: str, begin: i64, end: i64) -> bool:
-        """Adds the next message; returns whether it is plain."""
         request, fields, entry = self.request, self._fields, self._entry
         span = request.next_span()
         self._clear()
@@ -199,7 +196,7 @@ class V2SendRequest:
         return True
 
     def _named(self, namespace: str, resource: bytes) -> bytes:
-        """Returns the name of a topic; empty: it is not plain."""
+        """Returns the store's name of a topic; empty: the topic is not plain."""
         scan, name = self._names, b""
         scan.enter(0, len(resource))
         while (number := scan.step(resource)) > 0:
@@ -211,7 +208,6 @@ class V2SendRequest:
         return self._topic_name(name.decode(), namespace).encode() if number == END else b""
 
     def _take_system(self, raw: bytes, span: MessageSpan, begin: i64, end: i64) -> bool:
-        """Parses the system properties; returns whether they are plain."""
         request, system = self.request, self._system
         system.enter(begin, end)
         while (number := system.step(raw)) > 0:
@@ -285,7 +281,6 @@ class V2SendRequest:
         return number == END
 
     def _is_sound(self, span: MessageSpan) -> bool:
-        """Returns whether a body's CRC32 equals the producer's."""
         raw, begin = self.request.raw, span.body_begin
         crc: i64 = crc32(raw[begin : begin + span.body_size])
         return self._checksum.upper().lstrip(b"0") == (b"%X" % crc).lstrip(b"0")

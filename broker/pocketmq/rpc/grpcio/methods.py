@@ -1,9 +1,8 @@
 """Handlers of a service's methods, of any kind, for grpc.aio.
 
-grpcio only transfers bytes: `serving.py` admits, parses, encodes and refuses calls.
-
-The request of a refused call is not read. Requests of a stream are read one by one, on the
-handler's demand. They occupy no slot of receiving.py, as a peer may pause between two.
+grpcio only transfers bytes: `serving.py` admits, parses, encodes and refuses calls. The request of
+a refused call is not read. Streamed requests are read one by one, when the handler awaits the next;
+they occupy no slot of receiving.py.
 """
 
 import asyncio
@@ -27,8 +26,8 @@ _QUICK_ANSWER: Final = grpc.unary_unary_rpc_method_handler
 _QUICK_ANSWERS: Final = grpc.unary_stream_rpc_method_handler
 _ANSWER: Final = grpc.stream_unary_rpc_method_handler
 _ANSWERS: Final = grpc.stream_stream_rpc_method_handler
-"""The quick forms have grpcio read the single request before it calls the handler. ANSWER returns
-one answer, ANSWERS writes a stream of them."""
+"""With the quick forms, grpcio reads the single request before it calls the handler. ANSWER returns
+one answer, ANSWERS writes a stream of answers."""
 _CODES: Final[Mapping[int, grpc.StatusCode]] = {code.value[0]: code for code in grpc.StatusCode}
 
 
@@ -46,14 +45,14 @@ class GrpcioCall:
         self._undo: Callable[[], None] | None = None
 
     def metadata(self, name: str, /) -> str | None:
-        """Returns the first metadata value of a name, None if the client sent none."""
+        """Returns the first metadata value of a name, None if the client sent no such metadata."""
         for key, value in self._context.invocation_metadata() or ():
             if key == name:
                 return value if isinstance(value, str) else value.decode("utf-8", "replace")
         return None
 
     def identify(self, user: str, /, *, is_admin: bool) -> None:
-        """Sets the verified user of a call that was counted without one.
+        """Sets the verified user of a call that has been counted for its connection only.
 
         Errors   ShareTaken, TooManyRequests
         """
@@ -66,19 +65,19 @@ class GrpcioCall:
             raise refusal
 
     def time_left_ms(self) -> int | None:
-        """Returns the time until the client's deadline, None without one."""
+        """Returns the time until the client's deadline, None if the client set no deadline."""
         left_s: float | None = self._context.time_remaining()
         return None if left_s is None else int(left_s * 1000)
 
     def room(self, wanted: int, /) -> int:
-        """Returns the wanted size: grpcio does not report how much it buffers."""
+        """Returns `wanted`: grpcio does not report how much it buffers."""
         return wanted
 
     def check_room(self, size: int, /) -> None:
         """Accepts any size."""
 
     def if_lost(self, undo: Callable[[], None], /) -> None:
-        """Registers a function to call, once, if the answer is known not to have been sent."""
+        """Registers a function that is called once if the answer was lost before it was sent."""
         assert not self._undo, "an undo function is already registered"
         self._undo = undo
 
@@ -125,7 +124,7 @@ class Edge:
             self._streams.remove(requests)
 
     def drain(self) -> None:
-        """Ends the requests of all streams: their handlers get no more requests."""
+        """Ends all streams of requests: their handlers get no more requests."""
         self.is_draining = True
         for requests in self._streams:
             requests.end()

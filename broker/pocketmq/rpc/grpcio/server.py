@@ -17,7 +17,7 @@ from pocketmq.rpc.serving import Serving
 
 MESSAGE_SIZE_MAX: Final = 16 * 1024 * 1024
 OTHER_CALLS_MAX: Final = 256
-"""Calls that gRPC accepts above the limits of all classes, so that the broker can refuse them."""
+"""Calls that gRPC accepts beyond the limits of all classes, so that the broker can refuse them."""
 IDLE_S: Final = 1.0
 """Time that a stop waits for replies to be sent while no handler runs."""
 LOOK_S: Final = 0.1
@@ -46,7 +46,7 @@ OPTIONS: Final = (
 
 
 class GrpcioServer:
-    """One gRPC server: services, health, reflection; created and used on the event loop.
+    """A gRPC server with health and reflection; created and used on the event loop.
 
     Life     add_port (any number of times), start, show_ready, drain, stop
     """
@@ -70,7 +70,7 @@ class GrpcioServer:
         self._take_methods()
 
     def serve(self, services: Sequence[Service], turns: object = None) -> None:
-        """Serves these services from now on, in place of those with the same names.
+        """Serves these services from now on; they replace services with the same names.
 
         turns   unused: grpcio reads the requests of streams
         """
@@ -95,14 +95,14 @@ class GrpcioServer:
     async def start(self, refusal: BrokerError | None = None, hold_s: float = 0.0) -> None:
         """Accepts connections; health reports NOT_SERVING until `show_ready`.
 
-        refusal   error of every call until then
+        refusal   error of every call until `show_ready`
         hold_s    unused by this transport
         """
         self._serving.refusal = refusal
         await self._server.start()
 
     def show_ready(self, *, writable: bool | Callable[[], bool]) -> None:
-        """Serves calls and reports SERVING; a callable `writable` is asked at every check."""
+        """Serves calls and reports SERVING; every health check calls a callable `writable`."""
         self._serving.show_ready(writable)
 
     def turn_away(self) -> None:
@@ -112,15 +112,15 @@ class GrpcioServer:
         """Does nothing: this transport sends no GOAWAY before `stop`."""
 
     def drain(self) -> None:
-        """Reports NOT_SERVING, refuses sends, ends request streams; serves others until `stop`."""
+        """Reports NOT_SERVING, refuses sends, ends streams of requests; serves other calls."""
         self._serving.drain()
         self._edge.drain()
 
     async def stop(self, grace_s: float) -> None:
         """Refuses new calls; returns when all calls have ended or the grace period is over.
 
-        While no handler runs, it waits at most IDLE_S: in one of some hundred stops under load,
-        gRPC keeps a call that it never passes to a handler.
+        It stops waiting when no handler has run for IDLE_S: under load, gRPC sometimes keeps a call
+        that it never passes to a handler.
         """
         async with asyncio.TaskGroup() as group:
             stopping = group.create_task(self._server.stop(grace_s))

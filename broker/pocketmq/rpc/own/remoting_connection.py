@@ -309,7 +309,7 @@ class RemotingConnection(LoopConnection, RemotingSide):
         self._stalled_size = self._received
 
     def when_gone(self, end: Callable[[], None], /) -> Callable[[], None]:
-        """Registers a function to call when the connection is lost; returns its unregistering."""
+        """Registers a function for the connection's loss; returns a function that unregisters it."""
         key = object()
         self._ends[key] = end
         return partial(self._forget, key)
