@@ -51,7 +51,7 @@ DEFAULT_LIMITS: Final[Mapping[CallClass, int]] = {
 USER_WEIGHT: Final = 3
 CONNECTION_WEIGHT: Final = 15
 ADDRESS_WEIGHT: Final = 31
-"""Upper limits of a name's slots, as multiples of the free slots: 3/4, 15/16, 31/32 of all slots."""
+"""Upper limits of a name's slots, as multiples of the free slots: 3/4, 15/16, 31/32 of all."""
 ADMIN_SLOTS: Final = 16
 """Slots for admins in each class, beyond its limit."""
 IPV6_NETWORK_SIZE: Final = 8

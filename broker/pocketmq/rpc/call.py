@@ -21,7 +21,7 @@ NO_HOST: Final = host_from_text("127.0.0.1:0")
 
 REQUEST_ID_KEY: Final = "x-request-id"
 REQUEST_ID_LENGTH_MAX: Final = 128
-"""Upper limit of an id's characters; a longer id, or one that is not printable ASCII, is replaced."""
+"""Upper limit of characters; a longer id, or one that is not printable ASCII, is replaced."""
 
 _request: ContextVar["_Request | None"] = ContextVar("request", default=None)
 _process_prefix: Final = token_hex(4)
@@ -41,8 +41,8 @@ class Call(Protocol):
     """One call in progress.
 
     user   access key of the signer, once verified; "" without authentication
-    may    returns whether the call's user has a permission now; True without authentication. Handlers
-           call it for topics and groups that the request does not name
+    may    returns whether the call's user has a permission now; True without authentication.
+           Handlers call it for topics and groups that the request does not name
     """
 
     user: str
@@ -61,7 +61,7 @@ class Call(Protocol):
         """Returns the time until the client's deadline, None if the client set no deadline."""
 
     def room(self, wanted: int, /) -> int:
-        """Reserves bytes for an answer; returns how many were granted, possibly far fewer than wanted.
+        """Reserves bytes for an answer; returns how many were granted: possibly few, never 0.
 
         The reservation lasts until the next reservation of this call, or until the call ends.
         """

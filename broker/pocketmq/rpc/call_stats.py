@@ -48,7 +48,7 @@ PROCESSORS: Final[Mapping[str, CallClass]] = {
 """RocketMQ's thread pools -> the class of calls that does their work here."""
 DAMAGED_FILES: Final = ("commitlog", "consumequeue", "index")
 DAMAGES_KEPT_MAX: Final = 10_000
-"""Upper limit of remembered file positions of damaged records, which are not counted or logged again.
+"""Upper limit of remembered positions of damaged records, which are not counted or logged again.
 At the limit, all positions are forgotten."""
 
 

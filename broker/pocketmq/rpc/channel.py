@@ -41,7 +41,7 @@ class RemotingChannel(ABC):
 
     @abstractmethod
     def when_gone(self, end: Callable[[], None], /) -> Callable[[], None]:
-        """Registers a function for the connection's loss; returns a function that unregisters it."""
+        """Registers a function for the loss of the connection; returns its unregistration."""
 
 
 class ClassicCall(Call):

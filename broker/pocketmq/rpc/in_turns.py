@@ -76,7 +76,7 @@ class _Pieces(Generic[Answer]):
                 error = thrown
 
     def _turn(self) -> Generator[Any, None, bool]:
-        """Waits for a turn, unless turns are free; returns whether the turn measures the piece's time.
+        """Waits for a turn, unless turns are free; returns whether the turn measures the time.
 
         Errors   Draining, before the first piece
         """

@@ -92,7 +92,8 @@ class Reflection:
     def _describe_renamed(self, service: Service) -> None:
         """Renames the file of a service whose messages have another package in clients.
 
-        The renamed file is not added to protobuf's pool, where an official client may register its own.
+        The renamed file is not added to protobuf's pool: an official client may register its
+        own file there.
         """
         if not service.methods:
             return

@@ -206,7 +206,7 @@ class Serving:
         """Error that answers every call; None while calls are served."""
         self.is_draining = False
         self.turns = Turns()
-        """Schedules the parsing of streamed requests; replaced by the store's turns when it is open."""
+        """Schedules the parsing of streamed requests; the open store replaces it by its turns."""
         self.methods: dict[str, ServedMethod] = {}
         """Served methods by their path, "/pocketmq.v1.Broker/SendMessage"."""
         self.requests: dict[int, ServedMethod] = {}

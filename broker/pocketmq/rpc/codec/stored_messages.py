@@ -89,7 +89,7 @@ class MessageWriter:
         self.out = BytesWriter()
         self.count = 0
         self._shapes: dict[bytes, bytes] = {}
-        """Property block without unique key and keys -> its encoded fields; empty: it is not cached."""
+        """Property block without unique key and keys -> encoded fields; empty: not cached."""
         self._shared_by: dict[tuple[int, int, int, int, int, int, bytes], tuple[bytes, bytes]] = {}
         """Record fields -> encoded fields that all messages with these record fields share."""
         self._shared = b""

@@ -309,7 +309,7 @@ class RemotingConnection(LoopConnection, RemotingSide):
         self._stalled_size = self._received
 
     def when_gone(self, end: Callable[[], None], /) -> Callable[[], None]:
-        """Registers a function for the connection's loss; returns a function that unregisters it."""
+        """Registers a function for the loss of the connection; returns its unregistration."""
         key = object()
         self._ends[key] = end
         return partial(self._forget, key)
