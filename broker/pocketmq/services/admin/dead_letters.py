@@ -1,7 +1,7 @@
-"""Dead letters of groups, and the number of pending ones.
+"""Dead letters of groups, and which of them are pending.
 
-A group's dead letters are stored in the topic `%DLQ%group`. Those at or above the group's own
-offset in that topic are pending. Only redrives advance this offset: consumers of the topic use
+A group's dead letters are stored in the topic `%DLQ%group`. Dead letters at or above the group's
+offset in this topic are pending. Only redrives advance this offset: consumers of the topic use
 other groups.
 """
 
@@ -23,7 +23,7 @@ from pocketmq.store.read.cold_read import value_of
 
 
 class WaitingDeadLetters(NamedTuple):
-    """The pending dead letters of one queue: [begin, end)."""
+    """The pending dead letters of one queue: queue offsets [begin, end)."""
 
     group: str
     topic: str
@@ -38,7 +38,7 @@ async def list_dead_letters(
     """Returns the dead-letter counts of a group, or a page of the counts of all groups.
 
     Errors   IllegalGroup, GroupNotFound, IllegalNumber, IllegalPageToken
-    Cost     a read of the log for each queue with pending dead letters
+    Cost     one read of the log for each queue with pending dead letters
     """
     if group:
         check_group(group)

@@ -1,11 +1,8 @@
 """Lists delayed messages, in pages or by unique key.
 
-    levels   SCHEDULE_TOPIC_XXXX, queue by queue
-    times    rmq_sys_wheel_timer, queue 0
-
-Due messages are not listed. Nor are timed messages that a newer record with their key recalls or
-postpones. Pages cover the queues in this order. A page reads a bounded number of records, so
-further pages may follow an empty page.
+Messages of delay levels (SCHEDULE_TOPIC_XXXX) are listed first, then timed messages
+(rmq_sys_wheel_timer). Due messages are not listed, and no timed messages that a newer record with
+the same key recalls or postpones. An empty page need not be the last page.
 """
 
 from collections.abc import Iterator
@@ -27,7 +24,7 @@ from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
 
 LOOKED_AT_MAX: Final = 1_024
-"""Upper limit of records read for one page, listed or not: some 15 ms of the event loop."""
+"""Upper limit of records read for one page, listed or not: about 15 ms of work."""
 READ_COUNT: Final = 256
 READ_BYTES: Final = 1024 * 1024
 RECORDS_OF_KEY: Final = 64
@@ -36,7 +33,7 @@ _TIMES: Final = "t"
 
 
 class DelayedPage(NamedTuple):
-    """Start of a page: topic and queue of delayed messages, and a queue offset."""
+    """Start of a page."""
 
     topic: str
     queue_id: int
@@ -68,7 +65,7 @@ class Delayed:
         Errors   IllegalNumber, IllegalPageToken, Corruption, DiskSlow
         """
         check_number("page_size", page_size, upper=PAGE_SIZE_MAX)
-        if not page_token:  # The list has all messages whose sends were answered before this call.
+        if not page_token:  # The list must contain all messages whose sends were answered before.
             await self._store.marks.dispatched.reached(self._store.appended)
         size, looked_at = page_size or PAGE_SIZE_DEFAULT, 0
         found: list[DelayedMessage] = []
@@ -83,7 +80,7 @@ class Delayed:
         return Page(found, "")
 
     async def _waiting(self, records: list[bytes]) -> list[DelayedMessage]:
-        """Returns the messages among records that are still delayed."""
+        """Returns the messages of records that are still delayed."""
         found = []
         for record in records:
             message = decode_record(record, decompress=False)
@@ -110,7 +107,7 @@ class Delayed:
         return found
 
     async def _waits(self, one: DelayedMessage) -> bool:
-        """Returns whether a message is not due yet, and was not recalled or postponed."""
+        """Returns whether a message is not due yet, and was neither recalled nor postponed."""
         if one.deliver_at_ms <= self._store.clock.wall_ms():
             return False
         if one.delay_level is not None or not one.message_id:
@@ -123,7 +120,7 @@ class Delayed:
         )
 
     def _places(self, token: str) -> Iterator[DelayedPage]:
-        """Yields the start in the queue of a token, and in each queue after it.
+        """Yields where to read: in the queue of the token, then in each later queue.
 
         Errors   IllegalPageToken
         """
@@ -134,7 +131,7 @@ class Delayed:
             yield DelayedPage(topic, queue_id, queue_offset if number == first else 0)
 
     async def _read(self, place: DelayedPage, count: int) -> tuple[list[bytes], DelayedPage | None]:
-        """Returns records from `place` on, and the start of the next ones, None after the last."""
+        """Returns records from `place` on, and where to continue; None: at the queue's end."""
         reading = self._store.reading
         lower, upper = reading.queue_range(place.topic, place.queue_id)
         if place.topic == SCHEDULED:
@@ -149,14 +146,14 @@ class Delayed:
 
 
 def not_waiting(message_id: str) -> MessageNotFound:
-    """Returns the error for an id without a delayed message."""
+    """Returns the error for a message id to which no delayed message belongs."""
     return MessageNotFound(topic=", ".join(WAITING_TOPICS), message_id=message_id)
 
 
 def _parts(token: str, level_count: int) -> tuple[int, int]:
-    """Parses a token to (queue number, queue offset).
+    """Parses a page token to (queue number, queue offset).
 
-    Shape    queues are numbered by level from 0; the timer's queue is the last
+    Shape    the number is the level - 1, or `level_count` for the timer's queue
     Errors   IllegalPageToken
     """
     if not token:

@@ -20,7 +20,7 @@ from pocketmq.store.message_store import MessageStore
 
 
 async def create_group(store: MessageStore, name: str, settings: GroupSettings) -> GroupConfig:
-    """Creates a group, or returns an existing one with the same settings.
+    """Creates a group; returns an existing group if it has the same settings.
 
     Errors   IllegalGroup, SystemGroup, IllegalNumber, IllegalBegin, GroupExists, LimitReached,
              DiskFull
@@ -44,11 +44,11 @@ async def delete_group(
     store: MessageStore, name: str, *, with_topics: bool, with_offsets: bool = True,
     dry_run: bool = False,
 ) -> list[str]:  # fmt: skip
-    """Deletes a group and its offsets.
+    """Deletes a group.
 
-    with_topics   also removes its retry and dead-letter topics
-    with_offsets  False keeps its offsets for a group that is created again
-    dry_run       only returns the topics that would be removed
+    with_topics   whether the group's retry and dead-letter topics are removed
+    with_offsets  False: the offsets stay, for a group that is created again
+    dry_run       whether to return only the topics that would be removed
     Returns       the removed topics
     Errors        IllegalGroup, SystemGroup, GroupNotFound, DiskFull
     Source        AdminBrokerProcessor.deleteSubscriptionGroup, DeleteSubscriptionGroupCommand
@@ -66,16 +66,15 @@ async def delete_group(
             await store.tables.orders.remove_group(name)
         await remove_topics(store, topics)
 
-    await asyncio.shield(remove())  # A cancellation could otherwise leave part of the group.
+    await asyncio.shield(remove())  # A cancellation must not leave a part of the group.
     return topics
 
 
 def _own_topics(store: MessageStore, name: str) -> Iterable[str]:
-    """Yields the retry topics and the dead-letter topic that belong to a group alone.
+    """Yields the retry topics and the dead-letter topic of a group that no other group owns.
 
-    Group names may contain the separator of these topic names, so two groups may share a topic
-    name. Retry topics of expired leases therefore count only if the group has an offset in them.
-    Topics with another owner do not count.
+    As group names may contain the separator of these topic names, two groups may have one retry
+    topic. A retry topic of expired leases is yielded only if the group has an offset in it.
     """
     is_group, is_topic = store.tables.groups.find, store.tables.topics.find
     own, consumed = retry_topic(name), store.tables.offsets.all_of(name)
@@ -89,7 +88,7 @@ def _own_topics(store: MessageStore, name: str) -> Iterable[str]:
 def list_groups(
     store: MessageStore, *, page_size: int = 0, page_token: str = "", include_system: bool = False
 ) -> Page[GroupConfig]:
-    """Returns a page of the groups, by name.
+    """Returns a page of all groups, ordered by name.
 
     Errors   IllegalNumber, IllegalPageToken
     """

@@ -1,7 +1,7 @@
 """Lag of consumer groups by queue, and the age of their oldest unconsumed message.
 
-The function `unconsumed` (model/consuming.py) defines which messages count as consumed. Metrics use
-the same function.
+The function `unconsumed` (model/consuming.py) defines which messages are consumed, here and in
+metrics.
 Source: AdminBrokerProcessor.getConsumeStats, ConsumerLagCalculator.
 """
 
@@ -16,7 +16,7 @@ from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
 
 TOKEN_SEPARATOR: Final = "@"
-"""Separator of group and topic in a page token; neither name may contain it."""
+"""Separator of group and topic in a page token; names of groups and topics do not contain it."""
 
 
 async def group_lag(
@@ -82,7 +82,7 @@ async def all_lags(
 async def lag_sums(
     store: MessageStore, groups: Iterable[str], read_leased: Callable[[], Leased] = dict
 ) -> dict[str, int]:
-    """Returns the lag of each group in all its topics together."""
+    """Returns the lag of each group: the sum over all topics."""
     sums, leased = {}, read_leased()
     for group in groups:
         sums[group] = sum(
@@ -100,7 +100,7 @@ def queue_lag(
     """Returns a group's lag in one queue, without the age.
 
     lower, upper    min and max offset of the queue
-    begins_at_min   whether a group without an offset starts at `lower`, not at `upper`
+    begins_at_min   whether a group without an offset begins at `lower`; if not, at `upper`
     """
     left = unconsumed(
         lower if committed is None and begins_at_min else committed, lower, upper, held
@@ -116,7 +116,7 @@ def _check_pair(token: str) -> None:
 async def _age_ms(
     store: MessageStore, topic: str, lag: QueueLag, leased: Mapping[int, Held]
 ) -> int:
-    """Returns the age of a group's first unconsumed message, 0 if there is none."""
+    """Returns the age of a group's first unconsumed message in ms; 0: there is no such message."""
     if not lag.lag_messages:
         return 0
     held = leased.get(lag.queue_id, NOTHING_HELD)
@@ -133,7 +133,7 @@ def _topic_lag(
     committed: Mapping[int, int],
     leased: Mapping[int, Held],
 ) -> TopicLag:
-    """Returns the lag in every queue of a topic, and in removed queues with an offset."""
+    """Returns the lag in each queue of a topic; includes removed queues with an offset."""
     config, group_config = store.tables.topics.find(topic), store.tables.groups.find(group)
     begins = group_config is not None and bool(group_config.settings.begins_at_min)
     count = config.queue_count if config is not None else 0

@@ -1,7 +1,7 @@
 """Members of consumer groups: their recently active clients.
 
-A client is identified by its `client_id`, or else by its address. A client without a `client_id` is
-a new member after it reconnects. Members are kept in memory only: a restart empties the list.
+A client without a `client_id` is identified by its address: when it reconnects, it is a new member.
+Members are kept only in memory: a restart empties the list.
 Source: ConsumerManager, ClientHousekeepingService.
 """
 
@@ -15,24 +15,24 @@ from pocketmq.model.step import Clock
 from pocketmq.model.topic import is_system_group
 
 SEEN_MS: Final = 120_000
-"""Time for which a client is a member after its last call (channelExpiredTimeout)."""
+"""A client is a member for this time after its last call (channelExpiredTimeout)."""
 KEPT_MAX: Final = 10_000
 TOPICS_MAX: Final = 64
-"""Upper limit of topics kept for one client; the oldest is dropped first."""
+"""Upper limit of topics of one client; the topic that was added first is dropped."""
 RECEIVE: Final = "receive"
 PULL: Final = "pull"
 PUSH: Final = "push"
 REMOTING: Final = "remoting"
-"""Protocol of classic clients, as metrics name it."""
+"""Name of the classic protocol in metrics."""
 _MODES: Final = {RECEIVE: "pop", PULL: "pull", PUSH: "push"}
-"""RocketMQ's names of the modes."""
+"""Mode -> RocketMQ's name of the mode."""
 _LABELS: Final = (
     "consumer_group", "language", "version", "consume_mode", "protocol_type", "is_system"
 )  # fmt: skip
 
 
 class Dialect(NamedTuple):
-    """Language and version of a client; the protocol's version for PocketMQ's own clients."""
+    """Language, version and protocol of a client; the defaults are for PocketMQ's clients."""
 
     language: str = "other"
     version: str = "v1"
@@ -43,7 +43,7 @@ OWN: Final = Dialect()
 
 
 class SeenClient:
-    """One client of one group, as last seen."""
+    """A client of a group; times are wall times in ms."""
 
     __slots__ = ("address", "dialect", "seen_ms", "since_ms", "topics")
 
@@ -74,7 +74,7 @@ class Members:
     def saw(
         self, group: str, topic: str, client_id: str, peer: str, mode: str, dialect: Dialect = OWN
     ) -> None:
-        """Records a call of a client; `peer` is its address as gRPC writes it.
+        """Records a call of a client; `peer` is the client's address as gRPC writes it.
 
         Cost     0.4 µs
         """
@@ -126,7 +126,7 @@ class Members:
         return [(key, seen) for key, seen in self._seen.items() if seen.seen_ms > since_ms]
 
     def _forget(self) -> None:
-        """Keeps recently active clients, at most KEPT_MAX / 2."""
+        """Removes clients, except the most recently active KEPT_MAX / 2 members."""
         kept = sorted(self._fresh(), key=lambda pair: pair[1].seen_ms)
         self._seen = dict(kept[-(KEPT_MAX // 2) :])
         assert len(self._seen) < KEPT_MAX, "too many clients kept"

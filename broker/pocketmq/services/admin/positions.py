@@ -1,7 +1,6 @@
 """Lists, sets, resets and clones offsets of groups.
 
-All reads precede the first change, and a dry run ends after them. Offsets of one topic are changed
-in one write.
+All reads precede the first change. The offsets of one topic are changed in one write.
 Source: AdminBrokerProcessor.resetOffset, cloneGroupOffset.
 """
 
@@ -17,7 +16,7 @@ from pocketmq.store.read.cold_read import value_of
 
 
 def list_offsets(store: MessageStore, group: str, topic: str = "") -> list[GroupOffset]:
-    """Returns a group's offsets by topic and queue, in one topic or in all topics.
+    """Returns a group's offsets in one topic or in all topics, ordered by topic and queue.
 
     Errors   IllegalGroup, GroupNotFound, IllegalTopic, TopicNotFound
     """
@@ -65,7 +64,7 @@ async def reset_offsets(
     """Resets a group's offsets to a time, to the min or max offset, or to a given offset.
 
     queue_ids   queues to reset; empty: all
-    Errors      those of `set_offsets`; StorageError, DiskSlow: the time could not be searched
+    Errors      errors of `set_offsets`; StorageError, DiskSlow in the search for a time
     """
     _check_movable(store, group)
     config = store.tables.topics.existing(topic)
@@ -84,13 +83,15 @@ async def clone_offsets(
 ) -> list[MovedOffset]:
     """Copies the offsets of a source group to a target group, in one topic or in all topics.
 
+    A missing target group is created.
+
     Errors   IllegalGroup, SystemGroup, GroupNotFound (the source), IllegalTopic, TopicNotFound,
-             LimitReached (the target is created), DiskFull
+             LimitReached, DiskFull
     """
     store.tables.groups.existing(source)
     check_changeable(target, why="move")
     if source == target:
-        raise IllegalGroup(group=target, why="it is the source of the clone as well")
+        raise IllegalGroup(group=target, why="it is both source and target of the clone")
     rows = _rows(store, source, topic)
     moved = [row for name, queues in rows.items() for row in _moved(store, target, name, queues)]
     for name in rows if not dry_run else ():
@@ -100,7 +101,7 @@ async def clone_offsets(
 
 
 def _rows(store: MessageStore, group: str, topic: str) -> dict[str, dict[int, int]]:
-    """Returns a group's offsets: topic -> queue id -> queue offset; topic "": all topics."""
+    """Returns topic -> queue id -> queue offset; topic "": all topics."""
     store.tables.groups.existing(group)
     if topic:
         store.tables.topics.existing(topic)
@@ -109,7 +110,7 @@ def _rows(store: MessageStore, group: str, topic: str) -> dict[str, dict[int, in
 
 
 async def _place(store: MessageStore, target: ResetTarget, topic: str, queue_id: int) -> int:
-    """Returns the queue offset of a reset's target."""
+    """Returns the queue offset to which a queue is reset."""
     reading = store.reading
     if target.time_ms is not None:
         return await value_of(

@@ -1,4 +1,4 @@
-"""Purges messages of a topic: they become unreachable, and the topic stays."""
+"""Purges the messages of a topic: they cannot be read any more, and the topic stays."""
 
 import asyncio
 from collections.abc import Sequence
@@ -20,12 +20,12 @@ async def purge_topic(
     before_ms: int = 0,
     dry_run: bool = False,
 ) -> list[PurgedQueue]:
-    """Purges a topic's messages and their retries in `%RETRY%group_topic`; durable when it returns.
+    """Purges messages of a topic and of its topics `%RETRY%group_topic`; durable when it returns.
 
-    queue_ids   queues to purge, without retries; empty: all
-    before_ms   purges only messages stored before this time; 0: all messages
-    dry_run     only returns the queues that would change
-    Returns     the changed queues, by topic and queue id
+    queue_ids   queues of the topic to purge, without the retry topics; empty: all queues
+    before_ms   store time before which messages are purged; 0: all messages are purged
+    dry_run     whether to return only the queues that would change
+    Returns     the changed queues, ordered by topic and queue id
     Errors      IllegalTopic, SystemTopic, TopicNotFound, UnsupportedTopic, QueueOutOfRange,
                 IllegalNumber, DiskFull, StoreDamaged
     Source      none; RocketMQ deletes whole files only

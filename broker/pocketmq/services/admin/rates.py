@@ -1,6 +1,6 @@
 """Messages and bytes of the last minute, hour and day, from the counters of metrics.
 
-A window has the counters' values at its begin, so an idle topic costs one number for each window.
+A window stores the values of counters at its begin, and only the changes in each sample.
 Source: StatsItem, BrokerStatsManager, StoreStatsService.
 """
 
@@ -21,21 +21,21 @@ WINDOWS: Final = {
 }
 """Name -> (ms between samples, intervals between the first and the last)."""
 FRESH_MS: Final = 1_000
-"""Time for which sums are kept: an exporter asks hundreds of times a round."""
+"""Time for which sums are cached: an exporter requests hundreds of rates at once."""
 Key = tuple[str, str]
 """(statsName, statsKey)."""
 Sums = dict[Key, int]
 
 
 class Sample(NamedTuple):
-    """The counters that changed by a time, with their values then."""
+    """Values of the counters that have changed since the previous sample."""
 
     at_ms: int
     changed: Sums
 
 
 class Window:
-    """Sums since the first of some samples."""
+    """Differences of counters since the window's begin."""
 
     __slots__ = ("_base", "_base_ms", "_count", "_interval_ms", "_last", "_samples")
 
@@ -48,7 +48,7 @@ class Window:
         self._samples: deque[Sample] = deque()
 
     def take(self, now_ms: int, read: Callable[[], Sums]) -> None:
-        """Adds a sample if one is due; drops the ones that are too old."""
+        """Adds a sample if one is due; removes samples that are too old."""
         newest_ms = self._samples[-1].at_ms if self._samples else self._base_ms
         if now_ms - newest_ms < self._interval_ms:
             return
@@ -65,7 +65,8 @@ class Window:
     def since(self, key: Key, value: int, now_ms: int) -> tuple[int, float]:
         """Returns (sum, sum for each second) of a counter since the window's begin.
 
-        The first seconds count as SAMPLE_MS: few messages right after a start are no high rate.
+        A window shorter than SAMPLE_MS counts as SAMPLE_MS long: the first messages after the
+        broker started must not give a high rate.
         """
         total = max(value - self._base.get(key, 0), 0)
         return total, total * 1_000 / max(now_ms - self._base_ms, SAMPLE_MS)
@@ -97,7 +98,7 @@ class Rates:
         self._windows = {name: Window(*rule, now_ms) for name, rule in WINDOWS.items()}
 
     def step(self, now: Now) -> Next:
-        """Takes a sample."""
+        """Adds due samples to the windows."""
         for window in self._windows.values():
             window.take(now.monotonic_ms, self._read)
         return Next(now.monotonic_ms + SAMPLE_MS)
@@ -107,21 +108,21 @@ class Rates:
         return key in self._fresh()
 
     def stored_tps(self, topic: str) -> float:
-        """Returns the messages sent to a topic for each second of the last minute."""
+        """Returns the average number of messages sent to a topic in a second of the last minute."""
         return self.since(MINUTE, ("TOPIC_PUT_NUMS", topic))[1]
 
     def delivered_tps(self, topic: str, group: str) -> float:
-        """Returns a group's messages of a topic for each second of the last minute."""
+        """Returns the average number of messages that a group received from a topic in a second."""
         return self.since(MINUTE, ("GROUP_GET_NUMS", f"{topic}@{group}"))[1]
 
     def totals(self) -> Mapping[str, tuple[int, float]]:
-        """Returns (messages since the start, messages for each second of the last minute)."""
+        """Returns by series: (messages since the start, messages a second in the last minute)."""
         sums = self._fresh()
         keys = {name: (name, self._cluster) for name in ("BROKER_PUT_NUMS", "BROKER_GET_NUMS")}
         return {name: (sums[key], self.since(MINUTE, key)[1]) for name, key in keys.items()}
 
     def since(self, window: str, key: Key) -> tuple[int, float]:
-        """Returns (sum, sum for each second) of a series in a window of WINDOWS."""
+        """Returns (sum, sum for each second) of a series in a window; `window`: key of WINDOWS."""
         value = self._fresh().get(key, 0)
         return self._windows[window].since(key, value, self._clock.monotonic_ms())
 
@@ -133,7 +134,7 @@ class Rates:
         return self._sums
 
     def _read(self) -> Sums:
-        """Returns the values of all series; cost: 0.3 µs a series."""
+        """Returns the values of all series; cost: 0.3 µs for each series."""
         delivered = self._delivered
         messages_in, bytes_in = self._read_sent()
         found: Sums = {}

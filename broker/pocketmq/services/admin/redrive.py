@@ -1,10 +1,8 @@
 """Redrive: sends dead letters again, to their original topic, as their producers sent them.
 
-    1. pending messages of %DLQ%group are sent: same bodies, no retry properties, 0 retries
-    2. once they are durable, the group's offset in %DLQ%group advances beyond them
-
-All groups of the original topic receive the redriven messages. A crash between the two steps leaves
-the offset unchanged, so that the next redrive sends these messages again.
+When the redriven messages are durable, the group's offset in %DLQ%group advances. A crash before
+that leaves the offset unchanged, so that the next redrive sends these messages again. All groups of
+the original topic receive redriven messages.
 """
 
 import asyncio
@@ -19,13 +17,13 @@ from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
 
 MESSAGES_MAX: Final = 1_024
-"""Upper limit of messages that one redrive sends; callers repeat the call for more."""
+"""Upper limit of messages that one redrive sends; callers repeat the call to send more."""
 PIECE_BYTES_MAX: Final = 1024 * 1024
 """Upper limit of bytes of one put; a larger message is put alone."""
 
 
 class Redrive:
-    """Sends dead letters again; each call continues where the last one ended.
+    """Sends dead letters again; each call continues where the previous call ended.
 
     store_host   packed address of this broker
     """
@@ -51,13 +49,13 @@ class Redrive:
     ) -> list[Redriven]:
         """Sends the oldest pending dead letters again; durable when this returns.
 
-        count_max   upper limit of messages to send, at most MESSAGES_MAX; 0: MESSAGES_MAX
-        topic       target topic; "" for each message's original topic
-        dry_run     only returns the targets
-        check       raises for a topic to which the caller may not send
+        count_max   upper limit of messages to send; 0, or above MESSAGES_MAX: MESSAGES_MAX
+        topic       target topic; "": the original topic of each message
+        dry_run     whether to return only the targets
+        check       raises an error for a topic to which the caller may not send
         Errors      IllegalGroup, GroupNotFound; IllegalTopic, TopicNotFound, TopicNotWritable,
-                    UnsupportedTopic, SystemTopic, OriginUnknown: the dead letters before the one
-                    with this error may have been sent; errors of puts
+                    UnsupportedTopic, SystemTopic, OriginUnknown, errors of puts: some dead letters
+                    may have been sent
         """
         self._store.tables.groups.existing(group)
         if topic:
@@ -71,7 +69,7 @@ class Redrive:
                     if dry_run:
                         done += [_planned(queue, letter) for letter in letters]
                     else:
-                        # A cancellation could otherwise leave the offset below sent messages.
+                        # A cancellation must not leave the offset below sent messages.
                         done += await asyncio.shield(self._send(queue, letters, following))
                     left -= len(letters)
                     assert queue.begin < following <= queue.end, "the offset does not advance"
@@ -105,7 +103,6 @@ class Redrive:
     async def _send(
         self, queue: WaitingDeadLetters, letters: list[Revealed], following: int
     ) -> list[Redriven]:
-        """Sends dead letters, then advances the group's offset beyond them."""
         writing, offsets = self._store.writing, self._store.tables.offsets
         results = await writing.put([letter.run for letter in letters]) if letters else []
         await self._store.all_durable()

@@ -1,4 +1,4 @@
-"""Status of the store and its process, and the process's callbacks."""
+"""Status of a store and of the broker process that runs the store."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
@@ -21,13 +21,13 @@ class Process(NamedTuple):
     The defaults are for a store that is used without a broker.
 
     read_settings      returns (key, value, origin) of every setting
-    drain              starts an orderly shutdown and returns at once; None: not supported
-    retention_status   returns the state of retention
-    store_host         packed address of the broker, as records contain it
+    drain              starts an orderly shutdown, and returns at once; None: not supported
+    retention_status   returns `Retention.status`
+    store_host         packed address of the broker
     members_of         returns the consuming clients of a group
-    read_leased        returns the messages that groups have under leases (services/admin/lag.py)
+    read_leased        returns the counts of leased messages
     member_counts      returns the number of consuming clients by group
-    rate_of            returns the rate of a topic (services/admin/topic_counts.py)
+    rate_of            returns the messages sent to a topic in a second (`Rates.stored_tps`)
     """
 
     read_settings: Callable[[], Iterable[tuple[str, str, str]]] = tuple
@@ -71,7 +71,6 @@ def store_status(store: MessageStore, process: Process) -> StoreStatus:
 
 
 def _gauge(store: MessageStore, name: str) -> int:
-    """Returns the value of a gauge without labels, 0 if it does not exist."""
     for stat in store.stats:
         if stat.name == name and isinstance(stat, Gauge):
             shown = stat.read()

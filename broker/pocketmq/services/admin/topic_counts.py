@@ -1,4 +1,4 @@
-"""Counts the messages of topics, with their size, their rate and the time of the last one."""
+"""Counts the messages of topics; also returns sizes, rates and times."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -15,16 +15,17 @@ from pocketmq.store.read.reading import Reading
 RateOf = Callable[[str], float]
 """Rate of a topic, as `Rates.stored_tps` returns it."""
 EXACT_MAX: Final = 256
-"""Messages of a queue up to which the sizes of all its records are added."""
+"""In a queue with at most this number of messages, the sizes of all records are added. In a longer
+queue the size is estimated."""
 SAMPLES: Final = 4
-"""Places of a longer queue, evenly spaced, at which SAMPLE_UNITS sizes are read."""
+"""Number of evenly spaced reads, of SAMPLE_UNITS sizes each, for an estimate."""
 SAMPLE_UNITS: Final = 32
 
 QueueRange = tuple[int, int]
 
 
 def no_rate(topic: str) -> float:
-    """Returns 0: the rate where topics are not sampled."""
+    """Returns 0; used if there are no rates."""
     return 0.0
 
 
@@ -35,7 +36,7 @@ async def counts_of(
 
     Errors   StorageError, DiskSlow
     Cost     TOTALS: no read; SUMMARY: one read of the log, and up to SAMPLES reads of each queue;
-             QUEUES: also two reads of the log for each queue
+             QUEUES: up to SAMPLES reads of each queue, and two reads of the log for each queue
     """
     name, reading = config.name, store.reading
     ranges = [reading.queue_range(name, queue_id) for queue_id in range(config.queue_count)]
@@ -74,8 +75,8 @@ async def topic_counts(
 ) -> TopicCounts:
     """Returns the message counts of a topic and of its queues.
 
-    totals_only   neither queues, times, sizes nor rates
-    Errors   IllegalTopic, TopicNotFound, StorageError, DiskSlow
+    totals_only   the result has neither queues nor times, sizes or rates
+    Errors        IllegalTopic, TopicNotFound, StorageError, DiskSlow
     """
     config = store.tables.topics.existing(name)
     return await counts_of(store, config, _detail(totals_only=totals_only), rate_of)
@@ -99,7 +100,7 @@ async def all_topic_counts(
     counts, detail = [], _detail(totals_only=totals_only)
     for name in page.items:
         config = store.tables.topics.find(name)
-        if config is not None:  # Otherwise removed meanwhile.
+        if config is not None:  # It may have been deleted during another topic's reads.
             counts.append(await counts_of(store, config, detail, rate_of))
         await asyncio.sleep(0)
     return Page(counts, page.next_page_token)
@@ -108,7 +109,7 @@ async def all_topic_counts(
 async def summaries(
     store: MessageStore, topics: Sequence[TopicConfig], rate_of: RateOf = no_rate
 ) -> list[TopicCounts]:
-    """Returns counts, size, rate and last time of topics, without their queues.
+    """Returns the counts of topics with CountDetail.SUMMARY.
 
     Errors   StorageError, DiskSlow
     """
@@ -124,7 +125,7 @@ def _detail(*, totals_only: bool) -> CountDetail:
 
 
 async def _size(reading: Reading, topic: str, ranges: Sequence[QueueRange]) -> tuple[int, bool]:
-    """Returns the bytes of a topic's readable records, and whether they are estimated."""
+    """Returns the bytes of a topic's readable records, and whether the bytes are estimated."""
     total, is_estimated = 0, False
     for queue_id, (lower, upper) in enumerate(ranges):
         count = upper - lower
@@ -145,9 +146,9 @@ async def _size(reading: Reading, topic: str, ranges: Sequence[QueueRange]) -> t
 
 
 async def _last_ms(reading: Reading, topic: str, ranges: Sequence[QueueRange]) -> int:
-    """Returns the store time of a topic's last readable message; 0: it has none.
+    """Returns the store time of a topic's last readable message; 0: the topic has no message.
 
-    Cost     one read of the log: the queue whose last record is the last in the log has it
+    Cost     one read of the log
     """
     ends = [
         (reading.end_of(topic, queue_id), queue_id)

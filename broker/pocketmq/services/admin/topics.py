@@ -37,14 +37,13 @@ async def create_topic(
     attributes: Mapping[str, str] = NO_ATTRIBUTES,
     permission: int = PERMISSION_READ | PERMISSION_WRITE,
 ) -> TopicConfig:  # fmt: skip
-    """Creates a topic, or returns an existing one with the same settings.
+    """Creates a topic; returns an existing topic if it has the same settings.
 
     queue_count   0: QUEUE_COUNT_DEFAULT
     type_name     "": no type; the topic accepts all kinds of messages
-    attributes    further attributes
-    permission    sum of PERMISSION_READ and PERMISSION_WRITE
-    Errors   IllegalTopic, SystemTopic, IllegalNumber, IllegalAttribute, TopicExists, LimitReached,
-             DiskFull
+    permission    0, or sum of PERMISSION_READ and PERMISSION_WRITE
+    Errors        IllegalTopic, SystemTopic, IllegalNumber, IllegalAttribute, TopicExists,
+                  LimitReached, DiskFull
     """
     check_topic(name)
     if is_system_topic(name) or is_group_topic(name):
@@ -88,11 +87,11 @@ async def update_topic(store: MessageStore, name: str, change: TopicChange) -> T
 
 
 async def delete_topic(store: MessageStore, name: str, *, dry_run: bool = False) -> list[str]:
-    """Deletes a topic, its queues, the groups' offsets in it, and the groups' retry topics for it.
+    """Deletes a topic, the groups' offsets in the topic, and the groups' retry topics for it.
 
     A retry topic is kept if its name also belongs to another group and topic.
 
-    dry_run  only returns the topics that would be removed
+    dry_run  whether to return only the topics that would be removed
     Returns  the removed topics
     Errors   IllegalTopic, SystemTopic, TopicNotFound, UnsupportedTopic, DiskFull
     Source   AdminBrokerProcessor.deleteTopic
@@ -101,13 +100,13 @@ async def delete_topic(store: MessageStore, name: str, *, dry_run: bool = False)
     retried = [*own_retry_topics(store, name)]
     if dry_run:
         return [name, *retried]
-    # A cancellation could otherwise leave queues, for which the next start would add a topic.
+    # A cancellation must not leave queues: the next start would create a topic for them.
     await asyncio.shield(remove_topics(store, [name, *retried]))
     return [name, *retried]
 
 
 async def remove_topics(store: MessageStore, topics: Sequence[str]) -> None:
-    """Removes topics; sends to a topic are refused until its queues are removed."""
+    """Removes topics; until the queues of a topic are removed, sends to the topic are refused."""
     for topic in topics:
         async with store.tables.topics.leaving(topic):
             await store.tables.topics.remove(topic)
@@ -119,7 +118,7 @@ async def remove_topics(store: MessageStore, topics: Sequence[str]) -> None:
 def list_topics(
     store: MessageStore, *, page_size: int = 0, page_token: str = "", include_system: bool = False
 ) -> Page[TopicConfig]:
-    """Returns a page of the topics, by name.
+    """Returns a page of all topics, ordered by name.
 
     Errors   IllegalNumber, IllegalPageToken
     """
@@ -129,9 +128,10 @@ def list_topics(
 
 
 async def describe_topic(store: MessageStore, name: str) -> tuple[TopicConfig, list[QueueState]]:
-    """Returns a topic and the offset range of each of its queues.
+    """Returns a topic and the state of each queue.
 
-    Removed queues that still contain messages follow the others.
+    Removed queues that still exist on the disk are at the end.
+
     Errors   IllegalTopic, TopicNotFound
     """
     config = store.tables.topics.existing(name)
@@ -150,7 +150,7 @@ async def queue_states(
 
 
 def topic_names(store: MessageStore, *, include_system: bool) -> Iterable[str]:
-    """Returns the names of all topics, or of those that are not the broker's own."""
+    """Returns the names of all topics, or of all topics except system topics."""
     names = store.tables.topics.names()
     return names if include_system else [name for name in names if not is_system_topic(name)]
 
@@ -168,7 +168,7 @@ def changeable_topic(store: MessageStore, topic: str, *, why: str) -> TopicConfi
 
 
 def own_retry_topics(store: MessageStore, topic: str) -> Iterable[str]:
-    """Yields the retry topics of groups for a topic that have no other owner."""
+    """Yields the retry topics for a topic, of all groups, unless they have another owner."""
     consumed = store.tables.offsets.topics_by_group()
     groups, is_topic = store.tables.groups, store.tables.topics.find
 
@@ -187,7 +187,7 @@ def own_retry_topics(store: MessageStore, topic: str) -> Iterable[str]:
 def changed_attributes(
     current: Mapping[str, str], given: Mapping[str, str], removed: Iterable[str]
 ) -> dict[str, str]:
-    """Returns the current attributes with the `given` ones set and the `removed` ones removed.
+    """Returns `current` with the attributes `given` set and the attributes `removed` removed.
 
     Errors   IllegalAttribute
     Source   AttributeUtil.alterCurrentAttributes, TopicAttributes

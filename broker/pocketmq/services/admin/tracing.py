@@ -1,8 +1,8 @@
 """Traces a message: every record with its unique key, in log order.
 
 Each time a message is delayed, retried or dead-lettered, it is stored again with the same unique
-key, in a system topic or a topic of a group. Its trace is the index entries of that key in all
-these topics. The groups' offsets show which groups consumed it.
+key. All these records are found in the index. The offsets of groups show which groups consumed a
+record.
 Source: DefaultMQAdminExt.messageTrackDetail, QueryMsgByUniqueKeySubCommand.
 """
 
@@ -29,14 +29,14 @@ from pocketmq.store.read.cold_read import value_of
 
 PAGE_COUNT: Final = 64
 RECORDS_MAX: Final = 4_096
-"""Upper limit of records shown for one key, which a producer may use for all its messages."""
+"""Upper limit of records of one topic: a producer may use one key for all messages."""
 STANDINGS_MAX: Final = 65_536
-"""Upper limit of examined pairs of a record and a group with an offset in its topic. With many
-groups, only the newest records of each topic are shown."""
+"""Upper limit of comparisons of a record with a group's offset. If there are many groups, only the
+newest records of each topic are returned."""
 STEP_COUNT: Final = 4_096
-"""Offsets of groups examined before yielding to the event loop: 2 ms."""
+"""Number of group offsets that are examined before yielding to the event loop: 2 ms."""
 Positions = Mapping[str, Sequence[tuple[str, Mapping[int, int]]]]
-"""Topic -> groups, each with its offsets by queue id."""
+"""Topic -> list of (group, queue id -> queue offset)."""
 
 
 async def trace_message(
@@ -45,11 +45,11 @@ async def trace_message(
     """Returns a message's unique key and its records, in log order.
 
     message_id   unique key or offset message id
-    topic        topic that it was sent to; "": all topics are searched
+    topic        topic that the message was sent to; "": all topics are searched
     Errors       IllegalMessageId, IllegalTopic, TopicNotFound, MessageNotFound, Corruption,
                  DiskSlow
-    Cost         an index query for each topic, a step for each offset of a group, and at most
-                 STANDINGS_MAX further steps; yields to the event loop in between
+    Cost         one index query for each topic; linear in the offsets of all groups; yields to the
+                 event loop
     """
     check_message_id(message_id)
     key = await _unique_key(store, message_id)
@@ -69,7 +69,6 @@ async def trace_message(
 
 
 async def _positions(store: MessageStore) -> Positions:
-    """Returns the offsets of groups, by topic."""
     found: dict[str, list[tuple[str, Mapping[int, int]]]] = {}
     for number, (group, topic, queue_offsets) in enumerate([*store.tables.offsets.positions()]):
         found.setdefault(topic, []).append((group, queue_offsets))
@@ -97,7 +96,7 @@ async def _all_traced(
 
 
 class _Owners:
-    """Finds the groups that own retry and dead-letter messages; caches each topic's owner."""
+    """Finds the groups that own retry and dead-letter messages, with a cache by topic."""
 
     __slots__ = ("_found", "_groups")
 
@@ -106,7 +105,7 @@ class _Owners:
         self._found: dict[str, str] = {}
 
     def of(self, topic: str, properties: Mapping[str, str]) -> str:
-        """Returns the owning group, "" if a topic belongs to none."""
+        """Returns the owning group, "" if the topic belongs to no group."""
         if properties.get(ORIGIN_GROUP):
             return owner_of(topic, properties, ())
         if topic not in self._found:
@@ -115,7 +114,7 @@ class _Owners:
 
 
 async def _unique_key(store: MessageStore, message_id: str) -> str:
-    """Returns the unique key of the record that an offset message id names, else the id itself."""
+    """Returns the unique key of the message with an offset message id; other ids unchanged."""
     place = parse_offset_message_id(message_id)
     if place is None:
         return message_id
@@ -126,7 +125,7 @@ async def _unique_key(store: MessageStore, message_id: str) -> str:
 
 
 def _topics(store: MessageStore, topic: str) -> Iterable[str]:
-    """Returns the topics to search: all, or one topic and those its messages may be stored in."""
+    """Returns the topics to search: all, or `topic` and all topics of delays and groups."""
     names = [*store.tables.topics.names()]
     if topic:
         store.tables.topics.existing(topic)
@@ -135,7 +134,6 @@ def _topics(store: MessageStore, topic: str) -> Iterable[str]:
 
 
 async def _of_key(store: MessageStore, topic: str, key: str, count_max: int) -> list[StoredMessage]:
-    """Returns the newest records with a unique key in a topic, at most `count_max`."""
     found: list[StoredMessage] = []
     wanted = KeyRange(topic, key, PAGE_COUNT)
     count_max = min(RECORDS_MAX, count_max)
@@ -177,7 +175,7 @@ def _traced(
 def _standing(
     message: StoredMessage, groups: Iterable[tuple[str, Mapping[int, int]]]
 ) -> tuple[list[str], list[str]]:
-    """Returns the groups whose offset is beyond a message, and those that have not reached it."""
+    """Returns the groups whose offset is beyond a message, and the groups whose offset is not."""
     passed_by: list[str] = []
     awaited_by: list[str] = []
     for group, queue_offsets in groups:
