@@ -35,6 +35,7 @@ TABLES = (
     *("config/delayOffset.json", "config/consumerOrderInfo.json", "config/timermetrics"),
     *("config/consumerFilter.json", "pocketmq/store.json", "pocketmq/removed.json"),
     *("pocketmq/left_over.json", "pocketmq/queue_ends.json", "pocketmq/floors.json"),
+    *("config/messageRequestMode.json", "config/kvConfig.json"),
 )
 SAMPLES: dict[str, Any] = {
     "config/delayOffset.json": {
@@ -57,6 +58,9 @@ SAMPLES: dict[str, Any] = {
         "bloomFilterData": {"bitNum": 64, "bitPos": [1]}, "expressionType": "SQL92",
         "expression": "a > 1"}}}}},
     "pocketmq/removed.json": {"R": {"0": 7}},
+    "config/messageRequestMode.json": {"messageRequestModeMap": {"T": {"g": {
+        "consumerGroup": "g", "mode": "POP", "popShareQueueNum": -1, "topic": "T"}}}},
+    "config/kvConfig.json": {"configTable": {"ORDER_TOPIC_CONFIG": {"T": "broker-a:4"}}},
     "pocketmq/floors.json": {"T": {"0": 1}},
     "pocketmq/left_over.json": {"topics": [[5, ["T"]]], "places": [["T", 0, 5]], "starts": []},
 }  # fmt: skip

@@ -32,6 +32,8 @@ from pocketmq.model.errors import BrokerError
 from pocketmq.model.message import KEYS, TAGS, UNIQUE_KEY, StoredMessage
 from pocketmq.model.reading import ReadRange
 from pocketmq.model.step import Now
+from pocketmq.rpc.classic.admin.controls import Controls
+from pocketmq.rpc.classic.admin.methods import ClassicAdmin
 from pocketmq.rpc.classic.messaging import ClassicMethods
 from pocketmq.rpc.classic.routes import ClassicRules
 from pocketmq.rpc.grpcio.server import GrpcioServer
@@ -110,15 +112,16 @@ class StoreBroker:
             "broker-a", "10.0.0.9:8081", lambda: 4 << 20, lambda: self.auto_create_groups
         )
         self.official = MessagingV2(self.backing, rules)
-        self.classic = ClassicMethods(
-            self.backing,
-            ClassicRules(
-                "broker-a", "DefaultCluster", "", "10.0.0.9:8081", permission=lambda: 6,
-                auto_create_topics=lambda: self.auto_create_topics, queue_count=lambda: 2,
-                auto_create_groups=lambda: self.auto_create_groups,
-            ),
-            lambda: self.settings,
+        classic = ClassicRules(
+            "broker-a", "DefaultCluster", "", "10.0.0.9:8081", permission=lambda: 6,
+            auto_create_topics=lambda: self.auto_create_topics, queue_count=lambda: 2,
+            auto_create_groups=lambda: self.auto_create_groups,
         )  # fmt: skip
+        controls = Controls(lambda: self.settings, lambda: self.is_expiring)
+        self.classic = ClassicMethods(
+            self.backing, classic, ClassicAdmin(self.backing, classic, controls)
+        )
+        self.is_expiring = True
         self.auto_create_topics = True
         self.settings = [("store.flush", "async", "--set")]
         self.drains: list[str] = []

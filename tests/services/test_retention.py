@@ -320,6 +320,17 @@ async def test_nothing_is_walked_while_the_hour_is_wrong() -> None:
     assert (house.bases[0], house.walks, house.trims) == (0, 0, 0)
 
 
+async def test_expired_files_go_at_any_hour_once_when_an_operator_asks() -> None:
+    house = House(20, hours="4")
+    assert house.retention.expire_soon()
+    await house.round(14 * HOUR_MS)
+    await house.round(14 * HOUR_MS)
+    assert house.bases[0] == 5, "a batch of three is not all"
+    await house.round(17 * HOUR_MS)
+    assert house.bases[0] == 5, "the hour counts again"
+    assert not House(9, is_on=False).retention.expire_soon()
+
+
 async def test_by_size_files_go_until_the_log_is_short_enough() -> None:
     house = House(8, size_bytes=6, age_ms=0)
     await house.round(0)

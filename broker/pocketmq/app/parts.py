@@ -20,6 +20,8 @@ from pocketmq.format.addresses import UniqueKeyMaker, pack_host, text_from_host
 from pocketmq.format.names import zone_from_name
 from pocketmq.model.stats import Gauge, Stat
 from pocketmq.model.step import Step
+from pocketmq.rpc.classic.admin.controls import Controls
+from pocketmq.rpc.classic.admin.methods import ClassicAdmin
 from pocketmq.rpc.classic.messaging import ClassicMethods
 from pocketmq.rpc.classic.routes import ClassicRules
 from pocketmq.rpc.service import Service
@@ -155,7 +157,8 @@ def parts_of(
     ]
     if config.rpc.offers_classic:
         rules = classic_rules(live, store_host)
-        classic = ClassicMethods(backing, rules, process.read_settings)
+        controls = Controls(process.read_settings, retention.expire_soon)
+        classic = ClassicMethods(backing, rules, ClassicAdmin(backing, rules, controls))
         services.append(classic.service())
     schedule = Schedule(store, store_host)
     services = door.guarded(services, store.tables)

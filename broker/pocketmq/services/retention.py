@@ -237,8 +237,9 @@ class Retention:
     """
 
     __slots__ = (
-        "_clock", "_disk_space", "_expire_topics", "_expiry", "_find_holder", "_floors", "_hour_of",
-        "_hours", "_is_on", "_needs_trim", "_now", "_refuse", "_room", "_rounds", "_settings",
+        "_any_hour", "_asked", "_clock", "_disk_space", "_expire_topics", "_expiry",
+        "_find_holder", "_floors", "_hour_of", "_hours", "_is_on", "_needs_trim", "_now",
+        "_refuse", "_room", "_rounds", "_settings",
         "expired_files", "holder", "stats",
     )  # fmt: skip
 
@@ -259,6 +260,8 @@ class Retention:
         self._settings = settings
         self._hours = settings.hour_set()
         self._is_on = is_on
+        self._any_hour = False
+        self._asked = False
         self._floors = floors
         self._disk_space = disk_space
         self._refuse = refuse
@@ -292,6 +295,11 @@ class Retention:
         """Replaces the settings; a round in progress continues with the new settings."""
         self._settings, self._hours, self._is_on = settings, settings.hour_set(), is_on
         assert self._settings is settings
+
+    def expire_soon(self) -> bool:
+        """Lets the next round delete expired files at any hour; returns whether retention is on."""
+        self._asked = self._is_on
+        return self._is_on
 
     @property
     def status(self) -> str:
@@ -330,6 +338,7 @@ class Retention:
 
     def _endless_rounds(self) -> Iterator[Next]:
         while True:
+            self._any_hour, self._asked = self._asked or self._any_hour, False
             count, reason = 0, ""
             while count < self._settings.file_batch_max:
                 self._look_at_disk()
@@ -339,6 +348,7 @@ class Retention:
                 count += 1
                 if count < self._settings.file_batch_max:
                     yield Next(self._now.monotonic_ms + self._settings.pause_ms)
+            self._any_hour = self._any_hour and bool(reason)
             if self._needs_trim:
                 yield from until_done(self._expiry.trim_views())
                 self._needs_trim = False
@@ -395,14 +405,15 @@ class Retention:
             log_size_bytes=expiry.log_size_bytes,
             oldest_time=now_ms,
         )
-        reason = decide(settings, self._hours, seen)
+        hours = frozenset[int]() if self._any_hour else self._hours
+        reason = decide(settings, hours, seen)
         as_if_old = seen._replace(oldest_time=0)
-        if not reason and settings.age_ms and decide(settings, self._hours, as_if_old):
+        if not reason and settings.age_ms and decide(settings, hours, as_if_old):
             # The last message's time is read only if the decision depends on it: a read is slow.
             seen = seen._replace(
                 oldest_time=(yield from until_done(expiry.last_time(oldest, now_ms + LEAD_MAX_MS)))
             )
-            reason = decide(settings, self._hours, seen)
+            reason = decide(settings, hours, seen)
         if not reason or not is_held:
             self.holder = None
         if reason and is_held:

@@ -1,7 +1,5 @@
 """The classic protocol's requests on the broker's services."""
 
-from collections.abc import Callable, Iterable
-
 from pocketmq.model.errors import UnsupportedFeature
 from pocketmq.rpc.call import Call
 from pocketmq.rpc.classic.admin.methods import ClassicAdmin
@@ -17,10 +15,7 @@ from pocketmq.wire.remoting import Command
 
 
 class ClassicMethods:
-    """The handlers of all request codes.
-
-    read_settings   returns (key, value, origin) of every setting
-    """
+    """The handlers of all request codes."""
 
     __slots__ = ("admin", "consume", "routes", "sending", "transactions")
 
@@ -28,9 +23,9 @@ class ClassicMethods:
         self,
         backing: Services,
         rules: ClassicRules,
-        read_settings: Callable[[], Iterable[tuple[str, str, str]]] = tuple,
+        admin: ClassicAdmin,
     ) -> None:
-        self.admin = ClassicAdmin(backing, rules, read_settings)
+        self.admin = admin
         self.routes = ClassicRoutes(backing.store.tables, rules)
         self.sending = ClassicSend(backing.send)
         self.transactions = ClassicTransactions(backing.transactions)

@@ -12,7 +12,8 @@ from pocketmq.wire.remoting import Command
 
 VERSION: Final = {"counter": 0, "stateVersion": 0, "timestamp": 0}
 """Version of tables (DataVersion); it never changes, as pages are read by number."""
-_text: Final = partial(json.dumps, ensure_ascii=False, separators=(",", ":"))
+text_of: Final = partial(json.dumps, ensure_ascii=False, separators=(",", ":"))
+"""Returns the JSON text of a value, without blanks."""
 
 
 def queue_key(broker: str, topic: str, queue_id: int) -> dict[str, Any]:
@@ -22,13 +23,20 @@ def queue_key(broker: str, topic: str, queue_id: int) -> dict[str, Any]:
 
 def object_keyed(rows: Iterable[tuple[dict[str, Any], dict[str, Any]]]) -> str:
     """Returns the text of a map whose keys are objects."""
-    return "{" + ",".join(f"{_text(key)}:{_text(value)}" for key, value in rows) + "}"
+    return "{" + ",".join(f"{text_of(key)}:{text_of(value)}" for key, value in rows) + "}"
+
+
+def keyed_text(
+    name: str, rows: Iterable[tuple[dict[str, Any], dict[str, Any]]], **more: Any
+) -> str:
+    """Returns the text of an object with a map of object keys, and further members."""
+    members = [f'"{name}":{object_keyed(rows)}']
+    members += [f'"{member}":{text_of(value)}' for member, value in more.items()]
+    return "{" + ",".join(members) + "}"
 
 
 def keyed_answer(
     name: str, rows: Iterable[tuple[dict[str, Any], dict[str, Any]]], **more: Any
 ) -> Command:
     """Returns an answer with a map of object keys, and further members."""
-    members = [f'"{name}":{object_keyed(rows)}']
-    members += [f'"{member}":{_text(value)}' for member, value in more.items()]
-    return Command(0, body=("{" + ",".join(members) + "}").encode())
+    return Command(0, body=keyed_text(name, rows, **more).encode())

@@ -22,13 +22,11 @@ from pocketmq.model.topic import (
 )
 from pocketmq.rpc.channel import ClassicCall
 from pocketmq.rpc.classic.fields import text_field
-from pocketmq.rpc.classic.status import QUERY_NOT_FOUND
+from pocketmq.rpc.classic.name_settings import ClassicNameSettings
 from pocketmq.store.tables.tables import Tables
 from pocketmq.wire.remoting import Command
 
 MASTER: Final = "0"
-ORDER_NAMESPACE: Final = "ORDER_TOPIC_CONFIG"
-"""Namespace of the name server's settings with the queues of topics in order."""
 
 
 class ClassicRules(NamedTuple):
@@ -56,12 +54,14 @@ class ClassicRules(NamedTuple):
 class ClassicRoutes:
     """The requests that clients send to a name server."""
 
-    __slots__ = ("_groups", "_rules", "_topics")
+    __slots__ = ("_groups", "_is_write_wiped", "_rules", "_topics", "settings")
 
     def __init__(self, tables: Tables, rules: ClassicRules) -> None:
         self._topics = tables.topics
         self._groups = tables.groups
         self._rules = rules
+        self.settings = ClassicNameSettings(tables, rules.broker)
+        self._is_write_wiped = False
         assert rules.own, "no address for clients"
 
     def route(self, request: Command, call: ClassicCall) -> Command:
@@ -76,12 +76,13 @@ class ClassicRoutes:
             "brokerDatas": [self._broker(call)],
             "filterServerTable": {},
         }
-        if config.order:
-            found["orderTopicConf"] = f"{name}:{config.write_queue_count}"
+        order = self.settings.order_of(config)
+        if order is not None:
+            found["orderTopicConf"] = order
         found["queueDatas"] = [
             {
                 "brokerName": name,
-                "perm": config.permission & (self._rules.permission() | PERMISSION_INHERIT),
+                "perm": config.permission & self._permission(),
                 "readQueueNums": config.read_queue_count,
                 "topicSysFlag": 0,
                 "writeQueueNums": config.write_queue_count,
@@ -107,15 +108,27 @@ class ClassicRoutes:
         retries = map(retry_topic, self._groups.names())
         return _answer({"topicList": sorted({*self._topics.names(), *retries})})
 
-    def setting(self, request: Command, call: ClassicCall) -> Command:
-        """Returns a setting of the name server: the queues of a topic in order, nothing else."""
-        if text_field(request, "namespace") == ORDER_NAMESPACE:
-            config = self._topics.find(text_field(request, "key"))
-            if config is not None and config.order:
-                value = f"{self._rules.broker}:{config.write_queue_count}"
-                return Command(0, {"value": value})
-        remark = "no such setting of the name server; it has the queues of topics in order only"
-        return Command(QUERY_NOT_FOUND, remark=remark)
+    def wipe_write(self, request: Command, call: ClassicCall) -> Command:
+        """Lets routes offer no queue for sends, until `add_write` or a restart; answers a count.
+
+        Sends are not refused: producers choose another broker, if they have one.
+
+        Errors   MalformedRequest
+        """
+        return Command(0, {"wipeTopicCount": str(self._set_write(request, is_wiped=True))})
+
+    def add_write(self, request: Command, call: ClassicCall) -> Command:
+        """Lets routes offer queues for sends again; answers how many topics there are.
+
+        Errors   MalformedRequest
+        """
+        return Command(0, {"addTopicCount": str(self._set_write(request, is_wiped=False))})
+
+    def _set_write(self, request: Command, *, is_wiped: bool) -> int:
+        if text_field(request, "brokerName") != self._rules.broker:
+            return 0
+        self._is_write_wiped = is_wiped
+        return len(self._topics.names())
 
     def _config(self, topic: str) -> TopicConfig:
         found = self._topics.find(topic)
@@ -131,6 +144,10 @@ class ClassicRoutes:
         count = self._rules.queue_count()
         permission = PERMISSION_READ | PERMISSION_WRITE | PERMISSION_INHERIT
         return TopicConfig(topic, count, count, permission)
+
+    def _permission(self) -> int:
+        found = self._rules.permission() | PERMISSION_INHERIT
+        return found & ~PERMISSION_WRITE if self._is_write_wiped else found
 
     def _broker(self, call: ClassicCall) -> dict[str, Any]:
         rules = self._rules

@@ -32,7 +32,7 @@ from pocketmq.rpc.classic.permissions import (
 from pocketmq.rpc.classic.send_message import batch_names, long_names
 from pocketmq.rpc.classic.status import refuse
 from pocketmq.rpc.method_table import OnCluster
-from pocketmq.rpc.permissions import FIND, GET, LOOK, nothing
+from pocketmq.rpc.permissions import FIND, GET, LOOK, UPDATE, nothing
 from pocketmq.rpc.service import ANY_CODE, SEND_SIZE_MAX
 
 NAME: Final = "remoting"
@@ -49,7 +49,27 @@ TABLE: Final = RequestTable(
         request(106, "GET_BROKER_CLUSTER_INFO", "routes.cluster", nothing),
         request(206, "GET_ALL_TOPIC_LIST_FROM_NAMESERVER", "routes.topics", lists_topics),
         request(
-            101, "GET_KV_CONFIG", "routes.setting", nothing, fields=("namespace", "key")
+            101, "GET_KV_CONFIG", "routes.settings.get", nothing, fields=("namespace", "key")
+        ),
+        request(
+            219, "GET_KVLIST_BY_NAMESPACE", "routes.settings.all_of", OnCluster(GET),
+            fields=("namespace",),
+        ),
+        request(
+            100, "PUT_KV_CONFIG", "routes.settings.put", OnCluster(UPDATE),
+            fields=("namespace", "key", "value"),
+        ),
+        request(
+            102, "DELETE_KV_CONFIG", "routes.settings.delete", OnCluster(UPDATE),
+            fields=("namespace", "key"),
+        ),
+        request(
+            205, "WIPE_WRITE_PERM_OF_BROKER", "routes.wipe_write", OnCluster(UPDATE),
+            fields=("brokerName",),
+        ),
+        request(
+            327, "ADD_WRITE_PERM_OF_BROKER", "routes.add_write", OnCluster(UPDATE),
+            fields=("brokerName",),
         ),
         # Producers'.
         request(
@@ -184,6 +204,22 @@ TABLE: Final = RequestTable(
         request(352, "GET_SUBSCRIPTIONGROUP_CONFIG", "admin.groups.config", group_seen),
         request(343, "QUERY_TOPICS_BY_CONSUMER", "admin.groups.topics", group_seen),
         request(208, "GET_CONSUME_STATS", "admin.groups.stats", group_and_topic_seen),
+        request(
+            303, "QUERY_CONSUME_TIME_SPAN", "admin.consumption.time_span", group_and_topic_seen,
+            fields=("group", "topic"),
+        ),
+        request(
+            317, "GET_BROKER_CONSUME_STATS", "admin.consumption.of_all_groups", lists_groups,
+            call_class=CallClass.QUERY,
+        ),
+        request(
+            345, "QUERY_SUBSCRIPTION_BY_CONSUMER", "admin.consumption.subscription",
+            group_and_topic_seen, fields=("group", "topic"),
+        ),
+        request(
+            321, "QUERY_CONSUME_QUEUE", "admin.upkeep.queue_units", topic_seen(LOOK),
+            call_class=CallClass.QUERY, fields=("topic",),
+        ),
         request(203, "GET_CONSUMER_CONNECTION_LIST", "admin.clients.consumers", group_seen),
         request(
             204, "GET_PRODUCER_CONNECTION_LIST", "admin.clients.producers", producers_seen,
@@ -235,6 +271,12 @@ TABLE: Final = RequestTable(
             207, "DELETE_SUBSCRIPTIONGROUP", "admin.changed_groups.delete",
             group_request.deleted, fields=("groupName",),
         ),
+        # Operators', for the store's files.
+        request(
+            306, "CLEAN_EXPIRED_CONSUMEQUEUE", "admin.upkeep.clean_queues", OnCluster(UPDATE)
+        ),
+        request(316, "CLEAN_UNUSED_TOPIC", "admin.upkeep.clean_topics", OnCluster(UPDATE)),
+        request(329, "DELETE_EXPIRED_COMMITLOG", "admin.upkeep.expire", OnCluster(UPDATE)),
         request(
             ANY_CODE, "UNSUPPORTED", "unsupported", nothing, body_max=HEARTBEAT_SIZE_MAX,
             call_class=CallClass.PROBE,

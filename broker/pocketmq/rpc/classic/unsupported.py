@@ -14,8 +14,6 @@ _NO_CLUSTER: Final = "this broker is its own cluster and name server"
 
 NAMES: Final[Mapping[int, tuple[str, str]]] = {
     25: ("UPDATE_BROKER_CONFIG", _CONFIG),
-    100: ("PUT_KV_CONFIG", "pocketmq topic update, for queues in order"),
-    102: ("DELETE_KV_CONFIG", "pocketmq topic update, for queues in order"),
     103: ("REGISTER_BROKER", _NO_CLUSTER),
     104: ("UNREGISTER_BROKER", _NO_CLUSTER),
     222: ("INVOKE_BROKER_TO_RESET_OFFSET", "pocketmq group reset"),

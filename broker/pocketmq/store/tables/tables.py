@@ -12,6 +12,7 @@ from pocketmq.model.topic import is_group_topic
 from pocketmq.store.tables.delay_offsets import DelayOffsets
 from pocketmq.store.tables.durable_table import RowTable
 from pocketmq.store.tables.groups import GroupTable
+from pocketmq.store.tables.name_settings import NameSettings
 from pocketmq.store.tables.offsets import ConsumerOffsets
 from pocketmq.store.tables.order_files import ORDER_JOURNAL_BYTES, OrderFiles
 from pocketmq.store.tables.order_info import OrderInfo
@@ -28,11 +29,11 @@ TIMER_COUNTS: Final = "timingCount"
 
 
 class Tables:
-    """Topics, groups, their modes, offsets, FIFO orders, delays, removed queues, floors."""
+    """Topics, groups, modes, offsets, orders, delays, removed queues, floors, name settings."""
 
     __slots__ = (
-        "_pool", "delay_offsets", "floors", "groups", "modes", "offsets", "orders", "removed",
-        "timer_check", "timer_counts", "topics",
+        "_pool", "delay_offsets", "floors", "groups", "modes", "name_settings", "offsets", "orders",
+        "removed", "timer_check", "timer_counts", "topics",
     )  # fmt: skip
 
     def __init__(
@@ -44,6 +45,7 @@ class Tables:
         self.groups = GroupTable(disk, directory, clock, self._pool)
         self.offsets = ConsumerOffsets(disk, directory, clock, self._pool, self.groups)
         self.modes = RequestModes(disk, directory, clock, self._pool)
+        self.name_settings = NameSettings(disk, directory, clock, self._pool)
         self.timer_check = TimerCheck(disk, directory, self._pool)
         self.timer_counts = RowTable(
             disk, directory, TIMER_COUNTS_FILE, TIMER_COUNTS, clock, self._pool, is_counted=True
@@ -65,6 +67,7 @@ class Tables:
             self.delay_offsets,
             self.floors,
             self.modes,
+            self.name_settings,
             self.timer_check,
             self.timer_counts,
         )

@@ -20,7 +20,7 @@ from pocketmq.rpc.classic.status import SYSTEM_ERROR
 from pocketmq.rpc.permissions import LOOK, SEE, group_need
 from pocketmq.rpc.services import Services
 from pocketmq.rpc.topic_access import may_see
-from pocketmq.services.sessions.classic_groups import ClassicMember
+from pocketmq.services.sessions.classic_groups import ClassicMember, ClassicSubscription
 from pocketmq.wire.remoting import LANGUAGES, Command
 
 NOT_ONLINE: Final = 206
@@ -57,16 +57,7 @@ class AdminClients:
                 "consumeType": "CONSUME_PASSIVELY" if consumer.is_push else "CONSUME_ACTIVELY",
                 "messageModel": "BROADCASTING" if consumer.is_broadcast else "CLUSTERING",
                 "subscriptionTable": {
-                    topic: {
-                        "classFilterMode": False,
-                        "codeSet": [],
-                        "expressionType": one.expression_type,
-                        "subString": one.expression,
-                        "subVersion": one.version,
-                        "tagsSet": [],
-                        "topic": topic,
-                    }
-                    for topic, one in group.subscriptions.items()
+                    topic: subscription_row(one) for topic, one in group.subscriptions.items()
                 },
             }
         )
@@ -141,6 +132,19 @@ class AdminClients:
         except ConnectionResetError:
             return _failed(f"consumer <{group}> <{client_id}> closed its connection")
         return Command(reply.code, reply.fields, reply.body, remark=reply.remark)
+
+
+def subscription_row(found: ClassicSubscription) -> dict[str, Any]:
+    """Returns a subscription as RocketMQ writes it (SubscriptionData)."""
+    return {
+        "classFilterMode": False,
+        "codeSet": [],
+        "expressionType": found.expression_type,
+        "subString": found.expression,
+        "subVersion": found.version,
+        "tagsSet": [],
+        "topic": found.topic,
+    }
 
 
 def _unsigned(fields: Mapping[str, str]) -> dict[str, str]:

@@ -10,15 +10,14 @@ from typing import Any
 
 from pocketmq.model.administration import GroupConfig
 from pocketmq.model.message import INT32_MAX
-from pocketmq.model.topic import TopicConfig
 from pocketmq.rpc.channel import ClassicCall
+from pocketmq.rpc.classic.admin.offset_rows import offset_rows
 from pocketmq.rpc.classic.fields import number_field, text_field
 from pocketmq.rpc.classic.json_body import json_answer
-from pocketmq.rpc.classic.object_keys import VERSION, keyed_answer, queue_key
+from pocketmq.rpc.classic.object_keys import VERSION, keyed_answer
 from pocketmq.rpc.permissions import SEE, topic_need
 from pocketmq.rpc.services import Services
 from pocketmq.services.admin.rates import Rates
-from pocketmq.store.read.cold_read import value_of
 from pocketmq.wire.remoting import Command
 
 
@@ -74,27 +73,9 @@ class AdminGroups:
         for name in topics:
             config = tables.topics.find(name)
             if config is not None:
-                rows += await self._rows(group, config)
+                rows += await offset_rows(self._store, self._broker, group, config)
                 tps += self._rates.delivered_tps(name, group)
         return keyed_answer("offsetTable", rows, consumeTps=tps)
-
-    async def _rows(
-        self, group: str, config: TopicConfig
-    ) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        name, reading, rows = config.name, self._store.reading, []
-        for queue_id in range(config.read_queue_count):
-            committed = self._store.tables.offsets.find(group, name, queue_id) or 0
-            seen_ms = None
-            if committed:
-                seen_ms = await value_of(reading.store_timestamp_at(name, queue_id, committed - 1))
-            row = {
-                "brokerOffset": reading.queue_range(name, queue_id)[1],
-                "consumerOffset": committed,
-                "lastTimestamp": seen_ms or 0,
-                "pullOffset": committed,
-            }
-            rows.append((queue_key(self._broker, name, queue_id), row))
-        return rows
 
     def _consumed(self, group: str, call: ClassicCall) -> list[str]:
         """Returns the topics in which a group has offsets, and whose names the caller may see."""

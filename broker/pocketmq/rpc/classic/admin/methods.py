@@ -3,25 +3,26 @@
 from pocketmq.rpc.classic.admin.change_groups import ChangeGroups
 from pocketmq.rpc.classic.admin.change_topics import ChangeTopics
 from pocketmq.rpc.classic.admin.clients import AdminClients
+from pocketmq.rpc.classic.admin.consumption import AdminConsumption
+from pocketmq.rpc.classic.admin.controls import Controls
 from pocketmq.rpc.classic.admin.groups import AdminGroups
 from pocketmq.rpc.classic.admin.rates import AdminRates
-from pocketmq.rpc.classic.admin.runtime import AdminRuntime, ReadSettings
+from pocketmq.rpc.classic.admin.runtime import AdminRuntime
 from pocketmq.rpc.classic.admin.topics import AdminTopics
+from pocketmq.rpc.classic.admin.upkeep import AdminUpkeep
 from pocketmq.rpc.classic.routes import ClassicRules
 from pocketmq.rpc.services import Services
 
 
 class ClassicAdmin:
-    """The handlers of operators' request codes.
-
-    read_settings   returns (key, value, origin) of every setting
-    """
+    """The handlers of operators' request codes."""
 
     __slots__ = (
-        "changed_groups", "changed_topics", "clients", "groups", "rates", "runtime", "topics",
+        "changed_groups", "changed_topics", "clients", "consumption", "groups", "rates",
+        "runtime", "topics", "upkeep",
     )  # fmt: skip
 
-    def __init__(self, backing: Services, rules: ClassicRules, read_settings: ReadSettings) -> None:
+    def __init__(self, backing: Services, rules: ClassicRules, controls: Controls) -> None:
         rates = backing.rates
         self.rates = AdminRates(rates)
         self.topics = AdminTopics(backing, rules, rates)
@@ -29,4 +30,6 @@ class ClassicAdmin:
         self.changed_topics = ChangeTopics(backing.store)
         self.changed_groups = ChangeGroups(backing.store)
         self.clients = AdminClients(backing, rules.broker)
-        self.runtime = AdminRuntime(backing, rules, rates, read_settings)
+        self.consumption = AdminConsumption(backing, rules, rates)
+        self.runtime = AdminRuntime(backing, rules, rates, controls)
+        self.upkeep = AdminUpkeep(backing, controls)

@@ -7,26 +7,22 @@ Names of settings are PocketMQ's own, and those of RocketMQ that mqadmin reads. 
 AdminBrokerProcessor.prepareRuntimeInfo, HARuntimeInfo.
 """
 
-from collections.abc import Callable, Iterable
 from typing import Final
 
 from pocketmq.rpc.channel import ClassicCall
+from pocketmq.rpc.classic.admin.controls import Controls
 from pocketmq.rpc.classic.json_body import json_answer
 from pocketmq.rpc.classic.routes import ClassicRules
 from pocketmq.rpc.services import Services
 from pocketmq.services.admin.rates import Rates
 from pocketmq.wire.remoting import Command
 
-ReadSettings = Callable[[], Iterable[tuple[str, str, str]]]
 _POOLS: Final = ("send", "pull", "litePull", "query", "ack")
 _GIB: Final = 1 << 30
 
 
 class AdminRuntime:
-    """The requests about the broker as a whole.
-
-    read_settings   returns (key, value, origin) of every setting
-    """
+    """The requests about the broker as a whole."""
 
     __slots__ = ("_rates", "_read_settings", "_rules", "_started_ms", "_store")
 
@@ -35,12 +31,12 @@ class AdminRuntime:
         backing: Services,
         rules: ClassicRules,
         rates: Rates,
-        read_settings: ReadSettings,
+        controls: Controls,
     ) -> None:
         self._store = backing.store
         self._rules = rules
         self._rates = rates
-        self._read_settings = read_settings
+        self._read_settings = controls.read_settings
         self._started_ms = self._store.clock.wall_ms()
 
     def config(self, request: Command, call: ClassicCall) -> Command:

@@ -1,0 +1,19 @@
+"""Parts of the broker that operators of the classic protocol control, besides its tables."""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+
+def _off() -> bool:
+    return False
+
+
+class Controls(NamedTuple):
+    """Functions of the running broker.
+
+    read_settings   returns (key, value, origin) of every setting
+    expire_soon     lets retention delete expired files at any hour; returns whether it is on
+    """
+
+    read_settings: Callable[[], Iterable[tuple[str, str, str]]] = tuple
+    expire_soon: Callable[[], bool] = _off
