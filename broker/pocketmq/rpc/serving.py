@@ -151,9 +151,19 @@ class ServedMethod:
         """Counts a call that failed after `seconds`; returns its error in the API's form."""
         known = self._known(error)
         self.stats.count_failed(known, seconds)
-        shown = self._service.refuse(known, self.method)
+        try:
+            shown = self._service.refuse(known, self.method)
+        except Exception as fault:  # The client is told of this error, not of one without a form.
+            shown = self._service.refuse(self._known(fault), self.method)
         let_frames_go(error)
         return shown
+
+    def undo(self, effects: Callable[[], None]) -> None:
+        """Undoes the effects of a lost answer; a failure is logged, and the call ends as usual."""
+        try:
+            effects()
+        except Exception as fault:
+            self._known(fault)
 
     def _known(self, error: Exception) -> BrokerError:
         """Returns the error, or Internal for an unexpected one; logs errors for operators."""

@@ -12,7 +12,7 @@ from pocketmq.rpc.classic.status import refuse
 from pocketmq.rpc.own import remoting_connection
 from pocketmq.rpc.own.server_state import ServerState
 from pocketmq.rpc.service import ANY_CODE, REMOTING, Method, Service
-from pocketmq.rpc.serving import Serving
+from pocketmq.rpc.serving import ServedMethod, Serving
 from pocketmq.wire.remoting import BINARY, Command, encode
 from tests.kit.remoting_pair import RemotingPair
 
@@ -145,6 +145,63 @@ async def test_an_answer_that_cannot_be_encoded_is_an_error_and_undone(
 async def test_an_error_may_quote_what_cannot_be_encoded(client: RemotingPair) -> None:
     reply = await client.ask(FAIL, {}, b"\xff")
     assert (reply.code, "\\udcff" in reply.remark) == (26, True)
+    client.lose()
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_effects_that_cannot_be_undone_leave_no_call_behind(
+    desk: Desk,
+    client: RemotingPair,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    is_cancelled: bool,
+) -> None:
+    monkeypatch.setattr(desk, "undo", lambda: next(iter(())))
+    number = client.send(WAIT)
+    if is_cancelled:
+        desk.waiting[0].cancel()
+    else:
+        desk.waiting[0].set_exception(GroupNotFound(group="g"))
+    await client.settled()
+    assert [record.message for record in caplog.records] == ["rpc.failed"]
+    assert is_cancelled or client.replies[number].code == 26
+    assert not client.server.is_busy
+    assert client.edge.serving.admission.inflight_count() == 0
+    client.lose()
+
+
+async def test_an_error_without_a_form_is_told_as_a_defect(
+    client: RemotingPair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(GroupNotFound, "message", "{unknown}")
+    reply = await client.ask(FAIL)
+    assert (reply.code, "unknown" in reply.remark) == (1, False)
+    client.lose()
+
+
+@pytest.mark.parametrize("code", [FAIL, WAIT])
+async def test_a_client_that_cannot_be_told_of_an_error_is_disconnected(
+    desk: Desk, client: RemotingPair, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    monkeypatch.setattr(ServedMethod, "shown", lambda *_: Command(1, {"name": "\ud800"}, remark=""))
+    other = client.send(WAIT)
+    client.send(code)
+    if code == WAIT:
+        desk.waiting[1].set_exception(GroupNotFound(group="g"))
+    await client.settled()
+    assert client.wire.is_aborted
+    assert other not in client.replies
+    assert desk.waiting[0].cancelled()
+    assert not client.edge.connections
+    assert client.edge.serving.admission.inflight_count() == 0
+
+
+async def test_a_request_to_a_client_that_cannot_be_encoded_waits_for_no_reply(
+    client: RemotingPair,
+) -> None:
+    with pytest.raises(UnicodeEncodeError):
+        await client.server.ask(Command(ECHO, {"name": "\ud800"}))
+    assert not client.server._asked
     client.lose()
 
 

@@ -347,7 +347,7 @@ class OwnCall(Unsent):
         undo, self._undo = self._undo, None
         if undo is not None:
             self._connection.unsent.discard(self)
-            undo()
+            self.served.undo(undo)
 
     def cancel(self) -> None:
         """Cancels the handler, if the call waits for one."""

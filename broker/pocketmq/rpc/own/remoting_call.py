@@ -6,6 +6,7 @@ cancelled, as its client often disconnects at once; it gets no reply.
 """
 
 import asyncio
+import logging
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine
 from time import perf_counter
@@ -28,6 +29,8 @@ from pocketmq.rpc.own.server_state import LARGE_REPLY, UNTOLD_S, ServerConnectio
 from pocketmq.rpc.serving import ServedMethod
 from pocketmq.wire.remoting import Command
 from pocketmq.wire.stream import Stream
+
+logger = logging.getLogger(__name__)
 
 
 class RemotingSide(ServerConnection, RemotingChannel):
@@ -199,15 +202,17 @@ class RemotingCall(ClassicCall):
         self.served.stats.end()
         self._future = None
         seconds = perf_counter() - self.begun
-        if future.cancelled():
-            self.lose()
-            self.served.stats.count_cancelled(seconds)
-        elif (error := future.exception()) is not None:
-            assert isinstance(error, Exception), "an error that ends the process"
-            self.refuse(error)
-        else:
-            self._end_well(future.result(), seconds)
-        self.channel.remove_call(self)
+        try:
+            if future.cancelled():
+                self.lose()
+                self.served.stats.count_cancelled(seconds)
+            elif (error := future.exception()) is not None:
+                assert isinstance(error, Exception), "an error that ends the process"
+                self.refuse(error)
+            else:
+                self._end_well(future.result(), seconds)
+        finally:
+            self.channel.remove_call(self)
 
     def _end_well(self, answer: Command, seconds: float) -> None:
         try:
@@ -218,15 +223,25 @@ class RemotingCall(ClassicCall):
             self.served.stats.count_waited(seconds)
 
     def refuse(self, error: Exception) -> None:
-        """Ends the call with an error in the form of its API."""
+        """Ends the call with an error in the form of its API.
+
+        If the error cannot be sent, the connection is closed: no client waits in vain.
+        """
         self.lose()
         begin_request(self.metadata)
-        shown: Any = self.served.shown(error, perf_counter() - self.begun)
-        fields = {**shown.fields, REQUEST_ID_KEY: current_request_id()}
-        end_request()
+        try:
+            self._tell(self.served.shown(error, perf_counter() - self.begun))
+        except Exception:
+            logger.exception("rpc.untold", extra={"method": self.served.path})
+            self.channel.cut_off()
+        finally:
+            end_request()
+
+    def _tell(self, shown: Any) -> None:
         if self.channel.is_open and not self.command.is_one_way:
             # A remark that quotes half of a surrogate pair could not be encoded.
             remark = shown.remark.encode("utf-8", "backslashreplace").decode()
+            fields = {**shown.fields, REQUEST_ID_KEY: current_request_id()}
             self.channel.reply(shown._replace(fields=fields, remark=remark), self.command)
 
     def lose(self) -> None:
@@ -235,7 +250,7 @@ class RemotingCall(ClassicCall):
             self.room(0)
         undo, self._undo = self._undo, None
         if undo is not None:
-            undo()
+            self.served.undo(undo)
 
     # -- events of its connection ----------------------------------------------------------------
 

@@ -231,9 +231,10 @@ class RemotingConnection(LoopConnection, RemotingSide):
             future.set_exception(ConnectionResetError("the client went away"))
             return future
         opaque = next(self._numbers)
+        frame = encode(request._replace(opaque=opaque, flag=0))
         self._asked[opaque] = future
         future.add_done_callback(lambda _: self._asked.pop(opaque, None))
-        self._send(encode(request._replace(opaque=opaque, flag=0)))
+        self._send(frame)
         return future
 
     def _send(self, frame: bytes) -> None:
