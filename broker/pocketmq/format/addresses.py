@@ -34,7 +34,7 @@ _HEX = re.compile(r"[0-9a-fA-F]+")
 def host_from_text(text: str) -> bytes:
     """Packs "ip:port" or "[v6]:port".
 
-    Errors   ValueError: the text is neither, or the port is outside 0..65535
+    Errors   ValueError: the text has neither form, or the port is outside 0..65535
     """
     address_text, separator, port_text = text.rpartition(":")
     port = number_of(port_text, _PORT_MAX)
@@ -111,9 +111,9 @@ class UniqueKeyMaker:
         return f"{self._stamp}{self._counter:04X}"
 
     def make_several(self, wall_ms: int, count: int) -> tuple[bytes, int]:
-        """Returns (stamp, number) for `count` keys: stamp and number + 1, + 2, … modulo 65,536.
+        """Returns the stamp of `count` keys and the number before their first number.
 
-        Shape    the numbers are written as four upper-case hexadecimal digits
+        Each key is the stamp, and its number modulo 65,536 as four upper-case hexadecimal digits.
         """
         assert count > 0
         if wall_ms != self._last_ms:

@@ -61,8 +61,9 @@ def record_batches(
 
     queue        the records' numbers in `queues`
     decompress   whether to decompress bodies; large bodies are split into several batches
-    schema       schema of the batches; None: that of the columns. Its additional columns are null
-    Cost     about 3 µs a record of 1 KiB with all columns
+    schema       schema of the batches; None: the schema of `columns`. Columns that only the schema
+                 has are null
+    Cost         about 3 µs a record of 1 KiB with all columns
     """
     schema = schema or schema_of(columns)
     has_bodies = decompress and any(column.name == BODY for column in columns)

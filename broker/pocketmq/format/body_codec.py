@@ -23,17 +23,14 @@ CODECS: Final = {LZ4: "lz4", ZSTD: "zstd"}
 """Names of codecs; all other codecs are zlib."""
 GZIP_MAGIC: Final = b"\x1f\x8b"
 ZSTD_STEP: Final = 1024
-"""Compressed bytes per step: at a block of 128 KiB for every four bytes, at most 32 MiB output."""
+"""Compressed bytes per step: as a block of 128 KiB takes four bytes, at most 32 MiB of output."""
 
 _ZLIB_OR_GZIP: Final = 32 + zlib.MAX_WBITS
 """Accepts zlib, sent by RocketMQ clients of version 4, and gzip, sent by those of version 5."""
 
 
 def plain_body(body: bytes, system_flag: int) -> bytes:
-    """Returns the decompressed body; an uncompressed or invalid body is returned unchanged.
-
-    A body that decompresses to more than `PLAIN_SIZE_MAX` is returned unchanged.
-    """
+    """Returns the decompressed body; unchanged if it is invalid or above `PLAIN_SIZE_MAX`."""
     if not system_flag & FLAG_COMPRESSED or not body:
         return body
     try:
@@ -69,7 +66,7 @@ class BodyBudget:
     """Limits the decompressed bytes of one call, including discarded ones.
 
     A body that exceeds the rest of the budget is left for the next call. A body that is too large
-    for any call is returned as stored, with its codec, so that it never blocks later bodies.
+    for any call is returned as stored, with the codec's name, so that it never blocks later bodies.
     """
 
     __slots__ = ("_body_max", "left_bytes")
@@ -103,7 +100,7 @@ class BodyBudget:
         return PlainBody(found)
 
     def plain_or_stored(self, body: bytes, system_flag: int) -> PlainBody:
-        """Returns a body for a caller; as stored if it exceeds the rest of the budget."""
+        """Returns a body for a caller: as stored if it exceeds the rest of the budget."""
         found = self.plain(body, system_flag)
         return found or PlainBody(body, CODECS.get(codec_of(system_flag), "zlib"))
 

@@ -23,7 +23,7 @@ from pocketmq.model.system_topics import TIMER_TOPIC, restored
 from pocketmq.model.topic import SCHEDULE_TOPIC, SYSTEM_PREFIXES
 
 WAITING_TOPICS: Final = (SCHEDULE_TOPIC, TIMER_TOPIC)
-"""Topics of delayed messages: one queue for each delay level; one queue for delivery times."""
+"""Topics of delayed messages: by delay level, with one queue a level; by delivery time."""
 
 
 def delayed_message(
@@ -80,5 +80,4 @@ def _asked_ms(message: StoredMessage) -> int:
 
 
 def _number(text: str | None) -> int:
-    """Parses a property's number; returns 0 if it is absent or invalid."""
     return max(number_of(text or "", SUMMABLE_MAX), 0)

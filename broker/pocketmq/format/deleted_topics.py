@@ -29,8 +29,8 @@ DRIFT_MAX: Final = 65_536
 class LeftOver(NamedTuple):
     """Bounds of left-over records, and the starts of queues whose unit numbers differ.
 
-    topics   (physical offset, topics that existed there): records of other topics below it are
-             left over
+    topics   (physical offset, topics that existed there): below the offset, the records of all
+             other topics are left over
     places   for each existing queue the physical offset of its first message, below which its
              records are left over; 0: offset 0 does not occur in the queue
     starts   by queue: physical offset and unit number of its first remaining message

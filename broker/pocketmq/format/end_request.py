@@ -41,7 +41,7 @@ class EndRequest:
     def take(self, text: bytes, *, is_commit: bool) -> bool:
         """Adds a decision about a transaction id.
 
-        Returns  whether the request is still plain: the id is plain, and there are few decisions
+        Returns  False if the id is not plain, or the request already has DECISIONS_MAX decisions
         """
         if len(self.at) == DECISIONS_MAX:
             return False

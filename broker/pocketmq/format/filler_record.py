@@ -55,7 +55,7 @@ def stand_in(begin: int, end: int, style: Style) -> Iterator[bytes]:
 def stand_in_to_file_end(
     begin: int, end: int, style: Style, *, holds_records: bool
 ) -> Iterator[bytes]:
-    """Yields fillers for [begin, end), where `end` is the end of a file that others follow.
+    """Yields fillers for [begin, end), where `end` is the end of a file that further files follow.
 
     holds_records   False: only the BLANK itself is damaged
     Shape           end - begin >= BLANK_SIZE

@@ -99,7 +99,6 @@ class HalfRecord:
         return end - field_end - 2 == size and self._read_block(field_end + 2, end)
 
     def _read_block(self, position: i64, end: i64) -> bool:
-        """Parses the properties; drops those that the committed message does not have."""
         raw, out = self.raw, self._block
         out.truncate(0)
         pairs = PropertyCursor(raw, position, end)

@@ -105,7 +105,6 @@ def _few(written: Sequence[Written], style: str) -> bytes:
 
 
 def _many(written: Sequence[Written], style: str) -> bytes:
-    """Returns the entries of records with at most one key: two or three for each record."""
     columns = [
         [text for run in written for text in run.unique_keys],
         [text for run in written for text in run.keys],

@@ -43,7 +43,7 @@ def property_block(record: bytes) -> bytes:
 
 
 def properties_size(record: bytes) -> int:
-    """Returns an upper bound for the size of a record's properties; includes its topic."""
+    """Returns an upper bound of the size of a record's properties: it includes the topic."""
     _, system_flag = _MAGIC_AND_SYSTEM_FLAG.unpack_from(record)
     place = _LENGTH_PLACES[system_flag & HOSTS_V6_MASK]
     (body_size,) = _I32.unpack_from(record, place)

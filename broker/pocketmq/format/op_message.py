@@ -91,6 +91,5 @@ def is_op_body(body: bytes) -> bool:
 
 
 def _queue_offset(text: bytes) -> int | None:
-    """Parses a number like Java's Long.valueOf; returns None if it is invalid or below 0."""
     number = number_of_bytes(text.removeprefix(b"+"))
     return number if number >= 0 else None

@@ -107,7 +107,6 @@ def lost_rows_at(content: bytes, follows: int) -> int | None:
 
 
 def _rows(content: bytes, follows: int) -> Iterator[tuple[int, bytes]]:
-    """Yields (end, text) of each row in sequence."""
     position, number = 0, 1
     while (row := _sound_row(content, position)) is not None:
         its_number, its_follows, text = row
@@ -119,7 +118,6 @@ def _rows(content: bytes, follows: int) -> Iterator[tuple[int, bytes]]:
 
 
 def _sound_row(content: bytes, position: int) -> tuple[int, int, bytes] | None:
-    """Returns (number, version, text) of a valid row at a position, else None."""
     if position + _HEAD.size > len(content):
         return None
     size, crc, follows, number = _HEAD.unpack_from(content, position)

@@ -25,7 +25,7 @@ OWN_MEMBER: Final = "pocketmq"
 BIT_COUNT: Final = 64
 """Bits of `cm`, a Java long."""
 SPAN_MAX: Final = 1 << 20
-"""Upper limit of settled offsets read from a row; no group has more of them in a queue."""
+"""Upper limit of settled offsets read from a row; no group has more settled offsets in a queue."""
 DELIVERIES_MAX: Final = 1 << 30
 """Highest delivery attempt read from a row, so that later attempts fit clients' 32-bit integers."""
 
@@ -169,7 +169,6 @@ def _real(row: Mapping[str, Any]) -> QueueOrder:
 
 
 def _rows(table: Mapping[str, Any], member: str, is_fit: Any) -> Iterator[tuple[int, Any]]:
-    """Yields (queue offset, value) of a member; keys may be quoted."""
     rows = table.get(member)
     for key, value in rows.items() if isinstance(rows, dict) else ():
         queue_offset = number_of(str(key))

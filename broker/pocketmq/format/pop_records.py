@@ -125,7 +125,6 @@ def ack_entry(ack: Ack, due_ms: int, revive_queue: int, revive_topic: str) -> En
 
 
 def _block(topic: str, queue_id: int, deliver_ms: int, key: str, tag: str) -> bytes:
-    """Returns the properties of a delayed message, in RocketMQ's order."""
     out_ms = (deliver_ms - 1) // PRECISION_MS * PRECISION_MS
     return (
         f"REAL_TOPIC\x01{topic}\x02TIMER_DELIVER_MS\x01{deliver_ms}\x02UNIQ_KEY\x01{key}\x02"
@@ -139,10 +138,11 @@ def _quoted(text: str) -> str:
 
 
 def read_entry(record: Buffer) -> tuple[PopCheckpoint | Ack, Mapping[str, str]] | None:
-    """Parses a stored record; returns the entry and the record's properties.
+    """Parses a stored record.
 
-    None     a client sent the record: its message may have the same tag
-    Shape    a valid record; RocketMQ's entries are accepted
+    Returns  the entry and the record's properties; None: a client sent the record, which may have
+             the tag of an entry
+    Shape    a valid record; entries written by RocketMQ are accepted
     Cost     about 10 µs
     Errors   BadRecord: a broker wrote the record, but its body is not an entry
     """
@@ -191,10 +191,6 @@ def _ack(said: dict[str, Any], tag: str) -> Ack:
 
 
 def _some(numbers: Any) -> Any:
-    """Returns the numbers if there are at most _COUNT_MAX.
-
-    Errors   ValueError, TypeError
-    """
     if len(numbers) > _COUNT_MAX:
         raise ValueError(f"it names {len(numbers)} offsets, at most {_COUNT_MAX} are allowed")
     return numbers

@@ -124,7 +124,7 @@ def property_key(name: str) -> bytes:
 
 
 def property_value(raw: bytes, key: bytes, begin: int, end: int) -> bytes | None:
-    """Returns a property's value from the block at [begin, end); None if it is absent.
+    """Returns a property's value from the block at [begin, end); None if the property is absent.
 
     key    result of `property_key`; the block may begin with or without a separator
     Cost   0.25 µs and one search of the block

@@ -25,7 +25,7 @@ class PutRecords(ABC):
 
     property_crc   whether each record ends with a property CRC
     size_sum       bytes of all records
-    written        runs for the dispatcher, once encoded; one for each run of records of one queue
+    written        once encoded: one run for the dispatcher for adjacent records of one queue
     taken          queue -> queue offset of the next message after these records
     """
 
@@ -88,10 +88,6 @@ class PlainRecords(PutRecords):
         self._places, self._sizes, self._codes = [], [], []
 
     def _join_run(self, place: i64, size: i64, code: i64) -> None:
-        """Adds the next record to the run.
-
-        code   tags code of the record; only its low 32 bits count
-        """
         if code & _HALF:
             code -= _WORD + 1
         units = self._units

@@ -72,6 +72,7 @@ def decode_recall_handle(text: str) -> RecallHandle:
 
 def recall_marker(handle: RecallHandle, now_ms: int, born_host: bytes, store_host: bytes) -> Run:
     """Returns the delete marker that cancels a delayed message.
+
     The marker waits in the timer slot of the message. Hosts are packed addresses and ports.
 
     Source   RecallMessageProcessor.buildMessage, HookUtils.transformTimerMessage

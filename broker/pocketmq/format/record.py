@@ -190,10 +190,6 @@ def encode_records(
 
 
 def _with_property_crc(parts: list[bytes]) -> Iterator[bytes]:
-    """Yields records, given as five parts each, and the CRC field after each.
-
-    Source   MessageExtEncoder with enabledAppendPropCRC
-    """
     for begin in range(0, len(parts), 5):
         record = b"".join(parts[begin : begin + 5])
         yield record
@@ -287,7 +283,7 @@ def decode_record(buffer: Buffer, position: int = 0, *, decompress: bool = True)
 def is_shown(message: StoredMessage, budget: BodyBudget, *, always: bool = False) -> bool:
     """Decompresses a message's body; returns False if the body exceeds the rest of the budget.
 
-    always   whether to leave such a body as stored, with its codec, and return True
+    always   if the body exceeds the budget, leaves it as stored, sets its codec, and returns True
     """
     found = (budget.plain_or_stored if always else budget.plain)(message.body, message.system_flag)
     if found is None:
@@ -306,9 +302,9 @@ def check_record(
 ) -> int:
     """Returns the size of the valid record at a position; 0 for a BLANK.
 
-    Checks   size, magic, lengths, own offset; with `crc` the CRC of the body and, if the record
-             has one, the property CRC; with `property_crc` (the writer appends one) also that the
-             properties do not end in zeros, as they do if their page was lost
+    Checks   size, magic, lengths, own offset; with `crc` the CRC of the body, and the property CRC
+             if the record has one; with `crc` and `property_crc` (records of this store have one)
+             also that the properties do not end in zeros, as they do if their page was lost
     Errors   BadRecord
     Source   CommitLog.checkMessageAndReturnSize
     """
@@ -345,8 +341,8 @@ def _check_property_crc(buffer: Buffer, position: int, block_end: int) -> None:
 def message_fields(message: StoredMessage) -> dict[str, Any]:
     """Returns a message as replies and commands show it, fields as in pocketmq.v1.StoredMessage.
 
-    Shape    ids and hosts are texts; None for a value that the message does not have. Without a
-             unique key the id is the offset message id
+    Shape    ids and hosts are texts; None for a value that the message does not have. The id of a
+             message without unique key is the offset message id
     Source   MessageClientExt.getMsgId
     """
     properties = message.properties

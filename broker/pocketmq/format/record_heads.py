@@ -54,7 +54,6 @@ def _attempt_at(records: bytes, begin: i64) -> int:
 
 
 def _is_dead_letter(records: bytes, begin: i64, at: i64) -> bool:
-    """Returns whether a record is a dead letter; `at` is the position of its reconsume times."""
     topic: i64 = at + _BODY_BEHIND + i64(read_i32_be(records, at + _BODY_BEHIND - 4)) + 1
     magic: int = read_i32_be(records, begin + 4)
     if magic == _MAGIC_V2:

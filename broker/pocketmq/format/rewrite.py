@@ -64,8 +64,8 @@ def put_again(
     dropped          names of properties to remove
     reconsume_times, born_host   None keeps the record's value
     is_copied        whether to order properties as RocketMQ does after copying them
-    Effects          if the block has no room, changed properties that only name the origin are
-                     left out
+    Effects          if the block has no room, leaves out changed properties that the message can be
+                     restored without
     Errors           BadRecord; PropertiesTooLarge: no room even for the properties that are needed
                      to restore the message
     Cost             about 10 µs
@@ -127,12 +127,10 @@ def in_decoded_order(names: Iterable[bytes]) -> list[bytes]:
 
 
 def _ordered(names: Iterable[bytes], slots: int) -> list[bytes]:
-    """Returns names sorted by their slots; the sort is stable."""
     return sorted(names, key=lambda name: _known_spread(name) & (slots - 1))
 
 
 def _copied(pairs: Mapping[bytes, bytes]) -> list[bytes]:
-    """Returns names in the order of a new table, into which the tag was put first."""
     slots = _NEW_SLOTS
     while len(pairs) * 4 > slots * 3:
         slots *= 2
@@ -144,7 +142,6 @@ def _known_spread(name: bytes) -> int:
 
 
 def _spread(name: bytes) -> int:
-    """Returns the hash that determines a name's slot in Java's hash table."""
     value = java_hash(name.decode("utf-8", "replace")) & 0xFFFFFFFF
     return value ^ value >> 16
 

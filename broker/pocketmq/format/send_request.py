@@ -15,9 +15,9 @@ from pocketmq.model.message import RESERVED_PROPERTIES, SHARDING_KEY
 from pocketmq.native.machine import append, i64, vec
 
 MESSAGES_MAX: Final = 1_024
-"""Upper limit of messages in one request: not plain, so many take 10 ms of the event loop."""
+"""Upper limit of messages in one request; if it is not plain, they take 10 ms of the event loop."""
 FIELDS_MAX: Final = 32_768
-"""Upper limit of keys plus properties in a plain request, of fields in any other: 15 ms of work."""
+"""Upper limit of keys and properties in a plain request, and of fields in any other request."""
 TEXT_SIZE_MAX: Final = 255
 """Longest plain key, tag or id, in bytes: RocketMQ's limit of an id."""
 PROPERTIES_MAX: Final = 32
@@ -162,8 +162,8 @@ class SendRequest:
     ) -> bool:  # fmt: skip
         """Counts a message whose parts were set; returns whether the request is still plain.
 
-        It is not plain if the message differs from earlier ones, or if there are too many keys and
-        properties.
+        It is not plain if the message differs from earlier messages, or if the request has more than
+        FIELDS_MAX keys and properties.
         """
         assert span.body_size > 0, "message without a body"
         if not self.count:
@@ -231,7 +231,8 @@ class SendRequest:
     ) -> bool:
         """Adds a property, given the positions of its name and value; returns whether it is plain.
 
-        A property is not plain if its name is repeated or reserved, or if there are too many.
+        A name is not plain if it is repeated, reserved, or begins with TIMER_. No property after the
+        first PROPERTIES_MAX is plain.
         """
         raw, name_end = self.raw, name + name_size
         if text_hash(raw, name, name_end, 0) < 0:

@@ -68,7 +68,7 @@ def is_signature(signed: Signed, secret: str, date: str) -> bool:
 
 
 def is_content_signature(signature: str, secret: str, content: bytes) -> bool:
-    """Returns whether a classic client signed this content with a secret, in constant time.
+    """Returns whether a classic client signed content with a secret; compares in constant time.
 
     Source   AclUtils.calSignature
     """
@@ -92,9 +92,9 @@ def is_page_proof(proof: str, secret: str) -> bool:
 
 
 def pair_from_text(authorization: str) -> tuple[str, str, str]:
-    """Parses an HTTP authorization to (scheme, access key, secret or proof).
+    """Parses an HTTP authorization to (scheme in lower case, access key, secret or proof).
 
-    The scheme is in lower case. It is "" if it is not basic or bearer, or if a part is missing.
+    Returns  three empty texts if the scheme is not basic or bearer, or if a part is missing
     """
     scheme, _, encoded = authorization.partition(" ")
     if scheme.lower() not in {BASIC, BEARER}:

@@ -88,7 +88,7 @@ def encode_rows(others: dict[str, Any], member: str, rows: Mapping[str, str]) ->
     others   the table's other members
     member   name of the member with the rows
     rows     results of `encode_row`, by name
-    Cost     0.5 µs a row; `encode_table` needs 25
+    Cost     0.5 µs a row, against 25 µs with `encode_table`
     """
     quoted = json.encoder.encode_basestring
     inner = ",\n\t\t".join([f"{quoted(name)}:{row}" for name, row in rows.items()])
@@ -213,12 +213,12 @@ def _unmark_keys(pairs: list[tuple[str, Any]]) -> dict[Any, Any]:
 def merged_offsets(
     found: dict[str, Any] | None, lmq: dict[str, Any] | None
 ) -> dict[str, Any] | None:
-    """Returns the table of consumer offsets of a store's two files; None without files.
+    """Returns the table of consumer offsets from a store's two files; None if neither exists.
 
     found    table of config/consumerOffset.json
     lmq      table of config/lmqConsumerOffset.json
     Effects  rows that only the older table has are added to the newer table, unless a table is
-             marked as written together with the other one (BOTH_MEMBER)
+             marked as written together with the other table (BOTH_MEMBER)
     """
     if found is None or lmq is None:
         return lmq if found is None else found

@@ -62,7 +62,7 @@ def _time_of(text: bytes | None) -> int:
 
 
 def rolls_after(text: str) -> int:
-    """Returns the roll count after that of a text (TIMER_ROLL_TIMES); 1 for an invalid text."""
+    """Returns the roll count that follows a text's (TIMER_ROLL_TIMES); 1 for an invalid text."""
     return max(number_of(text, INT32_MAX - 1) + 1, 1)
 
 
@@ -175,7 +175,8 @@ def taken_back(record: bytes) -> bytes:
 def is_taken_back(topic: bytes, key: bytes, gone: frozenset[bytes]) -> bool:
     """Returns whether a message is among those that delete markers recall.
 
-    Other markers than those of recalls contain the unique key, or topic, "+" and unique key.
+    gone   ids in delete markers: topic and unique key in markers of recalls (`taken_back`); in other
+           markers the unique key, or topic, "+" and unique key
     """
     ways = (key, topic + b"+" + key, topic + RECALL_SEPARATOR.encode() + key)
     return not gone.isdisjoint(ways)

@@ -197,7 +197,7 @@ class MessageColumns:
         return self._optional(self._spans.unique_key)
 
     def message_ids(self) -> Texts:
-        """Returns the unique keys, or the offset message ids of records without one."""
+        """Returns the unique keys; for records without unique key, the offset message ids."""
         keys = self.unique_keys()
         if keys.is_missing is None or not keys.is_missing.any():
             return keys
@@ -389,7 +389,7 @@ def _sound(texts: Texts) -> Texts:
 
 
 def _is_sound(texts: Texts) -> bool:
-    """This is true if the concatenation is valid and no text begins inside a character."""
+    """Returns whether the joined bytes are UTF-8 and no text begins inside a character."""
     if texts.content.isascii():
         return True
     try:
