@@ -162,7 +162,7 @@ class SendRequest:
     ) -> bool:  # fmt: skip
         """Counts a message whose parts were set; returns whether the request is still plain.
 
-        It is not plain if the message differs from earlier messages, or if the request has more than
+        It is not plain if the message differs from earlier messages, or if there are more than
         FIELDS_MAX keys and properties.
         """
         assert span.body_size > 0, "message without a body"
@@ -231,8 +231,8 @@ class SendRequest:
     ) -> bool:
         """Adds a property, given the positions of its name and value; returns whether it is plain.
 
-        A name is not plain if it is repeated, reserved, or begins with TIMER_. No property after the
-        first PROPERTIES_MAX is plain.
+        A name is not plain if it is repeated, reserved, or begins with TIMER_. At most
+        PROPERTIES_MAX properties are plain.
         """
         raw, name_end = self.raw, name + name_size
         if text_hash(raw, name, name_end, 0) < 0:

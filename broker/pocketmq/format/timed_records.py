@@ -175,8 +175,8 @@ def taken_back(record: bytes) -> bytes:
 def is_taken_back(topic: bytes, key: bytes, gone: frozenset[bytes]) -> bool:
     """Returns whether a message is among those that delete markers recall.
 
-    gone   ids in delete markers: topic and unique key in markers of recalls (`taken_back`); in other
-           markers the unique key, or topic, "+" and unique key
+    gone   ids in delete markers: topic and unique key in markers of recalls (`taken_back`); in
+           other markers the unique key, or topic, "+" and unique key
     """
     ways = (key, topic + b"+" + key, topic + RECALL_SEPARATOR.encode() + key)
     return not gone.isdisjoint(ways)
