@@ -23,7 +23,7 @@ _KEY: Final = re.compile(r"[A-Za-z0-9._@-]+", re.ASCII)
 
 
 class Action(Enum):
-    """An action on a resource; ALL, which only rules have, means every action."""
+    """An action on a resource; ALL means every action, and is used only in rules."""
 
     ALL = "all"
     PUB = "pub"
@@ -38,7 +38,7 @@ class Action(Enum):
 
 
 class ResourceKind(Enum):
-    """The kind of a resource; only rules have EVERYTHING."""
+    """The kind of a resource; EVERYTHING is used only in rules."""
 
     EVERYTHING = "*"
     CLUSTER = "cluster"
@@ -49,7 +49,7 @@ class ResourceKind(Enum):
 
 
 class Resource(NamedTuple):
-    """A topic, group or cluster by its name, or several by a pattern."""
+    """The topic, group or cluster with a name, or all with names that match a pattern."""
 
     kind: ResourceKind
     pattern: str
@@ -60,7 +60,7 @@ class Resource(NamedTuple):
         return f"{self.kind.value}:{self.pattern}"
 
     def covers(self, kind: ResourceKind, name: str) -> bool:
-        """Returns whether the resource covers a name; the name * (all) needs the pattern *."""
+        """Returns whether the resource covers a name; only the pattern * covers the name *."""
         if self.kind is ResourceKind.EVERYTHING:
             return True
         if self.kind is not kind:
@@ -81,7 +81,7 @@ class User(NamedTuple):
 
 
 class Grant(NamedTuple):
-    """A rule: allows or denies a user actions on a resource, from all or some networks."""
+    """A rule that allows or denies a user actions on a resource; `sources` empty: everywhere."""
 
     user: str
     actions: frozenset[Action]
@@ -96,7 +96,7 @@ class Grant(NamedTuple):
 
 
 class Need(NamedTuple):
-    """The permission that a call requires: one of the actions, on a named resource or all (*)."""
+    """A permission that a call requires: for one of the actions, on a resource; name *: on all."""
 
     actions: tuple[Action, ...]
     kind: ResourceKind
@@ -104,12 +104,12 @@ class Need(NamedTuple):
 
     @property
     def resource(self) -> Resource:
-        """The resource."""
+        """The required resource."""
         return Resource(self.kind, self.name)
 
 
 def action_from_text(text: str) -> Action:
-    """Parses the name of an action; upper and lower case are equal.
+    """Parses the name of an action, in upper or lower case.
 
     Errors   IllegalGrant
     """
@@ -169,10 +169,7 @@ def source_from_text(text: str) -> str:
 
 
 def check_user(user: User) -> None:
-    """Raises unless clients can send a user's key and secret.
-
-    Errors   IllegalUser
-    """
+    """Raises IllegalUser unless clients can send the user's access key and secret."""
     key, secret = user.access_key, user.secret
     if not _KEY.fullmatch(key) or len(key) > KEY_LENGTH_MAX:
         why = f"an access key is 1 to {KEY_LENGTH_MAX} letters, digits and . _ @ -"

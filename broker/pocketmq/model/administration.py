@@ -19,7 +19,7 @@ Item = TypeVar("Item")
 
 
 class Page(NamedTuple, Generic[Item]):
-    """One page of a long list; the token is its last name, "" on the last page."""
+    """One page of a long list; `next_page_token` is "" on the last page."""
 
     items: list[Item]
     next_page_token: str
@@ -39,7 +39,7 @@ def token_number(token: str, text: str, largest: int = SUMMABLE_MAX) -> int:
 def page_of(
     names: Iterable[str], size: int, token: str, check_name: Callable[[str], None]
 ) -> Page[str]:
-    """Returns at most a page of the names that follow the token.
+    """Returns a page of the names after the token, which is the last name of the previous page.
 
     Shape    names sorted; size 0: PAGE_SIZE_DEFAULT; check_name raises for an invalid name
     Errors   IllegalNumber, IllegalPageToken
@@ -68,7 +68,7 @@ class QueueState(NamedTuple):
 
 
 class TopicChange(NamedTuple):
-    """Changes to a topic; None keeps a value. Attributes that are not given are kept."""
+    """Changes to a topic; None: the value stays. Attributes that are not given stay."""
 
     read_queue_count: int | None = None
     write_queue_count: int | None = None
@@ -93,11 +93,13 @@ class PurgedQueue(NamedTuple):
 
 
 class TopicCounts(NamedTuple):
-    """Counts of messages now and ever stored in a topic; all but the counts only if requested.
+    """Counts of a topic; `CountDetail` determines which fields are set.
 
-    size_bytes       records of the readable messages
-    size_estimated   whether the size is that of a sample, times the messages
-    in_per_s         messages sent a second, over the last minute
+    message_count    readable messages
+    stored_count     messages that were ever stored
+    size_bytes       size of the records of readable messages
+    size_estimated   whether the size is estimated from a sample
+    in_per_s         messages sent a second, average of the last minute
     """
 
     name: str
@@ -113,11 +115,11 @@ class TopicCounts(NamedTuple):
 
 
 class CountDetail(Enum):
-    """Fields of a topic's counts.
+    """Fields of `TopicCounts` that are set.
 
-    TOTALS    the counts of messages
-    SUMMARY   also size, rate and the time of the last message
-    QUEUES    also the time of the first message, and the queues
+    TOTALS    counts of messages
+    SUMMARY   TOTALS, and size, rate and the time of the last message
+    QUEUES    SUMMARY, and the time of the first message, and the queues
     """
 
     TOTALS = "totals"
@@ -126,18 +128,18 @@ class CountDetail(Enum):
 
 
 class GroupStats(NamedTuple):
-    """Lag of a group in all its topics, and its clients active within two minutes."""
+    """Lag of a group in all topics, and the number of clients active within two minutes."""
 
     lag_messages: int
     member_count: int
 
 
 class GroupSettings(NamedTuple):
-    """Settings of a group; None keeps a setting, or means RocketMQ's default for a new group.
+    """Settings of a group; None: the setting stays, or for a new group, RocketMQ's default.
 
-    max_attempts   upper limit of deliveries, the first included
-    begin          point where the group begins in queues without its offset: min, max, or a time as
-                   RFC 3339; it determines begins_at_min, RocketMQ's setting
+    max_attempts   upper limit of deliveries, including the first
+    begin          where the group begins in a queue in which it has no offset: min, max, or a time
+                   (RFC 3339); it determines begins_at_min, RocketMQ's setting
     """
 
     enabled: bool | None = None
@@ -156,7 +158,7 @@ class GroupConfig:
 
     name: str
     settings: GroupSettings
-    """All settings; no value is None."""
+    """All settings; none is None."""
     attributes: dict[str, str] = field(default_factory=dict)
     """Names without the leading plus."""
     begin_ms: int = 0
@@ -172,7 +174,7 @@ class GroupOffset(NamedTuple):
 
 
 class QueueLag(NamedTuple):
-    """A group's lag in one queue; lag_ms is the age of the first message it has not consumed."""
+    """A group's lag in one queue; `lag_ms` is the age of the first unconsumed message."""
 
     queue_id: int
     committed_offset: int | None
@@ -183,7 +185,7 @@ class QueueLag(NamedTuple):
 
 
 class TopicLag(NamedTuple):
-    """Lag of a group in a topic; lists of all groups contain no queues and no lag_ms."""
+    """Lag of a group in a topic; in lists of all groups, `queues` and `lag_ms` are not set."""
 
     group: str
     topic: str
@@ -194,7 +196,7 @@ class TopicLag(NamedTuple):
 
 
 class ResetTarget(NamedTuple):
-    """Target of a reset: a time, a queue offset, or else an end of each queue."""
+    """Target of a reset: a time, a queue offset, or the min or max offset of each queue."""
 
     time_ms: int | None = None
     queue_offset: int | None = None
@@ -202,7 +204,7 @@ class ResetTarget(NamedTuple):
 
 
 class MovedOffset(NamedTuple):
-    """Old offset of a group in a queue (None: it had none), and the new or planned offset."""
+    """Old and new offset of a group in a queue; `old_offset` None: the group had no offset."""
 
     topic: str
     queue_id: int
@@ -226,8 +228,8 @@ class Member(NamedTuple):
 
     client_id          as the client reports it; "" if the client reports none
     address            in gRPC's notation, "ipv4:127.0.0.1:4711"
-    mode               "receive" or "pull"
-    since_ms, seen_ms  times of its first and last call
+    mode               "receive", "pull" or "push"
+    since_ms, seen_ms  times of the client's first and last call
     """
 
     group: str
@@ -240,7 +242,7 @@ class Member(NamedTuple):
 
 
 class DeadLetters(NamedTuple):
-    """Counts of a group's dead letters, and the store time of the first one."""
+    """Counts of a group's dead letters, and the store time of the oldest pending dead letter."""
 
     group: str
     topic: str
@@ -271,7 +273,7 @@ class DelayedMessage(NamedTuple):
 
 
 class Redriven(NamedTuple):
-    """A redriven dead letter; `queue_offset` is that in its target queue, None in a dry run."""
+    """A redriven dead letter; `queue_offset` is in the target queue, None in a dry run."""
 
     message_id: str
     dead_queue_id: int

@@ -1,4 +1,4 @@
-"""Messages by column: on the way into the log, and as the views receive them.
+"""Messages as columns: for a put, and as the views receive them.
 
 A run is (Destination, Batch): consecutive messages of one queue. A single message is a batch with
 one element.
@@ -17,7 +17,7 @@ NO_TEXTS: Final[list[str]] = []
 
 
 class Destination(NamedTuple):
-    """Target of a run's messages, and the fields that they share.
+    """Queue of a run, and the fields that all its messages share.
 
     store_host       packed address and port of this broker: 8 bytes (IPv4) or 20 (IPv6)
     system_flag      bits of model/message.py, without those for the widths of hosts
@@ -46,10 +46,11 @@ class Batch:
 
     bodies           as they are stored, compressed or not
     property_blocks  see format/properties.py, without a property CRC
-    unique_keys, keys, tags   copies of these properties, so that the block need not be parsed;
-                     `keys` joined by spaces; "": absent
+    unique_keys, keys, tags
+                     copies of these properties, so that the block need not be parsed; "": absent;
+                     the keys of a message are joined by spaces
     born_ms          times of creation by the producers' clocks
-    born_hosts       packed, as in `Destination`
+    born_hosts       packed addresses, as in `Destination`
     flags            message flags (RocketMQ's Message.flag), set by the user
     """
 
@@ -127,18 +128,19 @@ def batch_of(
 class Written:
     """Records of one run in the log, consecutive in their queue, with the data that views need.
 
-    queue_offset      of the first record; later records have consecutive queue offsets. 0 for
-                      prepared and rollback records, which have no queue offset
-    physical_offsets  of each record, ascending
-    sizes             of each record in the log, bytes
-    tags_codes        of the consume units
-    unique_keys, keys, tags   the records' index keys; `keys` joined by spaces; "": absent
-    units             the consume units, UNIT_BYTES each, exactly as the queue's file gets them;
-                      empty: views encode them
-    entries           the index entries of all records in log order, ENTRY_BYTES each: key hash
-                      (i32), physical offset (i64), store time in ms (i64), big-endian. The format
-                      of the store's index determines which keys have entries. The three text
-                      columns may then be empty. None: views make the entries from the texts
+    queue_offset      offset of the first record; later records have consecutive queue offsets. 0
+                      for prepared and rollback records, which have no queue offset
+    physical_offsets  ascending
+    sizes             sizes of the records in the log, bytes
+    tags_codes        tags codes of the consume units
+    unique_keys, keys, tags
+                      index keys of the records; "": absent; the keys of a record are joined by
+                      spaces; the three lists may be empty if `entries` is not None
+    units             consume units, UNIT_BYTES each, as the queue's file stores them; empty: views
+                      encode the units
+    entries           index entries of all records in log order, ENTRY_BYTES each: key hash (i32),
+                      physical offset (i64), store time in ms (i64), big-endian; None: views make
+                      the entries from the index keys
     """
 
     __slots__ = (
@@ -230,7 +232,7 @@ class Written:
 
 
 class PutStatus(Enum):
-    """How a put ended; every member means that the record is in the log (PutMessageStatus)."""
+    """Result of a put; with every member, the records are in the log (PutMessageStatus)."""
 
     OK = 1
     FLUSH_DISK_TIMEOUT = 2

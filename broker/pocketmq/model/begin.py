@@ -1,8 +1,8 @@
 """The point at which a new group begins to consume a queue, as text and as a time.
 
     text   "min", "max", or a time: RFC 3339 or ms since 1970
-    time   ms since 1970; the group begins with the first message stored at or after it
-           0 (BEGIN_MIN) is every queue's min offset, 2^63 - 1 (BEGIN_MAX) its end
+    time   ms since 1970; the group begins with the first message stored at or after this time
+           0 (BEGIN_MIN): the queue's min offset; 2^63 - 1 (BEGIN_MAX): the queue's max offset
 
 Source: ConsumeFromWhere, ConsumeInitMode.
 """

@@ -18,17 +18,17 @@ RECEIVE_MAX: Final = 32
 INVISIBLE_MIN_MS: Final = 1_000
 INVISIBLE_MAX_MS: Final = 12 * 3_600_000
 RENEWED_MS: Final = 60_000
-"""Duration of a lease from each renewal on, if the broker renews it while its client is alive."""
+"""Duration of an auto-renewed lease from each renewal on."""
 RENEWED_MAX_MS: Final = 3 * 3_600_000
-"""Total duration for which the broker renews a lease (renewMaxTimeMillis)."""
+"""Time since the receive after which a lease is no longer renewed (renewMaxTimeMillis)."""
 
 
 class Held(NamedTuple):
     """Counts of a group's leased messages in one queue.
 
-    behind   messages below the group's committed offset
-    ahead    messages at or above it; there are some if the group consumes in FIFO order, or if its
-             offset was set back after they were leased
+    behind   leased messages below the group's committed offset
+    ahead    leased messages at or above the committed offset: the group consumes in FIFO order, or
+             the offset was set back
     first    approximate queue offset of the first leased message
     """
 
@@ -51,10 +51,11 @@ Leased = Mapping[tuple[str, str], Mapping[int, Held]]
 class Unconsumed(NamedTuple):
     """Counts of the messages of one queue that a group has not consumed.
 
-    left          unconsumed messages, leased ones included
+    left          unconsumed messages, including leased messages
     ready         messages available at once
-    begin         approximate queue offset of the first unconsumed message, else the queue's end
-    ready_begin   queue offset of the first available message, else the queue's end
+    begin         approximate queue offset of the first unconsumed message; if there is none, the
+                  queue's end
+    ready_begin   queue offset of the first available message; if there is none, the queue's end
     """
 
     left: int
@@ -66,12 +67,13 @@ class Unconsumed(NamedTuple):
 def unconsumed(
     committed: int | None, lower: int, upper: int, held: Held = NOTHING_HELD
 ) -> Unconsumed:
-    """Returns the part of a queue of [lower, upper) that a group has not consumed.
+    """Returns the counts of messages in a queue [lower, upper) that a group has not consumed.
+
+    Leased messages below the committed offset count as unconsumed. Messages that expired before
+    they were read count as consumed.
 
     committed   the group's offset; None: the group has no offset, and the queue counts as consumed
-    Leased messages count as unconsumed, even if the committed offset is past them. Messages that
-    expired unread do not count.
-    Source   ConsumerLagCalculator
+    Source      ConsumerLagCalculator
     """
     assert 0 <= lower <= upper, "queue bounds are not ordered"
     unread = upper if committed is None else first_unread(committed, lower, upper)
@@ -81,23 +83,24 @@ def unconsumed(
 
 
 Attempt = tuple[str, str, str, str]
-"""(client, group, topic, attempt id) of a receive; a repeated receive has the same values."""
+"""(client id, group, topic, attempt id) of a receive and of its repetitions."""
 
 
 class ReceiveRequest(NamedTuple):
     """Parameters of one receive.
 
-    wait_ms        time left until the caller's deadline, 0: no long polling
+    wait_ms        upper limit of the wait for messages; 0: no long polling
     client_id      the receiving client; "": unknown
-    attempt_id     id that a client repeats if it lost the reply: it gets the same reply; "": none
-    auto_renew     whether leases last as long as the client is alive
+    attempt_id     identifies the receive if its client repeats it after a lost reply; "": the
+                   client does not repeat it
+    auto_renew     whether leases are renewed while the client is alive
     broadcast      broadcasting consumption: every client gets all messages, without leases
     joined         whether contiguous records of the log may be one element of the result
-    room           called before the read with the wanted number of bytes, returns how many may be
-                   read; called again with the number of bytes that were read; `int` sets no limit
+    room           called with the wanted bytes before the read, it returns how many may be read;
+                   called again with the bytes that were read; `int`, the default, sets no limit
     user           the user to whom the work of expensive filters is charged
-    begin_ms       begin of the group in queues without its offset (model/begin.py)
-    in_order       delivers in FIFO order, even if neither group nor topic is FIFO
+    begin_ms       where the group begins in queues in which it has no offset (model/begin.py)
+    in_order       whether to deliver in FIFO order even if neither group nor topic is FIFO
     """
 
     group: str
@@ -118,31 +121,28 @@ class ReceiveRequest(NamedTuple):
 
     @property
     def has_begin(self) -> bool:
-        """Whether the request states where its group begins."""
+        """Whether the request states where the group begins."""
         return self.begin_ms != BEGIN_UNSET
 
     @property
     def begins_at_time(self) -> bool:
-        """Whether the begin is a time, which is looked up in the queues."""
+        """Whether the begin is a time."""
         return is_timed(self.begin_ms)
 
     def begun_by(self, group: GroupConfig) -> "ReceiveRequest":
-        """Returns the request, with the group's begin if that is a time.
-
-        A begin that the request states itself is kept.
-        """
+        """Returns the request; if it states no begin, with the group's begin if that is a time."""
         if self.begin_ms == BEGIN_UNSET and is_timed(group.begin_ms):
             return self._replace(begin_ms=group.begin_ms)
         return self
 
     @property
     def attempt(self) -> Attempt:
-        """Identity of the receive, which its repetitions share."""
+        """Identity of the receive and of its repetitions."""
         return self.client_id, self.group, self.topic, self.attempt_id
 
 
 class Received(NamedTuple):
-    """Messages under leases: lists of equal length, empty if no message arrived in time.
+    """Leased messages as lists of equal length; empty if no message arrived in time.
 
     records              as stored; fewer elements if the request has `joined`
     attempts             delivery attempt of each message, 1 for the first
@@ -166,7 +166,7 @@ class SettleStatus(Enum):
 
 
 class Settled(NamedTuple):
-    """Result for one handle; `handle` is a new one after a change of invisible duration."""
+    """Result for one handle; `handle` is new if the invisible duration was changed."""
 
     status: SettleStatus
     handle: str

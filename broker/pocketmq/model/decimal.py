@@ -1,9 +1,7 @@
 """Parses decimal numbers in texts: properties, handles, page tokens, ports.
 
-    number_of("17") 17      number_of("2147483648", INT32_MAX) -1      signed_number_of("-3") -3
-
-A number consists of ASCII digits, with any count of leading zeros. Its limit is 2^63 - 1, or the
-limit of a narrower field. Texts with blanks, underscores or digits of other scripts are no numbers.
+A number consists of ASCII digits, with any number of leading zeros. Unlike for `int`, texts with
+blanks, underscores or digits of other scripts are not numbers.
 Source: Long.parseLong, Integer.parseInt.
 """
 
@@ -14,7 +12,7 @@ from pocketmq.native.machine import i64
 LONG_MAX: Final = 2**63 - 1
 DIGITS_MAX: Final = 19
 SUMMABLE_MAX: Final = 10**18 - 1
-"""Upper limit of times and offsets in texts: the sum of two of them does not overflow 64 bits."""
+"""Upper limit of times and offsets in texts: the sum of two does not overflow 64 bits."""
 _TENTH: Final[i64] = 922_337_203_685_477_580
 _LAST: Final[i64] = 7
 """Last decimal digit of 2^63 - 1; _TENTH has the other digits."""
@@ -41,10 +39,7 @@ def number_of_bytes(raw: bytes, largest: int = LONG_MAX) -> int:
 
 
 def number_in(raw: bytes, position: i64, end: i64) -> i64:
-    """Parses bytes [position, end); returns -1 if they are not a number from 0 to 2^63 - 1.
-
-    Compiled callers use it, as it makes no slice.
-    """
+    """Parses bytes [position, end); returns -1 if they are not a number from 0 to 2^63 - 1."""
     if position >= end:
         return -1
     value: i64 = 0
@@ -58,9 +53,9 @@ def number_in(raw: bytes, position: i64, end: i64) -> i64:
 
 
 def signed_number_of(text: str, largest: int = LONG_MAX) -> int | None:
-    """Parses a text with an optional sign; returns None if the number does not fit the field.
+    """Parses a text with an optional sign.
 
-    largest   largest number of the field; its smallest number is -largest - 1
+    Returns None unless the text is a number from -largest - 1 to `largest`.
     """
     digits = text[1:] if text[:1] in ("+", "-") else text
     number = number_of(digits, largest + 1)

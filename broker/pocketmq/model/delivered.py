@@ -1,7 +1,7 @@
-"""Counts messages delivered to consumers by topic and group: pulled, or received under a lease.
+"""Counts messages delivered to consumers, by topic and group.
 
-Series of groups that receive have the label `is_retry`, as RocketMQ's pops have. For groups that
-pull, the label is empty: Prometheus treats it as absent.
+The label `is_retry` is set for received messages, as for RocketMQ's pops. For pulled messages the
+label is empty, which Prometheus treats as absent.
 """
 
 from typing import Final

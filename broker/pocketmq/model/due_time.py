@@ -1,9 +1,8 @@
 """Determines which messages are due, unaffected by changes of the wall clock.
 
-No message is due early: from its arrival to its due time the full time passes by the monotonic
-clock, within 3 ms. Jumps of the wall clock after its arrival do not delay it. Messages that exist
-at the first call of `look` count as having arrived then. Slow drift of the wall clock, without a
-jump between two calls of `look`, is followed.
+From the arrival of a message to its due time, the full time passes by the monotonic clock, within 3
+ms. Jumps of the wall clock after the arrival make the message neither early nor late; slow drift is
+followed. Messages that exist at the first call of `look` count as having arrived then.
 
 `place` is any number that grows with each arrival, such as the queue offset. ARCHITECTURE.md
 ("Clocks that are set") has an example.
@@ -15,11 +14,11 @@ from typing import Final
 from pocketmq.model.step import Now
 
 JUMP_MS: Final = 50
-"""Largest change of the clocks' difference, between two readings, that is no jump."""
+"""The wall clock has jumped if the difference of the clocks has changed by more than this."""
 LEAD_MAX_MS: Final = 3_600_000
-"""Largest lead of store times over the wall clock; beyond it, store times go back."""
+"""Largest lead of store times over the wall clock; with a larger lead, store times go back."""
 EPOCHS_MAX: Final = 64
-"""Upper limit of epochs that are kept; beyond it two adjacent epochs are merged."""
+"""Upper limit of epochs; if there are more, two adjacent epochs are merged."""
 
 
 class DueTime:
@@ -36,9 +35,9 @@ class DueTime:
 
     @property
     def written(self) -> list[tuple[int, int]]:
-        """Epochs to save: (place at the begin, lead of the present clock over its clock in ms).
+        """Epochs to save: (place at the begin, ms by which the clock was set forward since).
 
-        The lead is negative if the clock was set back after that epoch.
+        The ms are negative if the clock was set back.
         """
         newest_ms = self._epochs[-1][1] if self._epochs else 0
         return [(begin, newest_ms - skew_ms) for begin, skew_ms in self._epochs]
@@ -53,8 +52,9 @@ class DueTime:
         self._epochs = [(min(begin, end), self._skew_ms - ahead_ms) for begin, ahead_ms in written]
 
     def look(self, now: Now, end: int) -> int:
-        """Records a reading of the clocks; the next message's place is at least `end`.
+        """Records a reading of the clocks.
 
+        end      lower limit of the next message's place
         Returns  ms by which the wall clock jumped since the last call; 0: no jump
         """
         skew_ms = now.wall_ms - now.monotonic_ms
@@ -76,7 +76,7 @@ class DueTime:
         return jump_ms
 
     def upto_ms(self, now: Now, place: int) -> int:
-        """Returns the wall time up to which a message at a place is due.
+        """Returns the present time by the clock of a message: the message is due up to this time.
 
         Shape    `look` was called
         Cost     below 1 µs
@@ -97,7 +97,7 @@ class DueTime:
         return epochs[0][1]
 
     def _merge(self) -> None:
-        """Merges the two most similar epochs; keeps the slower clock, so no message is early."""
+        """Merges the two most similar epochs; keeps the slower clock: no message is early."""
         epochs = self._epochs
         pairs = range(len(epochs) - 2)  # The last epoch is the current clock.
         at = min(pairs, key=lambda i: abs(epochs[i][1] - epochs[i + 1][1]))

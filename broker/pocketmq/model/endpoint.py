@@ -16,9 +16,9 @@ _BRACKETED = re.compile(r"\[([^\[\]]+)\](?::(.*))?", re.DOTALL)
 
 
 def endpoint_from_text(text: str) -> str:
-    """Returns an endpoint as "host:port" or "[v6]:port"; completes a missing host or port.
+    """Returns an endpoint with host and port; a missing host or port gets the default.
 
-    localhost · broker.local:9000 · :9000 · 9000 · ::1 · [::1] · [::1]:9000 · tls://broker.local
+    Accepts localhost, broker.local:9000, :9000, 9000, ::1, [::1], [::1]:9000, tls://broker.local.
 
     Errors   ValueError
     """

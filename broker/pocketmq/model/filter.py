@@ -1,8 +1,6 @@
-"""The interface of all filters, whatever their language (broker/pocketmq/filter).
+"""The interface of all filters (broker/pocketmq/filter).
 
-    by the tags code of a unit   without reading the message; may match messages wrongly
-    by the stored record         exact
-
+A match by tags code does not read the message, and may be wrong; a match by record is exact.
 Source: MessageFilter.isMatchedByConsumeQueue, isMatchedByCommitLog.
 """
 
@@ -10,15 +8,15 @@ from typing import Protocol
 
 
 class Filter(Protocol):
-    """Decides which messages of a topic a consumer wants. Immutable."""
+    """Decides which messages of a topic a consumer receives; immutable."""
 
     @property
     def is_everything(self) -> bool:
-        """Whether every message matches, so that messages need not be examined."""
+        """Whether every message matches."""
 
     @property
     def reads_records(self) -> bool:
-        """Whether only records, and not tags codes, show which messages match."""
+        """Whether tags codes cannot exclude messages, so that records have to be read."""
 
     def matches_code(self, code: int, /) -> bool:
         """Returns whether a message with this tags code may match."""
@@ -27,4 +25,4 @@ class Filter(Protocol):
         """Returns an upper bound of the time that `matches` takes for a record; 0: negligible."""
 
     def matches(self, record: bytes, /) -> bool:
-        """Returns whether a message matches, given the bytes of one valid stored record."""
+        """Returns whether a message matches, by the bytes of its valid record."""

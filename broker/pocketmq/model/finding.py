@@ -19,7 +19,7 @@ class ScanEnd(Enum):
 
 
 ABSENT: Final = "absent"
-"""Kind of the finding that a view or a part of it is missing: the next start builds it."""
+"""Kind of the finding that a view, or a part of a view, is missing: the next start builds it."""
 
 
 class Loss(NamedTuple):
@@ -38,9 +38,9 @@ class Loss(NamedTuple):
 class Finding:
     """One damaged or unexpected item, or several similar items in one file.
 
-    kind         a fixed word: record, torn_tail, unit, missing_key, …
+    kind         a fixed word, such as record, torn_tail, unit or missing_key
     file         path below the store directory
-    offset       byte in that file; in the log, physical offset is file name + offset
+    offset       file position; in the log, the physical offset is file name + offset
     repairable   whether `store repair` can repair it
     count        number of items; the other fields describe the first item
     lost         messages that are lost because of the damage, by queue

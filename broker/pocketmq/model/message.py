@@ -35,8 +35,8 @@ TIMER_ENQUEUED: Final = "TIMER_ENQUEUE_MS"
 TIMER_DEQUEUED: Final = "TIMER_DEQUEUE_MS"
 TIMER_ROLLS: Final = "TIMER_ROLL_TIMES"
 TIMER_OUT_NOW: Final = "PMQ_TIMER_OUT_MS"
-"""PocketMQ's own: TIMER_OUT converted to the wall clock of the latest enqueue.
-A message has it if the clock was set between its first and its latest enqueue.
+"""PocketMQ's property: TIMER_OUT converted to the wall clock of the latest enqueue. Only messages
+have it whose latest enqueue was after a change of the clock.
 """
 TIMER_DELETE: Final = "TIMER_DEL_UNIQKEY"
 RECALL_TAG: Final = "_RECALL_TAG_"
@@ -65,7 +65,7 @@ TRACE_CONTEXT: Final = "TRACE_CONTEXT"
 MULTI_DISPATCH: Final = "INNER_MULTI_DISPATCH"
 MULTI_QUEUE_OFFSET: Final = "INNER_MULTI_QUEUE_OFFSET"
 BODY_CODEC: Final = "PMQ_BODY_CODEC"
-"""PocketMQ's own: informs clients of version 5 that a body is too large to be decompressed."""
+"""PocketMQ's property: informs version 5 clients that a body is too large to be decompressed."""
 
 KEY_SEPARATOR: Final = " "
 
@@ -98,9 +98,9 @@ def has_queue_offset(system_flag: int) -> bool:
 
 
 def first_unread(committed: int, lower: int, upper: int) -> int:
-    """Returns the first offset in [lower, upper) that a group has not consumed, else `upper`.
+    """Returns the first offset in [lower, upper) that a group has not consumed; `upper` if none.
 
-    Messages that expired unread count as consumed. The lag is `upper` less the result.
+    Messages that expired before they were read count as consumed.
     """
     return min(max(committed, lower), upper)
 
@@ -109,10 +109,11 @@ def first_unread(committed: int, lower: int, upper: int) -> int:
 class StoredMessage:
     """A decoded record of the commit log.
 
-    body         decompressed, unless it is too large or the reader asked for no decompression
-    body_codec   compression of a body that is too large to be decompressed, else ""
+    body         decompressed, unless it is too large or the reader did not request decompression
+    body_codec   compression of a body that is too large to be decompressed; "": any other body
     body_crc     CRC of the stored bytes
-    born_host, store_host   packed address and port (see `format/addresses.py`)
+    born_host, store_host
+                 packed address and port (see `format/addresses.py`)
     """
 
     topic: str

@@ -1,10 +1,4 @@
-"""Kinds of messages, and which of them a topic accepts.
-
-    normal        delivered at once, in the order of its queue
-    fifo          delivered in the order of its message group
-    delay         delivered at a time, or when a delay level is over
-    transaction   delivered when its producer commits it
-    priority      delivered before messages of lower priority
+"""Kinds of messages, and which kinds a topic accepts.
 
 Source: TopicMessageType, DefaultTopicMessageTypeValidator.
 """
@@ -40,10 +34,9 @@ KINDS_TAKEN: Final[Mapping[str, frozenset[MessageKind]]] = {
 
 
 def kinds_taken(type_name: str | None) -> frozenset[MessageKind]:
-    """Returns the kinds of messages that a topic accepts; None: a topic without a row.
+    """Returns the kinds of messages that a topic accepts; None: the topic has no type.
 
-    Topics without a row accept every kind, as in RocketMQ's broker; only its proxy rejects such
-    messages.
+    As in RocketMQ's broker, a topic without a type accepts every kind.
     """
     if type_name is None:
         return KINDS_TAKEN[MIXED]

@@ -1,7 +1,7 @@
 """Checks names of topics, groups, tags, keys and properties, and ranges of numbers.
 
-Each check raises a typed error of `model/errors`. Names become directory names, so the allow-list
-is closed: no dot, no slash, no control character.
+Names of topics become directory names, so they must not contain dots, slashes and control
+characters.
 Source: TopicValidator, Validators; proxy GrpcValidator.
 """
 
@@ -23,7 +23,7 @@ from pocketmq.model.topic import LMQ_PREFIX, RETRY_PREFIX
 
 TOPIC_LENGTH_MAX: Final = 127
 RETRY_TOPIC_LENGTH_MAX: Final = 255
-"""Longest name of a retry topic; a name of more than 127 characters needs a V2 record."""
+"""Maximum length of a retry topic's name; above 127 characters, records have the V2 format."""
 GROUP_LENGTH_MAX: Final = 120
 MESSAGE_ID_LENGTH_MAX: Final = 255
 MESSAGE_GROUP_LENGTH_MAX: Final = 63
@@ -35,7 +35,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def check_topic(topic: str) -> None:
-    """Raises IllegalTopic unless the name may be a topic, system topics included.
+    """Raises IllegalTopic unless a topic may have this name; system topics are accepted.
 
     Limits   1..127 characters of % | a-z A-Z 0-9 _ -; up to 255 for %RETRY% topics
     """
@@ -60,8 +60,8 @@ def is_queue_topic(name: str) -> bool:
 def check_queue_topic(topic: str) -> None:
     """Raises IllegalTopic unless a directory of queues may have this name.
 
-    Other systems choose the names of light message queues. After the prefix they may contain
-    everything that does not lead out of the directory, up to 255 bytes.
+    Other systems choose the names of light message queues: up to 255 bytes of all characters except
+    slashes and control characters.
     """
     if not topic.startswith(LMQ_PREFIX):
         check_topic(topic)
@@ -97,7 +97,7 @@ def is_group(name: str) -> bool:
 
 
 def check_tag(tag: str) -> None:
-    """Raises IllegalTag for a blank tag, one with "|", or one with control characters."""
+    """Raises IllegalTag for a tag that is blank, or contains "|" or a control character."""
     if not tag.strip():
         raise IllegalTag(tag=tag, why="it is blank")
     if "|" in tag or _CONTROL.search(tag):
@@ -105,7 +105,7 @@ def check_tag(tag: str) -> None:
 
 
 def check_key(key: str) -> None:
-    """Raises IllegalKey for a blank key or one that contains the separator of keys."""
+    """Raises IllegalKey for a key that is blank, or contains a space or a control character."""
     if not key.strip():
         raise IllegalKey(key=key, why="it is blank")
     if " " in key or _CONTROL.search(key):
@@ -113,7 +113,10 @@ def check_key(key: str) -> None:
 
 
 def check_message_group(group: str) -> None:
-    """Raises IllegalMessageGroup unless 1..63 bytes without control characters."""
+    """Raises IllegalMessageGroup unless the name is not blank, and has at most 63 bytes.
+
+    Control characters are not allowed.
+    """
     if not group.strip() or _CONTROL.search(group):
         raise IllegalMessageGroup(group=group, why="it is blank or holds a control character")
     if len(group.encode()) > MESSAGE_GROUP_LENGTH_MAX:
@@ -122,7 +125,7 @@ def check_message_group(group: str) -> None:
 
 
 def check_message_id(message_id: str) -> None:
-    """Raises IllegalMessageId for a blank id, a long one, or one with control characters."""
+    """Raises IllegalMessageId for an id that is blank, too long, or has control characters."""
     if not message_id.strip():
         raise IllegalMessageId(message_id=message_id, why="it is blank")
     if len(message_id.encode()) > MESSAGE_ID_LENGTH_MAX:
@@ -139,9 +142,9 @@ def check_number(field: str, value: int, *, lower: int = 0, upper: int = OFFSET_
 
 
 def check_property(name: str, value: str) -> None:
-    """Raises IllegalProperty for a reserved or unstorable name, or an unstorable value.
+    """Raises IllegalProperty for a reserved name, or a name or value that cannot be stored.
 
-    Empty values are rejected because every reader of the format drops them.
+    Empty values are rejected, as readers of the format drop properties with empty values.
     """
     if not name.strip():
         raise IllegalProperty(name=name, why="its name is blank")

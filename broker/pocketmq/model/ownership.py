@@ -4,9 +4,9 @@
     %RETRY%a_b_c     of group a_b_c (sent-back messages), of a_b for topic c, of a for topic b_c
     %RETRY%a_b+c     of group a_b for topic c
 
-Permissions, reads and removals by such a name follow these rules. The name of a retry topic may be
-split into group and topic in several ways, its readings. The topic has several owners if the group
-and the topic of several readings exist. A record in it usually has one owner (`record_owners`).
+The name of a retry topic may be split into group and topic in several ways, called readings. The
+topic has several owners if group and topic of several readings exist. A single record usually has
+one owner (`record_owners`).
 Source: KeyBuilder, MixAll.
 """
 
@@ -32,7 +32,7 @@ class Owner(NamedTuple):
 
 
 def readings(name: str) -> list[Owner]:
-    """Returns all owners that a topic's name may mean, the longest group first."""
+    """Returns all readings of a topic's name, the reading with the longest group first."""
     if name.startswith(DLQ_PREFIX):
         return [Owner(name.removeprefix(DLQ_PREFIX), "")]
     if not name.startswith(RETRY_PREFIX):
@@ -50,7 +50,7 @@ def readings(name: str) -> list[Owner]:
 
 
 def owners(name: str, is_group: Exists, is_topic: Exists) -> list[Owner]:
-    """Returns those owners of a topic whose group exists, and whose topic exists if they have one.
+    """Returns the readings of a topic's name whose group, and whose topic if any, exist.
 
     Cost     two look-ups for each separator in the name
     """
@@ -62,11 +62,7 @@ def owners(name: str, is_group: Exists, is_topic: Exists) -> list[Owner]:
 
 
 def owner_groups(name: str, is_group: Exists, is_topic: Exists) -> list[str]:
-    """Returns the existing groups that own a topic.
-
-    If there is none, it returns the group of the first reading: the longest group, which need not
-    exist.
-    """
+    """Returns the groups that own a topic; if none exists, the longest possible group."""
     found = owners(name, is_group, is_topic) or readings(name)[:1]
     return [owner.group for owner in found]
 
@@ -74,9 +70,9 @@ def owner_groups(name: str, is_group: Exists, is_topic: Exists) -> list[str]:
 def record_owners(
     name: str, properties: Mapping[str, str], is_group: Exists, is_topic: Exists
 ) -> list[str]:
-    """Returns the groups that may own a record in a group's topic: usually one group.
+    """Returns the groups that may own a record in a retry or dead-letter topic: usually one group.
 
-    There are several if the broker that stored the record set no ORIGIN_GROUP (`is_of_group`).
+    There may be several groups if the broker that stored the record set no ORIGIN_GROUP.
     """
     assert is_group_topic(name), "not a group's topic"
     origin = properties.get(ORIGIN_GROUP)
@@ -93,5 +89,5 @@ def is_ambiguous(name: str) -> bool:
 
 
 def is_left_alone(name: str, owner: Owner, is_group: Exists, is_topic: Exists) -> bool:
-    """Returns whether no other owner exists, so that the topic may be deleted with this one."""
+    """Returns whether a topic has no other owner, so that it may be deleted with this owner."""
     return all(found == owner for found in owners(name, is_group, is_topic))

@@ -29,9 +29,9 @@ class Answer(NamedTuple):
 
 
 ReadPage = Callable[[str, Mapping[bytes, bytes], str, bool], Awaitable[Answer]]
-"""Function that returns a page and never raises. Parameters: path with query; the client's header
-fields, names in lower case; the client's address in gRPC's notation; whether the connection uses
-TLS."""
+"""(path with query, header fields, client's address, whether the connection uses TLS) -> the page.
+Names of header fields are in lower case; the address is in gRPC's notation. The function never
+raises."""
 
 
 def bare_address(host: str) -> IPv4Address | IPv6Address:

@@ -10,7 +10,7 @@ from pocketmq.model.message import OFFSET_MAX, StoredMessage
 
 
 class ReadRange(NamedTuple):
-    """Messages of a queue from an offset on; the first is returned however large it is."""
+    """Messages of a queue from an offset on; the first message may exceed `max_bytes`."""
 
     topic: str
     queue_id: int
@@ -20,7 +20,7 @@ class ReadRange(NamedTuple):
 
 
 PAGE_BYTES_MAX: Final = 8 * 1024 * 1024
-"""Upper limit of stored bytes in a page of messages found by key: the reply has a size limit."""
+"""Upper limit of stored bytes in a page of messages found by key, as replies have a size limit."""
 
 
 class KeyRange(NamedTuple):
@@ -30,9 +30,10 @@ class KeyRange(NamedTuple):
     index_type   "T": the key is a tag
     bytes_max    stored bytes after which a page ends
     lowest       physical offset below which messages are ignored
-    with_purged  whether to find messages that were purged, or expired by their topic's retention:
-                 the broker searches them to learn which messages it has delivered
-    Units        times in ms since 1970, both ends included
+    with_purged  whether to find messages that were purged, or that expired by the retention of
+                 their topic; used to search for messages that the broker has delivered
+    begin_ms, end_ms
+                 store times in ms since 1970, both included
     """
 
     topic: str
@@ -79,8 +80,8 @@ class QueryResult(NamedTuple):
     """Messages with a key, newest first.
 
     complete      whether no older message matches
-    next_cursor   begin of the next page, if the result is not complete. "" in an incomplete result:
-                  the index or the log is damaged, and messages may be missing
+    next_cursor   cursor of the next page; "" although `complete` is False: the index or the log is
+                  damaged, and messages may be missing
     """
 
     messages: list[StoredMessage]

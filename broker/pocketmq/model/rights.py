@@ -2,12 +2,12 @@
 
     an admin                               everything is allowed
     the broker's own topics and groups     only for admins
-    a rule denies it                       denied; several actions are decided one by one
-    a rule allows it, and none denies it   allowed
+    a rule denies the action               denied
+    a rule allows the action               allowed
     no rule matches                        denied
 
-Source: DefaultAuthorizationHandler, AclAuthorizationHandler. In RocketMQ the closest rule decides;
-in PocketMQ any denying rule does.
+The first row that applies decides. In RocketMQ, the closest rule decides.
+Source: DefaultAuthorizationHandler, AclAuthorizationHandler.
 """
 
 from collections.abc import Iterable
@@ -29,11 +29,11 @@ from pocketmq.model.topic import is_system_group, is_system_topic
 
 LOOPBACK: Final = "127.0.0.1"
 KNOWN_MAX: Final = 10_000
-"""Upper limit of cached results for one user: clients choose names, of any number."""
+"""Upper limit of cached results for one user; clients may send any number of names."""
 
 
 class Verdict(NamedTuple):
-    """Whether an action is allowed, the reason, and the rule that decides, if one does."""
+    """Whether an action is allowed, and why; `grant` is the rule that decides, if any."""
 
     is_allowed: bool
     why: str
@@ -43,8 +43,7 @@ class Verdict(NamedTuple):
 class Rights:
     """The rights of one user at one time.
 
-    generation   changes when the user gets a new secret, is disabled, or is removed and created
-                 again with the same access key
+    generation   changes when the user gets a new secret, is disabled, or is created again
     """
 
     __slots__ = ("_grants", "_is_local", "_known", "generation", "published", "user")

@@ -69,7 +69,7 @@ class Roster:
         self.grants = [grant for grant in self.grants if grant.user != access_key]
 
     def grants_of(self, access_key: str) -> list[Grant]:
-        """Returns the rules of a user, or of all users if none is named.
+        """Returns the rules of a user; access key "": the rules of all users.
 
         Errors   UserNotFound
         """
@@ -79,7 +79,7 @@ class Roster:
         return [grant for grant in self.grants if grant.user == access_key]
 
     def grant(self, grant: Grant) -> Grant:
-        """Adds a rule, or merges its actions into a rule for the same resource; returns the result.
+        """Adds a rule, or merges its actions into an equal rule; returns the resulting rule.
 
         Errors   UserNotFound
         """
@@ -97,10 +97,10 @@ class Roster:
     def revoke(
         self, user: str, actions: frozenset[Action], resource: Resource, *, is_allowed: bool = True
     ) -> list[Grant]:
-        """Removes actions from a user's rules on a resource, whatever networks the rules name.
+        """Removes actions from a user's rules on a resource, for all networks.
 
-        Returns  the remaining rules on the resource
-        Errors   UserNotFound; GrantNotFound: no such rule has any of the actions
+        Returns  the user's remaining rules on the resource
+        Errors   UserNotFound; GrantNotFound: no rule on the resource has one of the actions
         """
         self.existing(user)
         left, is_changed = [], False

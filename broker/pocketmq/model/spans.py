@@ -1,7 +1,7 @@
 """Spans of messages for distributed tracing, as W3C Trace Context and OpenTelemetry define them.
 
-A message with the property `traceparent` belongs to its producer's trace. Ids of spans are computed
-from the log, so that a span has the same id if it is exported twice.
+A message with the property `traceparent` belongs to its producer's trace. Ids of spans are hashes
+of data in the log, so that a span has the same id if it is exported twice.
 """
 
 import re
@@ -35,7 +35,7 @@ _SAMPLED: Final = 1
 
 
 class TraceContext(NamedTuple):
-    """The trace of a message, and the id of its producer's span; "" if there is none."""
+    """The trace of a message; `parent_id` is the id of the producer's span, "" if unknown."""
 
     trace_id: str
     parent_id: str
@@ -56,7 +56,7 @@ class Span(NamedTuple):
 
 
 def context_of(properties: Mapping[str, str]) -> TraceContext | None:
-    """Returns the trace context of a message; None if there is no valid one.
+    """Returns the trace context of a message; None if the message has no valid trace context.
 
     The user property `traceparent` precedes the trace context of RocketMQ 5's protocol.
     Source   W3C Trace Context, section 3.2
@@ -73,12 +73,12 @@ def context_of(properties: Mapping[str, str]) -> TraceContext | None:
 
 
 def derived_context(unique_key: str) -> TraceContext:
-    """Returns the trace of a message without context; equal unique keys give equal traces."""
+    """Returns the trace of a message without trace context, derived from the unique key."""
     return TraceContext(_digest(unique_key)[:32], "")
 
 
 def span_id_of(*parts: object) -> str:
-    """Returns the id of a span that these parts identify."""
+    """Returns a span id: a hash of `parts`."""
     return _digest(*parts)[:16]
 
 
@@ -92,7 +92,7 @@ def record_span(
     """Returns the span of a stored record: a send, delay, retry or dead letter.
 
     topic    the topic to which consumers subscribe
-    group    group whose retry or dead letter the record is; else ""
+    group    group whose retry or dead letter the record is; "": it is neither
     """
     is_first = step is TraceStep.SENT and not message.reconsume_times
     born_ms = message.born_timestamp_ms if is_first else message.store_timestamp_ms
@@ -104,7 +104,7 @@ def record_span(
 def traced_span(
     context: TraceContext, record: TracedRecord, key: str, message: StoredMessage | None = None
 ) -> Span:
-    """Returns the span of a record of `msg trace`, with the id that `record_span` gives it.
+    """Returns the span of a record of `msg trace`, with the id that `record_span` computes.
 
     key       unique key
     message   one of the message's records; None if no record can be read
@@ -168,7 +168,8 @@ def delivery_span(
 ) -> Span:  # fmt: skip
     """Returns the span of a delivery, a child of the span of the delivered record.
 
-    popped_at_ms, stored_ms   times of the receive and of its journal record
+    popped_at_ms   time of the receive
+    stored_ms      store time of the receive's journal record
     """
     record_id = record_span_id(context.trace_id, message.physical_offset)
     return Span(

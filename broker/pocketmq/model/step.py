@@ -2,9 +2,8 @@
 
     def step(self, now: Now) -> Next
 
-Flushing, dispatching, allocating and retention are steps; store/runner.py calls them. A step is
-synchronous and owns no loop, clock or thread: long work runs in a thread as a job, and a later
-call reads its result. Code that waits or takes timestamps gets a `Clock`; tests pass a fake one.
+Flushing, dispatching, allocating and retention are steps; store/runner.py calls them. A step must
+not block: long work runs as a job, and a later call of the step reads the result.
 """
 
 import time
@@ -12,8 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple, Protocol
 
 CLOSING_MS: Final = 1_000
-"""Time that each service gets when the broker stops, to write the data that RocketMQ needs to open
-the store."""
+"""Time that each service has when the broker stops, to write data that a RocketMQ broker needs."""
 
 
 class Clock(Protocol):
@@ -55,10 +53,9 @@ class Mark(Protocol):
 
 
 class Next(NamedTuple):
-    """Next call of a step: at a time, at a mark's value, or at the earlier of both.
+    """Time of the next call of a step: at `at_ms`, or earlier if `mark` reaches `value`.
 
-    at_ms   earliest monotonic ms; a past time means soon, after the other steps
-    mark    a mark that must reach `value`
+    at_ms   monotonic time; a past time: after the other steps; None: only the mark counts
     """
 
     at_ms: int | None = None

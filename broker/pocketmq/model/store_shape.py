@@ -1,11 +1,11 @@
 """The shape of a store: lengths and formats of its files.
 
-A new store gets its shape from the settings. An existing store keeps its shape: it is stored in
-`pocketmq/store.json`, or derived from the files of another broker's store
+The settings determine the shape of a new store. The shape of an existing store does not change: it
+is stored in `pocketmq/store.json`, or derived from the files of a RocketMQ store
 (store/recovery/geometry.py).
 
-Delay levels are "1s 5s 10s ...": the delay of each level, counted from 1. The schedule topic keeps
-level n in queue n - 1; its consume units contain the delivery time instead of a tag hash.
+Delay levels are "1s 5s 10s ...": the delay of each level, counted from 1. Messages of level n are
+in queue n - 1 of the schedule topic; its consume units contain due times instead of tags codes.
 Source: MessageStoreConfig, ScheduleMessageService.parseDelayLevel.
 """
 
@@ -19,12 +19,13 @@ from pocketmq.model.topic import SCHEDULE_TOPIC
 
 @dataclass(frozen=True, kw_only=True)
 class StoreShape:
-    """Lengths in bytes or counts; the defaults are those of a new store.
+    """Lengths and formats of files; the defaults are for a new store.
 
-    consume_queue_extension   new messages get extension units; existing units are always read
-    index_style    "5.5" or "5.3": whether tags are indexed (format/index_layout.py)
-    time_zone      zone of index file names, for `zone_from_name`; "": the machine's
-    delay_levels   delays by level as operators write them; "": RocketMQ's 18 levels
+    consume_queue_extension
+                   whether new messages get extension units; existing units are always read
+    index_style    "5.5": tags are indexed, "5.3": tags are not indexed (format/index_layout.py)
+    time_zone      time zone of index file names, for `zone_from_name`; "": the machine's zone
+    delay_levels   text of the delay levels; "": RocketMQ's 18 levels
     property_crc   whether records end with a CRC of the whole record
     """
 
@@ -46,7 +47,7 @@ class StoreShape:
 
     @classmethod
     def of(cls, wider: "StoreShape") -> "StoreShape":
-        """Returns the shape's fields of a wider object."""
+        """Returns the shape of an object that has further fields."""
         return StoreShape(**{item.name: getattr(wider, item.name) for item in fields(StoreShape)})
 
 
@@ -80,9 +81,10 @@ class DelayLevels:
         return topic == SCHEDULE_TOPIC
 
     def due_ms(self, level_text: str, store_timestamp_ms: int) -> int | None:
-        """Returns when a record of this level is due; levels above the highest are lowered.
+        """Returns the due time in ms; None: the text is not a number above 0.
 
-        None     the text is not a number above 0
+        A level above the highest level counts as the highest level.
+
         Source   CommitLog.checkMessageAndReturnSize
         """
         if _LEVEL.fullmatch(level_text) is None:

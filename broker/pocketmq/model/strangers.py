@@ -15,9 +15,9 @@ TLS: Final = "TLS (no certificate is shown here)"
 PROXY: Final = "the PROXY protocol (rpc.proxy_protocol is off)"
 UNKNOWN: Final = "an unknown protocol"
 TOLD_S: Final = 10.0
-"""Shortest interval between two logged events, seconds; events in between are only counted."""
+"""Minimum interval between two logged events, in seconds; other events are only counted."""
 FRAME_SIZE_MAX: Final = 16 * 1024 * 1024
-"""Longest frame of RocketMQ's remoting (NettyDecoder)."""
+"""Maximum size of a frame of RocketMQ's remoting (NettyDecoder)."""
 START_SIZE: Final = 16
 _HEAD_SIZE: Final = 8
 _STARTS: Final = (
@@ -35,7 +35,7 @@ _HTTP1: Final = re.compile(rb"[A-Z]{3,12} ")
 
 
 def protocol_of(data: bytes) -> str:
-    """Returns the name of the protocol of a connection that begins with these bytes."""
+    """Returns the protocol of a connection by its first bytes, as text for people."""
     if data.startswith(b"\x16\x03"):
         return TLS
     if _is_remoting(data):
@@ -61,12 +61,12 @@ class Sparingly:
     def __init__(self) -> None:
         self._quiet_until_s = float("-inf")
         self.left_out = 0
-        """Number of events since the last logged event, none of which was logged."""
+        """Number of events since the last logged event."""
 
     def may_tell(self, now_s: float) -> bool:
-        """Returns whether to log an event now; else counts the event until `told` is called.
+        """Returns whether to log an event; counts an event that is not logged.
 
-        now_s   monotonic seconds
+        now_s   monotonic time in seconds
         """
         if now_s < self._quiet_until_s:
             self.left_out += 1
@@ -76,6 +76,6 @@ class Sparingly:
         return True
 
     def told(self) -> int:
-        """Returns the number of events that were left out before the event that is logged now."""
+        """Returns the number of events that were not logged, and resets it."""
         left_out, self.left_out = self.left_out, 0
         return left_out

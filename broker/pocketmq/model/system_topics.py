@@ -7,8 +7,7 @@
     revived     %RETRY%group_topic       after its lease expired
     dead        %DLQ%group               after the group's last delivery attempt
 
-Each function returns a `ParkedMessage` and does no I/O; format/rewrite.py makes the record.
-`restored` finds the target from the properties alone.
+Each function returns a `ParkedMessage`; format/rewrite.py makes its record.
 Source: HookUtils, ScheduleMessageService, AbstractSendMessageProcessor.consumerSendMsgBack,
 PopReviveService, KeyBuilder.
 """
@@ -48,11 +47,11 @@ TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
 """Topic whose queue 0 contains messages with a delivery time."""
 REVIVE_TOPIC_PREFIX: Final = "rmq_sys_REVIVE_LOG_"
 REVIVE_GROUP: Final = "CID_RMQ_SYS_REVIVE_GROUP"
-"""RocketMQ's group that reads the revive topic; it commits the offset of the last record read."""
+"""RocketMQ's group that reads the revive topic; it commits the offset of the last read record."""
 RETRY_SEPARATOR: Final = "_"
 RETRY_SEPARATOR_V2: Final = "+"
 REVIVE_QUEUE_COUNT: Final = 8
-"""Queues of the revive topic, used round-robin (reviveQueueNum)."""
+"""Number of queues of the revive topic (reviveQueueNum)."""
 DELIVERY_TIMES: Final = frozenset({DELIVER_AT, TIMER_DELAY_MS, TIMER_DELAY_SECONDS})
 """Properties that a delay level overrides."""
 ADDED_ON_THE_WAY: Final = frozenset(
@@ -63,9 +62,9 @@ ADDED_ON_THE_WAY: Final = frozenset(
 )  # fmt: skip
 """Properties that retries and delays add to a message."""
 ADDED_TO_WAIT: Final = frozenset({REAL_QUEUE, REAL_TOPIC, TIMER_OUT, TRANSACTION_ID})
-"""Properties that parking adds and `restored` removes; the producer's own are kept."""
+"""Properties that parking adds, and that `restored` removes."""
 FIRST_BACK_LEVEL: Final = 3
-"""Delay level of a message that is sent back for the first time; each further time adds 1."""
+"""Delay level of a message that is sent back for the first time; each retry adds 1."""
 
 
 class QueuePlace(NamedTuple):
@@ -78,7 +77,7 @@ class QueuePlace(NamedTuple):
 class ParkedMessage(NamedTuple):
     """A message as it is put into one of the broker's own topics.
 
-    changed   properties that are set, whether present or not
+    changed   properties that are added or replaced
     dropped   names of properties that are removed
     """
 
@@ -100,8 +99,8 @@ def revive_topic(cluster: str) -> str:
 def lease_retry_topic(group: str, topic: str) -> str:
     """Returns the retry topic for expired leases (KeyBuilder.buildPopRetryTopicV1).
 
-    Names are ambiguous. Group a with topic b_c and group a_b with topic c share a retry topic. The
-    retry topic of group a with topic b is also the %RETRY% topic of group a_b (see `is_of_group`).
+    Names are ambiguous: %RETRY%a_b_c belongs to group a with topic b_c, to group a_b with topic c,
+    and to group a_b_c (see `is_of_group`).
     """
     return f"{retry_topic(group)}{RETRY_SEPARATOR}{topic}"
 
@@ -112,8 +111,9 @@ def lease_retry_topic_v2(group: str, topic: str) -> str:
 
 
 def leased_topic(topic: str, group: str) -> str:
-    """Returns the topic whose messages were leased, if `topic` is a retry topic of the group.
-    A retry topic for expired leases contains its name. Any other topic is returned unchanged.
+    """Returns the original topic of a group's retry topic for expired leases.
+
+    Any other topic is returned unchanged.
 
     Source   KeyBuilder.parseNormalTopic
     """
@@ -124,7 +124,7 @@ def leased_topic(topic: str, group: str) -> str:
 
 
 def delayed(place: QueuePlace, level: int, level_count: int) -> ParkedMessage:
-    """Returns a message parked for a delay level above 0; levels above the highest are lowered.
+    """Returns a message parked for a delay level; a level above the highest is lowered.
 
     Source   HookUtils.transformDelayLevelMessage
     """
@@ -138,8 +138,8 @@ def delayed(place: QueuePlace, level: int, level_count: int) -> ParkedMessage:
 def timed(place: QueuePlace, deliver_at_ms: int, precision_ms: int = 1_000) -> ParkedMessage:
     """Returns a message parked until a time.
 
-    Its slot is the latest multiple of `precision_ms` before that time. The producer's property with
-    the time does not change.
+    The slot is the latest multiple of `precision_ms` before that time.
+
     Source   HookUtils.transformTimerMessage
     """
     assert precision_ms > 0
@@ -161,10 +161,7 @@ def half(place: QueuePlace, unique_key: str) -> ParkedMessage:
 
 
 def restored(properties: Mapping[str, str]) -> tuple[QueuePlace, dict[str, str]] | None:
-    """Returns a parked message's target and original properties.
-
-    None   the properties do not name the target
-    """
+    """Returns a parked message's target and original properties; None if it names no target."""
     place = real_place(properties)
     if place is None:
         return None
@@ -172,7 +169,7 @@ def restored(properties: Mapping[str, str]) -> tuple[QueuePlace, dict[str, str]]
 
 
 def real_place(properties: Mapping[str, str]) -> QueuePlace | None:
-    """Returns the target of a parked message; None if its properties do not name it."""
+    """Returns the target of a parked message; None if the properties name no target."""
     topic, number = properties.get(REAL_TOPIC), properties.get(REAL_QUEUE, "")
     queue_id = number_of(number, INT32_MAX)
     return QueuePlace(topic, queue_id) if topic and queue_id >= 0 else None
@@ -186,7 +183,7 @@ def back_level(asked: int, reconsume_times: int) -> int:
 def sent_back(
     group: str, topic: str, properties: Mapping[str, str], message_id: str, level: int
 ) -> ParkedMessage:
-    """Returns a message sent back to its group's retry topic, where its delay level applies.
+    """Returns a message as it is stored in its group's retry topic.
 
     topic       the topic from which the message was consumed
     message_id  the offset message id of the record
@@ -207,9 +204,9 @@ def dead(group: str, topic: str, properties: Mapping[str, str], message_id: str)
 
 
 def sent_first(group: str, properties: Mapping[str, str]) -> tuple[str, ParkedMessage] | None:
-    """Returns a dead letter's original topic, and the message as it is put into that topic again.
+    """Returns a dead letter's original topic, and the message as it is sent there again.
 
-    Retry and delay properties are dropped. None: the dead letter's properties name no topic.
+    Properties of retries and delays are dropped. None: the properties name no original topic.
     """
     topic = properties.get(DLQ_ORIGIN_TOPIC) or properties.get(RETRY_TOPIC, "")
     if not topic:
@@ -221,9 +218,9 @@ def sent_first(group: str, properties: Mapping[str, str]) -> tuple[str, ParkedMe
 def revived(
     group: str, topic: str, properties: Mapping[str, str], popped_at_ms: int
 ) -> ParkedMessage:
-    """Returns a message whose lease expired, as it is put into the topic that redelivers it.
+    """Returns a message whose lease expired, as it is stored in a retry topic.
 
-    topic    the topic from which it was leased: the producer's topic, or already a retry topic
+    topic    the topic from which the message was leased; it may be a retry topic
     Source   PopReviveService.reviveRetry
     """
     changed = {ORIGIN_GROUP: group}
@@ -241,7 +238,7 @@ def is_of_group(group: str, properties: Mapping[str, str], *, is_sent_back: bool
     is_sent_back   whether the topic is the group's %RETRY% topic for sent-back messages
     """
     origin = properties.get(ORIGIN_GROUP)
-    if origin is None:  # It was sent back, or a broker that sets no ORIGIN_GROUP wrote it.
+    if origin is None:  # It was sent back, or stored by a broker that sets no ORIGIN_GROUP.
         return is_sent_back or RETRY_TOPIC not in properties
     return origin == group
 

@@ -22,14 +22,14 @@ PERMISSION_WRITE: Final = 2
 PERMISSION_INHERIT: Final = 1
 PERMISSION_MAX: Final = PERMISSION_READ | PERMISSION_WRITE | PERMISSION_INHERIT
 QUEUE_COUNT_MAX: Final = 1_024
-"""Upper limit of queues of a topic: more queues have no use, and each costs a file."""
+"""Upper limit of queues of a topic; each queue costs a file."""
 TYPE_ATTRIBUTE: Final = "message.type"
 DEFAULT_TYPE: Final = "NORMAL"
 TOPIC_TYPES: Final = frozenset(KINDS_TAKEN)
 RETENTION_MS_ATTRIBUTE: Final = "pocketmq.retention.ms"
-"""Attribute: age in ms above which messages cannot be read. RocketMQ preserves and ignores it."""
+"""Attribute: age in ms above which messages cannot be read. RocketMQ ignores and keeps it."""
 RETENTION_BYTES_ATTRIBUTE: Final = "pocketmq.retention.bytes"
-"""Attribute: readable bytes of a topic's newest records. RocketMQ preserves and ignores it."""
+"""Attribute: bytes up to which the newest records can be read. RocketMQ ignores and keeps it."""
 RETENTION_ATTRIBUTES: Final = {RETENTION_MS_ATTRIBUTE: 1_000, RETENTION_BYTES_ATTRIBUTE: 1}
 """Attributes of a topic's retention, with the lowest value of each."""
 SERVED_ATTRIBUTES: Final = {"queue.type": "SimpleCQ", "cleanup.policy": "DELETE"}
@@ -44,15 +44,15 @@ QUARANTINE_TOPIC: Final = "RMQ_SYS_QUARANTINE"
 HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_HALF_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 TRANSACTION_GROUP: Final = "CID_RMQ_SYS_TRANS"
-"""Group whose committed offsets show up to where half messages and op messages were read."""
+"""Group whose committed offsets state where recovery reads half messages and op messages."""
 GIVEN_UP_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
 """Topic of half messages that expired undecided."""
 
 RETRY_PREFIX: Final = "%RETRY%"
 DLQ_PREFIX: Final = "%DLQ%"
 LMQ_PREFIX: Final = "%LMQ%"
-"""Prefix of light message queues, also of lite topics. They contain no records, but units of other
-topics' records. The topic table contains no such name."""
+"""Prefix of light message queues and lite topics. Their units belong to records of other topics.
+The topic table does not contain them."""
 SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
 SYSTEM_PREFIXES: Final = ("rmq_sys_", "RMQ_SYS_")
 SYSTEM_TOPICS: Final = frozenset(
@@ -121,17 +121,18 @@ class TopicConfig:
     """Sum of 4 (read), 2 (write), 1 (inherit)."""
     order: bool = False
     attributes: dict[str, str] = field(default_factory=dict)
-    """message.type and others, names without the leading plus."""
+    """Names are without the leading plus."""
     is_kept: bool = True
-    """Whether the topic table contains it; False: only its queues exist."""
+    """Whether the topic table contains the topic; False: only its queues exist."""
     is_plain: bool = field(init=False)
-    """Whether sends need no further checks: the topic is in the table and not internal."""
+    """Whether the topic table contains the topic, and it is no system, retry or dead-letter topic.
+    """
     is_readable: bool = field(init=False)
     is_writable: bool = field(init=False)
     kinds: frozenset[MessageKind] = field(init=False)
     """Kinds of messages that the topic accepts."""
     unsupported: str = field(init=False)
-    """The attribute for which the topic is neither readable nor writable; "" if none."""
+    """Attributes because of which the topic is neither readable nor writable; "": none."""
 
     def __post_init__(self) -> None:
         assert self.read_queue_count >= 0, "read queue count is negative"
@@ -150,12 +151,12 @@ class TopicConfig:
 
     @property
     def queue_count(self) -> int:
-        """Number of queues, for readers or writers."""
+        """The larger one of the read and write queue counts."""
         return max(self.read_queue_count, self.write_queue_count)
 
     @property
     def type_name(self) -> str:
-        """The message type: one of TOPIC_TYPES, or a value that only other brokers know."""
+        """The message type: one of TOPIC_TYPES, or an unknown value."""
         return self.attributes.get(TYPE_ATTRIBUTE, DEFAULT_TYPE)
 
     @property
@@ -165,7 +166,7 @@ class TopicConfig:
 
     @property
     def retention_bytes(self) -> int:
-        """Readable bytes of the topic's newest records; 0: no limit."""
+        """Size up to which the topic's newest records can be read, in bytes; 0: no limit."""
         return self._limit(RETENTION_BYTES_ATTRIBUTE)
 
     def _limit(self, attribute: str) -> int:

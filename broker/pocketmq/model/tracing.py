@@ -16,7 +16,7 @@ from pocketmq.model.topic import (
 
 
 class TraceStep(Enum):
-    """Reason why a record of a message exists; names and numbers are those of the proto."""
+    """Reason why a record of a message exists; names and numbers as in the proto."""
 
     SENT = 1
     SCHEDULED = 2
@@ -30,10 +30,11 @@ class TraceStep(Enum):
 class TracedRecord(NamedTuple):
     """One record of a traced message.
 
-    group           group whose retry or dead letter the record is or will be; else ""
-    target_topic    target of a parked message, else ""
-    origin_topic    the topic to which consumers subscribe, not the topic that contains the record
-    passed_by       groups that have consumed the record; awaited_by: groups that have not
+    group           group whose retry or dead letter the record is or will be; "": neither
+    target_topic    target of a parked message; "": the message is not parked
+    origin_topic    the topic to which consumers subscribe
+    passed_by       groups whose offset is beyond the record
+    awaited_by      groups whose offset is not beyond the record
     """
 
     step: TraceStep
@@ -69,9 +70,10 @@ def step_of(topic: str) -> TraceStep:
 
 
 def origin_topic_of(topic: str, properties: Mapping[str, str], group: str) -> str:
-    """Returns the original topic of a retry or dead letter; for other messages, their own topic.
+    """Returns the original topic of a retry or dead letter; for other messages, `topic`.
 
-    topic, group   the topic that contains or will contain the message, and its owner (`owner_of`)
+    topic   the topic that contains or will contain the message
+    group   the group that owns the topic (`owner_of`)
     """
     if step_of(topic) not in (TraceStep.RETRIED, TraceStep.DEAD_LETTER):
         return topic
@@ -82,8 +84,7 @@ def origin_topic_of(topic: str, properties: Mapping[str, str], group: str) -> st
 def owner_of(topic: str, properties: Mapping[str, str], groups: Iterable[str]) -> str:
     """Returns the group whose retry or dead letter a message is; "" for other messages.
 
-    groups   existing groups: a retry topic's name may contain a topic after the group, and the
-             separator "_" may occur in both
+    groups   existing groups; used if the name of a retry topic has several readings
     """
     if topic.startswith(DLQ_PREFIX):
         return topic.removeprefix(DLQ_PREFIX)

@@ -1,9 +1,4 @@
-"""Transactions: decisions of producers, their results, and checks.
-
-send ─► half message, invisible ─► COMMIT    ─► delivered, once
-                 │              └► ROLLBACK  ─► never delivered
-                 └── no decision ─► its producers are checked; after the last check it expires
-"""
+"""Transactions: decisions of producers, their results, and checks."""
 
 from enum import Enum
 from typing import NamedTuple
@@ -27,16 +22,18 @@ class Decision(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """Result of a decision; `error` is None if the decision is in effect, now or before."""
+    """Result of a decision; `error` is None if the decision was applied, now or earlier."""
 
     transaction_id: str
     error: RequestError | None = None
 
 
 class Check(NamedTuple):
-    """A check for a producer: the record of its half message, and the transaction id to decide.
+    """A check of a transaction, for a producer.
 
-    topic   target topic of the message; "" if its record does not name a topic
+    record   record of the half message
+    checks   number of this check
+    topic    target topic of the message; "": the record names no topic
     """
 
     transaction_id: str

@@ -41,7 +41,7 @@ async def create_topic(
 
     queue_count   0: QUEUE_COUNT_DEFAULT
     type_name     "": no type; the topic accepts all kinds of messages
-    permission    0, or sum of PERMISSION_READ and PERMISSION_WRITE
+    permission    sum of PERMISSION_READ, PERMISSION_WRITE and PERMISSION_INHERIT, or 0
     Errors        IllegalTopic, SystemTopic, IllegalNumber, IllegalAttribute, TopicExists,
                   LimitReached, DiskFull
     """
