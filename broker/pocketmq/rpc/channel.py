@@ -30,7 +30,10 @@ class RemotingChannel(ABC):
 
     @abstractmethod
     def tell(self, request: Command, /) -> bool:
-        """Sends a one-way request; returns False if the client has not read earlier bytes."""
+        """Sends a one-way request; returns False if that is not possible.
+
+        It is not possible while the client does not read, or if the request cannot be encoded.
+        """
 
     @abstractmethod
     def ask(self, request: Command, /) -> Awaitable[Command]:

@@ -164,7 +164,7 @@ async def test_effects_that_cannot_be_undone_leave_no_call_behind(
         desk.waiting[0].set_exception(GroupNotFound(group="g"))
     await client.settled()
     assert [record.message for record in caplog.records] == ["rpc.failed"]
-    assert is_cancelled or client.replies[number].code == 26
+    assert client.replies[number].code == (14 if is_cancelled else 26)
     assert not client.server.is_busy
     assert client.edge.serving.admission.inflight_count() == 0
     client.lose()
@@ -194,6 +194,39 @@ async def test_a_client_that_cannot_be_told_of_an_error_is_disconnected(
     assert desk.waiting[0].cancelled()
     assert not client.edge.connections
     assert client.edge.serving.admission.inflight_count() == 0
+
+
+async def test_a_call_whose_handler_is_cancelled_is_answered(
+    desk: Desk, client: RemotingPair
+) -> None:
+    parked = client.send(PARK)
+    desk.waiting[0].cancel()
+    await client.settled()
+    reply = client.replies[parked]
+    assert (reply.code, reply.remark, desk.undone) == (14, str(Draining()), 1)
+    client.lose()
+
+
+async def test_a_one_way_request_to_a_client_that_cannot_be_encoded_is_not_sent(
+    client: RemotingPair, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert not client.server.tell(Command(40, {"consumerGroup": "\ud800"}))
+    assert client.server.tell(Command(40, {"consumerGroup": "g"}))
+    await client.settled()
+    assert [one.code for one in client.asked] == [40]
+    assert [record.message for record in caplog.records] == ["rpc.connection_failed"]
+    client.lose()
+
+
+async def test_all_learn_of_a_lost_connection_even_if_one_of_them_fails(
+    client: RemotingPair, caplog: pytest.LogCaptureFixture
+) -> None:
+    ends: list[str] = []
+    client.server.when_gone(lambda: next(iter(())))
+    client.server.when_gone(lambda: ends.append("gone"))
+    client.lose()
+    assert ends == ["gone"]
+    assert [record.message for record in caplog.records] == ["rpc.connection_failed"]
 
 
 async def test_a_request_to_a_client_that_cannot_be_encoded_waits_for_no_reply(

@@ -13,7 +13,7 @@ from time import perf_counter
 from types import CoroutineType
 from typing import Any
 
-from pocketmq.model.errors import TooManyRequests
+from pocketmq.model.errors import Draining, TooManyRequests
 from pocketmq.rpc.admission import Holder
 from pocketmq.rpc.call import (
     REQUEST_ID_KEY,
@@ -152,7 +152,7 @@ class RemotingCall(ClassicCall):
             else:
                 self._wait_for(answer)
         except asyncio.CancelledError:
-            self.lose()
+            self._end_cancelled()
         except Exception as error:
             self.refuse(error)
         finally:
@@ -204,8 +204,7 @@ class RemotingCall(ClassicCall):
         seconds = perf_counter() - self.begun
         try:
             if future.cancelled():
-                self.lose()
-                self.served.stats.count_cancelled(seconds)
+                self._end_cancelled()
             elif (error := future.exception()) is not None:
                 assert isinstance(error, Exception), "an error that ends the process"
                 self.refuse(error)
@@ -221,6 +220,14 @@ class RemotingCall(ClassicCall):
             self.refuse(error)
         else:
             self.served.stats.count_waited(seconds)
+
+    def _end_cancelled(self) -> None:
+        """Asks the client to try again, if it is still connected: a stop ends waiting reads."""
+        if self.channel.is_open and not self.command.is_one_way:
+            self.refuse(Draining())
+        else:
+            self.lose()
+            self.served.stats.count_cancelled(perf_counter() - self.begun)
 
     def refuse(self, error: Exception) -> None:
         """Ends the call with an error in the form of its API.

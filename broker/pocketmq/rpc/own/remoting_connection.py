@@ -8,6 +8,7 @@ Source: NettyRemotingServer, NettyServerHandler, NettyConnectManageHandler.
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -34,6 +35,8 @@ from pocketmq.wire.remoting import (
     RemotingError,
     encode,
 )
+
+logger = logging.getLogger(__name__)
 
 CALLS_MAX: Final = 1_024
 """Upper limit of a connection's requests in progress; parked pulls are not counted."""
@@ -218,10 +221,18 @@ class RemotingConnection(LoopConnection, RemotingSide):
         self._send(encode(reply))
 
     def tell(self, request: Command, /) -> bool:
-        """Sends a one-way request; returns False if the client has not read earlier bytes."""
+        """Sends a one-way request; returns False if that is not possible.
+
+        It is not possible while the client does not read, or if the request cannot be encoded.
+        """
         if not self.is_open or self._is_paused:
             return False
-        self._send(encode(request._replace(opaque=next(self._numbers), flag=ONE_WAY)))
+        try:
+            frame = encode(request._replace(opaque=next(self._numbers), flag=ONE_WAY))
+        except Exception:
+            logger.exception("rpc.connection_failed", extra={"peer": self.peer})
+            return False
+        self._send(frame)
         return True
 
     def ask(self, request: Command, /) -> "asyncio.Future[Command]":
@@ -357,7 +368,14 @@ class RemotingConnection(LoopConnection, RemotingSide):
                 future.set_exception(ConnectionResetError("the client went away"))
         ends, self._ends = self._ends, {}
         for end in ends.values():
+            self._try(end)
+
+    def _try(self, end: Callable[[], None]) -> None:
+        """Calls a function for the loss of the connection; those after it are called anyway."""
+        try:
             end()
+        except Exception:
+            logger.exception("rpc.connection_failed", extra={"peer": self.peer})
 
     def _look_later(self) -> None:
         self.edge.deadlines.after(min(self._idle_s, self._age_s) / LOOKS, self._look)
