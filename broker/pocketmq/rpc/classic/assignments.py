@@ -86,8 +86,8 @@ class ClassicAssignments:
     async def set_mode(self, request: Command, call: ClassicCall) -> Command:
         """Sets how a group's clients consume.
 
-        Errors   MalformedRequest, those of `ClassicClients.ensure`, DiskFull
-                 GroupInUse: the group is to pull while messages are under its leases
+        Errors   MalformedRequest, IllegalTopic, TopicNotFound, those of `ClassicClients.ensure`, DiskFull;
+                 GroupInUse: the mode is PULL, but the group has leased messages or pop clients
         """
         body = body_of(request)
         group, topic, mode = (text_in(body, name) for name in ("consumerGroup", "topic", "mode"))
@@ -107,8 +107,8 @@ class ClassicAssignments:
 def share_of(strategy: str, number: int, client_count: int, queue_ids: list[int]) -> list[int]:
     """Returns the queues of one of a group's clients.
 
-    number   place of the client among the sorted client ids
-    Errors   UnsupportedFeature: its client then computes its own queues
+    number   index of the client among the sorted client ids
+    Errors   UnsupportedFeature: the strategy is unknown, and the client computes its queues itself
     Source   AllocateMessageQueueAveragely, AllocateMessageQueueAveragelyByCircle
     """
     assert 0 <= number < client_count, "no client of the group"

@@ -88,7 +88,6 @@ class ClassicClients:
         return OK
 
     def _join(self, channel: RemotingChannel, beat: Heartbeat) -> None:
-        """Adds a client; its connection's end removes it."""
         sessions = self._sessions
         if sessions.beat(channel, beat, self._clock.monotonic_ms()):
             channel.when_gone(lambda: sessions.gone(channel))
@@ -125,7 +124,7 @@ class ClassicClients:
             self.check_settled(group)
 
     def check_settled(self, group: str) -> None:
-        """Raises GroupInUse if clients receive messages of a group under leases, or hold some.
+        """Raises GroupInUse if a group has leased messages, or clients that receive under leases.
 
         Cost   linear in the number of clients and leased queues
         """
@@ -170,7 +169,7 @@ def is_receiving(members: Members, group: str) -> bool:
 def notify(connection: Hashable, group: str) -> None:
     """Notifies a consumer that the members of its group changed.
 
-    One that does not read misses it; it asks for the members every 20 s.
+    A consumer that does not read its connection misses this. It asks for the members every 20 s.
     """
     assert isinstance(connection, RemotingChannel), "a member without a connection"
     connection.tell(Command(CHANGED, {"consumerGroup": group}))

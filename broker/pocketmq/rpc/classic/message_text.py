@@ -102,7 +102,7 @@ def delivery_of(properties: Mapping[str, str], group: str, *, is_half: bool) -> 
 
 
 def dropped_with(delivery: DeliveryRequest) -> frozenset[str]:
-    """Returns names of properties that a block loses, as the broker sets them or ignores them."""
+    """Returns the names of properties to drop from a block: the broker sets or ignores them."""
     if delivery.transactional:
         return SET_BY_BROKER | _HALF
     if delivery.delay_level:

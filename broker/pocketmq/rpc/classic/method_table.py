@@ -1,10 +1,9 @@
-"""Rows for the requests of the classic protocol: all that is fixed of one request code.
+"""Rows for the requests of the classic protocol.
 
     request(105, "GET_ROUTEINFO_BY_TOPIC", "routes.route", found, fields=("topic",))
 
-A row has RocketMQ's name of the code, the handler, the permissions, the required header fields, and
-where they differ from the table's usual ones the class and the largest body. A handler is
-(request, call) -> the answer, a `Command` with code, fields and body, or an awaitable of it.
+A row states what does not depend on a running broker. A handler is (request, call) -> the answer, a
+`Command` with code, fields and body, or an awaitable of it.
 """
 
 from collections.abc import Callable
@@ -47,10 +46,10 @@ def request(
 ) -> RequestRow:
     """Returns the row of a request code.
 
-    name      RocketMQ's name of the code, RequestCode
-    fields    required fields of its header
-    parse     checks the header itself, in place of `fields`
-    body_max  most bytes of its body
+    name      RocketMQ's name of the code (RequestCode)
+    fields    required fields of the header
+    parse     replaces the check of `fields`
+    body_max  upper limit of bytes of the body
     """
 
     def check(command: Command) -> Command:

@@ -1,10 +1,11 @@
-"""The name server's settings, above all the queues of topics in order.
+"""The name server's settings (KV config), such as the queues of ordered topics.
 
     100  PUT_KV_CONFIG    102  DELETE_KV_CONFIG
     101  GET_KV_CONFIG    219  GET_KVLIST_BY_NAMESPACE
 
-Namespace ORDER_TOPIC_CONFIG has the queues of topics in order, as "broker:queues"; routes contain
-them. A topic with `order` but without such a setting has all its queues in order.
+The namespace ORDER_TOPIC_CONFIG contains the number of queues of each ordered topic as
+"broker:count", which routes contain too. If it has no entry for a topic with `order`, all queues of
+the topic count.
 Source: DefaultRequestProcessor of the name server, KVConfigManager.
 """
 
@@ -36,7 +37,7 @@ class ClassicNameSettings:
         self._broker = broker
 
     def order_of(self, config: TopicConfig) -> str | None:
-        """Returns the queues of a topic in order, None for any other topic."""
+        """Returns the order setting of a topic, None for a topic that is not ordered."""
         found = self._tables.name_settings.find(ORDER_NAMESPACE, config.name)
         if found is None and config.order:
             return f"{self._broker}:{config.write_queue_count}"
@@ -83,7 +84,7 @@ class ClassicNameSettings:
         if len(value) > TEXT_SIZE_MAX:
             raise MalformedRequest(why=f"its value has more than {TEXT_SIZE_MAX} characters")
         if namespace == ORDER_NAMESPACE and not _ORDER.fullmatch(value):
-            # Every client of the topic fails on any other text.
+            # All clients of the topic fail on any other text.
             raise MalformedRequest(why="write the queues of a topic in order as broker:queues")
         await self._tables.name_settings.put(namespace, key, value)
         return OK

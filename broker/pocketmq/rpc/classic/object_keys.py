@@ -11,7 +11,7 @@ from typing import Any, Final
 from pocketmq.wire.remoting import Command
 
 VERSION: Final = {"counter": 0, "stateVersion": 0, "timestamp": 0}
-"""Version of tables (DataVersion); it never changes, as pages are read by number."""
+"""Version of tables (DataVersion); it never changes."""
 text_of: Final = partial(json.dumps, ensure_ascii=False, separators=(",", ":"))
 """Returns the JSON text of a value, without blanks."""
 

@@ -28,9 +28,9 @@ from pocketmq.store.read.cold_read import value_of
 from pocketmq.wire.remoting import Command
 
 RECENT_BYTES: Final = 4 * 1024 * 1024 * 1024
-"""A new group begins at offset 0 if that message is among this many last bytes of the log.
+"""A new group begins at offset 0 if that message is within this many last bytes of the log.
 
-RocketMQ takes 40 % of the machine's memory (accessMessageInMemoryMaxRatio)."""
+RocketMQ uses 40 % of the machine's memory (accessMessageInMemoryMaxRatio)."""
 
 
 class ClassicOffsets:
@@ -46,8 +46,8 @@ class ClassicOffsets:
     async def committed(self, request: Command, call: ClassicCall) -> Command:
         """Returns a group's offset in a queue.
 
-        A group without an offset gets 0 if the queue's first message is recent. Otherwise its
-        client decides where to begin.
+        For a group without an offset, returns 0 if message 0 exists and is recent, unless the request
+        excludes it. If nothing is found, the client decides where to begin.
 
         Errors   MalformedRequest, those of `find_readable`, QueueOutOfRange
         """
@@ -65,7 +65,6 @@ class ClassicOffsets:
         return Command(QUERY_NOT_FOUND, remark=remark)
 
     async def _is_recent(self, topic: str, queue_id: int) -> bool:
-        """Returns whether a queue has its message 0, and that is recent."""
         lower, upper = self._store.reading.queue_range(topic, queue_id)
         if lower > 0 or upper == 0:
             return False
@@ -73,7 +72,7 @@ class ClassicOffsets:
         return place is not None and self._store.appended - place <= RECENT_BYTES
 
     async def commit(self, request: Command, call: ClassicCall) -> Command:
-        """Sets a group's offset in a queue, which may go back.
+        """Sets a group's offset in a queue, also to a lower offset.
 
         The client for Go commits -1 in queues from which it got nothing; that changes nothing.
 
@@ -139,7 +138,6 @@ class ClassicOffsets:
         return self._store.reading.queue_range(*self._queue(request, check_client_locates))
 
     def _queue(self, request: Command, check: TopicCheck) -> tuple[str, int]:
-        """Returns the queue of a request, whose topic the caller may read."""
         topic, queue_id = text_field(request, "topic"), number_field(request, "queueId")
         group = request.fields.get("consumerGroup", "")
         find_readable(self._store.tables.topics, topic, group, check).check_queue(queue_id)

@@ -36,7 +36,7 @@ def found(request: Command, call: Call) -> list[Need]:
 
 
 def sent(request: Command, call: Call) -> list[Need]:
-    """Returns the permissions of a send: PUB on its topic, for a half message on its group too."""
+    """Returns the permissions of a send: PUB on the topic; for half messages also on the group."""
     fields = request.fields
     needs = [topic_need(fields.get("topic", ""), PUB)]
     is_half = max(number_of(fields.get("sysFlag", "")), 0) & TRANSACTION_PREPARED
@@ -81,12 +81,12 @@ def looked_at(request: Command, call: Call) -> list[Need]:
 
 
 def of_group(field: str) -> Asked:
-    """Returns the permissions of requests of a consumer group's clients."""
+    """Returns a function that lists the permissions for a consumer group's clients."""
     return lambda request, call: [group_need(request.fields.get(field, ""), SUB)]
 
 
 def assigned(request: Command, call: Call) -> list[Need]:
-    """Returns the permissions to ask for one's queues: SUB on the group and the topic.
+    """Returns the permissions to query assignments: SUB on the group and the topic.
 
     Errors   MalformedRequest
     """
@@ -118,7 +118,7 @@ def lists_groups(request: Command, call: Call) -> list[Need]:
 
 
 def topic_seen(actions: tuple[Action, ...]) -> Asked:
-    """Returns the permissions of requests about the topic that they name."""
+    """Returns a function that lists the permissions for the topic that a request names."""
     return lambda request, call: [topic_need(request.fields.get("topic", ""), actions)]
 
 

@@ -1,11 +1,11 @@
-"""Answers to pops: messages, and what their receipt handles are made of.
+"""Answers to pops: messages, and the parts of their receipt handles.
 
     startOffsetInfo   kind queueId start;…           msgOffsetInfo   kind queueId offset,offset;…
     orderCountInfo    kind qoQUEUE%OFFSET times;…    kind: 0 topic, 1 and 2 retry topics
 
-Clients make the handles of messages from these fields and from popTime, invisibleTime, reviveQid.
-The record of a message whose handle has other values, or which comes from a retry topic, gets the
-name of the topic that was asked for, and its handle as the property POP_CK.
+Clients build the handles of messages from these fields and from popTime, invisibleTime, reviveQid.
+A message whose handle has other values, or which comes from a retry topic, is changed in the
+answer: its record names the requested topic, and contains the handle as the property POP_CK.
 Source: PopMessageProcessor, ExtraInfoUtil, MQClientAPIImpl.processPopResponse.
 """
 
@@ -77,7 +77,6 @@ def popped(request: ReceiveRequest, received: Received, rest: int) -> Command:
 
 
 def _is_shown_by(head: LeasePlace, place: LeasePlace) -> bool:
-    """Returns whether the fields of the answer describe the handles of a lease."""
     return place.retry == NORMAL and place[1:4] == head[1:4]
 
 

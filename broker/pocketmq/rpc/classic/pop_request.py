@@ -21,7 +21,7 @@ from pocketmq.rpc.classic.heartbeat_body import SQL, TAG
 from pocketmq.wire.remoting import Command
 
 WAIT_MS_MAX: Final = 30_000
-"""Longest wait, as proxies cut silent connections."""
+"""Upper limit of a wait, as proxies close silent connections."""
 BEGINS: Final = {0: BEGIN_MIN, 1: BEGIN_MAX}
 """Values of initMode (ConsumeInitMode)."""
 

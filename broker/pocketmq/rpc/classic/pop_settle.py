@@ -44,10 +44,10 @@ class ClassicSettle:
         return OK if settled.status is SettleStatus.OK else INVALID
 
     async def ack_batch(self, request: Command, call: ClassicCall) -> Command:
-        """Acknowledges messages of several leases; invalid handles among them are ignored.
+        """Acknowledges messages of several leases; invalid handles are ignored.
 
         Errors   MalformedRequest, TooManyElements, GroupNotFound, GroupDisabled; those of a put:
-                 messages before it in the request are acknowledged
+                 earlier messages of the request are acknowledged
         """
         acks = acks_of(request)
         for one in acks:
@@ -81,7 +81,6 @@ class ClassicSettle:
 
 
 def _settled_by(request: Command) -> tuple[str, str, str]:
-    """Returns the group, topic and handle of a request."""
     group = text_field(request, "consumerGroup")
     return (
         group,

@@ -1,8 +1,8 @@
 """Pulls of classic consumers, with long polling (11 PULL_MESSAGE, 361 LITE_PULL_MESSAGE).
 
-The filter is that of the request, or else that of the group's subscription in its heartbeats. The
-answer's body has the records as they are stored. A damaged message is skipped, as its client could
-never get past it.
+The filter comes from the request, or else from the subscription in the group's heartbeats. The
+answer's body contains the records as they are stored. A damaged message is skipped, since the
+client would request it forever.
 Source: PullMessageProcessor.
 """
 
@@ -100,7 +100,7 @@ class ClassicPull:
         return answer_of(result)
 
     def _skipped(self, asked: PullRequest, status: PullStatus, following: int) -> Command:
-        """Returns an answer without messages, whose client continues at a later offset."""
+        """Returns an answer without messages, after which the client continues at `following`."""
         lower, upper = self._store.reading.queue_range(*asked.range[:2])
         following = max(following, lower)
         return answer_of(PullResult(status, following, lower, upper, [], 0))

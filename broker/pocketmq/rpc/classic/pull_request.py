@@ -30,7 +30,7 @@ MESSAGES_MAX: Final = 1_024
 BYTES_MAX: Final = 4 * 1024 * 1024
 """Upper limit of bytes of an answer, unless its first message is larger."""
 WAIT_MS_MAX: Final = 30_000
-"""Longest wait, as proxies cut silent connections."""
+"""Upper limit of a wait, as proxies close silent connections."""
 
 
 class Wanted(NamedTuple):

@@ -1,6 +1,6 @@
 """Queries of single messages by classic clients (33 VIEW_MESSAGE_BY_ID, 12 QUERY_MESSAGE).
 
-Answers have the records as they are stored. Source: QueryMessageProcessor.
+Answers contain the records as they are stored. Source: QueryMessageProcessor.
 """
 
 from typing import Final
@@ -79,7 +79,6 @@ class ClassicQuery:
         return Command(0, fields, b"".join(record for _, record in found))
 
     def _is_shown(self, message: StoredMessage, call: ClassicCall) -> bool:
-        """Returns whether a client may see a message."""
         if is_system_topic(message.topic):
             return False
         return may_see(call, self._store.tables, message.topic, message.properties)

@@ -24,7 +24,7 @@ class ClassicLocks:
         self._locks = backing.sessions.classic.locks
 
     def lock(self, request: Command, call: ClassicCall) -> Command:
-        """Locks queues for a client; returns those that it holds.
+        """Locks queues for a client; returns the requested queues that the client now holds.
 
         Errors   MalformedRequest, CapacityReached
         """

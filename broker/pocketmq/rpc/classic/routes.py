@@ -1,8 +1,8 @@
-"""The name server's requests: every topic is on this broker, whose address its clients get.
+"""The name server's requests: every topic is on this broker.
 
-The address is `broker.advertised_host` if that is set, else the one that the client reached: a
-client can reach no other for certain. Queries create nothing: a producer then asks for the route of
-the default topic, and its first message creates the topic.
+Routes contain `broker.advertised_host` if it is set, else the address that the client reached.
+Queries create nothing: a producer then asks for the route of the default topic, and its first
+message creates the topic.
 Source: RouteInfoManager, ClientRequestProcessor, DefaultRequestProcessor of the name server.
 """
 
@@ -33,11 +33,11 @@ class ClassicRules(NamedTuple):
     """Broker settings for classic clients.
 
     broker, cluster     names
-    advertised          "address:port" for all clients; "": the address that each one reached
-    own                 "address:port" for a client whose connection names none
+    advertised          "address:port" for all clients; "": the address that each client reached
+    own                 "address:port" for a client whose reached address is not known
     permission          returns the broker's own permission
     auto_create_topics  returns whether a send creates a missing topic
-    queue_count         returns the queues of such a topic
+    queue_count         returns the number of queues of a topic that a send creates
     auto_create_groups  returns whether a heartbeat creates a missing group
     """
 
@@ -91,7 +91,7 @@ class ClassicRoutes:
         return _answer(found)
 
     def cluster(self, request: Command, call: ClassicCall) -> Command:
-        """Returns the brokers of all clusters: this one."""
+        """Returns the clusters and their brokers: only this broker."""
         rules = self._rules
         return _answer(
             {
@@ -109,16 +109,17 @@ class ClassicRoutes:
         return _answer({"topicList": sorted({*self._topics.names(), *retries})})
 
     def wipe_write(self, request: Command, call: ClassicCall) -> Command:
-        """Lets routes offer no queue for sends, until `add_write` or a restart; answers a count.
+        """Removes the write permission from routes, until `add_write` or a restart.
 
-        Sends are not refused: producers choose another broker, if they have one.
+        Sends are not refused: producers choose another broker, if they have one. The answer contains
+        the number of topics.
 
         Errors   MalformedRequest
         """
         return Command(0, {"wipeTopicCount": str(self._set_write(request, is_wiped=True))})
 
     def add_write(self, request: Command, call: ClassicCall) -> Command:
-        """Lets routes offer queues for sends again; answers how many topics there are.
+        """Restores the write permission in routes; the answer contains the number of topics.
 
         Errors   MalformedRequest
         """
@@ -161,5 +162,4 @@ class ClassicRoutes:
 
 
 def _answer(content: dict[str, Any]) -> Command:
-    """Returns an answer with a JSON body, without blanks: the client for Go cannot skip them."""
     return Command(0, body=json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode())

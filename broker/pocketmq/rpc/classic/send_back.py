@@ -52,7 +52,7 @@ class ClassicSendBack:
 
 
 def _check(group: str, call: ClassicCall, message: StoredMessage) -> None:
-    """Raises unless a group's client may read a message.
+    """Checks that a group's client may read a message.
 
     Errors   SystemTopic, AccessDenied
     """

@@ -1,8 +1,11 @@
-"""Sends of classic clients: the property block and the flags are stored as the producer wrote them.
+"""Sends of classic clients.
 
-    310  SEND_MESSAGE_V2   short field names     10   SEND_MESSAGE   long ones
-    320  SEND_BATCH_MESSAGE                      its body has the messages
+    310  SEND_MESSAGE_V2     short field names
+    10   SEND_MESSAGE        long field names
+    320  SEND_BATCH_MESSAGE  the body contains the messages
 
+Property blocks and flags are stored as the producer wrote them, without properties that the broker
+sets.
 Source: SendMessageProcessor, SendMessageRequestHeaderV2.
 """
 
@@ -57,7 +60,7 @@ class ClassicSend:
 
 
 def long_names(request: Command) -> Command:
-    """Returns a send with the long names of its fields; checks that it has the required ones.
+    """Returns a send with the long names of its fields; checks the required fields.
 
     Errors   MalformedRequest
     """
@@ -70,7 +73,10 @@ def long_names(request: Command) -> Command:
 
 
 def batch_names(request: Command) -> Command:
-    """Returns a request of SEND_BATCH_MESSAGE, which has its messages in its body."""
+    """Returns a request of SEND_BATCH_MESSAGE, marked as a batch.
+
+    Errors   MalformedRequest
+    """
     request = long_names(request)
     return request._replace(fields={**request.fields, "batch": "true"})
 

@@ -1,7 +1,7 @@
 """Transactions of classic producers: decisions, and checks of undecided ones.
 
     37  END_TRANSACTION            commitOrRollback: 8 commits, 12 rolls back, 0 is unknown
-    39  CHECK_TRANSACTION_STATE    from the broker, one-way: a half message; its producer sends 37
+    39  CHECK_TRANSACTION_STATE    from the broker, one-way: a half message; the producer sends 37
 
 A producer takes part in the checks of its groups from its first heartbeat to its connection's end.
 Source: EndTransactionProcessor, AbstractTransactionalMessageCheckListener.
@@ -60,7 +60,7 @@ class ClassicTransactions:
         return OK
 
     def join(self, channel: RemotingChannel, groups: Iterable[str], may: May) -> None:
-        """Sends checks of these producer groups to a client from now on.
+        """Sends checks of these producer groups to a client, until it leaves or disconnects.
 
         may   returns whether the client's user has a permission now
         """
@@ -73,7 +73,7 @@ class ClassicTransactions:
                 joined[group] = self._transactions.join(group, _offer(channel, group, may))
 
     def leave(self, channel: RemotingChannel, group: str) -> None:
-        """Sends no more checks of a producer group to a client."""
+        """Stops sending checks of a producer group to a client."""
         leave = self._joined.get(channel, {}).pop(group, None)
         if leave is not None:
             leave()

@@ -43,7 +43,7 @@ class ChangeGroups:
         return OK
 
     async def update_all(self, request: Command, call: ClassicCall) -> Command:
-        """Creates or changes groups in their order, up to the first one that is refused.
+        """Creates or changes groups in their order, up to the first group that is refused.
 
         Errors   those of `update`
         """
@@ -62,9 +62,9 @@ class ChangeGroups:
             await put(self._store, group, settings)
 
     async def delete(self, request: Command, call: ClassicCall) -> Command:
-        """Deletes a group, with cleanOffset also its offsets; a missing one counts as deleted.
+        """Deletes a group, with cleanOffset also its offsets; a missing group counts as deleted.
 
-        Its retry and dead-letter topics are kept: mqadmin deletes them by requests of their own.
+        The retry and dead-letter topics are kept: mqadmin deletes them with further requests.
 
         Errors   MalformedRequest, IllegalGroup, SystemGroup, DiskFull
         """

@@ -43,7 +43,7 @@ class ChangeTopics:
         return OK
 
     async def update_all(self, request: Command, call: ClassicCall) -> Command:
-        """Creates or changes topics in their order, up to the first one that is refused.
+        """Creates or changes topics in their order, up to the first topic that is refused.
 
         Errors   those of `update`
         """
@@ -68,13 +68,13 @@ class ChangeTopics:
                 attributes=change.set_attributes or {},
                 permission=change.permission or 0,
             )
-            # The settings of one write: a crash before the next one leaves no others at defaults.
+            # The creation wrote all settings, so a crash cannot leave some at their defaults.
             if change.read_queue_count == change.write_queue_count and not change.order:
                 return
         await update_topic(self._store, topic, change)
 
     async def delete(self, request: Command, call: ClassicCall) -> Command:
-        """Deletes a topic and its retry topics; one that does not exist counts as deleted.
+        """Deletes a topic and its retry topics; a missing topic counts as deleted.
 
         Errors   MalformedRequest, those of `delete_topic`
         """

@@ -117,7 +117,6 @@ class AdminClients:
         return may_see(call, self._backing.store.tables, topic, properties, LOOK)
 
     async def _passed_on(self, request: Command) -> Command:
-        """Passes a request on to a consumer, and returns the consumer's reply."""
         group, client_id = text_field(request, "consumerGroup"), text_field(request, "clientId")
         channel = self._groups.connection_of(group, client_id)
         if not isinstance(channel, RemotingChannel):
@@ -148,7 +147,6 @@ def subscription_row(found: ClassicSubscription) -> dict[str, Any]:
 
 
 def _unsigned(fields: Mapping[str, str]) -> dict[str, str]:
-    """Returns the fields of a request without its sender's signature."""
     signed = ("AccessKey", "Signature", "SecurityToken")
     return {name: value for name, value in fields.items() if name not in signed}
 

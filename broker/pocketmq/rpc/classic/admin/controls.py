@@ -1,4 +1,4 @@
-"""Parts of the broker that operators of the classic protocol control, besides its tables."""
+"""Functions of the running broker that operators of the classic protocol can call."""
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -12,7 +12,7 @@ class Controls(NamedTuple):
     """Functions of the running broker.
 
     read_settings   returns (key, value, origin) of every setting
-    expire_soon     lets retention delete expired files at any hour; returns whether it is on
+    expire_soon     makes retention delete expired files at any hour; returns whether retention is on
     """
 
     read_settings: Callable[[], Iterable[tuple[str, str, str]]] = tuple

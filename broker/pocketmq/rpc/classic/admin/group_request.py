@@ -1,4 +1,4 @@
-"""Reads the groups of requests that change them, and the permissions that these need.
+"""Reads the groups of requests that change groups; lists the permissions for such requests.
 
 Source: SubscriptionGroupConfig, SubscriptionGroupList.
 """
@@ -48,9 +48,10 @@ def _need(row: Body) -> Need:
 
 
 def settings_of(row: Body) -> GroupSettings:
-    """Returns the settings of a group in a request; absent ones are kept.
+    """Returns the settings of a group in a request; absent settings are None.
 
-    retryMaxTimes counts retries, and max_attempts the first delivery too.
+    retryMaxTimes counts retries; max_attempts also counts the first delivery.
+
     Errors   MalformedRequest
     """
     retries = number_in(row, "retryMaxTimes")

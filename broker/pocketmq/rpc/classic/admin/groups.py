@@ -61,7 +61,7 @@ class AdminGroups:
         return json_answer({"topicList": self._consumed(_group_of(request), call)})
 
     async def stats(self, request: Command, call: ClassicCall) -> Command:
-        """Returns a group's offsets, in one topic or in all topics in which it has any.
+        """Returns a group's offsets in one topic, or in all topics in which the group has offsets.
 
         Errors   MalformedRequest, StorageError, DiskSlow
         Cost     a read of the log for each queue with an offset
@@ -78,13 +78,11 @@ class AdminGroups:
         return keyed_answer("offsetTable", rows, consumeTps=tps)
 
     def _consumed(self, group: str, call: ClassicCall) -> list[str]:
-        """Returns the topics in which a group has offsets, and whose names the caller may see."""
         names = sorted(self._store.tables.offsets.all_of(group))
         return [name for name in names if call.may(topic_need(name, SEE))]
 
 
 def _group_of(request: Command) -> str:
-    """Returns the group of a request, whose field has one of two names."""
     return request.fields.get("group") or text_field(request, "consumerGroup")
 
 

@@ -1,4 +1,4 @@
-"""Reads the topics of requests that change them, and the permissions that these need.
+"""Reads the topics of requests that change topics; lists the permissions for such requests.
 
 Source: CreateTopicRequestHeader, CreateTopicListRequestBody, AttributeParser.
 """
@@ -19,7 +19,7 @@ from pocketmq.wire.remoting import Command
 
 ADDED: Final = "+"
 REMOVED: Final = "-"
-"""First characters of names of attributes: it is set, or removed."""
+"""First character of an attribute's name: the attribute is set, or removed."""
 TOPIC_LIST: Final = "topicConfigList"
 
 
@@ -105,7 +105,10 @@ def check_name(topic: str) -> None:
 
 
 def check_numbers(change: TopicChange) -> None:
-    """Raises IllegalNumber before a topic is created with some of its settings."""
+    """Checks the numbers of a change before a topic is created with some of them.
+
+    Errors   IllegalNumber
+    """
     for name, value, lower, upper in (
         ("readQueueNums", change.read_queue_count, 1, QUEUE_COUNT_MAX),
         ("writeQueueNums", change.write_queue_count, 1, QUEUE_COUNT_MAX),
@@ -115,6 +118,6 @@ def check_numbers(change: TopicChange) -> None:
 
 
 def check_new(change: TopicChange) -> None:
-    """Raises IllegalAttribute for a new topic of which an attribute is to be removed."""
+    """Raises IllegalAttribute if the change removes an attribute, which a new topic lacks."""
     for name in change.remove_attributes:
         raise IllegalAttribute(name=name, why="the topic does not have it")

@@ -34,7 +34,7 @@ class AdminUpkeep:
         self._controls = controls
 
     async def queue_units(self, request: Command, call: ClassicCall) -> Command:
-        """Returns units of a consume queue: where records are, their size and tags code.
+        """Returns units of a consume queue: positions, sizes and tags codes of records.
 
         Errors   MalformedRequest, IllegalNumber, TopicNotFound, QueueOutOfRange, DiskSlow
         """
@@ -54,7 +54,7 @@ class AdminUpkeep:
         reading = self._store.reading
         places = await value_of(reading.unit_places(topic, queue_id, begin, count))
         codes = await value_of(reading.tags_codes(topic, queue_id, begin, count))
-        # Units may have come between the two reads.
+        # The second read may return more units than the first.
         shown["queueData"] = [
             {"eval": False, "physicOffset": at, "physicSize": size, "tagsCode": code}
             for (at, size), code in zip(places, codes, strict=False)
@@ -70,7 +70,7 @@ class AdminUpkeep:
         return OK
 
     def expire(self, request: Command, call: ClassicCall) -> Command:
-        """Lets retention delete expired files of the log at any hour, within seconds."""
+        """Makes retention delete expired files of the log within seconds, at any hour."""
         if self._controls.expire_soon():
             return OK
         return Command(SYSTEM_ERROR, remark="retention is off; set retention.mode to on")
