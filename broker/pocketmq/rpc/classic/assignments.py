@@ -86,8 +86,8 @@ class ClassicAssignments:
     async def set_mode(self, request: Command, call: ClassicCall) -> Command:
         """Sets how a group's clients consume.
 
-        Errors   MalformedRequest, IllegalTopic, TopicNotFound, those of `ClassicClients.ensure`, DiskFull;
-                 GroupInUse: the mode is PULL, but the group has leased messages or pop clients
+        Errors   MalformedRequest, IllegalTopic, TopicNotFound, those of `ClassicClients.ensure`,
+                 DiskFull; GroupInUse: the mode is PULL, but the group has leased messages or pop clients
         """
         body = body_of(request)
         group, topic, mode = (text_in(body, name) for name in ("consumerGroup", "topic", "mode"))

@@ -46,8 +46,8 @@ class ClassicOffsets:
     async def committed(self, request: Command, call: ClassicCall) -> Command:
         """Returns a group's offset in a queue.
 
-        For a group without an offset, returns 0 if message 0 exists and is recent, unless the request
-        excludes it. If nothing is found, the client decides where to begin.
+        For a group without an offset, returns 0 if message 0 exists and is recent, unless the
+        request excludes it. If nothing is found, the client decides where to begin.
 
         Errors   MalformedRequest, those of `find_readable`, QueueOutOfRange
         """

@@ -111,8 +111,8 @@ class ClassicRoutes:
     def wipe_write(self, request: Command, call: ClassicCall) -> Command:
         """Removes the write permission from routes, until `add_write` or a restart.
 
-        Sends are not refused: producers choose another broker, if they have one. The answer contains
-        the number of topics.
+        Sends are not refused: producers choose another broker, if they have one. The answer
+        contains the number of topics.
 
         Errors   MalformedRequest
         """

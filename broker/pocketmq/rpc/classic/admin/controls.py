@@ -12,7 +12,7 @@ class Controls(NamedTuple):
     """Functions of the running broker.
 
     read_settings   returns (key, value, origin) of every setting
-    expire_soon     makes retention delete expired files at any hour; returns whether retention is on
+    expire_soon     makes retention delete expired files at any hour; returns False if it is off
     """
 
     read_settings: Callable[[], Iterable[tuple[str, str, str]]] = tuple
