@@ -87,7 +87,7 @@ class ClassicAssignments:
         """Sets how a group's clients consume.
 
         Errors   MalformedRequest, IllegalTopic, TopicNotFound, those of `ClassicClients.ensure`,
-                 DiskFull; GroupInUse: the mode is PULL, but the group has leased messages or pop clients
+                 DiskFull; GroupInUse: PULL for a group with leased messages or pop clients
         """
         body = body_of(request)
         group, topic, mode = (text_in(body, name) for name in ("consumerGroup", "topic", "mode"))
