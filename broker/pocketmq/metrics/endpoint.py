@@ -1,10 +1,10 @@
 """HTTP pages: /metrics, /livez, /readyz, /startupz, /version.
 
-They are served on the main port, or on a separate one (http1.py). Status codes of probes:
+Status codes of probes:
 
 state        livez   startupz   readyz
 starting     200     200        503
-recovering   200     200        503      recovery advances, so do not kill it
+recovering   200     200        503      recovery advances: the process must not be killed
 running      200     200        200
 disk_full    200     200        200      serves reads; sends resume without an operator
 read_only    200     200        200      serves reads; the log event store.refused has the reason
@@ -32,8 +32,8 @@ FAILED: Final = "failed"
 class ProbeAnswers:
     """State of the broker for probes.
 
-    read_progress   returns the share of recovery that is done, 0 to 1
-    read_held       returns what delays the deletion of expired files, "" for nothing
+    read_progress   returns the progress of recovery, 0 to 1
+    read_held       returns a text about the message that keeps expired files; "": there is none
     """
 
     __slots__ = ("_read_held", "_read_progress", "_read_state")
@@ -65,7 +65,7 @@ class ProbeAnswers:
         return self.state in READY_STATES
 
     def report(self) -> dict[str, str | float]:
-        """Returns the body of a response: the state, with recovery progress or retention."""
+        """Returns the body of a response."""
         state = self.state
         if state == RECOVERING and self._read_progress is not None:
             return {"state": state, "progress": round(self._read_progress(), 3)}
@@ -74,7 +74,7 @@ class ProbeAnswers:
 
 
 Page = Callable[[str], Awaitable[Answer]]
-"""Returns a page for the Accept header of a request; "": any content type."""
+"""Accept header of a request -> page; "": any content type."""
 
 
 def site_pages(

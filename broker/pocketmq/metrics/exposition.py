@@ -1,13 +1,12 @@
 """The metrics of all components in Prometheus' text format.
 
-Components own their stats (model/stats.py), which each scrape reads. RocketMQ's metrics
-(`rocketmq_…`) have the labels of its dashboards, and `broker` in addition to `node_id`. PocketMQ's
-(`pocketmq_…`) have no broker label. Names by profile:
+RocketMQ's metrics (`rocketmq_…`) have the labels of RocketMQ's dashboards, and the label `broker`.
+PocketMQ's metrics (`pocketmq_…`) have no label for the broker. Names by profile:
 
-native          rocketmq_rpc_latency_milliseconds       since RocketMQ 5.1.4, with the unit
-native-legacy   rocketmq_rpc_latency                    in 5.1.0 to 5.1.3 and in their docs
+native          rocketmq_rpc_latency_milliseconds       RocketMQ 5.1.4 and later
+native-legacy   rocketmq_rpc_latency                    RocketMQ 5.1.0 to 5.1.3
 
-Above the limit of series, series of the largest metrics are omitted and counted.
+If a page would exceed the limit of series, series of the largest metrics are omitted.
 Source: BrokerMetricsManager, DefaultStoreMetricsManager.
 """
 
@@ -63,12 +62,12 @@ LEGACY_NAMES: Final[Mapping[str, str]] = {
         "rocketmq_delay_message_latency_seconds",
     )
 }
-"""Legacy name by name."""
+"""Name -> name in the profile native-legacy."""
 SERIES_MAX: Final = 50_000
-"""RocketMQ's limit, metricsOtelCardinalityLimit; a page of 50,000 series has 8 MiB."""
+"""RocketMQ's limit (metricsOtelCardinalityLimit); a page of 50,000 series has 8 MiB."""
 SERIES_AT_ONCE: Final = 32
 TURN_SECONDS: Final = 0.002
-"""Time of rendering before the event loop runs other work."""
+"""Time after which rendering yields to the event loop."""
 TOLD_S: Final = 600.0
 """Minimum time between two warnings about omitted samples."""
 
@@ -103,7 +102,7 @@ def compiled_modules() -> Gauge:
 
 
 def proxy_up() -> Gauge:
-    """Returns the metric by which a RocketMQ proxy reports that it runs."""
+    """Returns the metric that a running RocketMQ proxy exports."""
     help = "1 while official clients are served."
     return Gauge(PROXY_UP, help, lambda: {("local",): 1.0}, ("proxy_mode",))
 
@@ -111,9 +110,9 @@ def proxy_up() -> Gauge:
 class Exposition:
     """Metrics page of this process.
 
-    find_stats   returns the stats; there are none before the store is open
-    find_gone    returns names of deleted topics and groups, whose series are dropped
-    max_series   upper limit of samples in a page, without those of the Python process
+    find_stats   returns the stats; [] before the store is open
+    find_gone    returns names of deleted topics and groups, whose series are removed
+    max_series   upper limit of samples in a page; metrics of the Python process are not counted
     """
 
     __slots__ = (
@@ -140,7 +139,7 @@ class Exposition:
         self._lock = asyncio.Lock()
         self._begun_count = self._waiter_count = 0
         self._made: dict[str, tuple[int, bytes]] = {}
-        """(number, page) by content type; kept only while requests wait."""
+        """Content type -> (number, page); empty unless requests wait."""
         self._labels = native_labels(cluster, broker)
         self._storage_labels = {**self._labels, **STORAGE_LABELS}
         self._profiles = frozenset(profiles)
@@ -157,17 +156,17 @@ class Exposition:
         GCCollector(registry=self._registry)
 
     def page(self, accept: str = "") -> tuple[bytes, str]:
-        """Returns (text, content type) for an Accept header, without yielding to the loop."""
+        """Returns (page, content type) for an Accept header; blocks the event loop."""
         form = format_for(accept)
         return b"".join(self._pieces(form)), form.content_type
 
     async def page_in_turns(self, accept: str = "") -> tuple[bytes, str]:
-        """Returns what `page` returns, and yields to the loop.
+        """Returns the result of `page`, and yields to the event loop while it renders.
 
         All requests that arrive while a page is rendered get the next page.
 
-        Cost     1 µs per series plus 1 ms for process metrics; blocks the loop for 2 ms at a time,
-                 or as long as the slowest stat takes
+        Cost     1 µs for each series, plus 1 ms for process metrics; blocks the event loop for 2 ms
+                 at a time, or longer for a slow stat
         """
         form = format_for(accept)
         asked = self._begun_count
@@ -187,7 +186,7 @@ class Exposition:
         return made[1], form.content_type
 
     async def families_in_turns(self) -> list[Family]:
-        """Returns the metrics of a page without those of the Python process; yields to the loop."""
+        """Returns the metrics of a page, except those of the Python process; yields to the loop."""
         found = self._families()
         families = [one async for one in in_turns(found) if one is not None]
         return [
@@ -267,7 +266,7 @@ def _forget(stat: Counter | Histograms, gone: Gone) -> None:
 
 
 async def in_turns(pieces: Iterator[Piece]) -> AsyncIterator[Piece]:
-    """Yields the items of an iterator, and yields to the loop every TURN_SECONDS."""
+    """Yields the items of an iterator; lets the event loop run every TURN_SECONDS."""
     begun = perf_counter()
     for piece in pieces:
         yield piece

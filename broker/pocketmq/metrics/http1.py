@@ -1,11 +1,7 @@
-"""HTTP/1.1 server for pages: GET and HEAD, one request at a time, parsed by h11.
+"""HTTP/1.1 server for pages, parsed by h11; for scrapers and probes.
 
-    site = Site()                  the pages
-    site.connection(peer)          a protocol for one connection, accepted on any port
-    HttpPort(site, address)        a port for HTTP/1.1 only
-
-It serves scrapers and probes. All other clients are bounded by the limits below: a connection
-above CONNECTIONS_MAX replaces the one that was idle longest.
+A connection handles GET and HEAD requests, one at a time. The main port passes connections to
+`Site.connection`; `HttpPort` is a separate port.
 """
 
 import asyncio
@@ -23,26 +19,28 @@ from pocketmq.model.page import Answer, is_loopback_peer
 from pocketmq.model.strangers import START_SIZE, Sparingly, protocol_of
 
 CONNECTIONS_MAX: Final = 256
+"""Upper limit of connections; a further connection replaces the connection idle for longest."""
 IDLE_S: Final = 60.0
 """Upper limit of the time from a response to the end of the next request."""
 HEAD_SIZE_MAX: Final = 16_384
 SMALL_SIZE: Final = 65_536
 UNREAD_MAX: Final = 64 * 1024 * 1024
-"""Limit of unread responses above SMALL_SIZE, of all clients; 50,000 series have 8 MiB."""
+"""Upper limit of bytes that all clients have not read, for responses above SMALL_SIZE; a page of
+50,000 series has 8 MiB."""
 TEXT: Final = "text/plain; charset=utf-8"
 TOKEN_ALONE: Final = 'Bearer realm="pocketmq"'
-"""Challenge for a connection without TLS, on which a secret could be read in transit."""
+"""Challenge on a connection without TLS: a secret could be read on its way."""
 SECRET_OR_TOKEN: Final = 'Basic realm="pocketmq", Bearer realm="pocketmq"'
 
 logger = logging.getLogger(__name__)
 
 Admits = Callable[[str, str, str, bool], bool]
-"""(path, authorization, client's address in gRPC's form, is the connection private) -> may the
-page be read."""
+"""(path, Authorization header, client's address in gRPC's notation, whether the connection is
+private) -> whether the page may be read."""
 
 
 class Site:
-    """The pages and their connections; `admits` authorizes each request."""
+    """The pages and all connections; `admits` authorizes each request."""
 
     __slots__ = ("_strangers", "admits", "connections", "pages")
 
@@ -51,7 +49,7 @@ class Site:
         self._strangers = Sparingly()
         self.pages: dict[str, Page] = {}
         self.connections: dict[HttpConnection, None] = {}
-        """Connections, ordered by their last use."""
+        """Connections, ordered by the time of last use."""
 
     def connection(self, peer: str) -> "HttpConnection":
         """Returns the protocol for a client's connection."""
@@ -68,11 +66,11 @@ class Site:
     async def answer(
         self, target: str, fields: Mapping[bytes, bytes], peer: str, is_private: bool
     ) -> Answer:
-        """Returns the response to a GET.
+        """Returns the response to a GET request.
 
         target       path and query
         fields       header fields, with names in lower case
-        is_private   whether the connection has TLS
+        is_private   whether the connection uses TLS
         """
         path = target.partition("?")[0]
         is_private = is_private or is_loopback_peer(peer)
@@ -90,7 +88,7 @@ class Site:
             return plain(HTTPStatus.INTERNAL_SERVER_ERROR)
 
     def has_room_for(self, size: int) -> bool:
-        """Returns whether a response may be buffered until its client reads it.
+        """Returns whether a response of this size may be sent.
 
         Cost     20 µs with CONNECTIONS_MAX connections
         """
@@ -100,7 +98,7 @@ class Site:
         return not unread or size + unread <= UNREAD_MAX
 
     def close(self) -> None:
-        """Closes all connections; running responses are lost."""
+        """Closes all connections; responses in progress are lost."""
         for connection in [*self.connections]:
             connection.close()
 
@@ -143,7 +141,7 @@ class HttpConnection(asyncio.Protocol):
         self._advance()
 
     def eof_received(self) -> bool:
-        """Handles the end of the client's requests; pending responses are still sent."""
+        """Handles the end of the client's requests; pending responses are sent."""
         self._machine.receive_data(b"")
         self._advance()
         return self._task is not None or self._is_paused
@@ -219,7 +217,7 @@ class HttpConnection(asyncio.Protocol):
                 return
             elif event is h11.NEED_DATA:
                 return
-            else:  # The client has closed its side, or the server has.
+            else:  # The client or the server has ended the connection.
                 self.close()
                 return
 
@@ -289,8 +287,8 @@ class HttpPort:
     async def close(self) -> None:
         """Stops listening, and closes all connections."""
         if self._server is not None:
-            # Connections accepted meanwhile begin in the next loop iterations; asyncio would leave
-            # them open for ever once its server is closed.
+            # Accepted connections begin in the next loop iterations. If the server were closed
+            # before, asyncio would never close them.
             asyncio.get_running_loop().remove_reader(self._listener)
             await asyncio.sleep(0)
             await asyncio.sleep(0)

@@ -1,12 +1,8 @@
-"""Consumer lag: unconsumed messages of each group, and the age of the oldest one.
+"""Consumer lag: number of unconsumed messages of each group, and the age of the oldest.
 
-    refresh (before a scrape, at most once a second)        gauges (at the scrape)
-    group's offset … queue's end ─► ready messages          results of the last refresh
-    and the group's leases       ─► unconsumed messages
-    store times of the first messages of both ─► ages
-
-Store times on the disk are read in a thread, a few in each refresh, and cached. `unconsumed` of
-model/consuming.py defines which messages count as consumed, also for administration.
+`refresh` measures before a scrape; the gauges show its last results. Store times that have to be
+read from the disk are cached; each refresh reads a few of them. `unconsumed` of model/consuming.py
+defines which messages are consumed.
 Source: ConsumerLagCalculator, BrokerMetricsManager.
 """
 
@@ -26,9 +22,9 @@ from pocketmq.store.read.cold_read import NowOrLater
 
 REFRESH_INTERVAL_MS: Final = 1_000
 TURN_SECONDS: Final = 0.002
-"""Time of measuring before a refresh yields to the event loop."""
+"""Time after which a refresh yields to the event loop."""
 COLD_READS_MAX: Final = 16
-"""Upper limit of reads from the disk in one refresh; the next refresh continues."""
+"""Upper limit of reads from the disk in one refresh."""
 LABELS: Final = ("consumer_group", "topic", "is_retry", "is_system")
 OFFSET_LABELS: Final = ("consumer_group", "topic", "queue_id")
 
@@ -36,21 +32,22 @@ Position = tuple[str, str, Mapping[int, int]]
 
 
 class Queues(NamedTuple):
-    """Queue count of a topic, and whether a group without an offset begins at the min offset."""
+    """Queue count of a topic, and whether a group begins at the min offset."""
 
     queue_count: int = 0
     begins_at_min: bool = False
 
 
 class Lag:
-    """The lag of every group in each topic in which it has offsets or leases, or receives.
+    """Lag of each group in each topic in which the group has offsets, leases or clients.
 
-    queue_range      returns (min, max) queue offset of a topic's queue
-    store_time_at    returns the store time in ms of the message at (topic, queue id, queue offset),
-                     None if there is none; StorageError, DiskSlow
-    read_leased      returns the leased messages by group and topic
-    read_receiving   returns (group, topic) in which clients have received recently
+    queue_range      returns the (min, max) queue offset of a topic's queue
+    store_time_at    returns the store time in ms of the message at (topic, queue id, queue offset);
+                     None: there is no message; errors: StorageError, DiskSlow
+    read_leased      returns the counts of leased messages
+    read_receiving   returns (group, topic) of clients that have received recently
     known            returns `Queues` for a group and a topic
+    is_detailed      whether there is a gauge of the committed offset in each queue
     """
 
     __slots__ = (
@@ -133,7 +130,8 @@ class Lag:
     async def refresh(self) -> None:
         """Measures all groups, at most once a second.
 
-        Cost     2 µs a queue, 5 µs more if its group made progress; yields to the loop every 2 ms
+        Cost     2 µs for each queue, and 5 µs for each queue whose offset has changed; yields to
+                 the event loop every 2 ms
         """
         now_ms = self._now_ms()
         if 0 <= now_ms - self._refreshed_ms < REFRESH_INTERVAL_MS:
@@ -228,7 +226,7 @@ class Lag:
 
 @dataclass(slots=True, eq=False)
 class _Left:
-    """Lag under one set of labels; times are store times, 0: no message, None: unknown."""
+    """Lag for one set of labels; times are store times in ms, 0: no message, None: unknown."""
 
     count: int = 0
     leased_count: int = 0
@@ -244,7 +242,7 @@ class _Found:
         self._left: dict[LabelValues, _Left] = {}
 
     def of(self, labels: LabelValues) -> _Left:
-        """Returns the lag under labels, initially zero."""
+        """Returns the lag for labels; it is zero at first."""
         return self._left.setdefault(labels, _Left())
 
     @property
@@ -264,12 +262,12 @@ class _Found:
 
     @property
     def since(self) -> dict[LabelValues, int | None]:
-        """Times, in ms, at which the oldest unconsumed messages were stored."""
+        """Times of storage of the oldest unconsumed messages, in ms."""
         return {labels: left.since for labels, left in self._left.items()}
 
     @property
     def ready_since(self) -> dict[LabelValues, int | None]:
-        """Times, in ms, at which the oldest unconsumed messages without a lease were stored."""
+        """Times of storage of the oldest unconsumed messages without a lease, in ms."""
         return {labels: left.ready_since for labels, left in self._left.items()}
 
 
@@ -280,7 +278,7 @@ def _older(one: int | None, other: int | None) -> int | None:
 
 
 def _labels(group: str, topic: str) -> LabelValues:
-    """Returns RocketMQ's labels; retry topics count for their original topic."""
+    """Returns RocketMQ's labels; a retry topic has the label of the original topic."""
     origin = leased_topic(topic, group)
     is_system = is_system_topic(origin) or is_system_group(group)
     return (group, origin, _word(topic.startswith(RETRY_PREFIX)), _word(is_system))

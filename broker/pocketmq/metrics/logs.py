@@ -3,8 +3,7 @@
     to a terminal   12:34:56.789 INFO store.opened plan=@clean end=4096
     elsewhere       {"time":"2026-11-21T12:34:56.789Z","level":"info","event":"store.opened",…}
 
-Logs go to standard error, as standard output is for the output of commands. The bytes of messages
-are never logged. docs/reference/log-events.md lists all events and their fields.
+The bytes of messages are never logged. docs/reference/log-events.md lists all events and fields.
 """
 
 import json
@@ -27,13 +26,13 @@ BURST: Final = 20
 EVENTS_MAX: Final = 1_000
 FIELD_LENGTH_MAX: Final = 200
 TRACE_LENGTH_MAX: Final = 8_000
-"""Characters of a traceback. It may contain a client's text: 20 lines of an event in 10 seconds
-stay below 1 MiB a minute."""
+"""Maximum characters of a traceback, which may contain a client's text. With BURST lines in a
+window, an event writes less than 1 MiB a minute."""
 _BREAKS: Final = {
     0x7F: "\\u007f",
     **{code: f"\\u{code:04x}" for code in (*range(0x80, 0xA0), 0x2028, 0x2029)},
 }
-"""Characters that some readers interpret as the end of a line, and JSON does not escape."""
+"""Control and line-end characters that JSON does not escape."""
 
 STANDARD_ATTRIBUTES: Final = frozenset(
     vars(logging.makeLogRecord({})).keys() | {"message", "asctime", "taskName"}
@@ -73,7 +72,7 @@ class ConsoleFormatter(logging.Formatter):
 
 
 class JournalFormatter(logging.Formatter):
-    """Precedes each line by its priority, which systemd's journal removes from the text.
+    """Writes the priority before each line; systemd's journal removes it from the text.
 
     Source   sd-daemon(3), SyslogLevelPrefix= of systemd.exec(5)
     """
@@ -91,7 +90,7 @@ class JournalFormatter(logging.Formatter):
 class RepeatLimit(logging.Filter):
     """Logs an event at most BURST times in WINDOW_SECONDS.
 
-    Other lines are counted in the field `suppressed` of the event's next line.
+    The field `suppressed` of the event's next line is the number of lines that were not logged.
     """
 
     def __init__(self, now: Callable[[], float] = monotonic) -> None:
@@ -127,8 +126,8 @@ def start_logs(
     """Writes all log records of a level or above to a stream.
 
     form         "json", "console", or "auto": console on a terminal, else JSON
-    request_id   returns the id of the current call, "" for none
-    to_journal   whether lines begin with the priorities of systemd's journal
+    request_id   returns the id of the current call; "": there is no call
+    to_journal   whether lines begin with a priority for systemd's journal
     """
     assert form in (AUTO, JSON, CONSOLE)
     is_console = form == CONSOLE or (form == AUTO and stream.isatty())
@@ -160,7 +159,7 @@ def _on_one_line(value: Any) -> str:
 
 
 def _shown(value: Any) -> Any:
-    """Shortens a field. Bytes are not logged, as they may be a message's."""
+    """Shortens a field; replaces bytes, which may be from a message."""
     if isinstance(value, bytes | bytearray | memoryview):
         return f"<{len(value)} bytes>"
     if isinstance(value, bool | int | float | None):

@@ -1,9 +1,6 @@
-"""All stats of one broker: counters of its parts, and values computed at a scrape.
+"""All stats of one broker: counters of its parts, and values computed for a scrape.
 
-numbers = Numbers(store, count, …)      `count` returns the stats of the parts
-await numbers.refresh()                 before a page is rendered
-Exposition(numbers.stats, find_gone=numbers.gone, …)
-
+`Numbers.refresh` has to be awaited before `Exposition` renders a page.
 Source: DefaultStoreMetricsManager, BrokerMetricsManager.
 """
 
@@ -29,22 +26,22 @@ QUEUE_LABELS: Final = ("topic", "queue_id")
 NEVER: Final = -1
 REMOVED_MAX: Final = 10_000
 INTERVAL_SECONDS: Final = 0.02
-"""Interval of lag measurements; each takes some microseconds."""
+"""Interval between two measurements of the event loop's delay; each costs a few microseconds."""
 LOOP_LAG_BUCKETS: Final = (
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4
 )  # fmt: skip
-"""Seconds; a delay of 50 ms is acceptable, or of 200 ms on a shared machine."""
+"""Seconds; a delay of 50 ms is acceptable, on a shared machine 200 ms."""
 
 
 class Numbers:
     """The stats of a broker.
 
     count            returns the stats of the broker's parts
-    read_positions   returns the committed offsets of every group
-    read_leased      returns the leased messages by group and topic
-    read_receiving   returns (group, topic) in which clients have received recently
+    read_positions   returns the committed offsets of all groups
+    read_leased      returns the counts of leased messages
+    read_receiving   returns (group, topic) of clients that have received recently
     permission       returns the broker's permission bits
-    detail           "public", or "full" for series of every queue
+    detail           "full": there are series for each queue; "public": there are none
     """
 
     __slots__ = ("_count", "_gauges", "_gone", "_lag", "_oldest", "_store")
@@ -86,7 +83,7 @@ class Numbers:
             self._gauges += queue_gauges(store)
 
     def stats(self) -> list[Stat]:
-        """Returns all present stats."""
+        """Returns all stats."""
         return [*self._store.stats, *self._count(), *self._gauges]
 
     def gone(self) -> Gone:
@@ -94,16 +91,16 @@ class Numbers:
         return {label: one.names for label, one in self._gone.items() if one.names}
 
     async def refresh(self) -> None:
-        """Reads the oldest message and the lag; keeps the old values unless the store is open."""
+        """Updates the age of the oldest message and the lag, if the store is open."""
         if self._store.state in OPEN_STATES:
             await self._oldest.refresh()
             await self._lag.refresh()
 
 
 def known_queues(tables: Tables, group: str, topic: str) -> Queues:
-    """Returns a topic's queue count, and whether a group without an offset begins at the minimum.
+    """Returns a topic's queue count, and whether a group begins at the min offset.
 
-    The clients of an unknown group choose their offsets, so queues without one count as consumed.
+    Clients of an unknown group choose their offsets: queues without an offset count as consumed.
     """
     topic_config, group_config = tables.topics.find(topic), tables.groups.find(group)
     count = 0 if topic_config is None else topic_config.queue_count
@@ -111,9 +108,9 @@ def known_queues(tables: Tables, group: str, topic: str) -> Queues:
 
 
 class Removed:
-    """Names removed from a table while the process runs, and not added again.
+    """Names that were removed from a table since the broker started, and not added again.
 
-    names   the last REMOVED_MAX names
+    names   at most REMOVED_MAX names, the last removed name at the end
     """
 
     __slots__ = ("_table", "names")
@@ -136,7 +133,8 @@ class Oldest:
     """The age of a log's oldest message.
 
     log_range    returns [begin, end) of the log, as physical offsets
-    message_at   returns the message at a physical offset, None without one; StorageError, DiskSlow
+    message_at   returns the message at a physical offset; None: there is no message; errors:
+                 StorageError, DiskSlow
     """
 
     __slots__ = ("_log_range", "_message_at", "_now_ms", "_physical_offset", "_stored_ms")
@@ -154,7 +152,7 @@ class Oldest:
         self._stored_ms = 0
 
     async def refresh(self) -> None:
-        """Reads the store time of the oldest message if the log begins with another one."""
+        """Reads the store time of the oldest message, if the begin of the log has changed."""
         begin, end = self._log_range()
         assert begin <= end
         if self._physical_offset == begin or begin == end:
@@ -167,7 +165,7 @@ class Oldest:
             self._physical_offset, self._stored_ms = begin, oldest.store_timestamp_ms
 
     def age_ms(self) -> int:
-        """Returns the age of the oldest message, 0 if it is unknown."""
+        """Returns the age of the oldest message in ms, 0 if it is unknown."""
         return max(self._now_ms() - self._stored_ms, 0) if self._stored_ms else 0
 
 
@@ -242,7 +240,7 @@ def queue_gauges(store: MessageStore) -> list[Gauge]:
 
 
 class LoopLag:
-    """Delay of the event loop after a timer. It is a part of the latency of every call."""
+    """Measures the delay of the event loop after a timer; every call has this delay."""
 
     __slots__ = ("_timer", "seconds")
 
@@ -255,7 +253,7 @@ class LoopLag:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Starts measuring, on the running loop."""
+        """Starts measuring on the running event loop."""
         loop = asyncio.get_running_loop()
         self._plan(loop, loop.time())
 

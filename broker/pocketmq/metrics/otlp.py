@@ -1,7 +1,7 @@
 """Exports spans and metrics to a receiver of OpenTelemetry, by OTLP over gRPC.
 
-Imported only if an endpoint is set, as it requires the packages of the extra `otel`. The exporters
-of OpenTelemetry's SDK read their environment variables (OTEL_EXPORTER_OTLP_HEADERS, …).
+The module is imported only if an endpoint is set, as it requires the packages of the extra `otel`.
+The exporters of OpenTelemetry's SDK read environment variables such as OTEL_EXPORTER_OTLP_HEADERS.
 """
 
 import logging
@@ -36,32 +36,32 @@ from pocketmq.model.spans import Span
 from pocketmq.model.stats import Histogram
 
 TIMEOUT_S: Final = 10.0
-"""Upper limit of the time of one export, with its retries."""
+"""Upper limit of the time of one export, including retries."""
 SCOPE: Final = InstrumentationScope("pocketmq", __version__)
 NS: Final = 1_000_000
 SERVED: Final = ("send", "deliver", "ack")
-"""Operations that clients request; all others are internal."""
+"""Operations that clients request; other operations have internal spans."""
 CUMULATIVE: Final = AggregationTemporality.CUMULATIVE
 
 
 class _LastWords(logging.Handler):
-    """Keeps the last message of the SDK's loggers, which is the reason of a failure."""
+    """Stores the last message of the SDK's loggers: the reason why an export failed."""
 
     def __init__(self) -> None:
         super().__init__()
         self.text = ""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keeps a message."""
+        """Stores a message."""
         self.text = record.getMessage()
         assert self.text, "a message without text"
 
 
 class OtlpExporter:
-    """A connection to one receiver, opened by the first export. Calls block: use a thread.
+    """A connection to one receiver, opened by the first export; calls block the thread.
 
-    endpoint   http://HOST:PORT, or https:// for TLS
-    instance   attribute service.instance.id, "" for none
+    endpoint   http://HOST:PORT, or https://HOST:PORT for TLS
+    instance   attribute service.instance.id; "": the attribute is not set
     """
 
     def __init__(self, endpoint: str, instance: str = "", timeout_s: float = TIMEOUT_S) -> None:
@@ -94,7 +94,7 @@ class OtlpExporter:
         return "" if done is MetricExportResult.SUCCESS else self._reason()
 
     def close(self) -> None:
-        """Closes the connection and ends a running export."""
+        """Closes the connection; ends an export in progress."""
         self._spans.shutdown()
         self._metrics.shutdown()
         logging.getLogger("opentelemetry").removeHandler(self._words)

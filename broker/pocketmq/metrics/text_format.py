@@ -1,13 +1,7 @@
 """Formats stats as text: Prometheus 0.0.4 and OpenMetrics 1.0.
 
-    # HELP rocketmq_messages_in_total Messages stored.
-    # TYPE rocketmq_messages_in_total counter
-    rocketmq_messages_in_total{cluster="c",…,topic="T"} 42.0
-    └───────────────── head, cached ─────────────────┘
-
-The two formats differ in the name of a counter's family, and in the end of the page. Heads are
-cached, so that a scrape of 1,000 topics formats little more than the values. Bounds of buckets are
-formatted as in Java, so that matchers for RocketMQ work.
+The head of a line, its name and labels, is cached: a scrape formats little more than the values.
+Bounds of buckets are formatted as in Java, so that queries for RocketMQ's metrics work.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -17,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from pocketmq.model.stats import Counter, Gauge, Histogram, Histograms, LabelValues, Stat
 
 SPARE_HEADS_MAX: Final = 64
-"""The cache of heads is cleared when it exceeds twice the number of series by more than this."""
+"""A cache of heads is cleared when it has more entries than this, plus twice the series."""
 
 _ESCAPES: Final = {"\\": r"\\", "\n": r"\n", '"': r"\""}
 _LABEL_ESCAPES: Final = str.maketrans(_ESCAPES)
@@ -26,7 +20,7 @@ _HELP_ESCAPES: Final = str.maketrans({"\\": r"\\", "\n": r"\n"})
 
 Series = tuple[LabelValues, float] | Histogram
 Gone = Mapping[str, Collection[str]]
-"""Names of deleted topics and groups, by label."""
+"""Label -> names of deleted topics or groups."""
 
 
 class TextFormat(NamedTuple):
@@ -66,10 +60,11 @@ class Family(NamedTuple):
 
 
 def family_of(name: str, stats: Sequence[Stat], fixed: Mapping[str, str], gone: Gone) -> Family:
-    """Returns the family of a metric's stats under a name.
+    """Returns the family of a metric.
 
-    fixed  labels added to all series
-    gone   values by label whose series are omitted
+    name   name of the metric in the profile
+    fixed  labels that are added to all series
+    gone   label values whose series are omitted
     """
     first = stats[0]
     if isinstance(first, Histogram | Histograms):
@@ -91,7 +86,7 @@ def _values(one: Series) -> LabelValues:
 
 
 class LineMaker:
-    """Formats series as lines, and caches the parts that scrapes share."""
+    """Formats series as lines; caches text that later scrapes contain again."""
 
     __slots__ = ("_heads", "_histogram_heads", "_histogram_lines")
 
@@ -99,12 +94,12 @@ class LineMaker:
         self._heads: dict[str, dict[LabelValues, str]] = {}
         self._histogram_heads: dict[str, dict[LabelValues, tuple[str, ...]]] = {}
         self._histogram_lines: dict[str, dict[LabelValues, tuple[list[int], float, str]]] = {}
-        """(counts, sum, lines) of each histogram at the last scrape; most topics are idle."""
+        """Metric -> label values -> (counts, sum, lines) of a histogram at the last scrape."""
 
     def lines(self, family: Family, upto: int) -> Iterator[str]:
-        """Yields the lines of a metric's first `upto` series, one block per series.
+        """Yields the lines of a metric's first `upto` series, one block for each series.
 
-        Cost     1 µs a block, 20 µs for a histogram that changed
+        Cost     1 µs for a block, 20 µs for a histogram that has changed
         """
         assert 0 <= upto <= len(family.series)
         name = family.name
@@ -183,7 +178,7 @@ def _histogram_heads(
 def _label_block(labels: Mapping[str, str]) -> str:
     if not labels:
         return ""
-    # To Prometheus, an empty label value is the same as no label.
+    # In Prometheus, an empty label value is equivalent to an absent label.
     pairs = [
         f'{name}="{value.translate(_LABEL_ESCAPES)}"' for name, value in labels.items() if value
     ]

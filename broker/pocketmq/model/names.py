@@ -71,7 +71,7 @@ def check_queue_topic(topic: str) -> None:
         why = f"it has {size} bytes, limit {RETRY_TOPIC_LENGTH_MAX}"
         raise IllegalTopic(topic=topic, why=why)
     if _LMQ_ALLOWED.fullmatch(topic) is None:
-        raise IllegalTopic(topic=topic, why="it holds a slash or a control character")
+        raise IllegalTopic(topic=topic, why="it contains a slash or a control character")
 
 
 def check_group(group: str) -> None:
@@ -101,7 +101,7 @@ def check_tag(tag: str) -> None:
     if not tag.strip():
         raise IllegalTag(tag=tag, why="it is blank")
     if "|" in tag or _CONTROL.search(tag):
-        raise IllegalTag(tag=tag, why="it holds | or a control character")
+        raise IllegalTag(tag=tag, why="it contains | or a control character")
 
 
 def check_key(key: str) -> None:
@@ -109,7 +109,7 @@ def check_key(key: str) -> None:
     if not key.strip():
         raise IllegalKey(key=key, why="it is blank")
     if " " in key or _CONTROL.search(key):
-        raise IllegalKey(key=key, why="it holds a space or a control character")
+        raise IllegalKey(key=key, why="it contains a space or a control character")
 
 
 def check_message_group(group: str) -> None:
@@ -118,7 +118,7 @@ def check_message_group(group: str) -> None:
     Control characters are not allowed.
     """
     if not group.strip() or _CONTROL.search(group):
-        raise IllegalMessageGroup(group=group, why="it is blank or holds a control character")
+        raise IllegalMessageGroup(group=group, why="it is blank or contains a control character")
     if len(group.encode()) > MESSAGE_GROUP_LENGTH_MAX:
         why = f"it is longer than {MESSAGE_GROUP_LENGTH_MAX} bytes"
         raise IllegalMessageGroup(group=group, why=why)
@@ -132,7 +132,7 @@ def check_message_id(message_id: str) -> None:
         why = f"it is longer than {MESSAGE_ID_LENGTH_MAX} bytes"
         raise IllegalMessageId(message_id=message_id, why=why)
     if _CONTROL.search(message_id):
-        raise IllegalMessageId(message_id=message_id, why="it holds a control character")
+        raise IllegalMessageId(message_id=message_id, why="it contains a control character")
 
 
 def check_number(field: str, value: int, *, lower: int = 0, upper: int = OFFSET_MAX) -> None:
@@ -153,6 +153,6 @@ def check_property(name: str, value: str) -> None:
     if not value:
         raise IllegalProperty(name=name, why="its value is empty")
     if _CONTROL.search(name):
-        raise IllegalProperty(name=name, why="its name holds a control character")
+        raise IllegalProperty(name=name, why="its name contains a control character")
     if "\x00" in value or "\x01" in value or "\x02" in value:
-        raise IllegalProperty(name=name, why="its value holds U+0000, U+0001 or U+0002")
+        raise IllegalProperty(name=name, why="its value contains U+0000, U+0001 or U+0002")
