@@ -119,7 +119,7 @@ class Shares:
     def __init__(self, limit: int, weight: int = USER_WEIGHT) -> None:
         """Begins with all slots free.
 
-        weight   smallest multiple of any name
+        weight   smallest multiple of the free slots to which any name is limited
         """
         self.limit = limit
         self.count = 0

@@ -88,12 +88,15 @@ class Call(Protocol):
 
 
 def turn_user(call: Call) -> str:
-    """Returns the name under which a call's heavy work is scheduled: user, else address."""
+    """Returns the name under which a call's heavy work is scheduled.
+
+    The name is the user, or the client's address without authentication.
+    """
     return call.user or call.peer.rpartition(":")[0]
 
 
 def reading_user(call: Call, *, is_heavy: bool) -> str:
-    """Returns the name under which a read is scheduled: user; else address, if it is heavy."""
+    """Returns the name under which a read is scheduled: the user, for a heavy read `turn_user`."""
     return turn_user(call) if is_heavy else call.user
 
 
@@ -110,7 +113,7 @@ def host_from_peer(peer: str) -> bytes:
 
 
 class _Request:
-    """A call's metadata, and its request id, which is read on demand: that costs grpcio 4 µs."""
+    """A call's metadata and request id. The id is read on demand: that costs grpcio 4 µs."""
 
     __slots__ = ("_id", "_metadata")
 

@@ -35,7 +35,7 @@ Metadata = Callable[[str], str | None]
 
 Shortcut = Callable[[bytes, bytes, Metadata], bytes | Awaitable[bytes] | None]
 """Serves a call from its request's bytes, the client's packed address and the call's metadata.
-If the handler has to serve the call, it changes nothing and returns None."""
+If the handler has to serve the call, the shortcut changes nothing and returns None."""
 
 DETAILS_KEY: Final = "grpc-status-details-bin"
 """The trailer with a status's details."""

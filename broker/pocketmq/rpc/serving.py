@@ -216,7 +216,7 @@ class Serving:
         """Error that answers every call; None while calls are served."""
         self.is_draining = False
         self.turns = Turns()
-        """Schedules the parsing of streamed requests; the open store replaces it by its turns."""
+        """Schedules the parsing of streamed requests; replaced by the turns of an opened store."""
         self.methods: dict[str, ServedMethod] = {}
         """Served methods by their path, "/pocketmq.v1.Broker/SendMessage"."""
         self.requests: dict[int, ServedMethod] = {}

@@ -4,9 +4,9 @@
     unread   bytes of answers that clients have not read
 
 If `held` exceeds HELD_MAX, the connection with the largest product of held bytes and time without
-progress is cut off. If `unread` exceeds UNREAD_MAX, only small answers are made, and clients that
-read too slowly are cut off. If it exceeds UNREAD_FACTOR * UNREAD_MAX, the client with most unread
-bytes is cut off.
+progress is cut off. If `unread` exceeds UNREAD_MAX, answers are limited to REPLY_MAX, or to
+SMALL_REPLY_MAX for clients with many unread bytes, and clients that read too slowly are cut off. If
+it exceeds UNREAD_FACTOR * UNREAD_MAX, the client with most unread bytes is cut off.
 """
 
 import logging
@@ -80,7 +80,7 @@ class Keeping(ABC):
 class BufferBudget:
     """Memory used for all connections.
 
-    connections   open connections; a connection that closes calls `count` to free its memory
+    connections   open connections; a closing connection frees its memory by `count`
     clock         monotonic seconds, by the same clock as the deadlines
     """
 

@@ -45,7 +45,7 @@ BODIES_MAX: Final = 4 * 1024 * 1024
 IDLE_S: Final = 120.0
 """Time without a byte after which a connection is closed (serverChannelMaxIdleTimeSeconds)."""
 LOOKS: Final = 4
-"""Checks of a connection within its idle time."""
+"""Number of checks of a connection within its idle time."""
 AGE_GRACE_S: Final = 60.0
 """Time between the age limit and the forced end of a connection: twice the longest poll."""
 

@@ -230,7 +230,7 @@ class OwnServer:
         self._edge.turn_away()
 
     async def quiet(self, limit_s: float) -> None:
-        """Waits, up to `limit_s`, for the last GOAWAY and for the end of all calls of ENDING."""
+        """Waits, up to `limit_s`, until the last GOAWAY is sent and no call of ENDING runs."""
         await self._until(self._is_quiet, limit_s)
 
     def _is_quiet(self) -> bool:

@@ -17,7 +17,7 @@ class WaitingCall(Protocol):
         """Handles events of the call's stream."""
 
     def cancel(self) -> None:
-        """Cancels the handlers of the call, or of all calls of `PendingReplies`."""
+        """Cancels the call, or all calls."""
 
     def give_up(self) -> None:
         """Ends a call that is still in progress when its connection reaches its age limit."""

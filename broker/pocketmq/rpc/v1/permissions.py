@@ -63,12 +63,12 @@ def consumed(request: Any, call: Call) -> list[Need]:
 
 
 def of_topic(actions: _Actions, field: str = "topic") -> Asked:
-    """Returns a function that lists the permissions of a call on the topic in a field."""
+    """Returns a function that lists the permissions for the topic that a field names."""
     return lambda request, call: [topic_need(getattr(request, field), actions)]
 
 
 def of_group(actions: _Actions, field: str = "group") -> Asked:
-    """Returns a function that lists the permissions of a call on the group in a field."""
+    """Returns a function that lists the permissions for the group that a field names."""
     return lambda request, call: [group_need(getattr(request, field), actions)]
 
 
