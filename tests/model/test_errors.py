@@ -80,15 +80,18 @@ IllegalMessageId: message id 'message_id' is malformed: why
 MessageNotFound: topic 'topic' contains no message with id 'message_id'
 BodyEmpty: the body of message 7 is empty; send at least one byte
 BodyTooLarge: bodies of 7 bytes exceed the limit of 9; send less at once or raise maxMessageSize
-PropertiesTooLarge: properties of 7 bytes exceed the limit of 9, those the broker adds included
+PropertiesTooLarge: properties of 7 bytes exceed the limit of 9, including the properties that the
+  broker adds
 TooManyProperties: 7 properties exceed the limit of 9
 RecordTooLarge: 7 bytes of records do not fit one commit-log file (limit 9); send a smaller batch
   or raise mappedFileSizeCommitLog
 TooManyMessages: 7 messages in one request exceed the limit of 9
-MixedTopics: a batch goes to one topic, this one names 'topic' and 'other'; send a request for each
-MixedQueues: a batch goes to one queue, this one names two why; send a request for each
-MixedKinds: the messages of a request are of one kind, these are 'kind' and 'other'; send a request
-  for each
+MixedTopics: the messages of a request must have one topic, but these have 'topic' and 'other'; send
+  a request for each topic
+MixedQueues: the messages of a request must have one queue, but these have two why; send a request
+  for each queue
+MixedKinds: the messages of a request must have one kind, but these have 'kind' and 'other'; send a
+  request for each kind
 KindConflict: topic 'topic' accepts 'type' messages, this is a 'kind' message; send it to a topic of
   that type, or of type MIXED
 AmbiguousKind: a message has either a message group, a delay level, a delivery time, a delay, a
@@ -107,8 +110,9 @@ UnsupportedTopic: topic 'topic' has 'attribute', which this broker does not serv
 IllegalNumber: field is 7, allowed is 9 to 11
 OffsetOutOfRange: offset 7 is outside the queue: it reaches from 9 to 11
 IllegalFilter: filter 'expression' is not allowed: why
-IllegalPageToken: page token 'token' is not one of this query; start without a token
-OriginUnknown: dead letter 7 of group 'group' does not name its topic; give one
+IllegalPageToken: page token 'token' does not belong to this query; start without a token
+OriginUnknown: dead letter 7 of group 'group' does not name its original topic; state a
+  target topic
 TransactionUnknown: transaction 'transaction_id' is not one of producer group 'group': why
 TransactionDecided: transaction 'transaction_id' is already first: the first decision stands;
     send the message again if that is wrong
@@ -119,7 +123,7 @@ ClientIdRequired: the call contains no client id; send it as header x-mq-client-
 InvalidReceiptHandle: receipt handle 'handle' belongs to no leased message; receive the
   message again
 IllegalInvisibleTime: invisible time 7ms is not allowed: it may be 9ms to 11ms
-BodyCorrupted: the algorithm digest of message 'message_id' is not that of its body; send it
+BodyCorrupted: the algorithm digest of message 'message_id' does not match its body; send it
   again
 OffsetNotFound: group 'group' has no offset in queue 7 of topic 'topic'; update it first
 Unauthenticated: why; this broker requires authentication: give the client an access key and its
@@ -146,17 +150,17 @@ TransientPoolEmpty: all 7 buffers of the transient pool wait to be written; try 
 TooManyRequests: 7 requests of class field are in progress; try again
 LimitReached: there are 7 of 9 field; remove some, or raise 'setting'
 CapacityReached: the broker keeps at most 7 field; stop some clients, or try again later
-CreationsUsedUp: user 'user' has made 7 topics and groups within an hour; continue later, have an
-  admin make them, or raise limits.user_creations_per_hour
+CreationsUsedUp: user 'user' has created 7 topics and groups within an hour; continue later, let
+  an admin create them, or raise limits.user_creations_per_hour
 TooManyElements: field field has more than 7 elements; send them in several requests
-ShareTaken: 'holder' has 7 of the 9 places of class field and gets no more while so few are free;
-  wait for some of its own to end, or try again
+ShareTaken: 'holder' uses 7 of the 9 places of class field, and gets no more while few are free;
+  wait until some of its calls end, or try again
 DiskFull: the disk under path is full; free space, sends resume by themselves
 DiskAboveLimit: the disk under path is 7 % used with 9 bytes free, sends are refused above 11 %
   (retention.disk_refuse_percent); free space, they resume by themselves
 DiskNearlyFull: the disk under path has 9 bytes free (7 % used), sends need 11: a commit-log file,
   the reserve and retention.disk_margin_bytes; free space, they resume by themselves
-DiskSlow: the data is not in memory after 7 reads from disk; ask for less, or retry later
+DiskSlow: the data is not in memory after 7 reads from disk; request less, or retry later
 Corruption: path is damaged at byte 7 (physical offset 9): why
 MessageDamaged: path is damaged at byte 7 (physical offset 9): why; message 11 of the queue cannot
   be read, continue at 13
@@ -173,7 +177,8 @@ UnsupportedStore: path: why; this broker does not write to such a store: continu
 LogMissing: path has no file, but views were built from log files: move these there (RocketMQ
   may keep them elsewhere: storePathCommitLog) or restore them from a copy, or remove views to start
   empty
-StoreTooNew: path has format version 7, this broker knows up to 9; use a later one
+StoreTooNew: path has format version 7, this broker supports up to 9; use a later
+  version
 StoreGap: path starts at 9, expected 7: a file is missing before it; restore it from a copy, or go
   on without its messages: `pocketmq store repair --accept-loss`
 WrongFileSize: path has 9 bytes, expected 7; restore it from a copy, or `pocketmq store repair

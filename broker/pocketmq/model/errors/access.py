@@ -4,7 +4,7 @@ from pocketmq.model.errors.code import Code, RequestError
 
 
 class Unauthenticated(RequestError, code=Code.UNAUTHORIZED):
-    """A call without a valid signature; a wrong key and a wrong secret look alike."""
+    """A call without a valid signature; the error does not show whether key or secret is wrong."""
 
     message = (
         "{why}; this broker requires authentication: give the client an access key and its secret "
@@ -46,7 +46,7 @@ class IllegalUser(RequestError):
 
 
 class UserNotFound(RequestError, code=Code.BAD_REQUEST):
-    """An access key without a user."""
+    """An access key that belongs to no user."""
 
     message = "there is no user {user}; see pocketmq user ls"
     user: str

@@ -8,20 +8,20 @@ from typing import ClassVar, Final, dataclass_transform
 __all__ = ["BrokerError", "Code", "RequestError", "shown", "shown_duration"]
 
 SHOWN_LENGTH_MAX: Final = 200
-"""Longest client text in an error message; longer text is shortened, as it could flood logs."""
+"""Maximum length of a client's text in an error message; longer text is shortened."""
 
 
 DURATION_UNITS: Final = (
     ("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1),
 )  # fmt: skip
 MOMENTS: Final = frozenset({"accept_from_ms"})
-"""Fields in ms that are times; all others in ms are durations."""
+"""Names of fields in ms that are times; other fields in ms are durations."""
 VALUES: Final = frozenset({"value", "lower", "upper"})
-"""Fields in the unit of the setting or parameter that the error's `field` names."""
+"""Names of fields whose unit is the unit of the setting or parameter in the error's `field`."""
 
 
 class Code(Enum):
-    """Numbers of the v2 protocol (apache.rocketmq.v2.Code) for the broker's errors."""
+    """Codes of the v2 protocol (apache.rocketmq.v2.Code) for the broker's errors."""
 
     BAD_REQUEST = 40000
     ILLEGAL_TOPIC = 40002
@@ -85,17 +85,17 @@ def _shown_moment(time_ms: int) -> str:
 @dataclass_transform(eq_default=False)
 @dataclass(eq=False, repr=False, match_args=False)
 class BrokerError(Exception):
-    """Base of all errors; `reason` is the stable name that clients may test for.
+    """Base of all errors; `reason` is the stable name by which clients identify the error.
 
-    A subclass declares its fields like a dataclass. Its `code` is that of its parent by default.
-    Its `message` contains every field.
+    A subclass declares its fields like a dataclass. By default it inherits the `code` of its
+    parent. Its `message` contains every field.
     """
 
     code: ClassVar[Code] = Code.INTERNAL_SERVER_ERROR
     retryable: ClassVar[bool] = False
     message: ClassVar[str] = "internal error"
     plain: ClassVar[frozenset[str]] = frozenset({"why", "feature", "field", "path", "key_names"})
-    """Fields with the broker's own words, printed without quotes."""
+    """Names of fields that contain no client text; they are printed without quotes."""
 
     def __init_subclass__(cls, *, code: Code | None = None) -> None:
         cls.code = code or cls.code

@@ -29,7 +29,7 @@ class BodyCorrupted(RequestError, code=Code.MESSAGE_CORRUPTED):
     """A body that does not match its producer's digest."""
 
     message = (
-        "the {algorithm} digest of message {message_id} is not that of its body; send it again"
+        "the {algorithm} digest of message {message_id} does not match its body; send it again"
     )
     plain = RequestError.plain | {"algorithm"}
     message_id: str

@@ -66,7 +66,7 @@ class GroupDisabled(RequestError, code=Code.FORBIDDEN):
 
 
 class GroupInUse(RequestError, code=Code.PRECONDITION_FAILED):
-    """A consumer group that other clients use in an incompatible way: by commits or by leases."""
+    """A consumer group that other clients use, with commits instead of leases or vice versa."""
 
     message = (
         "consumer group {group} is in use by {kind} clients: classic clients commit offsets, pop "
@@ -173,7 +173,7 @@ class PropertiesTooLarge(RequestError, code=Code.MESSAGE_PROPERTIES_TOO_LARGE):
 
     message = (
         "properties of {size_bytes} bytes exceed the limit of {limit_bytes}, "
-        "those the broker adds included"
+        "including the properties that the broker adds"
     )
     size_bytes: int
     limit_bytes: int
@@ -224,7 +224,8 @@ class MixedTopics(RequestError, code=Code.MESSAGE_CORRUPTED):
     """A batch that names two topics."""
 
     message = (
-        "a batch goes to one topic, this one names {topic} and {other}; send a request for each"
+        "the messages of a request must have one topic, but these have {topic} and {other}; send a "
+        "request for each topic"
     )
     topic: str
     other: str
@@ -233,7 +234,10 @@ class MixedTopics(RequestError, code=Code.MESSAGE_CORRUPTED):
 class MixedQueues(RequestError, code=Code.MESSAGE_CORRUPTED):
     """A batch that names two queues or two message groups."""
 
-    message = "a batch goes to one queue, this one names two {why}; send a request for each"
+    message = (
+        "the messages of a request must have one queue, but these have two {why}; send a request "
+        "for each queue"
+    )
     why: str
 
 
@@ -264,8 +268,8 @@ class MixedKinds(RequestError, code=Code.MESSAGE_CORRUPTED):
     """A batch with messages of two kinds."""
 
     message = (
-        "the messages of a request are of one kind, these are {kind} and {other}; send a request "
-        "for each"
+        "the messages of a request must have one kind, but these have {kind} and {other}; send a "
+        "request for each kind"
     )
     kind: str
     other: str
@@ -368,14 +372,17 @@ class IllegalFilter(RequestError, code=Code.ILLEGAL_FILTER_EXPRESSION):
 class IllegalPageToken(RequestError):
     """A page token that this broker did not make for this query."""
 
-    message = "page token {token} is not one of this query; start without a token"
+    message = "page token {token} does not belong to this query; start without a token"
     token: str
 
 
 class OriginUnknown(RequestError, code=Code.PRECONDITION_FAILED):
     """A dead letter that does not name its original topic."""
 
-    message = "dead letter {queue_offset} of group {group} does not name its topic; give one"
+    message = (
+        "dead letter {queue_offset} of group {group} does not name its original topic; state a "
+        "target topic"
+    )
     group: str
     queue_offset: int
 

@@ -51,15 +51,15 @@ class TooManyRequests(Unavailable, code=Code.TOO_MANY_REQUESTS):
 
 
 class ShareTaken(Unavailable, code=Code.TOO_MANY_REQUESTS):
-    """A user, connection or address that uses its whole share of concurrent work.
+    """A user, connection or address that has too many calls of a class in progress.
 
-    holder   owner of the share: "user alice", "address 10.0.0.7"
+    holder   "user alice", "address 10.0.0.7"
     field    class of calls
     """
 
     message = (
-        "{holder} has {count} of the {limit} places of class {field} and gets no more while "
-        "so few are free; wait for some of its own to end, or try again"
+        "{holder} uses {count} of the {limit} places of class {field}, and gets no more while few "
+        "are free; wait until some of its calls end, or try again"
     )
     holder: str
     count: int
@@ -68,10 +68,7 @@ class ShareTaken(Unavailable, code=Code.TOO_MANY_REQUESTS):
 
 
 class LimitReached(Unavailable, code=Code.TOO_MANY_REQUESTS):
-    """A topic, queue or group beyond the broker's limit.
-
-    setting   name of the setting with the limit
-    """
+    """More topics, queues or groups than the limit of a setting allows."""
 
     message = "there are {count} of {limit} {field}; remove some, or raise {setting}"
     count: int
@@ -81,7 +78,7 @@ class LimitReached(Unavailable, code=Code.TOO_MANY_REQUESTS):
 
 
 class CapacityReached(Unavailable, code=Code.TOO_MANY_REQUESTS):
-    """State of clients beyond the limit that the broker keeps in memory."""
+    """More state of clients than the broker keeps in memory."""
 
     message = "the broker keeps at most {limit} {field}; stop some clients, or try again later"
     limit: int
@@ -92,8 +89,8 @@ class CreationsUsedUp(Unavailable, code=Code.TOO_MANY_REQUESTS):
     """A user who created as many topics and groups as allowed in an hour."""
 
     message = (
-        "user {user} has made {limit} topics and groups within an hour; continue later, have an "
-        "admin make them, or raise limits.user_creations_per_hour"
+        "user {user} has created {limit} topics and groups within an hour; continue later, let an "
+        "admin create them, or raise limits.user_creations_per_hour"
     )
     user: str
     limit: int
@@ -145,10 +142,10 @@ class DiskNearlyFull(DiskFull):
 
 
 class DiskSlow(Unavailable, code=Code.TOO_MANY_REQUESTS):
-    """Pages were evicted as fast as they were read from disk."""
+    """Data was evicted from memory as fast as it was read from the disk."""
 
     message = (
-        "the data is not in memory after {tries} reads from disk; ask for less, or retry later"
+        "the data is not in memory after {tries} reads from disk; request less, or retry later"
     )
     tries: int
 
@@ -201,7 +198,7 @@ class NotAPlainFile(ReadFailed):
 
 
 class TableUnreadable(StorageError, ValueError):
-    """A small table that cannot be parsed, and whose previous version, if any, cannot either."""
+    """A small table that cannot be parsed, and that has no valid previous version."""
 
     message = (
         "{path} cannot be read ({why}), and there is no valid .bak of it; repair it with "
@@ -280,7 +277,9 @@ class LogMissing(StorageError):
 class StoreTooNew(StorageError):
     """A store that a later version of PocketMQ wrote."""
 
-    message = "{path} has format version {found}, this broker knows up to {known}; use a later one"
+    message = (
+        "{path} has format version {found}, this broker supports up to {known}; use a later version"
+    )
     path: str
     found: int
     known: int
@@ -330,7 +329,7 @@ class IllegalConfig(StorageError):
 
 
 class AddressUnavailable(IllegalConfig):
-    """An address that the broker cannot listen on: it is in use, or not this machine's."""
+    """An address that is in use, or does not belong to this machine."""
 
     message = "setting {field}: {address} cannot be listened on: {why}"
     address: str
@@ -365,7 +364,7 @@ class StoreFailed(StorageError):
 
 
 class FsyncFailed(StoreFailed):
-    """The disk could not store written bytes; another try would hide the loss."""
+    """The disk could not store written bytes; another fsync could succeed and hide the loss."""
 
     message = "the disk refused to keep written bytes ({why}); the broker ends"
 
