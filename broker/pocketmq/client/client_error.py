@@ -10,7 +10,6 @@ NotOpen                the client has been closed
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields as fields_of
 from typing import Any, Final
 
 from pocketmq.model import errors
@@ -113,7 +112,7 @@ def told_error(
         return ClientError(reason, message, status=status, retryable=retryable, fields=fields)
     error = _class_of(kind)(reason, message, status=status, retryable=retryable, fields=fields)
     vars(error).update(
-        {field.name: _typed(field.type, fields.get(field.name, "")) for field in fields_of(kind)}
+        {name: _typed(of, fields.get(name, "")) for name, of in kind.field_types.items()}
     )
     return error
 
@@ -131,7 +130,7 @@ def _class_of(kind: type[BrokerError]) -> type[ClientError]:
     """Returns a cached subclass of both ClientError and a class of model/errors."""
     found = _classes.get(kind)
     if found is None:
-        # Without these two, the class would inherit the methods that the dataclass generates.
+        # `kind` would need its fields for these two.
         own = {"__init__": ClientError.__init__, "__repr__": ClientError.__repr__}
         found = type(kind.__name__, (ClientError, kind), {**own, "__module__": __name__})
         _classes[kind] = found

@@ -1,5 +1,7 @@
 """Errors after which a retry may succeed, and errors of storage: an operator must act."""
 
+from typing import Any
+
 from pocketmq.model.errors.code import BrokerError, Code
 
 
@@ -183,7 +185,8 @@ class ReadFailed(StorageError, OSError):
     path: str
     why: str
 
-    def __post_init__(self) -> None:
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
         assert self.why
         self.strerror = self.why
 

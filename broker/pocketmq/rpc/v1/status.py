@@ -7,7 +7,6 @@ KINDS contains every class of `model/errors` (checked by a test). Details are on
     RetryInfo      time before a retry, for errors that may be retried
 """
 
-from dataclasses import fields
 from typing import Final
 
 from google.protobuf import duration_pb2
@@ -147,5 +146,5 @@ def wire_status(error: BrokerError) -> WireStatus:
 
 
 def _public_fields(error: BrokerError) -> dict[str, str]:
-    names = [field.name for field in fields(error) if field.name not in HIDDEN_FIELDS]
+    names = [name for name in error.field_types if name not in HIDDEN_FIELDS]
     return {name: cut(str(getattr(error, name)), FIELD_SIZE_MAX) for name in names}
