@@ -47,9 +47,10 @@ class Delivered:
 
     def _new_labels(self, topic: str, group: str, is_retry: str) -> tuple[str, str, str, str]:
         is_system = is_system_topic(topic) or is_system_group(group)
-        shown = group if len(self._labels) < SERIES_MAX else OTHER_GROUP
+        has_room = len(self._labels) < SERIES_MAX
+        shown = group if has_room else OTHER_GROUP
         labels = (topic, shown, "true" if is_system else "false", is_retry)
-        if shown == group:
+        if has_room:  # A group may have the name OTHER_GROUP.
             self._labels[topic, group, is_retry] = labels
             assert len(self._labels) <= SERIES_MAX
         return labels

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any, ClassVar, Final, dataclass_transform, get_origin
+from typing import Any, ClassVar, Final, dataclass_transform
 
 __all__ = ["BrokerError", "Code", "RequestError", "shown", "shown_duration"]
 
@@ -11,6 +11,8 @@ SHOWN_LENGTH_MAX: Final = 200
 """Maximum length of a client's text in an error message; longer text is shortened."""
 
 
+FIELD_TYPES: Final = (str, int)
+"""Types of the fields of errors; other annotations are of class variables."""
 DURATION_UNITS: Final = (
     ("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1),
 )  # fmt: skip
@@ -95,14 +97,13 @@ class BrokerError(Exception):
     message: ClassVar[str] = "internal error"
     plain: ClassVar[frozenset[str]] = frozenset({"why", "feature", "field", "path", "key_names"})
     """Names of fields that contain no client text; they are printed without quotes."""
-    field_types: ClassVar[Mapping[str, Any]] = {}
+    field_types: ClassVar[Mapping[str, type]] = {}
     """Fields and their types, in the order of their declarations, those of the parent first."""
 
     def __init_subclass__(cls, *, code: Code | None = None) -> None:
         cls.code = code or cls.code
         own = cls.__annotations__.items()
-        fields = {name: kind for name, kind in own if get_origin(kind) is not ClassVar}
-        cls.field_types = {**cls.field_types, **fields}
+        cls.field_types = {**cls.field_types, **{name: of for name, of in own if of in FIELD_TYPES}}
 
     # A dataclass would generate a constructor for each class, 0.1 ms of every command's start.
     def __init__(self, **given: Any) -> None:
