@@ -137,7 +137,8 @@ class ClassicRoutes:
             return found
         group = self._groups.find(topic.removeprefix(RETRY_PREFIX))
         if group is not None and topic.startswith(RETRY_PREFIX):
-            # mqadmin asks for it; the group's first retried message or classic consumer creates it.
+            # mqadmin asks for this route before a retried message or classic consumer creates the
+            # topic.
             count = max(group.settings.retry_queue_count or 0, 1)
             return TopicConfig(topic, count, count, PERMISSION_READ | PERMISSION_WRITE)
         if topic != DEFAULT_TOPIC or not self._rules.auto_create_topics():

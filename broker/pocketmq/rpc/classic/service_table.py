@@ -42,7 +42,7 @@ HEARTBEAT_SIZE_MAX: Final = 1024 * 1024
 TABLE: Final = RequestTable(
     NAME, CallClass.SESSION, refuse,
     (
-        # The name server's.
+        # Requests to a name server.
         request(
             105, "GET_ROUTEINFO_BY_TOPIC", "routes.route", found, fields=("topic",)
         ),
@@ -71,7 +71,7 @@ TABLE: Final = RequestTable(
             327, "ADD_WRITE_PERM_OF_BROKER", "routes.add_write", OnCluster(UPDATE),
             fields=("brokerName",),
         ),
-        # Producers'.
+        # Requests of producers.
         request(
             310, "SEND_MESSAGE_V2", "sending.send", sent, parse=long_names,
             body_max=SEND_SIZE_MAX, call_class=CallClass.SEND, creates=True,
@@ -106,7 +106,7 @@ TABLE: Final = RequestTable(
         ),
         request(41, "LOCK_BATCH_MQ", "consume.locks.lock", locked, body_max=HEARTBEAT_SIZE_MAX),
         request(42, "UNLOCK_BATCH_MQ", "consume.locks.unlock", locked, body_max=HEARTBEAT_SIZE_MAX),
-        # Consumers'.
+        # Requests of consumers.
         request(
             11, "PULL_MESSAGE", "consume.pulls.pull", consumed, call_class=CallClass.POLL,
             creates=True, fields=("consumerGroup", "topic"),
@@ -127,7 +127,7 @@ TABLE: Final = RequestTable(
             15, "UPDATE_CONSUMER_OFFSET", "consume.offsets.commit", consumed,
             call_class=CallClass.SETTLE, creates=True, fields=("consumerGroup", "topic"),
         ),
-        # Those of consumers that pop.
+        # Requests of consumers that pop.
         request(
             400, "QUERY_ASSIGNMENT", "consume.assignments.assigned", assigned,
             body_max=HEARTBEAT_SIZE_MAX,
@@ -178,7 +178,7 @@ TABLE: Final = RequestTable(
             12, "QUERY_MESSAGE", "consume.messages.by_key", looked_at, call_class=CallClass.QUERY,
             fields=("topic", "key"),
         ),
-        # Operators', which change nothing.
+        # Requests of operators that change nothing.
         request(21, "GET_ALL_TOPIC_CONFIG", "admin.topics.all_configs", lists_topics),
         request(
             351, "GET_TOPIC_CONFIG", "admin.topics.config", topic_seen(FIND), fields=("topic",)
@@ -242,7 +242,7 @@ TABLE: Final = RequestTable(
         ),
         request(319, "GET_NAMESRV_CONFIG", "admin.runtime.name_server_config", OnCluster(GET)),
         request(907, "GET_BROKER_HA_STATUS", "admin.runtime.ha_status", OnCluster(GET)),
-        # Operators', which change topics and groups.
+        # Requests of operators that change topics and groups.
         request(
             17, "UPDATE_AND_CREATE_TOPIC", "admin.changed_topics.update", topic_request.changed,
             fields=("topic",),
@@ -271,7 +271,7 @@ TABLE: Final = RequestTable(
             207, "DELETE_SUBSCRIPTIONGROUP", "admin.changed_groups.delete",
             group_request.deleted, fields=("groupName",),
         ),
-        # Operators', for the store's files.
+        # Requests of operators for the store's files.
         request(
             306, "CLEAN_EXPIRED_CONSUMEQUEUE", "admin.upkeep.clean_queues", OnCluster(UPDATE)
         ),

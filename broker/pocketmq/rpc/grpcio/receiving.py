@@ -145,7 +145,7 @@ class Receiving:
         try:
             await future
         except asyncio.CancelledError:
-            if future.done() and not future.cancelled():  # It already had a slot.
+            if future.done() and not future.cancelled():  # The call had a slot.
                 self._give_back(peer)
             raise
 

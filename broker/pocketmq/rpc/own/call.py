@@ -239,7 +239,7 @@ class OwnCall(Unsent):
             coroutine = reply if isinstance(reply, Coroutine) else _result(reply)
             edge = self._connection.edge
             future = asyncio.Task(coroutine, loop=edge.loop)
-            if not isinstance(coroutine, EagerTask):  # That has already run its first step.
+            if not isinstance(coroutine, EagerTask):  # An EagerTask has run its first step.
                 edge.expect_step()
         self._future = future
         self._begin_waiting()

@@ -55,24 +55,26 @@ def _text(data: bytes) -> ProxyHeader | None:
     line, end, _ = data[:TEXT_SIZE_MAX].partition(b"\r\n")
     if not end:
         if len(data) >= TEXT_SIZE_MAX:
-            raise ProxyError("the PROXY line does not end")
+            raise ProxyError(f"the PROXY line has no end within {TEXT_SIZE_MAX} bytes")
         return None
     size = len(line) + len(end)
     words = line.decode("ascii", "replace").split(" ")
     if words[1:2] == ["UNKNOWN"]:
         return ProxyHeader(size, "")
     if len(words) != 6 or words[1] not in ("TCP4", "TCP6"):
-        raise ProxyError("the PROXY line names no addresses")
+        raise ProxyError(
+            "the PROXY line does not have the form TCP4 or TCP6, two addresses, two ports"
+        )
     try:
         address, port = ip_address(words[2]), int(words[4])
         reached, its_port = ip_address(words[3]), int(words[5])
     except ValueError as error:
-        raise ProxyError("the PROXY line names no address") from error
+        raise ProxyError("the PROXY line has an invalid address or port") from error
     version = int(words[1][-1])
     if not 0 <= min(port, its_port) <= max(port, its_port) <= 0xFFFF or not (
         address.version == reached.version == version
     ):
-        raise ProxyError("the PROXY line names no such address")
+        raise ProxyError("the PROXY line has an address of another IP version, or an invalid port")
     return ProxyHeader(size, _peer(address, port), _text_of(reached, its_port))
 
 
@@ -82,7 +84,7 @@ def _binary(data: bytes) -> ProxyHeader | None:
     command, family, length = unpack_from(">BBH", data, len(SIGNATURE))
     size = HEADER_SIZE + length
     if command not in (_LOCAL, _PROXY):
-        raise ProxyError("the PROXY header has another version or command")
+        raise ProxyError("the PROXY header has an unknown version or command")
     if size > SIZE_MAX:
         raise ProxyError(f"the PROXY header has {size} bytes, more than {SIZE_MAX}")
     if len(data) < size:

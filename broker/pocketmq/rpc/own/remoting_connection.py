@@ -93,7 +93,7 @@ class RemotingConnection(LoopConnection, RemotingSide):
         if not self.local:
             self.local = _address_of(transport.get_extra_info("sockname"))
         self._look_later()
-        self.is_draining = self.edge.is_leaving  # Its first request is served even then.
+        self.is_draining = self.edge.is_leaving  # The first request is served.
 
     def data_received(self, data: bytes) -> None:
         """Handles received bytes, and answers the requests that can be answered at once."""
@@ -185,7 +185,9 @@ class RemotingConnection(LoopConnection, RemotingSide):
         call = RemotingCall(self, command, served)
         if isinstance(item, Oversized):
             limit = served.method.request_size_max
-            why = f"its body has {item.body_size} bytes, {served.method.name} takes {limit}"
+            why = (
+                f"its body has {item.body_size} bytes; the limit of {served.method.name} is {limit}"
+            )
             call.refuse(MalformedRequest(why=why))
         else:
             call.serve()

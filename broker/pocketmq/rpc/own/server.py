@@ -90,7 +90,7 @@ class Lifetime:
         connection = self._connection
         is_old = 0 < self._age_s <= now - self._begun_s
         is_idle = 0 < self._idle_s <= now - self._used_s
-        # A second `drain` sends the last GOAWAY to a client that did not answer the first's ping.
+        # A second `drain` sends the last GOAWAY, even if the client did not answer the ping.
         if is_old or is_idle:
             connection.drain()
             self._over_s = min(self._over_s, now + AGE_GRACE_S)

@@ -201,7 +201,7 @@ class ServerState:
         Users are served round-robin. Without turns, 4,000 streams whose requests take 1 ms each
         would block the loop for 4 s.
         """
-        if not await self.serving.turns.came(user):  # While draining: the last requests.
+        if not await self.serving.turns.came(user):  # The server drains.
             async with self._requesting:
                 await asyncio.sleep(0)
 

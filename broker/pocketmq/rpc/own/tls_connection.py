@@ -52,7 +52,8 @@ class TlsConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Stores the transport; the client writes first."""
-        self._transport = cast(asyncio.Transport, transport)  # uvloop: another base
+        # uvloop's class is not derived from asyncio.Transport.
+        self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         """Decrypts the client's bytes, and passes them to the protocol."""

@@ -290,7 +290,7 @@ class AdminMethods:
                 check_number("place", request.place, upper=pb.ResetOffsetsRequest.LATEST)
                 target = ResetTarget(latest=request.place == pb.ResetOffsetsRequest.LATEST)
             case _:
-                raise MalformedRequest(why="it has no target of the reset")
+                raise MalformedRequest(why="it names no target: set time_ms, offset or place")
         return _moved(
             await positions.reset_offsets(
                 self._store,

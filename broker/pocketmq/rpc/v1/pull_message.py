@@ -227,9 +227,9 @@ def check_id(field: str, text: str) -> None:
     """Raises MalformedRequest for an invalid id of a client or an attempt."""
     size = len(text.encode())
     if size > ID_SIZE_MAX:
-        raise MalformedRequest(why=f"{field} has {size} bytes, the method takes {ID_SIZE_MAX}")
+        raise MalformedRequest(why=f"{field} has {size} bytes; the limit is {ID_SIZE_MAX}")
     if not text.isprintable():
-        raise MalformedRequest(why=f"{field} holds a control character")
+        raise MalformedRequest(why=f"{field} contains a character that is not printable")
 
 
 def begin_of(text: str) -> int:
