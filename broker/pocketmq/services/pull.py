@@ -1,7 +1,7 @@
 """Pulls messages of one queue, with long polling.
 
-A pull that finds no message is parked (store/read/append_notifier.py) until a message arrives. A
-timeout is answered with an empty result, not with an error. A scan without a match yields to the
+A pull that finds no message may be parked (store/read/append_notifier.py) until a message arrives.
+A timeout is answered with an empty result, not with an error. A scan without a match yields to the
 event loop before it continues; a scan of records waits for its user's turn (store/heavy_turns.py).
 
 The caller checks which topics a client may read (rpc/topic_access.py), and the ranges of numbers.

@@ -1,8 +1,8 @@
 """Retention of single topics: expired messages cannot be read any more.
 
     topic attribute             messages expire when
-    pocketmq.retention.ms       their store time is longer ago
-    pocketmq.retention.bytes    the topic's newer records have this size
+    pocketmq.retention.ms       they were stored this many ms ago
+    pocketmq.retention.bytes    all newer records of the topic together have this size
 
 Expired records stay on the disk until retention deletes their commit-log file, which also contains
 records of other topics. Each round reads only the units that were added or expired since the last
@@ -50,7 +50,7 @@ class QueueSize:
         return self.begin <= lower <= self.end <= upper
 
     async def follow(self, lower: int, upper: int) -> None:
-        """Adds the records up to `upper`, and drops those below `lower`.
+        """Adds the sizes of records up to `upper`; subtracts the sizes of records below `lower`.
 
         Errors   UnitsGone, StorageError, DiskSlow
         """
@@ -123,7 +123,7 @@ class TopicRetention:
             return ()
         try:
             await self._expire_large(keys, topic.retention_bytes)
-        except UnitsGone:  # The queues were trimmed meanwhile: the next round counts anew.
+        except UnitsGone:  # A queue was trimmed during the reads. The next round counts again.
             return ()
         return keys
 

@@ -108,11 +108,11 @@ class Rates:
         return key in self._fresh()
 
     def stored_tps(self, topic: str) -> float:
-        """Returns the average number of messages sent to a topic in a second of the last minute."""
+        """Returns the messages sent to a topic a second, as average of the last minute."""
         return self.since(MINUTE, ("TOPIC_PUT_NUMS", topic))[1]
 
     def delivered_tps(self, topic: str, group: str) -> float:
-        """Returns the average number of messages that a group received from a topic in a second."""
+        """Returns a group's messages from a topic a second, as average of the last minute."""
         return self.since(MINUTE, ("GROUP_GET_NUMS", f"{topic}@{group}"))[1]
 
     def totals(self) -> Mapping[str, tuple[int, float]]:

@@ -125,7 +125,7 @@ async def _unique_key(store: MessageStore, message_id: str) -> str:
 
 
 def _topics(store: MessageStore, topic: str) -> Iterable[str]:
-    """Returns the topics to search: all, or `topic` and all topics of delays and groups."""
+    """Returns the topics to search: all; or `topic`, and all system, retry and DLQ topics."""
     names = [*store.tables.topics.names()]
     if topic:
         store.tables.topics.existing(topic)

@@ -325,7 +325,7 @@ class LeaseTable:
         return self._ends[0][0] if self._ends else None
 
     def ended(self, now_ms: int) -> Iterator[Lease]:
-        """Yields each expired lease with messages once; callers must not add leases meanwhile."""
+        """Yields each expired lease with messages once; callers must not add leases in between."""
         while self._ends and self._ends[0][0] <= now_ms:
             end = heappop(self._ends)
             if _is_end(end):

@@ -290,7 +290,7 @@ class HalfTable:
     def finish_open(self, queue_offsets: Sequence[int], states: bytes) -> None:
         """Records the outcomes of open half messages; open half messages have no waiters.
 
-        states   one HalfState a byte
+        states   for each half message a byte with the HalfState
         """
         self.halves.finish_open(queue_offsets, states)
         if self._counts.has_open:

@@ -131,7 +131,7 @@ class Halves:
         self._places[place] = lies_at
 
     def finish_open(self, queue_offsets: Sequence[int], states: bytes) -> None:
-        """Records the outcomes of open half messages; `states` has one HalfState a byte."""
+        """Records the outcomes of open half messages; each byte of `states` is a HalfState."""
         assert len(queue_offsets) == len(states)
         known, places, base = self._states, self._places, self.base
         for queue_offset, state in zip(queue_offsets, states, strict=True):

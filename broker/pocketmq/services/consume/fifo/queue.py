@@ -359,7 +359,7 @@ class OrderedQueue:
             self._hold((queue_offset,), visible_at_ms)
 
     def _hold(self, offsets: Sequence[int], until_ms: int) -> None:
-        """Marks messages as leased until a time; each message group gets one heap entry."""
+        """Marks messages as leased until a time; adds one heap entry for each message group."""
         keys: dict[str, None] = {}
         for queue_offset in offsets:
             key = self._keys[queue_offset]

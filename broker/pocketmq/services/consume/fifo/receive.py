@@ -203,7 +203,7 @@ class FifoReceive(ReceiveMode):
             if ready and request.wanted.reads_records:
                 await self._store.turns.turn(request.user)
             records = await self._records(queue, state, ready, known)
-            if self._table.of(queue) is not state:  # The group's offset was set meanwhile.
+            if self._table.of(queue) is not state:  # The group's offset was set during the read.
                 return None
             if len(records) < len(ready) or await self._buried(queue, state, group, records):
                 continue

@@ -192,7 +192,7 @@ class LeaseReceive(ReceiveMode):
                 break
             position = result.next_begin_offset
         queue_offsets, attempts = read_heads(records)
-        if is_joined and len(queue_offsets) != record_count:  # Damaged after the check.
+        if is_joined and len(queue_offsets) != record_count:  # A record is damaged.
             apart = request._replace(joined=False)
             return await self._read_queue(apart, queue, begin, count, size_bytes)
         return ReadMessages(queue, records, queue_offsets, attempts, position, None)

@@ -246,7 +246,7 @@ def _leave_order(tables: Tables, checkpoint: PopCheckpoint) -> None:
 
 
 def retry_kind(group: str, topic: str) -> int:
-    """Returns the number by which handles identify the topic: NORMAL, or one for a retry topic."""
+    """Returns the number by which handles identify a topic (format/receipt_handle.py)."""
     own = retry_topic(group)
     if not topic.startswith(own):
         return NORMAL

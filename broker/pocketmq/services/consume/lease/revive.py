@@ -67,7 +67,7 @@ class _Revived(NamedTuple):
 
 
 class _Turn:
-    """Work since other tasks last ran."""
+    """Amount of work since this task last yielded to the event loop."""
 
     __slots__ = ("_begun_ms", "_clock", "_count", "_size_bytes")
 
