@@ -39,7 +39,8 @@ class RemotingChannel(ABC):
     def ask(self, request: Command, /) -> Awaitable[Command]:
         """Sends a request, and returns an awaitable of the client's reply.
 
-        Errors   raised by the awaitable: ConnectionResetError once the connection is lost
+        Errors   raised by the awaitable: ConnectionResetError once the connection is lost, or
+                 while the client does not read
         """
 
     @abstractmethod

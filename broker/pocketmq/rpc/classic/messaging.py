@@ -1,14 +1,14 @@
 """The classic protocol's requests on the broker's services."""
 
-from pocketmq.model.errors import UnsupportedFeature
 from pocketmq.rpc.call import Call
 from pocketmq.rpc.classic.admin.methods import ClassicAdmin
 from pocketmq.rpc.classic.consumers import ClassicConsuming
+from pocketmq.rpc.classic.replies import ClassicReplies
 from pocketmq.rpc.classic.routes import ClassicRoutes, ClassicRules
 from pocketmq.rpc.classic.send_message import ClassicSend
 from pocketmq.rpc.classic.service_table import TABLE
 from pocketmq.rpc.classic.transactions import ClassicTransactions
-from pocketmq.rpc.classic.unsupported import remedy_of
+from pocketmq.rpc.classic.unsupported import refusal_of
 from pocketmq.rpc.service import Service
 from pocketmq.rpc.services import Services
 from pocketmq.wire.remoting import Command
@@ -17,7 +17,7 @@ from pocketmq.wire.remoting import Command
 class ClassicMethods:
     """The handlers of all request codes."""
 
-    __slots__ = ("admin", "consume", "routes", "sending", "transactions")
+    __slots__ = ("admin", "consume", "replies", "routes", "sending", "transactions")
 
     def __init__(
         self,
@@ -27,6 +27,7 @@ class ClassicMethods:
     ) -> None:
         self.admin = admin
         self.routes = ClassicRoutes(backing.store.tables, rules)
+        self.replies = ClassicReplies(backing)
         self.sending = ClassicSend(backing.send)
         self.transactions = ClassicTransactions(backing.transactions)
         self.consume = ClassicConsuming(
@@ -42,4 +43,4 @@ class ClassicMethods:
 
         Errors   UnsupportedFeature
         """
-        raise UnsupportedFeature(feature=remedy_of(request.code))
+        raise refusal_of(request.code)

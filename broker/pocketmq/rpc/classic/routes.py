@@ -27,6 +27,8 @@ from pocketmq.store.tables.tables import Tables
 from pocketmq.wire.remoting import Command
 
 MASTER: Final = "0"
+REPLY_TOPIC_END: Final = "_REPLY_TOPIC"
+"""End of the name of a cluster's topic for replies, which stores nothing (MixAll)."""
 
 
 class ClassicRules(NamedTuple):
@@ -141,6 +143,8 @@ class ClassicRoutes:
             # topic.
             count = max(group.settings.retry_queue_count or 0, 1)
             return TopicConfig(topic, count, count, PERMISSION_READ | PERMISSION_WRITE)
+        if topic == f"{self._rules.cluster}{REPLY_TOPIC_END}":
+            return TopicConfig(topic, 1, 1, PERMISSION_READ | PERMISSION_WRITE)
         if topic != DEFAULT_TOPIC or not self._rules.auto_create_topics():
             raise TopicNotFound(topic=topic)
         count = self._rules.queue_count()

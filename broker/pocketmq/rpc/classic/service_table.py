@@ -88,6 +88,14 @@ TABLE: Final = RequestTable(
             37, "END_TRANSACTION", "transactions.end", decided, call_class=CallClass.SETTLE,
             fields=("producerGroup",),
         ),
+        request(
+            325, "SEND_REPLY_MESSAGE_V2", "replies.reply", sent, parse=long_names,
+            body_max=SEND_SIZE_MAX, call_class=CallClass.SEND,
+        ),
+        request(
+            324, "SEND_REPLY_MESSAGE", "replies.reply", sent, parse=long_names,
+            body_max=SEND_SIZE_MAX, call_class=CallClass.SEND,
+        ),
         # Sessions of clients.
         request(
             34, "HEART_BEAT", "consume.clients.heartbeat", joined, body_max=HEARTBEAT_SIZE_MAX,

@@ -6,6 +6,8 @@ Source: RequestCode.
 from collections.abc import Mapping
 from typing import Final
 
+from pocketmq.model.errors import UnsupportedFeature
+
 _CONFIG: Final = "pocketmq config, or the file of settings and SIGHUP"
 _USERS: Final = "pocketmq user and pocketmq acl"
 _TOPICS: Final = "pocketmq topic"
@@ -18,8 +20,6 @@ NAMES: Final[Mapping[int, tuple[str, str]]] = {
     104: ("UNREGISTER_BROKER", _NO_CLUSTER),
     222: ("INVOKE_BROKER_TO_RESET_OFFSET", "pocketmq group reset"),
     318: ("UPDATE_NAMESRV_CONFIG", _CONFIG),
-    324: ("SEND_REPLY_MESSAGE", "a topic for replies"),
-    325: ("SEND_REPLY_MESSAGE_V2", "a topic for replies"),
     513: ("UPDATE_AND_CREATE_STATIC_TOPIC", _TOPICS),
     200052: ("PEEK_MESSAGE", "pocketmq message"),
     **dict.fromkeys(range(3001, 3011), ("AUTH_*", _USERS)),
@@ -27,9 +27,11 @@ NAMES: Final[Mapping[int, tuple[str, str]]] = {
 """Code -> (RocketMQ's name of it, what to use in its place)."""
 
 
-def remedy_of(code: int) -> str:
-    """Returns what is not served, and what to use in its place."""
+def refusal_of(code: int) -> UnsupportedFeature:
+    """Returns the error for a request code; it has what to use in its place."""
     found = NAMES.get(code)
     if found is None:
-        return f"request code {code}; docs/howto/clients.md lists those of classic clients"
-    return f"request code {code} ({found[0]}); use {found[1]}"
+        feature = f"request code {code}; docs/howto/clients.md lists those of classic clients"
+    else:
+        feature = f"request code {code} ({found[0]}); use {found[1]}"
+    return UnsupportedFeature(feature=feature)

@@ -238,10 +238,14 @@ class RemotingConnection(LoopConnection, RemotingSide):
         return True
 
     def ask(self, request: Command, /) -> "asyncio.Future[Command]":
-        """Sends a request; returns the future reply, which fails if the connection is lost."""
+        """Sends a request; returns the future reply.
+
+        The reply fails if the connection is lost, or while the client does not read.
+        """
         future: asyncio.Future[Command] = self.edge.loop.create_future()
-        if not self.is_open:
-            future.set_exception(ConnectionResetError("the client went away"))
+        if not self.is_open or self._is_paused:
+            why = "the client does not read" if self.is_open else "the client went away"
+            future.set_exception(ConnectionResetError(why))
             return future
         opaque = next(self._numbers)
         frame = encode(request._replace(opaque=opaque, flag=0))

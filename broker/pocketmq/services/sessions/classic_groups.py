@@ -100,11 +100,13 @@ class ClassicGroups:
     A connection is any hashable object that identifies a client's connection.
     """
 
-    __slots__ = ("_consumers", "_count", "_producers")
+    __slots__ = ("_by_id", "_consumers", "_count", "_ids", "_producers")
 
     def __init__(self) -> None:
         self._consumers: dict[str, ClassicGroup] = {}
         self._producers: dict[str, dict[Hashable, ClassicMember]] = {}
+        self._ids: dict[Hashable, str] = {}
+        self._by_id: dict[str, Hashable] = {}
         self._count = 0
 
     def beat(self, connection: Hashable, beat: Heartbeat, now_ms: int) -> list[str]:
@@ -115,6 +117,8 @@ class ClassicGroups:
         self._check_room(connection, beat)
         for group in beat.producer_groups:
             self._see(self._producers.setdefault(group, {}), connection, beat, now_ms)
+        if beat.producer_groups:
+            self._name(connection, beat.client_id)
         changed = []
         for consumer in beat.consumers:
             found = self._consumers.get(consumer.group)
@@ -125,6 +129,19 @@ class ClassicGroups:
             if found.subscribe(consumer.subscriptions) or is_new:
                 changed.append(consumer.group)
         return changed
+
+    def _name(self, connection: Hashable, client_id: str) -> None:
+        """Notes a producer's client id, in place of an earlier one of its connection."""
+        known = self._ids.get(connection)
+        if known != client_id:
+            self._unname(connection)
+            self._ids[connection] = client_id
+        self._by_id[client_id] = connection
+
+    def _unname(self, connection: Hashable) -> None:
+        known = self._ids.pop(connection, "")
+        if self._by_id.get(known) == connection:
+            del self._by_id[known]
 
     def _check_room(self, connection: Hashable, beat: Heartbeat) -> None:
         groups = [self._producers.get(name, {}) for name in beat.producer_groups]
@@ -168,6 +185,7 @@ class ClassicGroups:
 
         Cost   linear in the number of groups
         """
+        self._unname(connection)
         for group, members in [*self._producers.items()]:
             if self._drop(members, connection) and not members:
                 del self._producers[group]
@@ -232,6 +250,10 @@ class ClassicGroups:
     def producers(self, group: str) -> dict[Hashable, ClassicMember]:
         """Returns the members of a producer group by connection."""
         return self._producers.get(group, {})
+
+    def producer_connection(self, client_id: str) -> Hashable | None:
+        """Returns the connection of the producer that last used a client id; None: it is gone."""
+        return self._by_id.get(client_id)
 
     def connection_of(self, group: str, client_id: str) -> Hashable | None:
         """Returns the connection of a consumer group's member, None for an unknown client."""
