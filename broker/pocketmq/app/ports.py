@@ -1,7 +1,8 @@
 """The listening ports of a broker, and whether other machines reach them.
 
 A supervisor may pass a socket, a host name may resolve to any address, a proxy may forward
-connections. So decisions use the address of the bound socket, not the setting `rpc.listen`.
+connections. So whether other machines reach a port depends on its bound or resolved addresses and
+on the settings of a proxy, not on the text of `rpc.listen`.
 """
 
 import logging
@@ -42,7 +43,7 @@ class BoundAddress(NamedTuple):
 class Ports(NamedTuple):
     """All ports of a broker.
 
-    grpc     "host:port" for clients, with the configured host
+    grpc     "host:port" as configured, or the address of a passed socket
     bound    every listening address
     http     the separate HTTP port of pages; None if `grpc` serves the pages
     """
@@ -123,7 +124,7 @@ def bind(
         setting, address = COUNT, address_of(listening)
     else:
         listening.close()
-        why = "only the transport own accepts a passed socket (LISTEN_FDS)"
+        why = 'only the transport "own" accepts a passed socket (LISTEN_FDS)'
         raise IllegalConfig(field="rpc.transport", why=why)
     if config.rpc.classic_vip and config.rpc.offers_classic and isinstance(server, OwnServer):
         _bind_below(server, config.rpc.listen if listening is None else address)

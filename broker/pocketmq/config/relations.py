@@ -112,10 +112,10 @@ def _network_conflicts(config: Config) -> Iterator[tuple[str, str, str]]:
     if not http.listen and rpc.transport != OWN:
         yield "http.listen", "rpc.transport", "grpcio's port serves no HTTP/1.1"
     if rpc.classic == ON and rpc.transport != OWN:
-        yield "rpc.classic", "rpc.transport", "only the transport own serves classic clients"
+        yield "rpc.classic", "rpc.transport", 'only the transport "own" serves classic clients'
     for key, value in OWN_ALONE.items():
         if rpc.transport != OWN and config.value(key) != value:
-            yield key, "rpc.transport", "only the transport own supports it"
+            yield key, "rpc.transport", 'only the transport "own" supports it'
 
 
 def _stated(config: Config, key: str) -> str:

@@ -1,6 +1,6 @@
 """Message columns as Arrow record batches; needs pyarrow.
 
-The joined bytes of `columns/messages.py` have Arrow's layout, so they are not copied again.
+`Texts` of columns/messages.py have Arrow's layout, so that their bytes are used without a copy.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -59,8 +59,9 @@ def record_batches(
 ) -> Iterator[tuple[slice, Any]]:
     """Yields slices of the records, each with a `pyarrow.RecordBatch` independent of the buffer.
 
-    queue        the records' numbers in `queues`
-    decompress   whether to decompress bodies; large bodies are split into several batches
+    queue        for each record, the number of its queue in `queues`
+    decompress   whether to decompress bodies; if they exceed UNFOLDED_MAX bytes in total, the
+                 records are divided over several batches
     schema       schema of the batches; None: the schema of `columns`. Columns that only the schema
                  has are null
     Cost         about 3 µs a record of 1 KiB with all columns

@@ -1,6 +1,7 @@
-"""Encodes the records of one put: the code that all kinds of records share.
+"""Base classes that encode the records of one put.
 
-All kinds yield the bytes that encode_records and index_entries make from the same messages.
+Each subclass returns the bytes that the general functions encode_records and index_entries return
+for the same messages.
 """
 
 from abc import ABC, abstractmethod
@@ -25,7 +26,7 @@ class PutRecords(ABC):
 
     property_crc   whether each record ends with a property CRC
     size_sum       bytes of all records
-    written        once encoded: one run for the dispatcher for adjacent records of one queue
+    written        set by `encode`: a `Written` for each sequence of adjacent records of one queue
     taken          queue -> queue offset of the next message after these records
     """
 

@@ -1,8 +1,9 @@
 """Pulls messages of one queue, with long polling.
 
 A pull that finds no message may be parked (store/read/append_notifier.py) until a message arrives.
-A timeout is answered with an empty result, not with an error. A scan without a match yields to the
-event loop before it continues; a scan of records waits for its user's turn (store/heavy_turns.py).
+A timeout is answered with an empty result, not with an error. A tag filter's scan without a match
+yields to the event loop before it continues. A SQL filter's scan, which reads records, waits for
+its user's turn (store/heavy_turns.py).
 
 The caller checks which topics a client may read (rpc/topic_access.py), and the ranges of numbers.
 Source: PullMessageProcessor, PullRequestHoldService.
@@ -23,9 +24,9 @@ from pocketmq.store.read.append_notifier import AppendNotifier, GroupKey, Waiter
 
 LOOKED_AT_MAX: Final = 256
 LOOKED_AT_BYTES_MAX: Final = 256 * 1024
-"""A pull with a SQL filter reads up to this many records and bytes in one turn, even if the client
-requests fewer. With a selective filter, clients would need many calls for smaller scans. RocketMQ
-scans 800 units a call."""
+"""One read for a SQL filter covers up to this many records and bytes, or as many as the client
+requests if that is more. With a selective filter, clients would need many calls for smaller reads.
+RocketMQ scans 800 units a call."""
 
 
 class PullRequest(NamedTuple):
@@ -36,9 +37,9 @@ class PullRequest(NamedTuple):
     wait_ms: int
     group: str = ""
     room: Callable[[int], int] = int
-    """Reserves memory for the answer. Called before a read with the wanted bytes, it returns how
-    many bytes may be read. Called after the read, its argument is the number of bytes that were
-    read. `int`, the default, sets no limit."""
+    """Reserves memory for the answer, and returns how many bytes the answer may have. Called with
+    the requested bytes before a read, and with the answer's bytes after it. The default, `int`,
+    sets no limit."""
     check_room: Callable[[int], None] = lambda _: None
     """Called with the size of the first record if it exceeds the granted bytes; raises an error if
     the record may not be read."""

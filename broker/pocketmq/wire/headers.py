@@ -39,7 +39,7 @@ CONTENT_LENGTH_DIGITS_MAX: Final[i64] = 15
 
 @final
 class Headers:
-    """Header fields of a call; immutable, as calls of one connection share them.
+    """Header fields of a call; calls of one connection share them, so that they must not change.
 
     path            b"/package.Service/Method"
     timeout_ms      time from the call's begin to its deadline; -1: no deadline
@@ -134,7 +134,7 @@ def request_headers(fields: list[HeaderField], is_over: bool) -> Headers:
         if kind <= PSEUDO_MAX:
             bit: i64 = 1 << kind
             if is_regular or seen & bit:
-                raise StreamFault(PROTOCOL_ERROR, "a pseudo-header twice or after others")
+                raise StreamFault(PROTOCOL_ERROR, "a repeated or late pseudo-header")
             seen |= bit
             _take_pseudo(headers, kind, field.value)
         else:

@@ -35,7 +35,8 @@ _HTTP_HEAD: Final = {
     415: b"\x08\x03415\x0f\x10\x0atext/plain",
 }
 _PAGE_END: Final = b"\x00"
-"""`trailers` of a page, whose stream ends without trailers; no field block equals it."""
+"""Value of `stream.trailers` for a page: its stream ends with an empty DATA frame, without
+trailers. No encoded field block has this value."""
 KEPT_SIZE_MAX: Final[i64] = 65_536
 """Size above which the output buffer is replaced, to free its memory."""
 PIECE_SIZE: Final[i64] = 65_536
@@ -61,7 +62,7 @@ class Outbound:
         self.initial: i64 = WINDOW_DEFAULT
         self.answered: i64 = 0
         self.is_size_update_due = False
-        self.is_table_empty = False  # the encoder's table, which is never used
+        self.is_table_empty = False  # whether _EMPTY_TABLE was sent or is due
 
     # -- answers
 
@@ -94,7 +95,7 @@ class Outbound:
         self._write_head(stream, block.getvalue(), 0)
 
     def send_message(self, stream: Stream, message: bytes) -> None:
-        """Sends a message, or queues the part of it that the peer's windows do not allow yet."""
+        """Sends a message as one DATA frame, or queues all of it if that is not possible now."""
         if stream.closed or stream.trailers:
             return
         if not stream.is_head_sent:

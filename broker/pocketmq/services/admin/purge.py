@@ -24,8 +24,8 @@ async def purge_topic(
 
     queue_ids   queues of the topic to purge, without the retry topics; empty: all queues
     before_ms   store time before which messages are purged; 0: all messages are purged
-    dry_run     whether to return only the queues that would change
-    Returns     the changed queues, ordered by topic and queue id
+    dry_run     whether to purge nothing, and return the queues that would change
+    Returns     the changed queues: those of the topic, then those of its retry topics
     Errors      IllegalTopic, SystemTopic, TopicNotFound, UnsupportedTopic, QueueOutOfRange,
                 IllegalNumber, DiskFull, StoreDamaged
     Source      none; RocketMQ deletes whole files only

@@ -68,7 +68,7 @@ class Halves:
             self._places[number] = place + 1
 
     def is_open_at(self, queue_offset: int, physical_offset: int) -> bool:
-        """Returns whether a half message is open and known to have this physical offset."""
+        """Returns whether a half message is OPEN, and its known physical offset is this one."""
         place = queue_offset - self.base
         if not 0 <= place < len(self._states) or self._states[place]:
             return False
@@ -85,7 +85,7 @@ class Halves:
         self._states[queue_offset - self.base] = HalfState.OPEN
 
     def is_open(self, queue_offset: int) -> bool:
-        """Returns whether a half message is known, undecided and not reserved."""
+        """Returns whether a half message is OPEN."""
         place = queue_offset - self.base
         return 0 <= place < len(self._states) and self._states[place] == HalfState.OPEN
 

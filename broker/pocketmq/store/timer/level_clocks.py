@@ -1,7 +1,7 @@
 """The clocks by which the due times of messages with delay levels are measured.
 
 The clocks are read before each put of such a message, so that no message is stored between a change
-of the wall clock and its detection. The clocks are saved with the levels' delivered offsets.
+of the wall clock and its detection. `written` is saved with the levels' delivered offsets.
 """
 
 from collections.abc import Mapping
@@ -14,13 +14,13 @@ from pocketmq.model.topic import SCHEDULE_TOPIC
 from pocketmq.store.tables.delay_offsets import Epochs
 
 DRIFT_MS: Final = 2
-"""Rounding error of two readings of both clocks, which are in ms."""
+"""Upper limit of a change of `wall_ms - monotonic_ms` that rounding to ms alone can cause."""
 
 
 class LevelClocks:
     """A `DueTime` for each level; levels are counted from 1.
 
-    set_count      number of changes of the wall clock since the store was opened
+    set_count      number of the wall clock's jumps by more than JUMP_MS since the store was opened
     next_offsets   queue offset of each queue's next message
     """
 
@@ -45,7 +45,7 @@ class LevelClocks:
         return self._due_times[number - 1]
 
     def look(self, now: Now) -> None:
-        """Reads the time and detects a change of the wall clock.
+        """Detects a change of the wall clock from the present time.
 
         Cost   below 1 µs, some 20 µs after a change
         """
@@ -60,7 +60,7 @@ class LevelClocks:
 
     @property
     def written(self) -> Epochs:
-        """Epochs to save: those of levels whose messages use more than one clock."""
+        """Epochs to save: of levels whose clock was changed while messages waited."""
         found = {n: tuple(one.written) for n, one in enumerate(self._due_times, start=1)}
         return {number: epochs for number, epochs in found.items() if len(epochs) > 1}
 
