@@ -139,7 +139,7 @@ def _scalar(text: str, number: int) -> Any:
     if text[0] in "\"'":
         quoted = _QUOTED.fullmatch(text)
         if quoted is None:
-            raise PlainYamlError(number, "a quoted text does not end")
+            raise PlainYamlError(number, "a quoted text does not end, or text follows it")
         return _unquoted(quoted[1])
     bare = text.partition(" #")[0].rstrip()
     if bare.startswith("[") and bare.endswith("]"):
@@ -167,7 +167,7 @@ _KINDS: Final = (
     (ResourceKind.TOPIC, "defaultTopicPerm", "topicPerms"),
     (ResourceKind.GROUP, "defaultGroupPerm", "groupPerms"),
 )
-_NO_WHITE_LIST: Final = "addresses that need no signature are not known here: all calls are signed"
+_NO_WHITE_LIST: Final = "PocketMQ requires a signature from every address"
 
 
 class PlainAcl(NamedTuple):
@@ -197,7 +197,7 @@ def read_plain_acl(path: Path, text: str) -> PlainAcl:
         raise IllegalConfig(field=str(path), why=str(error)) from None
     accounts = document.get("accounts") if isinstance(document, dict) else None
     if not isinstance(accounts, list):
-        raise IllegalConfig(field=str(path), why="it has no accounts, as plain_acl.yml does")
+        raise IllegalConfig(field=str(path), why="it has no accounts: it is no plain_acl.yml")
     found = PlainAcl([], [], [])
     if document.get("globalWhiteRemoteAddresses"):
         found.notes.append(f"globalWhiteRemoteAddresses is left out: {_NO_WHITE_LIST}")
@@ -214,7 +214,7 @@ def read_plain_acl(path: Path, text: str) -> PlainAcl:
 
 
 def _why(error: IllegalUser | IllegalGrant) -> str:
-    """Returns the text of an error; a fixed text for users, as theirs may contain a secret."""
+    """Returns the text of an error; a fixed text for IllegalUser, which may contain a secret."""
     return str(error) if isinstance(error, IllegalGrant) else "its key or secret is illegal here"
 
 

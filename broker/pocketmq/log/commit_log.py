@@ -152,7 +152,7 @@ class CommitLog:
     def place(self, size_bytes: int) -> int:
         """Returns the physical offset for the next `size_bytes`; may start a new file.
 
-        Shape    size_bytes <= record_size_max, and `has_room` holds
+        Requires size_bytes <= record_size_max, and that `has_room` returns true
         Effects  may write a BLANK and switch to the next file; `write` must follow
         Source   DefaultAppendMessageCallback.doAppend (END_OF_FILE)
         """

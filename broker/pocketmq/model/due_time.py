@@ -78,7 +78,7 @@ class DueTime:
     def upto_ms(self, now: Now, place: int) -> int:
         """Returns the present time by the clock of a message: the message is due up to this time.
 
-        Shape    `look` was called
+        Requires an earlier call of `look`
         Cost     below 1 µs
         """
         return now.monotonic_ms + self._skew_of(place)

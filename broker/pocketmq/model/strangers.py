@@ -11,7 +11,7 @@ import re
 from typing import Final
 
 REMOTING: Final = "RocketMQ remoting (a classic client; rpc.classic is off)"
-TLS: Final = "TLS (no certificate is shown here)"
+TLS: Final = "TLS (this port has no certificate)"
 PROXY: Final = "the PROXY protocol (rpc.proxy_protocol is off)"
 UNKNOWN: Final = "an unknown protocol"
 TOLD_S: Final = 10.0

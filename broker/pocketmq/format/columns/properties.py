@@ -18,7 +18,7 @@ from pocketmq.model.message import DELAY, KEYS, MULTI_QUEUE_OFFSET, TAGS, UNIQUE
 _NAME_SEPARATOR: Final = 1
 _PAIR_SEPARATOR: Final = 2
 _NAMES: Final = (UNIQUE_KEY, KEYS, TAGS, DELAY, MULTI_QUEUE_OFFSET)
-# Names with the following separator, at most eight bytes.
+# The first eight bytes of each name with its separator.
 _WORD: Final = 8
 _BEGINS: Final = [f"{name}\x01".encode()[:_WORD] for name in _NAMES]
 _NAME_MASKS: Final = [np.uint64((1 << 8 * len(begin)) - 1) for begin in _BEGINS]

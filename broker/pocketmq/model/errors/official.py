@@ -1,4 +1,4 @@
-"""Requests of RocketMQ's clients that are invalid in ways of their protocol."""
+"""Errors of requests that break rules of RocketMQ's own protocol."""
 
 from pocketmq.model.errors.code import Code, RequestError
 
@@ -52,7 +52,7 @@ class ClientNotFound(RequestError):
 
 
 class ClientSilent(RequestError):
-    """A client that does not answer a command of the broker, as many clients cannot."""
+    """A client that does not answer a command of the broker; many clients support no commands."""
 
     message = "client {client_id} does not answer: {why}"
     client_id: str

@@ -194,7 +194,7 @@ class LeaseTable:
     def expect(self, lease: Lease) -> None:
         """Makes recovery read the journal from a lease's checkpoint on, even before `add`.
 
-        Shape    called directly after the checkpoint was put, as journal offsets must ascend
+        Requires a call directly after the checkpoint was put, as journal offsets must ascend
         """
         assert not lease.end_number, "lease was added before"
         self._open[lease.journal_offset] = lease

@@ -44,9 +44,11 @@ WINDOW: Final = 1_024
 """Number of units on each side among which valid neighbours are searched; without a neighbour,
 the search is bounded by the log."""
 NEIGHBOUR_TRIES_MAX: Final = 64
-"""Upper limit of records read on each side: damage may cover a page, some 200 units."""
+"""Upper limit of records read on each side. Units with an impossible size or offset are skipped
+without a read, so that most units of a damaged page do not count."""
 AGREEING: Final = 4
-"""Number of valid records read on each side to find one with its unit's queue offset."""
+"""Upper limit of valid records read on each side to find one that contains the queue offset of its
+unit."""
 UNFOUND_MAX: Final = 10_000
 PIECE_SIZE: Final = 4 * 1024 * 1024
 
@@ -69,7 +71,7 @@ class UnitRepair:
     def __init__(
         self, disk: Disk, patience: ColdReads, levels: DelayLevels, *, is_writing: bool
     ) -> None:
-        """Creates a search; `levels` give the delivery times in units of the schedule topic."""
+        """`levels` give the delivery time that a unit of the schedule topic contains."""
         self._disk = disk
         self._patience = patience
         self._levels = levels
@@ -190,9 +192,10 @@ class Search:
         return worst or damage
 
     def _judged(self, place: int, *, is_led: bool = False) -> bytes | UnservedRecord | None:
-        """Returns the record, or its damage, if it is at a physical offset, else None.
+        """Returns the searched record if it is at a physical offset, or its damage; else None.
 
-        is_led   the unit refers to the offset: a record with an unreadable topic counts as found
+        is_led   whether the unit refers to this offset; damage is then returned even if the
+                 record's topic is unreadable
         """
         size, queue_id, queue_offset, own_place = self._head(place)
         wanted = (self._asked.queue_id, self._carried, place)

@@ -1,7 +1,7 @@
 """Starts a store step by step, by the rules of store/recovery/decisions.py.
 
-lock and build ─► load ─► trusted offsets of the views ─► end of the log, and the action on it ─►
-dispatch of missing records ─► result saved for a start after the next crash
+lock and build ─► load ─► decide which views to trust ─► find the log's end, and cut or keep what
+follows it ─► dispatch missing records ─► save the result for a start after the next crash
 """
 
 import logging
@@ -53,7 +53,7 @@ def report_junk(disk: Disk, store: Path) -> None:
 
 # -- the start ---------------------------------------------------------------------------------
 RENEWED_MAX: Final = 64 * 1024 * 1024
-"""Bytes at the log's end that are flushed again after a crash without a mark."""
+"""Upper limit of bytes at the log's end that a start after a crash flushes again."""
 
 VIEW_SIZES: Final = (
     "consume_queue_file_size_bytes", "consume_queue_extension_file_size_bytes",
@@ -75,7 +75,7 @@ class StoreStart:
         self._has_looked = False
         self.recovery = StoreRecovery(parts, progress, parts.distrust)
         self.views: ViewPlan | None = None
-        """The row of the views' table that applied."""
+        """The decision about the views; None before the start reached it."""
 
     def look(self) -> None:
         """Reads the small files and lists the log; changes nothing.
@@ -100,7 +100,8 @@ class StoreStart:
         Effects  if the log is damaged below its durable end, `recovery.damage` is set, and
                  checkpoint, mark and manifest stay unchanged
         Errors   NotAStore, WrongFileSize, StoreGap: nothing was changed
-                 Corruption: a queue differs from its table; the next start reads all queues
+                 Corruption: a queue differs from the table of queue ends; the table is removed, so
+                 that the next start reads all queues
         """
         try:
             yield from self._steps(now_ms)
@@ -226,7 +227,7 @@ class StoreStart:
                 ends.save(encode_checkpoint(values), ends.rows)
         mark.write(end, encode_checkpoint(values))
         mark.sync()
-        parts.checkpoint.save(values)  # Until here, the mark is valid by its other half.
+        parts.checkpoint.save(values)  # The mark's other slot is valid with the old checkpoint.
         assert mark.valid_upto(parts.checkpoint.content) == end
         parts.write_manifest(None)
 

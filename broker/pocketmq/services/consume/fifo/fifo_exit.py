@@ -35,7 +35,7 @@ class FifoExit:
     async def leave(self, queue: GroupQueue) -> None:
         """Converts the FIFO state of a queue, before the queue is read under leases.
 
-        Shape    the queue is busy: no receive reads it
+        Requires queue.is_busy, so that no receive reads the queue
         Effects  advances the group's offset over settled messages, as a crash may have set it back
         Errors   errors of a put: nothing changed; DiskFull of the order table: the conversion is
                  done
@@ -114,7 +114,7 @@ class FifoExit:
             )
             for i, one in enumerate(checkpoints)
         ]  # fmt: skip
-        for lease in leases:  # Keeps fences (offset_barrier.py) from hiding them from recovery.
+        for lease in leases:
             self._leases.expect(lease)
         return leases
 

@@ -1,8 +1,8 @@
 """Leases messages in FIFO order for one receive.
 
 Queues are scanned for message groups, and messages of idle groups are leased. A message without
-attempts left becomes a dead letter; meanwhile the broker itself leases it. A receive that is
-cancelled before the write has leased nothing.
+attempts left becomes a dead letter; meanwhile the broker itself leases it. If a receive is
+cancelled before it returns messages, its leases are released.
 Source: PopMessageProcessor (isOrder), QueueLevelConsumerManager.update.
 """
 
@@ -56,7 +56,7 @@ class Part(NamedTuple):
 
 
 class FifoReceive(ReceiveMode):
-    """Leases messages to groups in the order of their message groups."""
+    """Leases messages to consumer groups, in queue order within each message group."""
 
     __slots__ = ("_broker", "_clients", "_redelivery", "_table", "on_leased")
 
@@ -101,7 +101,7 @@ class FifoReceive(ReceiveMode):
 
     # -- a receive -----------------------------------------------------------------------------
     async def take(self, request: ReceiveRequest, target: GroupTopic) -> Taken | None:
-        """Leases messages of idle message groups."""
+        """Returns messages that an earlier receive of this attempt leased, else leases messages."""
         group = self._store.tables.groups.existing(target.group)
         parts = await self._taken_before(request, target)
         busy: list[GroupQueue] = []

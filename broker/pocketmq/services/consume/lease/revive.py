@@ -55,7 +55,10 @@ async def _was_put(put: Awaitable[None]) -> bool:
 
 
 class _Revived(NamedTuple):
-    """A message whose lease expired; `run` replaces it, None: the message was deleted."""
+    """A message whose lease expired, and its replacement.
+
+    run   None: the message, its topic or its group was deleted
+    """
 
     lease: Lease
     queue_offset: int
@@ -160,7 +163,10 @@ class Reviving:
                     self._leases.end_at(lease, again_ms)
 
     def old(self, journal_max: int) -> list[Lease]:
-        """Returns leases for which recovery would read more than `journal_max` journal records."""
+        """Returns the oldest leases that more than `journal_max` journal records follow.
+
+        Returns [] if rewriting them would wait.
+        """
         old = self._leases.oldest(self._journal.end - journal_max, CARRIED_MAX)
         return old if self._store.writing.takes(len(old) * CARRIED_BYTES_MAX) else []
 
@@ -194,8 +200,9 @@ class Reviving:
     async def carry_partly_settled(self) -> None:
         """Rewrites partly settled leases when the broker stops.
 
-        A RocketMQ broker that opens the store may read a checkpoint after its acks, and then
-        ignores these acks. After CLOSING_MS the remaining leases are only reported in the log.
+        If a RocketMQ broker opens the store next, it may read acks before their checkpoint, and
+        then ignores them. A new checkpoint of the unsettled messages needs no acks. After
+        CLOSING_MS the remaining leases are not rewritten, but reported in the log.
         """
         leases = self._leases.partly_settled()
         until_ms = self._store.clock.monotonic_ms() + CLOSING_MS
