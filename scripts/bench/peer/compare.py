@@ -19,7 +19,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Final, NamedTuple
 
-from bench.peer import costs, official, pulls, sends
+from bench.peer import classic, costs, official, pulls, sends
 from bench.peer.clients import check_clients
 from bench.peer.rocketmq import VERSION, checked_jars
 from bench.peer.rows import HEAD, Row
@@ -29,6 +29,7 @@ from harness.figures import table
 from harness.process import CACHE, ROOT
 
 QUICK: Final = Extent(rounds=1, seconds=0.7, jvm_calls=20_000)
+CLASSIC: Final = "classic"
 MINUTES: Final = 20.0
 SECONDS: Final = (0.7, 4.0)
 """The shortest and the longest run of a client."""
@@ -63,6 +64,7 @@ SECTIONS: Final = {
     "official": Section(partial(sends.async_rows, face=sends.V2), 60, 9),
     "official_sync": Section(partial(sends.sync_rows, face=sends.V2), 50, 2),
     "consume": Section(official.consume_rows, 75, 5),
+    CLASSIC: Section(classic.classic_rows, 60, 10),
     "pulls": Section(_own(pulls.pull_rows), 15, 4),
     "plain": Section(_own(pulls.plain_rows), 10, 2),
     "start": Section(costs.start_rows, 60, 0),
@@ -115,8 +117,11 @@ def _said(*command: str) -> str:
 def main() -> None:
     """Measures the requested rows and prints the table."""
     given = _given()
-    jars = checked_jars(given.peer[1])
-    check_clients()
+    if given.names == [CLASSIC]:
+        jars = checked_jars(given.peer[1], classic.JARS)
+    else:
+        jars = checked_jars(given.peer[1])
+        check_clients()
     extent = QUICK if given.quick else fitted(given.names, given.rounds, given.minutes)
     extent = extent._replace(settings=tuple(given.set))
     head = machine() | {"extent": extent._asdict()}

@@ -8,7 +8,7 @@ so that no call fails on a briefly busy machine. Sends arrive as apache.rocketmq
 import json
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
@@ -45,12 +45,12 @@ class RocketMQ:
         return self.process.pid
 
 
-def checked_jars(directory: Path) -> Path:
+def checked_jars(directory: Path, parts: Sequence[str] = ("proxy", "namesrv")) -> Path:
     """Checks that a directory holds the required jars, and returns it.
 
     Errors   SystemExit: jars are missing; the text states how to get them
     """
-    wanted = [directory / f"rocketmq-{name}-{VERSION}.jar" for name in ("proxy", "namesrv")]
+    wanted = [directory / f"rocketmq-{name}-{VERSION}.jar" for name in parts]
     missing = [jar.name for jar in wanted if not jar.exists()]
     if missing:
         how = HOW_TO.format(POM, directory.resolve())
@@ -82,6 +82,26 @@ def rocketmq_server(jars: Path, *, sync: bool = False) -> Iterator[RocketMQ]:
             real = RocketMQ(process, f"127.0.0.1:{broker + 3}", place / "store")
             _wait_until_ready(real, place)
             yield real
+
+
+@contextmanager
+def broker_alone(jars: Path) -> Iterator[RocketMQ]:
+    """Runs a name server and a broker without a proxy; classic clients reach it at `target`.
+
+    The broker accepts requests when its port does; its first ones may still be refused.
+    """
+    with tempfile.TemporaryDirectory(prefix="rocketmq-bench-") as temporary:
+        place = Path(temporary)
+        names, broker = free_ports()
+        _configure(place, names, broker, sync=False)
+        with (
+            _running(jars, place, "namesrv.NamesrvStartup", "-c", str(place / "namesrv.conf")),
+            _running(
+                jars, place, "broker.BrokerStartup", "-c", str(place / "broker.conf"),
+                "-n", f"127.0.0.1:{names}",
+            ) as process,
+        ):  # fmt: skip
+            yield RocketMQ(process, f"127.0.0.1:{broker}", place / "store")
 
 
 def _configure(place: Path, names: int, broker: int, *, sync: bool) -> None:
@@ -126,7 +146,7 @@ def _running(
     jars: Path, place: Path, start: str, *arguments: str
 ) -> Iterator[subprocess.Popen[bytes]]:
     opened = [word for package in OPENED for word in ("--add-opens", f"{package}=ALL-UNNAMED")]
-    heap = HEAP if start.startswith("proxy") else ("-Xmx256m", "-XX:+UseSerialGC")
+    heap = HEAP if start.startswith(("proxy", "broker")) else ("-Xmx256m", "-XX:+UseSerialGC")
     command = [
         "java", *heap, f"-Duser.home={place}", f"-Drocketmq.home.dir={place}", *opened,
         "-cp", f"{place / 'conf'}:{jars}/*", f"org.apache.rocketmq.{start}", *arguments,
