@@ -79,13 +79,10 @@ class SendRecords(PlainRecords):
         while number < request.count:
             span = request.spans[number]
             number += 1
-            block = around + span.texts_size + 2 * span.property_count + len(span.note)
-            id_size: i64 = len(span.identity) if span.identity else MADE_ID_SIZE
-            block += 2 * id_size if is_half else id_size
-            if span.key_count:
-                block += len(_KEYS) + span.key_count
-            if span.tag_size:
-                block += len(_TAGS) + span.tag_size + 1
+            if request.has_blocks:
+                block: i64 = len(span.note) + len(frame.tail)
+            else:
+                block = around + _texts_size(span, is_half)
             if block > block_size_max:
                 return False
             if not span.host:
@@ -180,6 +177,10 @@ class SendRecords(PlainRecords):
     def _write_block(self, out: BytesWriter, span: MessageSpan) -> None:
         request, frame = self.request, self.frame
         assert frame is not None
+        if request.has_blocks:
+            out.write(span.note)
+            out.write(frame.tail)
+            return
         raw = request.raw
         out.write(_ID)
         out.write(span.identity)
@@ -231,3 +232,15 @@ class SendRecords(PlainRecords):
         if span.tag_size and frame.is_tagged:
             hashed = span.tag_hash + frame.tag_prefix * powers[span.tag_size]
             write_entry(entries, hashed, place, self.time_ms)
+
+
+def _texts_size(span: MessageSpan, is_half: bool) -> i64:
+    """Returns the bytes of a property block that depend on its message."""
+    size = span.texts_size + 2 * span.property_count + len(span.note)
+    id_size: i64 = len(span.identity) if span.identity else MADE_ID_SIZE
+    size += 2 * id_size if is_half else id_size
+    if span.key_count:
+        size += len(_KEYS) + span.key_count
+    if span.tag_size:
+        size += len(_TAGS) + span.tag_size + 1
+    return size

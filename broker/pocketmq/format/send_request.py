@@ -91,6 +91,8 @@ class SendRequest:
     messages_max    upper limit of messages in a plain request
     count           number of messages
     waits           whether the reply waits until the flush mode's guarantee holds
+    has_blocks      whether the note of each span is the whole property block but for the broker's
+                    properties; keys, tags and ids are then only indexed
     id_end          bytes that follow the id in each property block
     queue_id        queue of all messages; ABSENT: the request names no queue
     bodies_size     bytes of all bodies
@@ -106,7 +108,7 @@ class SendRequest:
     """
 
     __slots__ = (
-        "bodies_size", "count", "group", "id_end", "is_compressed", "is_half", "keys",
+        "bodies_size", "count", "group", "has_blocks", "id_end", "is_compressed", "is_half", "keys",
         "message_group", "messages_max", "order", "order_hash", "properties", "queue_id", "raw",
         "spans", "topic", "unnamed_count", "waits",
     )  # fmt: skip
@@ -117,6 +119,7 @@ class SendRequest:
         self.raw = b""
         self.topic = b""
         self.waits = True
+        self.has_blocks = False
         self.id_end = WAIT
         self.count: i64 = 0
         self.queue_id: i64 = ABSENT

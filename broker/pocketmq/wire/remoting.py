@@ -147,6 +147,19 @@ class CommandReader:
         """Whether a frame has begun and not ended."""
         return bool(self._buffer or self._skip)
 
+    def joined(self, data: bytes) -> bytes:
+        """Returns bytes that begin with a frame, if `data` completes the unfinished frame.
+
+        Otherwise it returns `data`, and `receive` continues with the unfinished frame.
+        """
+        buffer = self._buffer
+        if not buffer or self._skip or len(buffer) + len(data) < self._need:
+            return data
+        joined = b"".join((buffer, data))
+        buffer.clear()
+        self._command, self._need = None, 0
+        return joined
+
     def receive(self, data: bytes) -> list[Command | Oversized]:
         """Returns the commands that these bytes complete.
 
@@ -212,6 +225,22 @@ class CommandReader:
         del buffer[: self._need]
         self._command, self._need = None, 0
         return True
+
+
+def decode(frame: bytes) -> Command:
+    """Returns the command of a whole frame, whatever its size.
+
+    Errors   RemotingError
+    """
+    _, serialization, header_size = _head(frame, 0)
+    begin = HEAD_SIZE + header_size
+    return _command(serialization, frame[HEAD_SIZE:begin])._replace(body=frame[begin:])
+
+
+def frame_size(data: bytes, position: int) -> int:
+    """Returns the size of the frame at a position, its length field included."""
+    size, _ = _FRAME.unpack_from(data, position)
+    return 4 + int(size)
 
 
 def _head(data: bytes | bytearray, position: int) -> tuple[int, int, int]:

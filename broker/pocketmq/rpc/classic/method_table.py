@@ -43,6 +43,7 @@ def request(
     body_max: int = SMALL_REQUEST_MAX,
     call_class: CallClass | None = None,
     creates: bool = False,
+    shortcut: str = "",
 ) -> RequestRow:
     """Returns the row of a request code.
 
@@ -50,6 +51,8 @@ def request(
     fields    required fields of the header
     parse     replaces the check of `fields`
     body_max  upper limit of bytes of the body
+    shortcut  tried before the handler, on the whole frame; with authentication it is not used, as
+              signatures cover all fields
     """
 
     def check(command: Command) -> Command:
@@ -58,7 +61,7 @@ def request(
         return command
 
     return RequestRow(
-        name, handler, needs, name.lower(), call_class, creates,
+        name, handler, needs, name.lower(), call_class, creates, shortcut,
         own={"request_size_max": body_max}, number=number, parse=parse or check,
     )  # fmt: skip
 

@@ -75,6 +75,7 @@ TABLE: Final = RequestTable(
         request(
             310, "SEND_MESSAGE_V2", "sending.send", sent, parse=long_names,
             body_max=SEND_SIZE_MAX, call_class=CallClass.SEND, creates=True,
+            shortcut="sending.shortcut",
         ),
         request(
             10, "SEND_MESSAGE", "sending.send", sent, parse=long_names,
@@ -83,6 +84,7 @@ TABLE: Final = RequestTable(
         request(
             320, "SEND_BATCH_MESSAGE", "sending.send", sent, parse=batch_names,
             body_max=SEND_SIZE_MAX, call_class=CallClass.SEND, creates=True,
+            shortcut="sending.shortcut",
         ),
         request(
             37, "END_TRANSACTION", "transactions.end", decided, call_class=CallClass.SETTLE,

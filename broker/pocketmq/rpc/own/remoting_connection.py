@@ -22,6 +22,7 @@ from pocketmq.rpc.own.connection import REST_MAX, STORING, TURN_S
 from pocketmq.rpc.own.loop_connection import LoopConnection
 from pocketmq.rpc.own.memory import PROGRESS_SIZE
 from pocketmq.rpc.own.remoting_call import RemotingCall, RemotingSide
+from pocketmq.rpc.own.remoting_fast_path import PendingFrames
 from pocketmq.rpc.own.server_state import ServerState
 from pocketmq.rpc.own.waiting_calls import WaitingCall
 from pocketmq.rpc.service import ANY_CODE, MalformedRequest
@@ -33,7 +34,9 @@ from pocketmq.wire.remoting import (
     CommandReader,
     Oversized,
     RemotingError,
+    decode,
     encode,
+    frame_size,
 )
 
 logger = logging.getLogger(__name__)
@@ -60,7 +63,8 @@ class RemotingConnection(LoopConnection, RemotingSide):
 
     __slots__ = (
         "_age_s", "_asked", "_begun_s", "_body_bytes", "_ends", "_heard_s", "_idle_s", "_numbers",
-        "_out", "_parked", "_queue", "_reader", "_received", "_seen_size", "_stalled_size", "local",
+        "_parked", "_queue", "_reader", "_received", "_seen_size", "_stalled_size", "frames",
+        "local",
     )  # fmt: skip
 
     def __init__(
@@ -71,7 +75,8 @@ class RemotingConnection(LoopConnection, RemotingSide):
         self._reader = CommandReader(self._body_max)
         self._queue: deque[Command | Oversized] = deque()
         """Requests that wait for this connection's turn, for the client to read, or for calls."""
-        self._out: list[bytes] = []
+        self.frames: list[bytes] = []
+        """Encoded commands that are not written yet."""
         self._parked = self._body_bytes = 0
         """Parked pulls; bytes of bodies that are queued or in progress."""
         self._received = self._stalled_size = self._seen_size = 0
@@ -113,6 +118,9 @@ class RemotingConnection(LoopConnection, RemotingSide):
     def _take(self, data: bytes) -> None:
         self._is_dirty = True  # The caller writes all replies together.
         self.now_s = perf_counter()
+        data = self._served_quickly(self._reader.joined(data))
+        if not data:
+            return
         try:
             commands = self._reader.receive(data)
         except RemotingError:
@@ -123,6 +131,28 @@ class RemotingConnection(LoopConnection, RemotingSide):
                 self._body_bytes += len(one.body)
         self._queue.extend(commands)
         self._serve_queue()
+
+    def _served_quickly(self, data: bytes) -> bytes:
+        """Serves the requests that have shortcuts; returns the bytes from the first other one on.
+
+        After an error of a shortcut, what the request changed is unknown: it is not served again.
+        """
+        if self._reader.is_unfinished or self._queue or self._is_full():
+            return data
+        quick = self.edge.quick_frames
+        try:
+            position = quick.serve(self, data)
+        except Exception as error:
+            assert quick.asked is not None, "the error is not from a shortcut"
+            position = quick.place + frame_size(data, quick.place)
+            self.refuse_frame(data[quick.place : position], quick.asked, error)
+        if position:
+            self.edge.took(perf_counter() - self.now_s)
+        return data[position:] if position else data
+
+    def refuse_frame(self, request: bytes, served: ServedMethod, error: Exception, /) -> None:
+        """Answers a request, given as its whole frame, with an error."""
+        RemotingCall(self, decode(request), served).refuse(error)
 
     def _serve_queue(self) -> None:
         begun = self.now_s = perf_counter()
@@ -205,9 +235,13 @@ class RemotingConnection(LoopConnection, RemotingSide):
 
     def remove_call(self, call: RemotingCall) -> None:
         """Removes a call that has ended, and resumes requests that waited for it."""
-        self.calls.remove(call)
         self._body_bytes -= len(call.command.body)
         self._parked -= call.served.method.call_class is CallClass.POLL
+        self.end_call(call)
+
+    def end_call(self, call: WaitingCall, /) -> None:
+        """Removes a waiting call that has ended, and writes soon."""
+        self.calls.remove(call)
         if self.is_open:
             self.write_soon()
         elif not self.calls:
@@ -255,7 +289,7 @@ class RemotingConnection(LoopConnection, RemotingSide):
         return future
 
     def _send(self, frame: bytes) -> None:
-        self._out.append(frame)
+        self.frames.append(frame)
         self.write_soon()
 
     def write(self) -> None:
@@ -264,9 +298,9 @@ class RemotingConnection(LoopConnection, RemotingSide):
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        if self._out:
-            data = self._out[0] if len(self._out) == 1 else b"".join(self._out)
-            self._out.clear()
+        if self.frames:
+            data = self.frames[0] if len(self.frames) == 1 else b"".join(self.frames)
+            self.frames.clear()
             self.sent += len(data)
             transport.write(data)
         self._count_kept()
@@ -308,7 +342,7 @@ class RemotingConnection(LoopConnection, RemotingSide):
     @property
     def is_busy(self) -> bool:
         """Whether a call is in progress, or an answer not sent yet."""
-        return bool(self.calls or self._queue or self._rest or self._out)
+        return bool(self.calls or self._queue or self._rest or self.frames)
 
     @property
     def is_storing(self) -> bool:
@@ -364,7 +398,7 @@ class RemotingConnection(LoopConnection, RemotingSide):
         self._transport = None
         self._rest = b""
         self._queue.clear()
-        self._out.clear()
+        self.frames.clear()
         self._reader = CommandReader(self._body_max)
         if not self.calls:
             self.edge.leave(self, address_name(self.host))
@@ -402,6 +436,8 @@ class RemotingConnection(LoopConnection, RemotingSide):
 
 
 def _may_store(call: WaitingCall) -> bool:
+    if isinstance(call, PendingFrames):
+        return True
     return isinstance(call, RemotingCall) and call.served.method.call_class in STORING
 
 

@@ -10,6 +10,7 @@ from typing import Final
 from pocketmq.model.page import ReadPage
 from pocketmq.rpc.call_stats import MethodStats
 from pocketmq.rpc.own.memory import BufferBudget, Keeping
+from pocketmq.rpc.own.remoting_fast_path import RemotingFastPath
 from pocketmq.rpc.own.unary_fast_path import QuickMethod, UnaryFastPath
 from pocketmq.rpc.own.waiting_calls import Calling, WaitingCall
 from pocketmq.rpc.serving import ServedMethod, Serving
@@ -112,6 +113,7 @@ class ServerState:
         "methods",
         "pages",
         "quick",
+        "quick_frames",
         "serving",
         "sizes",
         "turn_s",
@@ -144,6 +146,7 @@ class ServerState:
         self.answered: list[MethodStats] = []
         """Methods with answered calls that are not folded into their metrics yet."""
         self.quick = UnaryFastPath(self.answered, LARGE_REPLY)
+        self.quick_frames = RemotingFastPath(self.answered)
         self._line: dict[ServerConnection, None] = {}
         """Connections with received bytes that wait for their turn, in order."""
         self._is_turn = self.is_late = False
@@ -179,6 +182,11 @@ class ServerState:
             path: QuickMethod(one, one.shortcut)
             for path, one in self.methods.items()
             if one.shortcut is not None and one.is_unary
+        }
+        self.quick_frames.methods = {
+            code: QuickMethod(one, one.shortcut)
+            for code, one in self.serving.requests.items()
+            if one.shortcut is not None
         }
         assert self.sizes.keys() == self.methods.keys(), "a method is no longer served"
 

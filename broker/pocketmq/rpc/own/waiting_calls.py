@@ -5,6 +5,7 @@ from typing import Protocol
 
 from pocketmq.rpc.admission import Holder
 from pocketmq.rpc.own.memory import Keeping
+from pocketmq.rpc.serving import ServedMethod
 from pocketmq.store.deadlines import Deadlines
 from pocketmq.wire.connection import Connection
 from pocketmq.wire.stream import Stream
@@ -36,6 +37,29 @@ class Unsent(ABC):
     @abstractmethod
     def lose(self) -> None:
         """Undoes the effects of an answer that is not sent."""
+
+
+class FrameCalling(Protocol):
+    """A connection of remoting, as requests without a call object see it.
+
+    host     the client's address, packed as in records
+    holder   the connection and its last identified user, charged for the requests that begin now
+    calls    waiting calls
+    now_s    time when the current input was read, by `perf_counter`
+    frames   replies that are not written yet
+    """
+
+    host: bytes
+    holder: Holder
+    calls: set[WaitingCall]
+    now_s: float
+    frames: list[bytes]
+
+    def refuse_frame(self, request: bytes, served: ServedMethod, error: Exception, /) -> None:
+        """Answers a request, given as its whole frame, with an error."""
+
+    def end_call(self, call: WaitingCall, /) -> None:
+        """Removes a waiting call that has ended, and writes soon."""
 
 
 class Calling(Keeping):

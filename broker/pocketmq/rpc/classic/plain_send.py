@@ -1,0 +1,211 @@
+"""Parses the usual sends of classic clients in place: 310 SEND_MESSAGE_V2, 320 SEND_BATCH_MESSAGE.
+
+A send is plain if its header is usual (`UsualHeader`), it has no other fields than `SHORT`, its
+system flag is 0, and each message has a body, a unique key and only texts of printable ASCII, and
+no property that only the broker sets or that delays a message. The usual path serves all others.
+"""
+
+from typing import Final, final
+
+from pocketmq.format.plain_text import is_printable, text_hash
+from pocketmq.format.send_request import ABSENT, TEXT_SIZE_MAX, MessageSpan, SendRequest
+from pocketmq.model import message as names
+from pocketmq.model.decimal import number_in
+from pocketmq.native.machine import append, i64, read_i16_be, read_i32_be
+from pocketmq.rpc.classic.message_text import SET_BY_BROKER
+from pocketmq.wire.remoting_header import UsualHeader
+
+SEND_V2: Final = 310
+SEND_BATCH: Final = 320
+BLOCK_SIZE_MAX: Final = 32 * 1024
+_ROW_SIZE: Final = 20
+_INT32_MAX: Final = 0x7FFF_FFFF
+_BAR: Final = 0x7C
+_OTHERS: Final = frozenset(
+    name.encode()
+    for name in SET_BY_BROKER
+    | {
+        names.DELAY, names.TIMER_DELAY_SECONDS, names.TIMER_DELAY_MS, names.DELIVER_AT,
+        names.PRIORITY, names.IS_TRANSACTIONAL, names.PRODUCER_GROUP, names.CHECK_IMMUNITY_SECONDS,
+    }
+)  # fmt: skip
+_FIELDS: Final = frozenset(letter.encode() for letter in "abcdefghijklmn")
+_UNIQUE_KEY: Final = names.UNIQUE_KEY.encode()
+_KEYS: Final = names.KEYS.encode()
+_TAGS: Final = names.TAGS.encode()
+_WAIT: Final = names.WAIT.encode()
+_TRUE: Final = b"true"
+_FALSE: Final = b"false"
+_ZERO: Final = b"0"
+
+
+@final
+class ClassicSendRequest:
+    """Parses one request after another into `request` and `header`.
+
+    is_batch   whether the body contains the messages
+    """
+
+    __slots__ = ("_has_keys", "_has_wait", "_keys_end", "header", "is_batch", "request")
+
+    def __init__(self, request: SendRequest) -> None:
+        self.request = request
+        request.has_blocks = True
+        self.header = UsualHeader()
+        self.is_batch = False
+        self._has_keys = False
+        self._has_wait = False
+
+    def read(self, raw: bytes) -> bool:
+        """Parses a frame; returns whether it is a plain send.
+
+        Cost     about 4 µs for one message of six properties when compiled
+        """
+        header, request = self.header, self.request
+        if not header.read(raw) or header.flag or header.code not in (SEND_V2, SEND_BATCH):
+            return False
+        fields = header.fields
+        for name in fields:
+            if name not in _FIELDS:
+                return False
+        given = fields.get(b"m", _FALSE)
+        if given not in (_TRUE, _FALSE):
+            return False
+        self.is_batch = given == _TRUE or header.code == SEND_BATCH
+        request.begin(raw)
+        topic, queue_id = fields.get(b"b", b""), self._number(b"e", ABSENT)
+        born_ms = self._number(b"g", ABSENT)
+        if b"a" not in fields or not topic or queue_id < 0 or queue_id > _INT32_MAX or born_ms < 0:
+            return False
+        if fields.get(b"f", b"") != _ZERO or not is_printable(topic, 0, len(topic)):
+            return False
+        flag, queue_count = self._number(b"h", 0), self._number(b"d", 0)
+        if flag < 0 or flag > _INT32_MAX or queue_count < 0 or queue_count > _INT32_MAX:
+            return False
+        request.take_topic(topic)
+        block = fields.get(b"i", b"")
+        if self.is_batch:
+            return self._waits(block) and self._read_rows(raw, queue_id, born_ms)
+        return self._read_message(
+            block, header.body_begin, len(raw) - header.body_begin, flag, queue_id, born_ms
+        )
+
+    def _number(self, name: bytes, absent: i64) -> i64:
+        """Returns a field, -1 if it is no number."""
+        text = self.header.fields.get(name)
+        return absent if text is None else number_in(text, 0, len(text))
+
+    def _waits(self, block: bytes) -> bool:
+        """Returns whether a batch's own properties say that it waits as the flush mode says."""
+        found = b"\x02" + block + b"\x02"
+        count = found.count(b"\x02WAIT\x01")
+        return not count or (count == 1 and b"\x02WAIT\x01true\x02" in found)
+
+    def _read_rows(self, raw: bytes, queue_id: i64, born_ms: i64) -> bool:
+        request = self.request
+        position: i64 = self.header.body_begin
+        end: i64 = len(raw)
+        while position < end:
+            if end - position < _ROW_SIZE + 2 or request.count == request.messages_max:
+                return False
+            size = i64(read_i32_be(raw, position))
+            flag = i64(read_i32_be(raw, position + 12))
+            body_size = i64(read_i32_be(raw, position + 16))
+            begin = position + _ROW_SIZE
+            if size > end - position or body_size < 0 or body_size > end - begin - 2 or flag < 0:
+                return False
+            text_size = i64(read_i16_be(raw, begin + body_size))
+            text = begin + body_size + 2
+            position += size
+            if text_size < 0 or text + text_size != position:
+                return False
+            block = raw[text:position]
+            if not self._read_message(block, begin, body_size, flag, queue_id, born_ms):
+                return False
+        return request.count > 0
+
+    def _read_message(
+        self, block: bytes, begin: i64, size: i64, flag: i64, queue_id: i64, born_ms: i64
+    ) -> bool:
+        request = self.request
+        if size <= 0 or len(block) > BLOCK_SIZE_MAX:
+            return False
+        span = request.next_span()
+        request.take_body(span, begin, size)
+        span.flag = flag
+        span.born_ms = born_ms
+        if not self._read_block(span, block):
+            return False
+        span.note = block if block.endswith(b"\x02") else block + b"\x02"
+        return request.add(span, queue_id, False, b"", b"", False)
+
+    def _read_block(self, span: MessageSpan, block: bytes) -> bool:
+        """Finds key, id and tag in a property block; returns whether the block is plain."""
+        self._has_keys = self._has_wait = False
+        begin: i64 = 0
+        end: i64 = len(block)
+        while begin < end:
+            name_end: i64 = begin
+            while name_end < end and block[name_end] > 2:
+                name_end += 1
+            value_end: i64 = name_end + 1
+            while value_end < end and block[value_end] > 2:
+                value_end += 1
+            if name_end == begin or value_end <= name_end + 1 or value_end > end:
+                return False
+            if block[name_end] != 1 or (value_end < end and block[value_end] != 2):
+                return False
+            if not self._take_property(span, block, begin, name_end, value_end):
+                return False
+            begin = value_end + 1
+        return len(span.identity) > 0
+
+    def _take_property(
+        self, span: MessageSpan, block: bytes, begin: i64, name_end: i64, end: i64
+    ) -> bool:
+        name, value = block[begin:name_end], name_end + 1
+        if name == _UNIQUE_KEY:
+            return self._take_id(span, block, value, end)
+        if name == _TAGS:
+            if span.tag_size or end - value > TEXT_SIZE_MAX:
+                return False
+            span.tag_size = end - value
+            span.tag_hash = text_hash(block, value, end, _BAR)
+            return span.tag_hash >= 0
+        if name == _KEYS:
+            return self._take_keys(span, block, value, end)
+        if name == _WAIT:
+            if self._has_wait:
+                return False
+            self._has_wait = True
+            waits = block[value:end] == _TRUE
+            if not self.is_batch:
+                self.request.waits = waits
+        elif name in _OTHERS:
+            return False
+        return is_printable(block, begin, name_end) and is_printable(block, value, end)
+
+    def _take_id(self, span: MessageSpan, block: bytes, begin: i64, end: i64) -> bool:
+        if len(span.identity) or end - begin > TEXT_SIZE_MAX:
+            return False
+        span.id_hash = text_hash(block, begin, end, 0x22)
+        span.identity = block[begin:end]
+        return span.id_hash >= 0 and b"\\" not in span.identity
+
+    def _take_keys(self, span: MessageSpan, block: bytes, begin: i64, end: i64) -> bool:
+        request = self.request
+        if self._has_keys:
+            return False
+        self._has_keys = True
+        while begin < end:
+            key_end = begin
+            while key_end < end and block[key_end] != 0x20:
+                key_end += 1
+            size = key_end - begin
+            hashed = text_hash(block, begin, key_end, 0)
+            if size == 0 or size > TEXT_SIZE_MAX or hashed < 0 or key_end == end - 1:
+                return False
+            request.keys = append(append(append(request.keys, begin), size), hashed)
+            span.key_count += 1
+            begin = key_end + 1
+        return True

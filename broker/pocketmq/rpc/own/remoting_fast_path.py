@@ -1,0 +1,262 @@
+"""Requests of remoting that end at once or wait for a flush: one loop, without call objects.
+
+frames of one read ─► code with shortcut ─► its reply ─► output
+                        │                    └ pending ► PendingFrames ─► flush ─► output
+                        └ anything else: the loop stops, and the usual path serves the rest
+"""
+
+import asyncio
+from time import perf_counter
+from typing import Final, final
+
+from pocketmq.model.errors import BrokerError
+from pocketmq.native.machine import i64, read_i16_be, read_i32_be
+from pocketmq.rpc.call_stats import MethodStats
+from pocketmq.rpc.own.unary_fast_path import QuickMethod
+from pocketmq.rpc.own.waiting_calls import FrameCalling
+from pocketmq.rpc.pending_reply import PendingReply
+from pocketmq.rpc.serving import ServedMethod
+from pocketmq.wire.remoting import BINARY, FRAME_SIZE_MAX, HEAD_SIZE
+from pocketmq.wire.stream import Stream
+
+CODE_BEGIN: Final = b'{"code":'
+"""Beginning of a JSON header, as the usual clients write it."""
+_CODE_SIZE: Final = 8
+_DIGITS_MAX: Final = 6
+
+
+@final
+class RemotingFastPath:
+    """Serves requests of all connections of a server; one `serve` handles those of one read.
+
+    methods    methods with a shortcut, by request code
+    asked      method of the request at which the loop stopped by an error
+    place      position of that request
+    """
+
+    __slots__ = ("answered", "asked", "methods", "place")
+
+    def __init__(self, answered: list[MethodStats]) -> None:
+        self.methods: dict[int, QuickMethod] = {}
+        self.answered = answered
+        self.asked: ServedMethod | None = None
+        self.place = 0
+
+    def serve(self, client: FrameCalling, data: bytes) -> int:
+        """Answers requests in order, or makes them wait for a flush, until one is not usual.
+
+        data     received bytes, which begin with a frame
+        Returns  the position of the first request that is not served
+        Errors   those of the shortcut of the request at `place`, whose method is `asked`
+        Cost     about 0.4 µs a request when compiled, plus the shortcut
+        """
+        known: QuickMethod | None = None
+        late: PendingFrames | None = None
+        out = client.frames
+        position: i64 = 0
+        room: i64 = 0
+        count: i64 = 0
+        self.asked = None
+        try:
+            while True:
+                end = _frame_end(data, position)
+                method = None if end < 0 else self.methods.get(_code(data, position))
+                if method is None or end - position > method.size_max:
+                    break
+                if method is not known:
+                    served = method.served
+                    if served.refusal(client.holder) is not None or not served.is_quick:
+                        break
+                    if known is not None:
+                        self._count(known.served, count)
+                    known = method
+                    count = 0
+                self.place = position
+                self.asked = method.served
+                request = data[position:end]
+                reply = method.shortcut(request, client.host, _nothing)
+                self.asked = None
+                if isinstance(reply, bytes):
+                    out.append(reply)
+                    count += 1
+                    position = end
+                    continue
+                if not isinstance(reply, PendingReply):
+                    assert reply is None, "a shortcut of remoting returned an awaitable"
+                    break
+                if late is None or not late.takes(reply):
+                    if late is not None:
+                        late.begin()
+                    late = PendingFrames(client, method.served, reply)
+                    room = late.room()
+                late.add(request, reply.in_time)
+                position = end
+                room -= 1
+                if room <= 0:
+                    break
+        finally:
+            if late is not None:
+                late.begin()
+            if known is not None:
+                self._count(known.served, count)
+        return position
+
+    def _count(self, served: ServedMethod, count: i64) -> None:
+        assert count >= 0, "negative count of requests"
+        if count:
+            stats = served.stats
+            if not stats.answered:
+                self.answered.append(stats)
+            stats.answered += count
+
+
+def _frame_end(data: bytes, position: i64) -> i64:
+    """Returns the end of the frame at a position, -1 if the frame is incomplete or invalid."""
+    left = len(data) - position
+    if left <= HEAD_SIZE + _CODE_SIZE:
+        return -1
+    size = i64(read_i32_be(data, position))
+    if size <= HEAD_SIZE + _CODE_SIZE or size > FRAME_SIZE_MAX or size > left - 4:
+        return -1
+    return position + 4 + size
+
+
+def _code(data: bytes, position: i64) -> i64:
+    """Returns the request code of a frame of at least 17 bytes, -1 if it has to be searched."""
+    if data[position + 4] == BINARY:
+        return i64(read_i16_be(data, position + HEAD_SIZE))
+    position += HEAD_SIZE
+    if not data.startswith(CODE_BEGIN, position):
+        return -1
+    position += _CODE_SIZE
+    code: i64 = 0
+    count: i64 = 0
+    while position < len(data) and count < _DIGITS_MAX:
+        digit: i64 = data[position] - 0x30
+        if digit < 0 or digit > 9:
+            break
+        code = 10 * code + digit
+        position += 1
+        count += 1
+    return code
+
+
+def _nothing(name: str) -> str | None:
+    return None
+
+
+@final
+class PendingFrames:
+    """Requests of one connection and one method that wait for the same flush.
+
+    group    the flush group
+    count    number of requests that still wait
+    """
+
+    __slots__ = (
+        "_begun_s", "_client", "_holder", "_late", "_replies", "_requests", "_served", "count",
+        "group",
+    )  # fmt: skip
+
+    def __init__(self, client: FrameCalling, served: ServedMethod, late: PendingReply) -> None:
+        self._client = client
+        self._served = served
+        self._late = late.late
+        self._holder = client.holder
+        self._begun_s: float = client.now_s
+        self._requests: list[bytes] = []
+        self._replies: list[bytes] = []
+        self.group = late.group
+        self.count: i64 = 0
+
+    def takes(self, late: PendingReply) -> bool:
+        """Returns whether a reply of the same method can wait together with these requests."""
+        return late.group is self.group and late.late is self._late
+
+    def room(self) -> i64:
+        """Returns how many more requests may be added before the next check."""
+        gate = self._served.gate
+        limit: i64 = gate.tight
+        entered: i64 = gate.count
+        room: i64 = limit - entered - self.count
+        if room <= 0:
+            free: i64 = gate.room(self._holder.weights)
+            return free - self.count
+        return room
+
+    def add(self, request: bytes, reply: bytes) -> None:
+        """Adds a waiting request; `begin` counts it."""
+        self._requests.append(request)
+        self._replies.append(reply)
+        self.count += 1
+
+    def begin(self) -> None:
+        """Counts the added requests and joins the flush group; called once."""
+        assert self.count > 0, "no request was added"
+        self._served.gate.enter(self._holder.weights, self.count)
+        self._served.stats.begin(self.count)
+        self._client.calls.add(self)
+        self.group.join(self.hear)
+
+    def hear(self, flushed: asyncio.Future[bool]) -> None:
+        """Answers all requests when the flush has ended, or makes them wait for the next flush."""
+        if self.count == 0:
+            return
+        error = flushed.exception()
+        if error is not None:
+            assert isinstance(error, Exception), "an error that ends the process"
+            self._refuse(error)
+        elif flushed.result():
+            self._answer(self._replies)
+        elif self._late.otherwise is None:
+            self._wait_on()
+        else:
+            self._answer([self._late.otherwise(reply) for reply in self._replies])
+
+    def _answer(self, replies: list[bytes]) -> None:
+        self._client.frames.extend(replies)
+        self._served.stats.count_waited(perf_counter() - self._begun_s, self.count)
+        self._leave()
+
+    def _refuse(self, error: Exception) -> None:
+        for request in self._requests:
+            self._client.refuse_frame(request, self._served, error)
+        self._leave()
+
+    def _wait_on(self) -> None:
+        try:
+            self.group = self._late.group()
+        except BrokerError as error:
+            self._refuse(error)
+        else:
+            self.group.join(self.hear)
+
+    def take_news(self, stream: Stream) -> None:
+        """Is not called: remoting has no streams."""
+        raise NotImplementedError
+
+    def cancel(self) -> None:
+        """Ends all requests that still wait."""
+        seconds = perf_counter() - self._begun_s
+        number: i64 = 0
+        while number < self.count:
+            self._served.stats.count_cancelled(seconds)
+            number += 1
+        if self.count:
+            self._leave()
+
+    def give_up(self) -> None:
+        """Ends requests that are still in progress when their connection reaches its age limit."""
+        self.cancel()
+
+    def end_requests(self) -> None:
+        """Does nothing: the requests are complete."""
+
+    def _leave(self) -> None:
+        served = self._served
+        served.gate.leave(self._holder.weights, self.count)
+        served.stats.end(self.count)
+        self.count = 0
+        self._requests.clear()
+        self._replies.clear()
+        self._client.end_call(self)
