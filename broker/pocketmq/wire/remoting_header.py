@@ -63,6 +63,7 @@ class UsualHeader:
         end: i64 = HEAD_SIZE + header_size
         if end > size or size > FRAME_SIZE_MAX + 4 or i64(read_i32_be(raw, 0)) != size - 4:
             return False
+        assert end >= HEAD_SIZE, "a header ends before it begins"
         self.body_begin = end
         self.code = self.opaque = self.flag = 0
         self.fields = {}

@@ -80,7 +80,7 @@ def _send_fields(queue_id: int, properties: str, *, is_batch: bool) -> dict[str,
 
 
 def sends() -> list[bytes]:
-    """Returns sends of a message of 1 KiB, with a key, an id and a tag, one for each queue."""
+    """Returns sends of 1 KiB with a key, an id and a tag, one for each queue."""
     return [
         frame(310, _send_fields(number, _properties(one.keys, one.message_id), is_batch=False),
               one.body)

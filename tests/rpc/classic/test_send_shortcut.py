@@ -1,5 +1,7 @@
-"""A plain send of a classic client takes the shortcut, and nothing shows that it did: not the bytes
-of log, queues, index and reply, not an error, not what is counted."""
+"""Plain sends of classic clients take the shortcut, with the same effects as the usual path.
+
+Compared are the bytes of log, queues, index and replies, errors, and what is counted.
+"""
 
 from pathlib import Path
 from random import Random

@@ -130,6 +130,7 @@ class ClassicSendRequest:
         request = self.request
         if size <= 0 or len(block) > BLOCK_SIZE_MAX:
             return False
+        assert begin >= self.header.body_begin, "a body begins inside the header"
         span = request.next_span()
         request.take_body(span, begin, size)
         span.flag = flag

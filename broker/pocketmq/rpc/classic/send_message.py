@@ -13,7 +13,6 @@ from typing import Final
 
 from pocketmq.format.addresses import offset_message_id
 from pocketmq.model import message as names
-from pocketmq.model.batch import PutStatus
 from pocketmq.model.message import INT32_MAX, KEY_SEPARATOR, OFFSET_MAX, TRANSACTION_PREPARED
 from pocketmq.rpc.call import Call
 from pocketmq.rpc.classic.fields import flag_field, number_field, text_field
@@ -24,14 +23,13 @@ from pocketmq.rpc.classic.message_text import (
     dropped_with,
     pairs_of,
 )
-from pocketmq.rpc.classic.send_shortcut import ClassicSendShortcut
+from pocketmq.rpc.classic.send_shortcut import send_shortcut
 from pocketmq.rpc.classic.status import OF_PUT
-from pocketmq.rpc.pending_reply import Late
 from pocketmq.rpc.service import Shortcut
 from pocketmq.services.produce.drafts import ABSENT_QUEUE, PEER, Drafts, Envelope
 from pocketmq.services.produce.rules import REGION
 from pocketmq.services.produce.send import Send, Sent
-from pocketmq.wire.remoting import Command, decode, encode
+from pocketmq.wire.remoting import Command
 
 SHORT: Final = {
     "a": "producerGroup", "b": "topic", "c": "defaultTopic", "d": "defaultTopicQueueNums",
@@ -52,9 +50,7 @@ class ClassicSend:
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self.shortcut: Shortcut = ClassicSendShortcut(
-            send.plain, is_durable=send.is_durable, late=Late(send.flush_group, with_late_code)
-        ).serve
+        self.shortcut: Shortcut = send_shortcut(send)
 
     async def send(self, request: Command, call: Call) -> Command:
         """Stores all messages of a request, or none.
@@ -124,11 +120,6 @@ def drafts_of(request: Command) -> tuple[Drafts, Envelope]:
         drafts.deliveries.append(delivery)
         blocks.append(block_of(text, pairs, dropped_with(delivery)))
     return drafts, Envelope((), system_flag & KEPT_FLAGS, blocks, max(queue_count, 0))
-
-
-def with_late_code(frame: bytes) -> bytes:
-    """Returns an answer's frame with the code of a flush that took too long."""
-    return encode(decode(frame)._replace(code=OF_PUT[PutStatus.FLUSH_DISK_TIMEOUT]))
 
 
 def _answer(sent: Sent, *, is_batch: bool) -> Command:

@@ -6,12 +6,16 @@ frame ─► header, properties ─► checks, queue, log          ─► frame 
 
 from pocketmq.format.send_records import SendRecords
 from pocketmq.format.send_request import SendRequest
+from pocketmq.model.batch import PutStatus
 from pocketmq.native.machine import BytesWriter
 from pocketmq.rpc.classic.plain_send import ClassicSendRequest
 from pocketmq.rpc.classic.plain_send_answer import encode_answer
+from pocketmq.rpc.classic.status import OF_PUT
 from pocketmq.rpc.pending_reply import Late, PendingReply
-from pocketmq.rpc.service import Metadata
+from pocketmq.rpc.service import Metadata, Shortcut
 from pocketmq.services.produce.fast_send import PlainSend
+from pocketmq.services.produce.send import Send
+from pocketmq.wire.remoting import decode, encode
 
 
 class ClassicSendShortcut:
@@ -51,3 +55,14 @@ class ClassicSendShortcut:
         is_durable = self._is_durable or not reader.request.waits
         reader.request.raw = b""
         return reply if is_durable else self._late.reply(reply)
+
+
+def send_shortcut(send: Send) -> Shortcut:
+    """Returns the shortcut of a send pipeline."""
+    late = Late(send.flush_group, _with_late_code)
+    return ClassicSendShortcut(send.plain, is_durable=send.is_durable, late=late).serve
+
+
+def _with_late_code(frame: bytes) -> bytes:
+    """Returns an answer's frame with the code of a flush that took too long."""
+    return encode(decode(frame)._replace(code=OF_PUT[PutStatus.FLUSH_DISK_TIMEOUT]))

@@ -26,6 +26,7 @@ from pocketmq.rpc.call import (
 from pocketmq.rpc.channel import ClassicCall, RemotingChannel
 from pocketmq.rpc.own.eager_task import EagerTask, begun
 from pocketmq.rpc.own.server_state import LARGE_REPLY, UNTOLD_S, ServerConnection
+from pocketmq.rpc.own.waiting_calls import FrameCalling
 from pocketmq.rpc.serving import ServedMethod
 from pocketmq.wire.remoting import Command
 from pocketmq.wire.stream import Stream
@@ -33,19 +34,10 @@ from pocketmq.wire.stream import Stream
 logger = logging.getLogger(__name__)
 
 
-class RemotingSide(ServerConnection, RemotingChannel):
-    """A remoting connection, as its calls see it.
-
-    host     the client's address, packed as in records
-    holder   the connection and its last identified user, charged for the calls that begin now
-    now_s    time when the current input was read, by `perf_counter`
-    """
+class RemotingSide(ServerConnection, RemotingChannel, FrameCalling):
+    """A remoting connection, as its calls see it."""
 
     __slots__ = ()
-
-    host: bytes
-    holder: Holder
-    now_s: float
 
     @abstractmethod
     def identify(self, user: str, *, is_admin: bool) -> Holder:

@@ -111,7 +111,7 @@ class RemotingFastPath:
 
 
 def _frame_end(data: bytes, position: i64) -> i64:
-    """Returns the end of the frame at a position, -1 if the frame is incomplete or invalid."""
+    """Returns the end of the frame at a position, -1 if it is not whole."""
     left = len(data) - position
     if left <= HEAD_SIZE + _CODE_SIZE:
         return -1
@@ -122,7 +122,7 @@ def _frame_end(data: bytes, position: i64) -> i64:
 
 
 def _code(data: bytes, position: i64) -> i64:
-    """Returns the request code of a frame of at least 17 bytes, -1 if it has to be searched."""
+    """Returns the request code of a whole frame, -1 if another member precedes it."""
     if data[position + 4] == BINARY:
         return i64(read_i16_be(data, position + HEAD_SIZE))
     position += HEAD_SIZE

@@ -39,7 +39,7 @@ class Unsent(ABC):
         """Undoes the effects of an answer that is not sent."""
 
 
-class FrameCalling(Protocol):
+class FrameCalling(ABC):
     """A connection of remoting, as requests without a call object see it.
 
     host     the client's address, packed as in records
@@ -49,15 +49,19 @@ class FrameCalling(Protocol):
     frames   replies that are not written yet
     """
 
+    __slots__ = ()
+
     host: bytes
     holder: Holder
     calls: set[WaitingCall]
     now_s: float
     frames: list[bytes]
 
+    @abstractmethod
     def refuse_frame(self, request: bytes, served: ServedMethod, error: Exception, /) -> None:
         """Answers a request, given as its whole frame, with an error."""
 
+    @abstractmethod
     def end_call(self, call: WaitingCall, /) -> None:
         """Removes a waiting call that has ended, and writes soon."""
 
