@@ -34,7 +34,7 @@ class Budget:
     """Limits of a battery; its time begins when this object is created.
 
     messages           for batteries with a given number of messages
-    cases              for the batteries `wire` and `sends`
+    cases              for the batteries `wire`, `sends` and `classic_frames`
     versions, shapes   for the battery `versions`; empty: all
     keep               directory in which that battery keeps failed stores
     workload           for the battery `kill`

@@ -15,6 +15,7 @@ from harness.figures import table
 
 OK, FAILED, NOT_RUN = "ok", "FAILED", "NOT RUN HERE"
 BATTERIES: Final = {
+    "classic_frames": "classic_frames:torture",
     "clocks": "clocks:torture",
     "crash": "simulated:crash",
     "cuts": "damage:cuts",
@@ -98,7 +99,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=600.0, help="for each battery")
     parser.add_argument("--workers", type=int, default=1, help="how much goes on at once")
     parser.add_argument("--messages", type=int, default=2_100_000, help="for rebuild")
-    parser.add_argument("--cases", type=int, default=2_000_000, help="for wire and sends")
+    parser.add_argument(
+        "--cases", type=int, default=2_000_000, help="for wire, sends, classic_frames"
+    )
     parser.add_argument("--workload", choices=WORKLOADS, default=WORKLOADS[0], help="for kill")
     parser.add_argument("--place", type=Path, help="where to work; a temporary directory")
     parser.add_argument("--versions", type=names, default=(), help="for versions, as 5.0.0,5.5.0")

@@ -7,7 +7,8 @@ client.replies[opaque]
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
@@ -22,6 +23,18 @@ from tests.sim.wire import Wire
 LOCAL = "10.0.0.9:9876"
 
 
+@contextmanager
+def outside_of_tasks() -> Iterator[None]:
+    """Runs the block as the loop runs callbacks: without a current task."""
+    tasks: Any = asyncio.tasks
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    tasks._leave_task(loop, task)
+    try:
+        yield
+    finally:
+        tasks._enter_task(loop, task)
+
+
 class RemotingPair:
     """A client and its connection to a server of these services."""
 
@@ -32,6 +45,8 @@ class RemotingPair:
         self.server = RemotingConnection(self.edge, "ipv4:192.0.2.1:7", LOCAL, **own)
         self.numbers = count(100)
         self.replies: dict[int, Command] = {}
+        self.all_replies: list[Command] = []
+        """All replies, in order, also several with one number."""
         self.asked: list[Command] = []
         """Requests of the broker."""
         self._reader = CommandReader(lambda code: 1 << 24)
@@ -51,7 +66,8 @@ class RemotingPair:
     def feed(self, data: bytes) -> None:
         """Sends bytes."""
         if self.server.is_open:
-            self.server.data_received(data)
+            with outside_of_tasks():
+                self.server.data_received(data)
         self.take()
 
     def take(self) -> None:
@@ -61,6 +77,7 @@ class RemotingPair:
             assert not isinstance(one, Oversized)
             if one.is_reply:
                 self.replies[one.opaque] = one
+                self.all_replies.append(one)
             else:
                 self.asked.append(one)
 

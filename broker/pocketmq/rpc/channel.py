@@ -4,8 +4,9 @@ The broker also sends requests on it: it notifies consumers of changes, checks t
 asks clients on behalf of operators.
 """
 
+import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from pocketmq.rpc.call import Call
 from pocketmq.wire.remoting import Command
@@ -36,11 +37,11 @@ class RemotingChannel(ABC):
         """
 
     @abstractmethod
-    def ask(self, request: Command, /) -> Awaitable[Command]:
-        """Sends a request, and returns an awaitable of the client's reply.
+    def ask(self, request: Command, /) -> "asyncio.Future[Command]":
+        """Sends a request, and returns the future reply of the client.
 
-        Errors   raised by the awaitable: ConnectionResetError once the connection is lost, or
-                 while the client does not read
+        Errors   of the future: ConnectionResetError once the connection is lost, or while the
+                 client does not read
         """
 
     @abstractmethod
@@ -57,3 +58,19 @@ class ClassicCall(Call):
 
     command: Command
     channel: RemotingChannel
+
+
+async def answer_within(channel: RemotingChannel, request: Command, limit_s: float) -> Command:
+    """Sends a request to a client, and returns the client's reply.
+
+    Errors   TimeoutError after `limit_s`, those of `RemotingChannel.ask`
+    """
+    asked = channel.ask(request)
+    try:
+        # asyncio.timeout needs a task, but most calls begin without one.
+        await asyncio.wait((asked,), timeout=limit_s)
+        if not asked.done():
+            raise TimeoutError
+        return asked.result()
+    finally:
+        asked.cancel()

@@ -163,6 +163,24 @@ async def test_the_groups_setting_counts_where_the_client_sets_none(
     assert (await broker.messages())[-1].topic == "SCHEDULE_TOPIC_XXXX"
 
 
+async def test_the_first_message_of_a_removed_topic_is_not_sent_back(
+    broker: StoreBroker, client: RemotingPair
+) -> None:
+    result = await broker.add("orders", b"a")
+    assert result.physical_offsets[0] == 0
+    assert (await client.ask(215, {"topic": "orders"})).code == 0
+    assert (await client.ask(36, back(0))).code == 22
+
+
+async def test_a_malformed_return_creates_no_group(
+    broker: StoreBroker, client: RemotingPair
+) -> None:
+    for changed in ({"offset": "x"}, {"delayLevel": "x"}, {"maxReconsumeTimes": "x"}):
+        assert (await client.ask(36, {**back(0, group="new"), **changed})).code == 1
+    assert broker.store.tables.groups.find("new") is None
+    assert broker.store.tables.topics.find(retry_topic("new")) is None
+
+
 async def test_only_messages_that_the_group_may_read_are_sent_back(
     broker: StoreBroker, client: RemotingPair
 ) -> None:

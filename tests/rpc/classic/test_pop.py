@@ -175,6 +175,16 @@ async def test_a_group_commits_offsets_or_settles_leases(
     assert (await beat(client, "g", "orders")).code == 0
 
 
+async def test_a_refused_heartbeat_creates_nothing(
+    broker: StoreBroker, client: RemotingPair
+) -> None:
+    await broker.add("orders", b"a")
+    assert bodies(await pop(client)) == [b"a"]
+    await broker.store.tables.topics.remove("%RETRY%g")
+    assert (await beat(client, "g", "orders")).code == 1
+    assert broker.store.tables.topics.find("%RETRY%g") is None
+
+
 # -- pops --------------------------------------------------------------------------------------
 
 

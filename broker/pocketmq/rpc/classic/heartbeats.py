@@ -68,14 +68,14 @@ class ClassicClients:
         refusal: BrokerError | None = None
         for consumer in beat.consumers:
             try:
+                self._check_pulls(consumer.group)
                 await self.ensure(consumer.group)
                 accepted.append(consumer)
             except BrokerError as error:
                 refusal = error
         for consumer in [*accepted]:
             try:
-                if not self._tables.modes.pops(consumer.group):
-                    self.check_free(consumer.group)
+                self._check_pulls(consumer.group)
             except GroupInUse as error:
                 accepted.remove(consumer)
                 refusal = error
@@ -112,6 +112,11 @@ class ClassicClients:
         if tables.topics.find(name) is None:
             count = tables.groups.existing(group).settings.retry_queue_count or 0
             await tables.topics.ensure(name, max(count, 1))
+
+    def _check_pulls(self, group: str) -> None:
+        """Raises GroupInUse if a group's mode is PULL and pop clients use it."""
+        if not self._tables.modes.pops(group):
+            self.check_free(group)
 
     def check_free(self, group: str) -> None:
         """Raises GroupInUse if a group may not pull: its mode is POP, or pop clients use it.

@@ -9,12 +9,11 @@ reply (storeReplyMessageEnable=false).
 Source: ReplyMessageProcessor, RequestResponseFuture, MessageUtil.
 """
 
-import asyncio
 from typing import Final
 
 from pocketmq.format.properties import NAME_SEPARATOR, PAIR_SEPARATOR
 from pocketmq.model import message as names
-from pocketmq.rpc.channel import ClassicCall, RemotingChannel
+from pocketmq.rpc.channel import ClassicCall, RemotingChannel, answer_within
 from pocketmq.rpc.classic.fields import text_field
 from pocketmq.rpc.classic.message_text import pairs_of
 from pocketmq.rpc.classic.status import SUCCESS, SYSTEM_ERROR
@@ -66,8 +65,7 @@ class ClassicReplies:
         if not isinstance(channel, RemotingChannel):
             return f"push reply message fail, channel of <{client_id}> not found."
         try:
-            async with asyncio.timeout(ANSWER_S):
-                done = await channel.ask(self._push(request, properties, call))
+            done = await answer_within(channel, self._push(request, properties, call), ANSWER_S)
         except (TimeoutError, ConnectionResetError):
             done = None
         if done is None or done.code != SUCCESS:

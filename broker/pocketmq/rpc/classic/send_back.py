@@ -36,14 +36,16 @@ class ClassicSendBack:
                  AccessDenied, MessageNotFound; those of a put: nothing was stored
         """
         group = text_field(request, "group")
-        await self._clients.ensure(group)
         retries = number_field(
             request, "maxReconsumeTimes", lower=-INT32_MAX, absent=GROUPS_RETRIES
         )
+        physical_offset = number_field(request, "offset", upper=OFFSET_MAX)
+        level = number_field(request, "delayLevel", lower=-INT32_MAX, absent=0)
+        await self._clients.ensure(group)
         status = await self._returns.send_back(
             group,
-            number_field(request, "offset", upper=OFFSET_MAX),
-            number_field(request, "delayLevel", lower=-INT32_MAX, absent=0),
+            physical_offset,
+            level,
             retries_max=max(retries, GROUPS_RETRIES),
             check=partial(_check, group, call),
         )

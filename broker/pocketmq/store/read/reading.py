@@ -331,7 +331,7 @@ class Reading:
         wanted = ReadRange(message.topic, message.queue_id, message.queue_offset, 1, 1)
         found = await value_of(self.pull(wanted))
         record = next(iter(found.records), b"")
-        if int.from_bytes(record[_PHYSICAL_OFFSET]) != physical_offset:
+        if not record or int.from_bytes(record[_PHYSICAL_OFFSET]) != physical_offset:
             return None
         return message, record
 

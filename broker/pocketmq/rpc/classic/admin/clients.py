@@ -7,13 +7,12 @@
 Source: AdminBrokerProcessor.callConsumer, Broker2Client.callClient.
 """
 
-import asyncio
 from collections.abc import Hashable, Mapping
 from typing import Any, Final
 
 from pocketmq.format.addresses import parse_offset_message_id
 from pocketmq.model.errors import MessageNotFound
-from pocketmq.rpc.channel import ClassicCall, RemotingChannel
+from pocketmq.rpc.channel import ClassicCall, RemotingChannel, answer_within
 from pocketmq.rpc.classic.fields import text_field
 from pocketmq.rpc.classic.json_body import json_answer
 from pocketmq.rpc.classic.status import SYSTEM_ERROR
@@ -123,8 +122,7 @@ class AdminClients:
             return _failed(f"The Consumer <{group}> <{client_id}> not online")
         asked = Command(request.code, _unsigned(request.fields), request.body)
         try:
-            async with asyncio.timeout(ANSWER_S):
-                reply = await channel.ask(asked)
+            reply = await answer_within(channel, asked, ANSWER_S)
         except TimeoutError:
             remark = f"consumer <{group}> <{client_id}> did not answer within {ANSWER_S:.0f} s"
             return Command(CONSUME_TIMEOUT, remark=remark)
