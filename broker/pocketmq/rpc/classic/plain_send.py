@@ -31,6 +31,7 @@ _OTHERS: Final = frozenset(
 )  # fmt: skip
 _FIELDS: Final = frozenset(letter.encode() for letter in "abcdefghijklmn")
 _UNIQUE_KEY: Final = names.UNIQUE_KEY.encode()
+_OWN_KEY: Final = b"\x02%b\x01" % _UNIQUE_KEY
 _KEYS: Final = names.KEYS.encode()
 _TAGS: Final = names.TAGS.encode()
 _WAIT: Final = names.WAIT.encode()
@@ -44,15 +45,17 @@ class ClassicSendRequest:
     """Parses one request after another into `request` and `header`.
 
     is_batch   whether the body contains the messages
+    identity   unique key of the message or of the batch as a whole; empty: the batch has none
     """
 
-    __slots__ = ("_has_keys", "_has_wait", "_keys_end", "header", "is_batch", "request")
+    __slots__ = ("_has_keys", "_has_wait", "_keys_end", "header", "identity", "is_batch", "request")
 
     def __init__(self, request: SendRequest) -> None:
         self.request = request
         request.has_blocks = True
         self.header = UsualHeader()
         self.is_batch = False
+        self.identity = b""
         self._has_keys = False
         self._has_wait = False
 
@@ -85,21 +88,35 @@ class ClassicSendRequest:
         request.take_topic(topic)
         block = fields.get(b"i", b"")
         if self.is_batch:
-            return self._waits(block) and self._read_rows(raw, queue_id, born_ms)
-        return self._read_message(
-            block, header.body_begin, len(raw) - header.body_begin, flag, queue_id, born_ms
-        )
+            return self._take_own(block) and self._read_rows(raw, queue_id, born_ms)
+        body_begin = header.body_begin
+        body_size = len(raw) - body_begin
+        if not self._read_message(block, body_begin, body_size, flag, queue_id, born_ms):
+            return False
+        self.identity = request.spans[0].identity
+        return True
 
     def _number(self, name: bytes, absent: i64) -> i64:
         """Returns a field, -1 if it is no number."""
         text = self.header.fields.get(name)
         return absent if text is None else number_in(text, 0, len(text))
 
-    def _waits(self, block: bytes) -> bool:
-        """Returns whether a batch's own properties say that it waits as the flush mode says."""
+    def _take_own(self, block: bytes) -> bool:
+        """Reads a batch's own properties; returns whether they are plain."""
         found = b"\x02" + block + b"\x02"
-        count = found.count(b"\x02WAIT\x01")
-        return not count or (count == 1 and b"\x02WAIT\x01true\x02" in found)
+        waits = found.count(b"\x02WAIT\x01")
+        if waits > 1 or (waits and b"\x02WAIT\x01true\x02" not in found):
+            return False
+        self.identity = b""
+        begin: i64 = found.find(_OWN_KEY)
+        if begin < 0:
+            return True
+        begin += len(_OWN_KEY)
+        end: i64 = found.find(b"\x02", begin)
+        if found.count(_OWN_KEY) > 1 or end <= begin:
+            return False
+        self.identity = found[begin:end]
+        return text_hash(found, begin, end, 0x22) >= 0 and b"\\" not in self.identity
 
     def _read_rows(self, raw: bytes, queue_id: i64, born_ms: i64) -> bool:
         request = self.request

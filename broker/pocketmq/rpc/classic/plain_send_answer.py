@@ -36,7 +36,7 @@ def encode_answer(reader: ClassicSendRequest, records: SendRecords, out: BytesWr
     if header.is_binary:
         return _binary(reader, records, out)
     ids = _ids(records, out)
-    identity = b"" if reader.is_batch else reader.request.spans[0].identity
+    identity = reader.identity
     queue_id, queue_offset = b"%d" % records.told_queue_id, b"%d" % records.queue_offset
     opaque = b"%d" % header.opaque
     size: i64 = len(_BEGIN) + len(queue_id) + len(_MESSAGE) + len(ids) + len(_AFTER_IDS)
@@ -81,8 +81,8 @@ def _ids(records: SendRecords, out: BytesWriter) -> bytes:
 
 def _binary(reader: ClassicSendRequest, records: SendRecords, out: BytesWriter) -> bytes:
     pairs = [(b"queueId", b"%d" % records.told_queue_id)]
-    if not reader.is_batch:
-        pairs.append((b"transactionId", reader.request.spans[0].identity))
+    if len(reader.identity):
+        pairs.append((b"transactionId", reader.identity))
     pairs += [
         (b"msgId", _ids(records, out)),
         (b"TRACE_ON", b"true"),

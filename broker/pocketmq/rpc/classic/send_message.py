@@ -59,7 +59,7 @@ class ClassicSend:
         """
         drafts, envelope = drafts_of(request)
         sent = await self._send.send(drafts, call.peer_host, envelope)
-        return _answer(sent, is_batch=flag_field(request, "batch"))
+        return _answer(sent, _transaction_id(request, sent))
 
 
 def long_names(request: Command) -> Command:
@@ -122,14 +122,21 @@ def drafts_of(request: Command) -> tuple[Drafts, Envelope]:
     return drafts, Envelope((), system_flag & KEPT_FLAGS, blocks, max(queue_count, 0))
 
 
-def _answer(sent: Sent, *, is_batch: bool) -> Command:
+def _transaction_id(request: Command, sent: Sent) -> str:
+    """Returns the unique key of a message, or a batch's own; "": the batch has none."""
+    if not flag_field(request, "batch"):
+        return sent.message_ids[0]
+    return dict(pairs_of(request.fields.get("properties", ""))).get(names.UNIQUE_KEY, "")
+
+
+def _answer(sent: Sent, transaction_id: str) -> Command:
     """Returns the answer to a send, with the offset message ids of its messages."""
     result, destination = sent.result, sent.destination
     ids = [offset_message_id(destination.store_host, one) for one in result.physical_offsets]
     queue_offset = sent.queue_offsets[0] if sent.queue_offsets else result.queue_offset
     fields = {"queueId": str(destination.queue_id)}
-    if not is_batch:
-        fields["transactionId"] = sent.message_ids[0]
+    if transaction_id:
+        fields["transactionId"] = transaction_id
     fields |= {"msgId": ",".join(ids), "TRACE_ON": "true", "MSG_REGION": REGION}
     if sent.handles and sent.handles[0]:
         fields["recallHandle"] = sent.handles[0]
