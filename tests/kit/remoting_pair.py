@@ -86,10 +86,11 @@ class RemotingPair:
     ) -> Command:
         """Sends a request, and returns its reply."""
         opaque = self.send(code, fields, body, **own)
-        await until(lambda: self._has(opaque))
+        await until(lambda: self.has_reply(opaque))
         return self.replies.pop(opaque)
 
-    def _has(self, opaque: int) -> bool:
+    def has_reply(self, opaque: int) -> bool:
+        """Returns whether a request was answered."""
         self.take()
         return opaque in self.replies
 

@@ -117,7 +117,8 @@ class StoreBroker:
             auto_create_topics=lambda: self.auto_create_topics, queue_count=lambda: 2,
             auto_create_groups=lambda: self.auto_create_groups,
         )  # fmt: skip
-        controls = Controls(lambda: self.settings, lambda: self.is_expiring)
+        self.access = Access(UserTable(SimDisk(), Path("/store")), store.clock, HOUR_MS)
+        controls = Controls(lambda: self.settings, lambda: self.is_expiring, self.access)
         self.classic = ClassicMethods(
             self.backing, classic, ClassicAdmin(self.backing, classic, controls)
         )
@@ -135,7 +136,6 @@ class StoreBroker:
             rate_of=self.rates.stored_tps,
         )
         self.admin = AdminMethods(self.backing, process)
-        self.access = Access(UserTable(SimDisk(), Path("/store")), store.clock, HOUR_MS)
         self.access_face = AccessFace(self.access, is_checked=False)
         self.methods: dict[str, Method] = {
             **{f"Access/{method.name}": method for method in self.access_face.service().methods},

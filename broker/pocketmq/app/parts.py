@@ -157,7 +157,9 @@ def parts_of(
     ]
     if config.rpc.offers_classic:
         rules = classic_rules(live, store_host)
-        controls = Controls(process.read_settings, retention.expire_soon)
+        controls = Controls(
+            process.read_settings, retention.expire_soon, door.access if door.is_checked else None
+        )
         classic = ClassicMethods(backing, rules, ClassicAdmin(backing, rules, controls))
         services.append(classic.service())
     schedule = Schedule(store, store_host)

@@ -32,7 +32,7 @@ from pocketmq.rpc.classic.permissions import (
 from pocketmq.rpc.classic.send_message import batch_names, long_names
 from pocketmq.rpc.classic.status import refuse
 from pocketmq.rpc.method_table import OnCluster
-from pocketmq.rpc.permissions import FIND, GET, LOOK, UPDATE, nothing
+from pocketmq.rpc.permissions import FIND, GET, LOOK, UPDATE, AdminOnly, nothing
 from pocketmq.rpc.service import ANY_CODE, SEND_SIZE_MAX
 
 NAME: Final = "remoting"
@@ -247,7 +247,7 @@ TABLE: Final = RequestTable(
         request(26, "GET_BROKER_CONFIG", "admin.runtime.config", OnCluster(GET)),
         request(28, "GET_BROKER_RUNTIME_INFO", "admin.runtime.info", OnCluster(GET)),
         request(
-            315, "VIEW_BROKER_STATS_DATA", "admin.rates.view", OnCluster(GET),
+            315, "VIEW_BROKER_STATS_DATA", "admin.runtime.rates.view", OnCluster(GET),
             fields=("statsName", "statsKey"),
         ),
         request(319, "GET_NAMESRV_CONFIG", "admin.runtime.name_server_config", OnCluster(GET)),
@@ -287,6 +287,41 @@ TABLE: Final = RequestTable(
         ),
         request(316, "CLEAN_UNUSED_TOPIC", "admin.upkeep.clean_topics", OnCluster(UPDATE)),
         request(329, "DELETE_EXPIRED_COMMITLOG", "admin.upkeep.expire", OnCluster(UPDATE)),
+        # Admins', for users and their rules.
+        request(
+            3001, "AUTH_CREATE_USER", "admin.users.create", AdminOnly("change users"),
+            fields=("username",),
+        ),
+        request(
+            3002, "AUTH_UPDATE_USER", "admin.users.update", AdminOnly("change users"),
+            fields=("username",),
+        ),
+        request(
+            3003, "AUTH_DELETE_USER", "admin.users.delete", AdminOnly("change users"),
+            fields=("username",),
+        ),
+        request(
+            3004, "AUTH_GET_USER", "admin.users.get", AdminOnly("see users"),
+            fields=("username",),
+        ),
+        request(3005, "AUTH_LIST_USER", "admin.users.all_users", AdminOnly("see users")),
+        request(
+            3006, "AUTH_CREATE_ACL", "admin.users.create_rules", AdminOnly("change users"),
+            fields=("subject",),
+        ),
+        request(
+            3007, "AUTH_UPDATE_ACL", "admin.users.update_rules", AdminOnly("change users"),
+            fields=("subject",),
+        ),
+        request(
+            3008, "AUTH_DELETE_ACL", "admin.users.delete_rules", AdminOnly("change users"),
+            fields=("subject",),
+        ),
+        request(
+            3009, "AUTH_GET_ACL", "admin.users.rules", AdminOnly("see users"),
+            fields=("subject",),
+        ),
+        request(3010, "AUTH_LIST_ACL", "admin.users.all_rules", AdminOnly("see users")),
         request(
             ANY_CODE, "UNSUPPORTED", "unsupported", nothing, body_max=HEARTBEAT_SIZE_MAX,
             call_class=CallClass.PROBE,

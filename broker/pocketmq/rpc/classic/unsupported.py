@@ -9,7 +9,6 @@ from typing import Final
 from pocketmq.model.errors import UnsupportedFeature
 
 _CONFIG: Final = "pocketmq config, or the file of settings and SIGHUP"
-_USERS: Final = "pocketmq user and pocketmq acl"
 _TOPICS: Final = "pocketmq topic"
 _MESSAGES: Final = "pocketmq message"
 _NO_CLUSTER: Final = "this broker is its own cluster and name server"
@@ -22,7 +21,6 @@ NAMES: Final[Mapping[int, tuple[str, str]]] = {
     318: ("UPDATE_NAMESRV_CONFIG", _CONFIG),
     513: ("UPDATE_AND_CREATE_STATIC_TOPIC", _TOPICS),
     200052: ("PEEK_MESSAGE", "pocketmq message"),
-    **dict.fromkeys(range(3001, 3011), ("AUTH_*", _USERS)),
 }
 """Code -> (RocketMQ's name of it, what to use in its place)."""
 

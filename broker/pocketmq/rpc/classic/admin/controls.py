@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from pocketmq.services.access.access import Access
+
 
 def _off() -> bool:
     return False
@@ -13,7 +15,9 @@ class Controls(NamedTuple):
 
     read_settings   returns (key, value, origin) of every setting
     expire_soon     makes retention delete expired files at any hour; returns False if it is off
+    access          users and their rules; None: calls are not signed
     """
 
     read_settings: Callable[[], Iterable[tuple[str, str, str]]] = tuple
     expire_soon: Callable[[], bool] = _off
+    access: Access | None = None

@@ -11,6 +11,7 @@ from typing import Final
 
 from pocketmq.rpc.channel import ClassicCall
 from pocketmq.rpc.classic.admin.controls import Controls
+from pocketmq.rpc.classic.admin.rates import AdminRates
 from pocketmq.rpc.classic.json_body import json_answer
 from pocketmq.rpc.classic.routes import ClassicRules
 from pocketmq.rpc.services import Services
@@ -24,7 +25,7 @@ _GIB: Final = 1 << 30
 class AdminRuntime:
     """The requests about the broker as a whole."""
 
-    __slots__ = ("_rates", "_read_settings", "_rules", "_started_ms", "_store")
+    __slots__ = ("_rates", "_read_settings", "_rules", "_started_ms", "_store", "rates")
 
     def __init__(
         self,
@@ -36,6 +37,7 @@ class AdminRuntime:
         self._store = backing.store
         self._rules = rules
         self._rates = rates
+        self.rates = AdminRates(rates)
         self._read_settings = controls.read_settings
         self._started_ms = self._store.clock.wall_ms()
 
