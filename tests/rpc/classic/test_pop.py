@@ -313,6 +313,36 @@ async def test_a_pop_waits_for_a_matching_message(
 
 
 @pytest.mark.usefixtures("pops")
+async def test_a_notification_waits_for_a_message_and_leases_none(
+    broker: StoreBroker, client: RemotingPair
+) -> None:
+    asked = {"consumerGroup": "g", "topic": "orders", "queueId": "-1", "pollTime": "15000"}
+    number, late = client.send(200054, asked), client.send(200054, {**asked, "pollTime": "20000"})
+    await until(lambda: broker.consume.waiter_count == 2)
+    await broker.pass_time(15_000)
+    await client.settled()
+    assert client.replies[number].fields == {"hasMsg": "false", "pollingFull": "false"}
+    assert late not in client.replies
+    await broker.add("orders", b"a", queue_id=1)
+    await client.settled()
+    assert client.replies[late].fields["hasMsg"] == "true"
+    assert (broker.consume.waiter_count, broker.consume.lease_count) == (0, 0)
+    assert bodies(await pop(client)) == [b"a"]
+    assert (await client.ask(200054, {**asked, "pollTime": "x"})).code == 1
+    lost = RemotingPair(broker.classic.service())
+    lost.send(200054, asked)
+    await until(lambda: broker.consume.waiter_count == 1)
+    lost.lose()
+    await lost.settled()
+    assert broker.consume.waiter_count == 0
+    gone = client.send(200054, asked)
+    await until(lambda: broker.consume.waiter_count == 1)
+    broker.consume.drain()
+    await client.settled()
+    assert client.replies[gone].fields["hasMsg"] == "false"
+
+
+@pytest.mark.usefixtures("pops")
 async def test_sql_and_illegal_pops(broker: StoreBroker, client: RemotingPair) -> None:
     await broker.add("orders", b"1", n="1")
     await broker.add("orders", b"2", n="2")

@@ -14,7 +14,7 @@ from pocketmq.rpc.channel import ClassicCall
 from pocketmq.rpc.classic.fields import text_field
 from pocketmq.rpc.classic.heartbeats import ClassicClients
 from pocketmq.rpc.classic.pop_answer import nothing_found, popped
-from pocketmq.rpc.classic.pop_request import is_sql, request_of
+from pocketmq.rpc.classic.pop_request import is_sql, request_of, wait_of
 from pocketmq.rpc.services import Services
 from pocketmq.rpc.topic_access import check_client_reads, find_readable
 from pocketmq.services.admin.members import RECEIVE, REMOTING, Dialect
@@ -69,13 +69,15 @@ class ClassicPop:
         dialect = Dialect(request.language, str(request.version), REMOTING)
         self._members.saw(group, topic, client_id, call.channel.peer, RECEIVE, dialect)
 
-    def notification(self, request: Command, call: ClassicCall) -> Command:
-        """Returns at once whether a group may receive messages of a topic.
+    async def notification(self, request: Command, call: ClassicCall) -> Command:
+        """Returns whether a group may receive messages of a topic, at once or when one arrives.
 
-        Errors   MalformedRequest, GroupNotFound, those of `find_readable`
+        Errors   MalformedRequest, IllegalNumber, GroupNotFound, those of `find_readable`
         """
         group, topic = self._target(request)
-        has_some = self._consume.ready_count(group, topic) > 0
+        wait_ms = wait_of(request)
+        has_some = await self._consume.expect(group, topic, wait_ms)
+        self._target(request)  # The topic or the group may have been deleted meanwhile.
         return Command(0, {"hasMsg": "true" if has_some else "false", "pollingFull": "false"})
 
     def polling(self, request: Command, call: ClassicCall) -> Command:

@@ -31,6 +31,15 @@ def is_sql(request: Command) -> bool:
     return request.fields.get("expType") == SQL
 
 
+def wait_of(request: Command) -> int:
+    """Returns the ms that a request waits for messages.
+
+    Errors   MalformedRequest, IllegalNumber
+    """
+    wait_ms = number_field(request, "pollTime", lower=-OFFSET_MAX, upper=OFFSET_MAX, absent=0)
+    return min(max(wait_ms, 0), WAIT_MS_MAX)
+
+
 def request_of(request: Command, call: Call) -> ReceiveRequest:
     """Returns a pop for the service, checked and with limits.
 
@@ -46,7 +55,6 @@ def request_of(request: Command, call: Call) -> ReceiveRequest:
             value_ms=invisible_ms, lower_ms=INVISIBLE_MIN_MS, upper_ms=INVISIBLE_MAX_MS
         )
     count = number_field(request, "maxMsgNums", lower=-INT32_MAX)
-    wait_ms = number_field(request, "pollTime", lower=-OFFSET_MAX, upper=OFFSET_MAX, absent=0)
     begin = number_field(request, "initMode", absent=-1, lower=-1)
     return ReceiveRequest(
         text_field(request, "consumerGroup"),
@@ -54,7 +62,7 @@ def request_of(request: Command, call: Call) -> ReceiveRequest:
         parse_filter(expression, is_sql=kind == SQL),
         min(max(count, 1), RECEIVE_MAX),
         invisible_ms,
-        min(max(wait_ms, 0), WAIT_MS_MAX),
+        wait_of(request),
         room=call.room,
         user=reading_user(call, is_heavy=kind == SQL),
         joined=True,

@@ -163,7 +163,7 @@ TABLE: Final = RequestTable(
         ),
         request(
             200054, "NOTIFICATION", "consume.pops.notification", consumed,
-            fields=("consumerGroup", "topic"),
+            call_class=CallClass.POLL, fields=("consumerGroup", "topic"),
         ),
         request(
             200055, "POLLING_INFO", "consume.pops.polling", consumed,

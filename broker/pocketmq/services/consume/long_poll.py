@@ -90,17 +90,37 @@ class LongPolls:
         future: asyncio.Future[Received] = asyncio.get_running_loop().create_future()
         parked = Parked(request, future)
         target.park(parked)
+        self._add(parked, deadline_ms)
+        self.watch(target)
+        if request.attempt_id:
+            self._replace(request.attempt, future)
+        return future
+
+    def expect(
+        self, target: GroupTopic, request: ReceiveRequest, deadline_ms: int
+    ) -> "asyncio.Future[Received]":
+        """Waits for the next message of a target until a deadline, and leases nothing."""
+        future: asyncio.Future[Received] = asyncio.get_running_loop().create_future()
+        parked = Parked(request, future)
+        self._add(parked, deadline_ms)
+        for queue in target.all_queues():
+            mark = self._reading.arrivals(queue.topic, queue.queue_id)
+            if mark.waiter_count > SWEEP_ABOVE:
+                mark.sweep(0)
+            watch = mark.reached(mark.value + 1)
+            watch.add_done_callback(lambda _: _answer(parked, nothing(0)))
+            future.add_done_callback(partial(_end_watch, watch))
+        return future
+
+    def _add(self, parked: Parked, deadline_ms: int) -> None:
+        """Counts a waiting receive, and ends its wait at a deadline."""
         self.waiter_count += 1
-        future.add_done_callback(self._left_one, context=self._context)
+        parked.future.add_done_callback(self._left_one, context=self._context)
         self._order += 1
         heappush(self._deadlines, (deadline_ms, self._order, parked))
         if len(self._deadlines) > DEADLINES_KEPT_MIN + 2 * self.waiter_count:
             self._deadlines = [one for one in self._deadlines if not one[2].future.done()]
             heapify(self._deadlines)
-        self.watch(target)
-        if request.attempt_id:
-            self._replace(request.attempt, future)
-        return future
 
     def _replace(self, attempt: Attempt, future: "asyncio.Future[Received]") -> None:
         """Answers the earlier receive of a repeated attempt without messages."""
@@ -226,6 +246,10 @@ class LongPolls:
         for target in list(self._serving):
             if target.serving is not None:
                 await target.serving.reached()
+
+
+def _end_watch(watch: "asyncio.Future[bool]", _: object) -> None:
+    watch.cancel()
 
 
 def _answer(parked: Parked, received: Received) -> None:
