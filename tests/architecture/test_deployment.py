@@ -77,6 +77,16 @@ def test_compose_mounts_files_that_exist_and_scrapes_the_broker() -> None:
     assert grace_ms > Config().rpc.shutdown_grace_ms
 
 
+def test_composes_dashboard_finds_the_broker_as_its_name_server() -> None:
+    services = yaml.safe_load((ROOT / "compose.yaml").read_text("utf-8"))["services"]
+    options = services["dashboard"]["environment"]["JAVA_OPTS"]
+    (address,) = re.findall(r"-Drocketmq\.config\.namesrvAddr=(\S+)", options)
+    name, _, port = address.partition(":")
+    assert name in services
+    assert image_defaults().rpc.listen.endswith(f":{port}")
+    assert "-Drocketmq.config.isVIPChannel=false" in options
+
+
 def test_the_provisioned_datasource_and_dashboard_are_where_compose_has_them() -> None:
     compose = yaml.safe_load((ROOT / "compose.yaml").read_text("utf-8"))
     monitoring = ROOT / "conf" / "monitoring"

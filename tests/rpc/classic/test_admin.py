@@ -139,11 +139,17 @@ async def test_the_broker_describes_itself(broker: StoreBroker, client: Remoting
     await consumed(broker, client)
     table = content(await client.ask(28))["table"]
     assert table["commitLogMaxOffset"] == str(broker.store.appended)
+    first = (await broker.messages())[0]
+    assert table["earliestMessageTimeStamp"] == str(first.store_timestamp_ms)
     assert len(table["putTps"].split()) == len(table["getTotalTps"].split()) == 3
     lines = (await client.ask(26)).body.decode().splitlines()
     assert {"store.flush=async", "brokerName=broker-a", "brokerPermission=6"} <= {*lines}
     assert content(await client.ask(907))["masterCommitLogMaxOffset"] == broker.store.appended
     assert (await client.ask(319)).body.endswith(b"\n")
+
+
+async def test_an_empty_log_has_no_earliest_message(client: RemotingPair) -> None:
+    assert content(await client.ask(28))["table"]["earliestMessageTimeStamp"] == "-1"
 
 
 async def test_lists_of_names(broker: StoreBroker, client: RemotingPair) -> None:

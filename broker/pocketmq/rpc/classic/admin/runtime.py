@@ -16,6 +16,7 @@ from pocketmq.rpc.classic.json_body import json_answer
 from pocketmq.rpc.classic.routes import ClassicRules
 from pocketmq.rpc.services import Services
 from pocketmq.services.admin.rates import Rates
+from pocketmq.store.read.cold_read import value_of
 from pocketmq.wire.remoting import Command
 
 _POOLS: Final = ("send", "pull", "litePull", "query", "ack")
@@ -75,8 +76,20 @@ class AdminRuntime:
             }
         )  # fmt: skip
 
-    def info(self, request: Command, call: ClassicCall) -> Command:
-        """Returns numbers of the store and its traffic, as texts; rates count messages."""
+    async def _earliest_ms(self) -> int:
+        """Returns the store time of the log's first message, -1 without one.
+
+        mqadmin clusterList computes from it for how many hours messages are kept.
+        """
+        found = await value_of(self._store.reading.message_at(self._store.min_offset))
+        return -1 if found is None else found.store_timestamp_ms
+
+    async def info(self, request: Command, call: ClassicCall) -> Command:
+        """Returns numbers of the store and its traffic, as texts; rates count messages.
+
+        Errors   StorageError, DiskSlow
+        Cost     a read of the log
+        """
         store, totals = self._store, self._rates.totals()
         (put, put_tps), (got, got_tps) = totals["BROKER_PUT_NUMS"], totals["BROKER_GET_NUMS"]
         _, used, free = store.disk_space()
@@ -86,6 +99,7 @@ class AdminRuntime:
             "brokerActive": "true",
             "brokerVersionDesc": "V5_5_0",
             "bootTimestamp": str(self._started_ms),
+            "earliestMessageTimeStamp": str(await self._earliest_ms()),
             "runtime": _age(age_s),
             "msgPutTotalTodayNow": str(put),
             "msgGetTotalTodayNow": str(got),
@@ -121,7 +135,6 @@ _ZEROS: Final = (
     "msgGetTotalYesterdayMorning", "msgPutTotalTodayMorning", "msgPutTotalYesterdayMorning",
     "pageCacheLockTimeMills", "putMessageEntireTimeMax", "putMessageFailedTimes",
     "startAcceptSendRequestTimeStamp", "timerCongestNum", "timerOffsetBehind", "timerReadBehind",
-    "earliestMessageTimeStamp",
 )  # fmt: skip
 
 
