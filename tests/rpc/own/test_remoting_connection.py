@@ -275,6 +275,15 @@ async def test_a_lost_connection_cancels_its_calls_but_no_one_way_request(
     assert client.edge.serving.admission.inflight_count() == 0
 
 
+async def test_a_one_way_poll_ends_with_its_connection(desk: Desk, client: RemotingPair) -> None:
+    client.send(PARK, flag=2)
+    client.lose()
+    await client.settled()
+    assert desk.waiting[0].cancelled()
+    assert (desk.undone, client.edge.serving.admission.inflight_count()) == (1, 0)
+    assert not client.edge.connections
+
+
 async def test_no_request_begins_while_too_many_are_in_progress(
     desk: Desk, client: RemotingPair, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -180,7 +180,7 @@ class RemotingConnection(LoopConnection, RemotingSide):
         """Cancels the calls in progress, except one-way requests."""
         self._let_go()
         for call in [*self.calls]:
-            if not (isinstance(call, RemotingCall) and call.command.is_one_way):
+            if not (isinstance(call, RemotingCall) and _outlives(call)):
                 call.cancel()
         self.edge.changed.set()
 
@@ -433,6 +433,12 @@ class RemotingConnection(LoopConnection, RemotingSide):
         if age_s >= self._age_s:
             self.drain()
         self._look_later()
+
+
+def _outlives(call: RemotingCall) -> bool:
+    """Returns whether a call continues without its client: one-way, but no wait for messages."""
+    is_wait = call.served.method.call_class in (CallClass.POLL, CallClass.QUESTION)
+    return call.command.is_one_way and not is_wait
 
 
 def _may_store(call: WaitingCall) -> bool:
