@@ -97,6 +97,7 @@ def test_a_container_signs_as_its_first_admin_unless_a_user_is_named(broker: Loc
     [
         (("use", "none"), 3, "there is no context 'none'"),
         (("rm", "none"), 3, "pocketmq context ls"),
+        (("use", "prd"), 3, "did you mean prod? If not: pocketmq context add prd"),
         (("use",), 2, "give a NAME, or --none"),
         (("add", "prod"), 4, "replace it with --yes"),
         (("add", " x"), 2, "is no name"),
@@ -151,3 +152,12 @@ def test_a_token_is_of_the_user_of_the_context() -> None:
     add("prod", *PROD)
     given = run("user", "token", "--access-key", "ops", "--secret-key", "ops-secret").out
     assert run("user", "token").out == given
+
+
+def test_an_address_of_the_environment_that_is_stronger_is_noted() -> None:
+    own = {"POCKETMQ_ENDPOINT": "e:1"}
+    add("prod", *PROD)
+    told = run("context", "use", "prod", **own).err
+    assert "Note: POCKETMQ_ENDPOINT is set and names another broker: unset it to use prod" in told
+    assert "Note" not in run("context", "use", "prod").err
+    assert "Note" not in run("context", "add", "test", "--endpoint", "t:1", **own).err

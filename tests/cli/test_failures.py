@@ -3,8 +3,10 @@
 import pytest
 
 from pocketmq.cli.failures import failure_of_broker, failure_of_client
+from pocketmq.cli.nearness import failure_at
 from pocketmq.cli.output import Failure
 from pocketmq.client import ClientError, DeadlineExceeded, Unreachable
+from pocketmq.client.client_error import CAUSES
 from pocketmq.model import errors
 from pocketmq.model.errors import BrokerError
 
@@ -81,3 +83,24 @@ def test_the_next_step_is_shown_below_the_error(capsys: pytest.CaptureFixture[st
 def test_all_settings_are_shown_to_who_gave_a_wrong_value_alone(field: str, is_shown: bool) -> None:
     failure = failure_of_broker(errors.IllegalConfig(field=field, why="y"))
     assert ("config init" in failure.next_step) is is_shown
+
+
+@pytest.mark.parametrize(
+    ("detail", "cause", "step"),
+    [
+        ("Failed parsing HTTP/2", "another protocol than gRPC", 'prints at its start as "grpc"'),
+        ("CERTIFICATE_VERIFY_FAILED", "is not trusted", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"),
+        ("WRONG_VERSION_NUMBER", "no TLS is served", "leave out tls://"),
+        ("Connection refused", "", "pocketmq serve"),
+    ],
+)
+def test_a_port_that_is_no_broker_is_named_in_plain_words(
+    detail: str, cause: str, step: str
+) -> None:
+    text = next((cause for part, (cause, _) in CAUSES.items() if part == detail), detail)
+    assert cause in text
+    error = Unreachable("Unreachable", f"no broker answers at x: {text}")
+    assert step in failure_of_client(error).next_step
+    failure = failure_at(error, "pocketmq topic ls", "prod", lambda kind: [])
+    assert isinstance(failure, Failure)
+    assert (step in failure.next_step) == bool(cause)

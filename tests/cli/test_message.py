@@ -46,6 +46,12 @@ def test_a_message_that_is_not_there_is_not_found(broker: LocalBroker) -> None:
     assert "by-key" in done.err
 
 
+def test_an_id_of_no_message_leads_to_the_key(broker: LocalBroker) -> None:
+    done = run("msg", "get", "nope")
+    assert done.code == 3
+    assert "Next:  search by key: pocketmq msg by-key TOPIC KEY" in done.err
+
+
 def test_wrong_use_says_how(broker: LocalBroker) -> None:
     assert run("msg", "get").code == 2
     assert run("msg", "get", "ID", "--offset", "orders:0:1").code == 2

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pocketmq.cli import options
 from pocketmq.cli.produced_lines import BATCH_BYTES, batches, line_groups
 from pocketmq.client import Message
 from pocketmq.model.batch import PutStatus
@@ -248,7 +249,9 @@ def test_what_consume_prints_can_be_sent_again(broker: LocalBroker) -> None:
     ("line", "why"),
     [
         (b"[]", "not a JSON object"),
-        (b"{", "line 2"),
+        (b"{", "line 2: '{' is not JSON, such as {\"body\": "),
+        (b"order 1", "'order 1' is not JSON"),
+        (b"\xff", "is not JSON"),
         (b"{}", "it has no body"),
         (b'{"body": "a", "body_base64": "YQ=="}', "exclude each other"),
         (b'{"body_base64": "%"}', "line 2"),
@@ -270,3 +273,53 @@ def test_a_bad_line_of_json_is_named_and_those_before_it_are_sent(
     assert "line 2" in done.err
     assert "the lines before it were sent" in done.err
     assert bodies(broker) == [[b"good"]]
+
+
+def test_a_number_without_a_template_is_noted(broker: LocalBroker) -> None:
+    done = run("produce", "orders", "order {n}", "--count", "2")
+    assert done.err == "Note: {n} is sent as it is; --template replaces it by a number\n"
+    assert bodies(broker) == [[b"order {n}"] * 2]
+    assert run("produce", "orders", "order {n}", "--count", "2", "--template").err == ""
+    assert run("produce", "orders", "order {n}").err == ""
+
+
+def test_a_time_of_delivery_is_ahead(broker: LocalBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(options, "wall_ms", broker.clock.wall_ms)
+    now_ms = broker.clock.wall_ms()
+    assert run("produce", "orders", "x", "--at", "+15m").code == 0
+    (message,) = sent(broker)
+    assert message.deliver_at_ms == now_ms + 900_000
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("15m", "write +15m, or use --delay"),
+        ("-15m", "write +15m"),
+        ("soon", "+15m"),
+        ("72", "unit"),
+    ],
+)
+def test_a_time_of_delivery_is_no_time_ago(broker: LocalBroker, text: str, told: str) -> None:
+    done = run("produce", "orders", "x", "--at", text)
+    assert done.code == 2
+    assert told in done.err
+    assert sent(broker) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("fifo", "Next:  add --message-group NAME"),
+        ("delay", "Next:  add --delay 30s"),
+        ("transaction", "Next:  add --transactional"),
+        ("priority", "Next:  add --priority N"),
+    ],
+)
+def test_the_kind_that_a_topic_lacks_leads_to_its_option(
+    broker: LocalBroker, kind: str, told: str
+) -> None:
+    run("topic", "create", "typed", "--type", kind)
+    done = run("produce", "typed", "x")
+    assert done.code == 4
+    assert told in done.err

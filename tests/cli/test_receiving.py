@@ -82,6 +82,12 @@ def test_what_comes_late_is_told(ready: LocalBroker) -> None:
     assert "1 leases expired" in done.err
 
 
+def test_a_group_alone_receives(ready: LocalBroker) -> None:
+    first = run("consume", "orders", "-g", "billing", "-o", "jsonl", "--limit", "2")
+    assert bodies(first) == ["0", "1"]
+    assert bodies(pop()) == ["2"]
+
+
 def test_a_group_that_is_not_there_is_made_by_the_next_command(broker: LocalBroker) -> None:
     done = run("consume", "orders", "-g", "nobody", "--pop")
     assert (done.code, "Next:  pocketmq group create 'nobody'" in done.err) == (3, True)
@@ -95,8 +101,10 @@ def test_as_a_table(ready: LocalBroker) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ((), "add either --pull"),
-        (("--pull", "--pop", "-g", "g"), "add either --pull"),
+        ((), "add either --pull, or -g GROUP"),
+        (("--pull", "--pop", "-g", "g"), "exclude each other"),
+        (("-g", "g", "--queue", "0"), "--queue is for --pull"),
+        (("-g", "g", "--from", "7"), "--to OFFSET"),
         (("--pop",), "-g GROUP"),
         (("--pop", "-g", "g", "--queue", "0"), "--pull"),
         (("--pop", "-g", "g", "--from", "7"), "--to OFFSET"),

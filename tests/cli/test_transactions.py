@@ -52,7 +52,10 @@ def test_what_was_decided_first_holds(broker: LocalBroker) -> None:
 def test_what_is_no_transaction_is_not_found(broker: LocalBroker) -> None:
     for text in ("nonsense", "1.2.K"):
         for command in ("show", "commit", "rollback"):
-            assert run("txn", command, text).code == 3
+            done = run("txn", command, text)
+            assert done.code == 3
+            assert f"transaction {text!r} does not exist: " in done.err
+            assert "Next:  pocketmq txn ls" in done.err
 
 
 def test_a_message_has_one_wish(broker: LocalBroker) -> None:

@@ -188,3 +188,19 @@ async def test_grpc_tells_that_it_had_no_connection(kind: Any) -> None:
         await client.send(Message("orders", b"x"))
     assert not caught.value.is_uncertain
     await client.close()
+
+
+@pytest.mark.parametrize(
+    ("detail", "told"),
+    [
+        ("Failed parsing HTTP/2 (Expected SETTINGS frame)", "another protocol than gRPC"),
+        ("SSL_ERROR_SSL: error:1: CERTIFICATE_VERIFY_FAILED: x", "is not trusted; next: set GRPC"),
+        ("SSL_ERROR_SSL: error:1: WRONG_VERSION_NUMBER", "no TLS is served there"),
+    ],
+)
+async def test_an_answer_of_no_broker_is_told_in_plain_words(detail: str, told: str) -> None:
+    text = f"failed to connect to all addresses; last error: {detail}"
+    client, _ = failing(Failed(UNAVAILABLE, text), retry_ms=0)
+    with pytest.raises(Unreachable, match=told) as caught:
+        await client.admin.store_status()
+    assert detail not in str(caught.value)

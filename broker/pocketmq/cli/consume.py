@@ -76,15 +76,22 @@ class Way(NamedTuple):
     invisible_ms: int | None
     acknowledges: bool | None
 
+    @property
+    def receives(self) -> bool:
+        """Whether messages are received for a group; a group alone implies --pop."""
+        return self.is_pop or bool(self.group and not self.is_pull)
+
     def check(self) -> None:
         """Raises UsageError for options that exclude each other."""
-        if self.is_pull == self.is_pop:
-            raise click.UsageError("add either --pull, or -g GROUP --pop")
+        if self.is_pull and self.is_pop:
+            raise click.UsageError("--pull and --pop exclude each other")
+        if not self.is_pull and not self.receives:
+            raise click.UsageError("add either --pull, or -g GROUP to receive for a group")
         if self.is_pop and not self.group:
             raise click.UsageError("--pop receives for a group: add -g GROUP")
-        if self.is_pop and self.queue_id is not None:
+        if self.receives and self.queue_id is not None:
             raise click.UsageError("--queue is for --pull: a group has its own offsets")
-        if self.begin is not None and self.is_pop and self.begin.queue_offset is not None:
+        if self.begin is not None and self.receives and self.begin.queue_offset is not None:
             raise click.UsageError(
                 "--from takes earliest, latest or a time with --pop; "
                 "for an offset: pocketmq group reset GROUP --topic TOPIC --to OFFSET --yes"
@@ -108,7 +115,11 @@ class Way(NamedTuple):
     click.option("--pull", "is_pull", is_flag=True, help="Read queues by offset; needs no group."),
     click.option("--pop", "is_pop", is_flag=True, help="Receive for a group, under leases."),
     click.option(
-        "-g", "--group", default="", shell_complete=groups, help="The group to receive for."
+        "-g",
+        "--group",
+        default="",
+        shell_complete=groups,
+        help="The group to receive for; implies --pop.",
     ),
     click.option(
         "--queue", "queue_id", type=click.IntRange(0), help="Queue [default: all in turn]."
@@ -160,10 +171,10 @@ def consume(
 
     --pop receives messages as the group's consumers do, including retries. Printed messages are
     acknowledged. With --no-ack they are redelivered when their leases expire. A group without an
-    offset begins at --from.
+    offset begins at --from. `pocketmq group create` makes a group.
     """  # fmt: skip
     way.check()
-    if way.is_pop:
+    if way.receives:
         query = ReceiveQuery(
             way.group, topic, invisible_ms=way.invisible_ms or 0, expression=expression, sql=sql,
             begin=way.begin.text if way.begin else "",

@@ -1,5 +1,6 @@
 """`pocketmq context`: connections kept under a name."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +14,7 @@ from pocketmq.cli.options import DEFAULT_ENDPOINT, ENDPOINT, FILE, examples, for
 from pocketmq.cli.output import Exit, Failure, Output, columns, talk
 from pocketmq.cli.target import secret_of
 
+ENDPOINT_VARIABLE: Final = "POCKETMQ_ENDPOINT"
 COLUMNS: Final = columns("name", "current", "endpoint", "access_key")
 
 
@@ -115,6 +117,8 @@ def _write(contexts: Contexts, name: str, out: Output) -> None:
         if document["name"] == name:
             out.show(document)
     talk(f"Wrote {path}")
+    if name and name == contexts.current and os.environ.get(ENDPOINT_VARIABLE):
+        talk(f"Note: {ENDPOINT_VARIABLE} is set and names another broker: unset it to use {name}")
 
 
 def _documents(contexts: Contexts) -> Iterator[dict[str, Any]]:

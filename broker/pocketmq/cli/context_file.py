@@ -42,7 +42,11 @@ class Contexts(NamedTuple):
         """
         found = self.by_name.get(name)
         if found is None:
+            from pocketmq.cli.nearness import nearest  # Its classes of errors load slowly.
+
             step = f"pocketmq context add {name} --endpoint HOST:PORT; or see: pocketmq context ls"
+            near = nearest(name, self.by_name)
+            step = f"did you mean {near}? If not: {step}" if near else step
             raise Failure(f"there is no context {name!r}", Exit.NOT_FOUND, step)
         return found
 

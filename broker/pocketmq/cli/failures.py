@@ -35,9 +35,8 @@ def failure_of_client(error: ClientError, command: str = "") -> Failure:
     """
     if isinstance(error, Unreachable):
         next_step = "pocketmq serve --store ./store, or name the broker: --endpoint HOST:PORT"
-        return Failure(
-            error.message, Exit.UNREACHABLE, error.next_step if error.is_uncertain else next_step
-        )
+        is_told = error.is_uncertain or error.has_cause
+        return Failure(error.message, Exit.UNREACHABLE, error.next_step if is_told else next_step)
     if error.reason == ClientSilent.__name__:
         next_step = "clients for Python and Rust never answer; for others add --wait 30s"
         return Failure(error.message, Exit.TIMEOUT, next_step)
@@ -45,11 +44,17 @@ def failure_of_client(error: ClientError, command: str = "") -> Failure:
         next_step = "read the broker's log; whether the request took effect is unknown"
         return Failure(error.message, Exit.TIMEOUT, next_step)
     if error.status == "NOT_FOUND":
+        if error.reason == "TransactionUnknown":
+            text = error.message.replace(" is not one of producer group ''", " does not exist")
+            return Failure(text, Exit.NOT_FOUND, "pocketmq txn ls")
         text, _, advice = error.message.partition(CREATE_IT)
         # Creating the missing topic or group helps only a command that sends or receives.
         creates = command == "produce" or (command, error.reason) == ("consume", "GroupNotFound")
         next_step = advice if advice and creates else error.next_step
         return Failure(text, Exit.NOT_FOUND, next_step)
+    if command == "produce" and error.reason == "KindConflict":
+        next_step = _KIND_STEPS.get(error.fields.get("type", ""), error.next_step)
+        return Failure(error.message, Exit.REFUSED, next_step)
     code = Exit.FAILED if error.status in FAILED_CODES else Exit.REFUSED
     return Failure(error.message, code, error.next_step)
 
@@ -76,6 +81,14 @@ def _exit_code(error: BrokerError) -> int:
 
 CREATE_IT: Final = "; create it: "
 
+_KIND_STEPS: Final[Mapping[str, str]] = {
+    "FIFO": "add --message-group NAME",
+    "DELAY": "add --delay 30s, or --at TIME",
+    "TRANSACTION": "add --transactional",
+    "PRIORITY": "add --priority N",
+    "NORMAL": "leave out --message-group, --delay, --at, --priority, --transactional",
+}
+"""Type of a topic -> options of `pocketmq produce` that make a message of that type."""
 _LOCAL_STEPS: Final[Mapping[type[BrokerError], Any]] = {
     StoreLocked: "stop the other process; most offline commands can read with --read-only",
     AddressUnavailable: "check whether a broker runs there already, or choose another; port 0: any",

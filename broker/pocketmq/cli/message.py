@@ -166,7 +166,8 @@ def _anywhere(broker: BrokerConnection, message_id: str) -> StoredMessage:
 
 
 def _nowhere(message_id: str) -> Failure:
-    return Failure(f"no topic holds a message with id {message_id!r}", Exit.NOT_FOUND)
+    text = f"no topic holds a message with id {message_id!r}"
+    return Failure(text, Exit.NOT_FOUND, "search by key: pocketmq msg by-key TOPIC KEY")
 
 
 def _endpoint_from_text(text: str) -> str:

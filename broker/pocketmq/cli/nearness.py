@@ -28,7 +28,12 @@ def failure_at(
     if not isinstance(error, ClientError):
         return None
     failure = failure_of_client(error, command_path.split()[1])
-    if context and isinstance(error, Unreachable) and not error.is_uncertain:
+    if (
+        context
+        and isinstance(error, Unreachable)
+        and not error.is_uncertain
+        and not error.has_cause
+    ):
         step = "start the broker, or choose another context: pocketmq context ls"
         return Failure(f"{failure.message} (context {context})", failure.exit_code, step)
     if failure.exit_code != Exit.NOT_FOUND or error.reason not in FIELDS:

@@ -30,6 +30,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 Value = TypeVar("Value")
 
 _AGO = re.compile(r"-?(\d{1,12})(ms|s|m|h|d)", re.ASCII)
+_AHEAD = re.compile(r"\+(\d{1,12})(ms|s|m|h|d)", re.ASCII)
 _EPOCH = re.compile(r"\d{1,18}", re.ASCII)
 _MQADMIN = re.compile(r"(\d{4}-\d\d-\d\d)#(\d\d:\d\d:\d\d):(\d{3})", re.ASCII)
 
@@ -100,6 +101,23 @@ def _moment(text: str) -> int:
         if is_bare(text):
             raise
         forms = "2026-11-21T02:30:00Z, 1795228200000, -15m, 2026-11-21#02:30:00:000"
+        raise ValueError(f"{text!r} is none of these: {forms}") from error
+
+
+def _delivery(text: str) -> int:
+    """Parses a moment, or +15m for one after now; a time ago would be delivered at once."""
+    text = text.strip()
+    ahead = _AHEAD.fullmatch(text)
+    if ahead:
+        return wall_ms() + int(ahead[1]) * DURATION_UNITS[ahead[2]]
+    if _AGO.fullmatch(text):
+        raise ValueError(f"{text!r} is a time ago; write +{text.lstrip('-')}, or use --delay")
+    try:
+        return moment_from_text(text, wall_ms())
+    except (ValueError, OverflowError) as error:
+        if is_bare(text):
+            raise
+        forms = "2026-11-21T02:30:00Z, 1795228200000, +15m"
         raise ValueError(f"{text!r} is none of these: {forms}") from error
 
 
@@ -183,6 +201,8 @@ ENDS: Final = {"earliest": False, "min": False, "latest": True, "max": True}
 """Words for the ends of a queue, and whether it is the last one."""
 POSITION: Final = ReadBy("earliest|latest|OFFSET|TIME", position_from_text)
 MOMENT: Final = ReadBy("TIME", _moment)
+DELIVERY: Final = ReadBy("TIME", _delivery)
+"""When to deliver a message."""
 BEGIN: Final = ReadBy("earliest|latest|TIME", _begin)
 """Where a group begins; it is read to the text that requests contain."""
 DURATION: Final = ReadBy("DURATION", duration_from_text)

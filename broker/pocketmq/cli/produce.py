@@ -13,9 +13,10 @@ from pocketmq.cli.broker_names import topic_argument
 from pocketmq.cli.connection import BrokerConnection, asks_broker
 from pocketmq.cli.creation import is_missing, report_creation
 from pocketmq.cli.documents import receipt_document
-from pocketmq.cli.options import DURATION, MOMENT, PAIR
-from pocketmq.cli.output import Exit, Failure, Output, PrintedRows, columns
+from pocketmq.cli.options import DELIVERY, DURATION, PAIR
+from pocketmq.cli.output import Exit, Failure, Output, PrintedRows, columns, talk
 from pocketmq.cli.produced_lines import (
+    NUMBER,
     BadLine,
     batches,
     filled,
@@ -73,7 +74,10 @@ COLUMNS: Final = columns("message_id", "queue_id", "queue_offset", "status")
 @click.option(
     "--delay", "delay_ms", type=DURATION, help="Deliver it after this time, as 30s or 2h."
 )
-@click.option("--at", "deliver_at_ms", type=MOMENT, help="Deliver it at this time.")
+@click.option(
+    "--at", "deliver_at_ms", type=DELIVERY,
+    help="Deliver it at this time, as 2026-11-21T02:30:00Z or +15m.",
+)  # fmt: skip
 @click.option(
     "--delay-level", type=click.IntRange(1), help="Deliver it after the time of this delay level."
 )
@@ -153,6 +157,8 @@ def produce(
         return
     with ExitStack() as up:
         if path is None:
+            if NUMBER.encode() in model.body and not is_template:
+                talk(f"Note: {NUMBER} is sent as it is; --template replaces it by a number")
             groups = repeated(model, count, is_template=is_template)
         else:
             read = json_messages if is_json else plain_messages

@@ -18,6 +18,9 @@ GROUP_COUNT: Final = 1_024
 """Messages of one group of repeated ones."""
 NUMBER: Final = "{n}"
 """What --template replaces by the number of a message."""
+SHOWN_SIZE: Final = 40
+"""Bytes of a line that an error quotes."""
+EXAMPLE_LINE: Final = '{"body": "hello", "keys": ["k1"]}'
 STORED: Final = frozenset({"queue_offset", "store_timestamp_ms"})
 """Fields of a line that `consume -o jsonl` printed: its body is base64."""
 FIELDS: Final[dict[str, type]] = {
@@ -81,7 +84,7 @@ def message_of(line: bytes, number: int, model: Message) -> Message:
     Errors   BadLine
     """
     try:
-        document = read_object(line)
+        document = _document(line)
         is_stored = document.keys() >= STORED
         fields: dict[str, Any] = {"body": _body(document, is_stored=is_stored)}
         keys = document.get("keys", [])
@@ -104,6 +107,14 @@ def message_of(line: bytes, number: int, model: Message) -> Message:
     fields["keys"] = fields["keys"] or model.keys
     fields["properties"] = {**model.properties, **fields["properties"]}
     return replace(model, **fields)
+
+
+def _document(line: bytes) -> dict[str, Any]:
+    try:
+        return read_object(line)
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        found = line[:SHOWN_SIZE].decode("utf-8", "replace")
+        raise ValueError(f"{found!r} is not JSON, such as {EXAMPLE_LINE}") from error
 
 
 KNOWN: Final = frozenset({"body", "body_base64", "body_text", "keys", "properties"})

@@ -427,7 +427,7 @@ def rm(broker: BrokerConnection, out: Output, name: str, yes: bool) -> None:
             "open_transactions": transactions,
         }
         out.show(plan)
-        text = f"{counted(counts.message_count, 'message')} could no longer be read"
+        text = f"the topic would be removed, with {counted(counts.message_count, 'message')}"
         if waiting or transactions:
             text += f", and {waiting + transactions} delayed or undecided ones would be discarded"
         raise only_planned(text)

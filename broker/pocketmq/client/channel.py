@@ -18,6 +18,7 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
 from pocketmq.client.client_error import (
+    CAUSES,
     ClientError,
     DeadlineExceeded,
     NotOpen,
@@ -121,6 +122,8 @@ class Channel:
             is_uncertain = not failure.message.startswith(NEVER_SENT)
             # gRPC puts a path before the cause: "failed to connect to …: Connection refused".
             reason = failure.message.rpartition("remote host: ")[2]
+            known = [cause for part, (cause, _) in CAUSES.items() if part in failure.message]
+            reason = known[0] if known else reason
             text = f"no broker answers at {self.endpoint}: {reason}"
             if is_uncertain:
                 text = f"the connection to {self.endpoint} broke: {reason}"

@@ -85,7 +85,16 @@ class Unreachable(ClientError):
     @property
     def next_step(self) -> str:
         """Advice for the operator."""
-        return super().next_step if self.is_uncertain else _UNREACHABLE
+        if self.is_uncertain:
+            return super().next_step
+        return next(
+            (step for cause, step in CAUSES.values() if cause in self.message), _UNREACHABLE
+        )
+
+    @property
+    def has_cause(self) -> bool:
+        """Whether something answered that is not the expected broker."""
+        return any(cause in self.message for cause, _ in CAUSES.values())
 
 
 class DeadlineExceeded(ClientError):
@@ -152,6 +161,17 @@ _UNCERTAIN: Final = "whether it took effect is unknown; check the broker before 
 _UNREACHABLE: Final = (
     "start it with `pocketmq serve --store ./store`, or name another endpoint, HOST:PORT"
 )
+_GRPC_ADDRESS: Final = 'name the address of gRPC, which the broker prints at its start as "grpc"'
+_TRUST_OR_PLAIN: Final = (
+    "set GRPC_DEFAULT_SSL_ROOTS_FILE_PATH=STORE/pocketmq/tls/certificate.pem, or name it without "
+    "tls://"
+)
+CAUSES: Final[Mapping[str, tuple[str, str]]] = {
+    "Failed parsing HTTP/2": ("another protocol than gRPC is served there", _GRPC_ADDRESS),
+    "CERTIFICATE_VERIFY_FAILED": ("its TLS certificate is not trusted", _TRUST_OR_PLAIN),
+    "WRONG_VERSION_NUMBER": ("no TLS is served there", f"{_GRPC_ADDRESS}, or leave out tls://"),
+}
+"""Part of gRPC's text -> cause and next step in plain words."""
 _LATE: Final = "read the broker's log, or raise the client's timeout (timeout_ms)"
 _NEXT_STEPS: Final[Mapping[str, Callable[[Mapping[str, str]], str]]] = {
     "TopicNotFound": lambda fields: "pocketmq topic ls",
