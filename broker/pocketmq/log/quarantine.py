@@ -40,7 +40,7 @@ class Quarantine:
         self.directory = directory
 
     def keep(self, path: Path, begin: int, end: int, *, base: int, note: dict[str, Any]) -> str:
-        """Copies bytes [begin, end) of a file whose first byte is `base`; returns the copy's name.
+        """Copies bytes [begin, end) of a file that begins at `base`; returns the copy's name.
 
         begin, end   physical offsets for a log file, else positions in the file (base 0)
         Blocks   until the bytes are read once or twice, and the copy is synced

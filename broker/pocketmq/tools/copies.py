@@ -224,14 +224,14 @@ _OF_A_STORE: Final = (
     "abort checkpoint backup.draft commitlog/* consumequeue/* index/* config/* pocketmq/* "
     "timerlog/* timerwheel"
 ).split()
-"""Patterns of files in a copy that an earlier run, or a broker that opened it, may have left."""
+"""Patterns of files that an earlier run, or a broker that opened the copy, may have left in it."""
 
 
 def walk(directory: Path, *, follows_log: bool = True) -> Iterator[str]:
     """Yields the path of every regular file of a store, relative to the store.
 
-    follows_log   follows the log's directory if it is a link, as to another disk; no other link is
-                  followed
+    follows_log   whether the log's directory is walked if it is a link, as to another disk; other
+                  links are never followed
     """
     log = directory / COMMIT_LOG_DIRECTORY
     tops = (log, directory) if follows_log and log.is_symlink() else (directory,)
@@ -262,7 +262,7 @@ def is_of_a_store(relative: str) -> bool:
 def shown_left_out(relative: str) -> str:
     """Returns the entry in `left_out` for a file that is not copied.
 
-    It is the top directory, or, below config/ and pocketmq/, the entry of that directory.
+    The entry is the first part of the path; below config/ and pocketmq/, the first two parts.
     """
     parts = os.fsencode(relative).decode("utf-8", "replace").split("/")
     return "/".join(parts[:2] if parts[0] in ("config", OWN_DIRECTORY) else parts[:1])
@@ -300,7 +300,7 @@ def copy_file(
 
 
 def _write_sparse(descriptor: int, piece: bytes, position: int) -> None:
-    """Writes the blocks that are not all zeros; a nearly full disk may write only a part."""
+    """Writes the blocks that are not all zeros; one `pwrite` may write only a part of a block."""
     for begin in range(0, len(piece), BLOCK_SIZE):
         block = memoryview(piece)[begin : begin + BLOCK_SIZE]
         is_hole = is_zero(block, 0, len(block))

@@ -1,8 +1,8 @@
 """Finds the differences between the messages and files of two stores.
 
 Both logs are read once, in parallel. While they contain the same messages in the same order,
-only counts are kept. Otherwise the digest of each message is kept until the other log reaches the
-message with the same queue offset. So memory grows with the distance between the two logs.
+only counts are kept. If their order differs, the digest of each message is kept until the other log
+reaches its counterpart in the queue. So memory grows with the distance between the two logs.
 
 Files of log and queues are paired by name. Index files are paired by order, as their names are
 times of creation. A log file of zeros counts as missing, because a broker may have allocated it

@@ -212,7 +212,7 @@ class _Numbers:
     def write(self, values: CheckpointValues) -> None:
         """Writes the mark, then the checkpoint.
 
-        Between the two writes the mark does not match the checkpoint, so that readers ignore it.
+        Between the two writes, the mark's other slot is valid with the old checkpoint.
         """
         if values == self.values:
             return

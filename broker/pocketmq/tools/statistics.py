@@ -217,7 +217,7 @@ class Largest:
     _rows: list[tuple[int, int, int, int, int]] = field(default_factory=list)
 
     def add(self, picked: Picked) -> None:
-        """Adds those of some records that are among the largest."""
+        """Adds records of a chunk, and keeps only the largest records."""
         heads = picked.heads
         least = self._rows[-1][0] if len(self._rows) == self.count else 1
         hits = np.flatnonzero(-heads.body_size < least)

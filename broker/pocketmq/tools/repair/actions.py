@@ -61,7 +61,7 @@ def lower_checkpoint(
 
 
 def _follow(disk: Disk, directory: Path, before: bytes, after: bytes) -> None:
-    """Writes the new checkpoint into the manifest, as the one of the last orderly stop."""
+    """Replaces the old checkpoint in the manifest by the new one, if the manifest contains it."""
     file = ManifestFile(disk, directory / OWN_DIRECTORY)
     try:
         manifest = file.read()
@@ -255,9 +255,9 @@ class RepairPlan:
     view_findings    counts of findings in the views by kind; any of them rebuilds all views
     lost_earlier     messages that an earlier repair replaced by fillers
     timer_findings   counts of findings in the timer's files by kind; any of them rebuilds the files
-    checkpoint       whether the checkpoint has impossible values
+    checkpoint       whether the checkpoint has a wrong size or impossible values
     missing          [end of the log, its durable offset): missing acknowledged records
-    lost_behind      messages whose units refer to offsets after the log's end: a file is missing
+    lost_behind      messages whose units refer to offsets after the log's end
     log_files        files of the log
     log_end          physical offset after the last valid record
     is_continued     whether the repair continues one that was killed

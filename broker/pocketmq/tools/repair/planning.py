@@ -8,7 +8,7 @@ impossible fields in a record's head       fillers
 wrong name of a correct property CRC       the name is rewritten
 impossible store times                     the previous record's store time, else the next one's
 views that differ from the log             all views are rebuilt
-an unreadable table                        its .bak replaces it; a table without .bak is removed
+an unreadable table                        its valid .bak replaces it, else it is removed
 timer files that differ from the log       the wheel is rebuilt from units, units from the log
 a checkpoint beyond the log's end          its values are lowered to the log's end
 a flushed mark beyond the log's end        the mark is lowered; the missing records are reported
@@ -104,7 +104,7 @@ class LogPlanner:
         self._neighbours = Neighbours(files, damage, property_crc=property_crc)
 
     def of_hole(self, hole: Hole) -> LogAction:
-        """Returns the replacement of damage that valid records follow."""
+        """Returns the replacement of damage that valid records, or further files, follow."""
         end, style = hole.end, self._style(hole.begin, hole.end)
         if end == self._file_at(hole.begin).end and not hole.is_followed:
             is_blank = self._is_damaged_blank(hole) or (
@@ -399,7 +399,7 @@ def _plan_log(
 
 
 def _without_overlaps(actions: list[LogAction]) -> list[LogAction]:
-    """Returns actions in log order, without actions that another action covers."""
+    """Returns actions in log order; of overlapping actions only the first, longest one."""
     kept: list[LogAction] = []
     for action in sorted(actions, key=lambda action: (action.begin, -action.end)):
         if not kept or action.begin >= kept[-1].end:
@@ -438,7 +438,7 @@ def _take_of_log(
     if kind == "file_size" and _is_unused(disk, path):
         plan.files.append(FileAction(finding.file, "an empty file", FileAct.REMOVE))
     elif kind in BLOCKING and accept_loss and finding.repairable:
-        return  # The gap has its action.
+        return  # `of_gap` plans the action.
     elif kind in BLOCKING or (kind in _DAMAGE and not finding.repairable):
         plan.blocked.append(finding)
     elif kind == "stray_file":

@@ -52,13 +52,13 @@ class Collector:
         self._rows: dict[tuple[str, str, int], Finding] = {}
         self.is_copy = is_copy
         self.absent: set[str] = set()
-        """Views that are absent, as findings give their paths."""
+        """Paths of absent views, as `shown` returns them."""
         self.counts: Counter[str] = Counter()
         self._notes: dict[str, None] = {}
 
     @property
     def findings(self) -> list[Finding]:
-        """The rows: findings with lost messages, others of the log, damaged views, absent views."""
+        """The rows: lost messages first, then the log, other files, and absent views."""
         return sorted(self._rows.values(), key=_rank)[: self._kept_max]
 
     @property

@@ -342,7 +342,7 @@ class ComparedFiles(QueueFiles):
             self._dangling(path, 0, units, first, "units of deleted records")
 
     def _is_old(self, units: Units) -> NDArray[np.bool_]:
-        """Returns a mask of the units whose records retention deleted at the log's begin."""
+        """Returns a mask of the units that refer to offsets below the log's begin."""
         is_old: NDArray[np.bool_] = units["physical_offset"] < self._log_begin
         return is_old & (units["size"] > 0)
 
