@@ -291,4 +291,4 @@ def test_a_topic_without_a_declared_type_says_whom_it_binds(broker: LocalBroker)
         for name in ("declared", "orders")
     )
     assert declared["type"] == "NORMAL"
-    assert undeclared["type"] == "NORMAL, undeclared: only RocketMQ 5 clients (gRPC) are held to it"
+    assert undeclared["type"] == "NORMAL, undeclared: checked only for RocketMQ 5 clients (gRPC)"

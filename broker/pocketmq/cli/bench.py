@@ -30,7 +30,7 @@ BATCH_MAX: Final = 1_024
 GROUP: Final = "pocketmq-bench"
 QUEUES: Final = 8
 ACKED_MAX: Final = 32
-"""Messages of one receive."""
+"""Upper limit of messages in one receive."""
 SENT_AT: Final = "sent-ns"
 """Property with the monotonic clock at the send, for the latency from producer to consumer."""
 
@@ -39,9 +39,10 @@ Work = Callable[["Run"], Coroutine[Any, Any, None]]
 
 @dataclass(slots=True)
 class Run:
-    """Counts of a measurement, of which the first `warm_up_ms` do not count.
+    """Counts of a measurement.
 
-    end_ns   monotonic time at which tasks begin no further call
+    begin_ns   monotonic time from which on finished calls count
+    end_ns     monotonic time from which on tasks begin no further call
     """
 
     begin_ns: int
@@ -113,14 +114,14 @@ IN_FLIGHT: Final = click.option(
 def _shared(function: Callable[..., None]) -> Callable[..., None]:
     """Adds the options of all measurements."""
     for option in reversed((
-        click.option("--topic", default="pocketmq-bench", show_default=True, help="Its topic."),
+        click.option("--topic", default="pocketmq-bench", show_default=True, help="Topic."),
         click.option(
             "--seconds", type=DURATION, default="10s", show_default=True, metavar="TIME",
             help="Time of the measurement, as 10s or 5m.",
         ),
         click.option(
             "--warm-up", type=DURATION, default="1s", show_default=True, metavar="TIME",
-            help="Time before it that does not count.",
+            help="Time before the measurement that does not count.",
         ),
     )):  # fmt: skip
         function = option(function)
@@ -170,7 +171,7 @@ def produce(
 @IN_FLIGHT
 @click.option("--group", default=GROUP, show_default=True, help="Consumer group.")
 def consume(broker: BrokerConnection, out: Output, topic: str, group: str, **given: Any) -> None:
-    """Receive and acknowledge the messages of a topic; it needs some: see bench produce.
+    """Receive and acknowledge the messages of a topic; bench produce sends some.
 
     The latency is that of a receive with its acknowledgement.
     """
@@ -219,7 +220,7 @@ def latency(
             while not run.is_over:
                 due_ns = first_ns + number * 1_000_000_000 // rate
                 await asyncio.sleep(max(due_ns - perf_counter_ns(), 0) / 1e9)
-                # The time at which it was due: a client that is late must not hide it.
+                # The due time, not the time of the send: a late client must not hide latency.
                 properties = {SENT_AT: str(due_ns), "bench": mark}
                 message = Message(topic, body, properties=properties)
                 tasks.create_task(_sent(broker.client, message, run))

@@ -128,9 +128,9 @@ class Way(NamedTuple):
         "--from",
         "begin",
         type=POSITION,
-        help="Begin at an end, a queue offset, or the first message of a time or later "
-        "[default: earliest]. With --pop: only where the group has no offset [default: its "
-        "setting].",
+        help="Begin at the earliest or latest message, a queue offset, or the first message of a "
+        "time or later [default: earliest]. With --pop, only in queues where the group has no "
+        "offset [default: the group's setting].",
     ),
     click.option(
         "--invisible",

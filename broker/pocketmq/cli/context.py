@@ -30,8 +30,8 @@ def context() -> None:
     """Keep connections under names: address, access key and secret of a broker.
 
     A context in use applies to every command that names no other broker. Options, --context and
-    POCKETMQ_ENDPOINT are stronger. Contexts are in ~/.config/pocketmq/contexts.json, which only its
-    user can read.
+    POCKETMQ_ENDPOINT take precedence. Contexts are in ~/.config/pocketmq/contexts.json, which only
+    its user can read.
     """
 
 
@@ -57,7 +57,7 @@ def context() -> None:
 def add(
     name: str, endpoint: str, access_key: str, secret_key_file: Path | None, yes: bool, out: Output
 ) -> None:
-    """Keep a connection under NAME. The first one is used from now on.
+    """Keep a connection under NAME. The first context is used from then on.
 
     The secret is copied into the file of contexts; a change of the broker's secret needs a new
     `add --yes`.

@@ -1,4 +1,4 @@
-"""Reads a file of definitions: YAML, checked field by field before anything is asked."""
+"""Reads a file of definitions: YAML, checked field by field before a broker is called."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -72,7 +72,7 @@ FIELDS: Final[Mapping[str, Mapping[str, tuple[Check, str]]]] = {
         "sources": (_is_texts, "a list of texts"),
     },
 }
-"""Fields of each section's rows, with their type; the first field is required."""
+"""Fields of each section's rows, with their check and the name of their type."""
 REQUIRED: Final = {
     "topics": ("name",),
     "groups": ("name",),
@@ -179,7 +179,7 @@ NORMAL: Final[Mapping[str, Callable[[dict[str, Any]], None]]] = {
     "users": lambda row: None,
     "grants": _normal_grant,
 }
-"""Bring a row's values to the form in which the broker reports them.
+"""Functions that convert a row's values to the form in which the broker reports them.
 
 Errors   RequestError: a value that the broker would refuse
 """

@@ -40,14 +40,14 @@ OF_MACHINE: Final = frozenset(
 CREATE: Final = "create"
 CHANGE: Final = "change"
 DIFFERS: Final = "differs"
-"""A setting, which only the broker's files can change."""
+"""Action of a setting that differs: only the broker's files can change it."""
 COLUMNS: Final = columns("kind", "name", "action", "details")
 
 
 class PlannedChange(NamedTuple):
     """One difference between a file and a broker.
 
-    apply   makes the change; returns a generated secret, or ""; None: it cannot be made from here
+    apply   makes the change, and returns a generated secret or ""; None for a setting
     """
 
     kind: str

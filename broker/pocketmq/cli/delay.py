@@ -68,7 +68,7 @@ def ls(
 
 
 def histogram(deliver_at_ms: Iterable[int], now_ms: int) -> list[dict[str, object]]:
-    """Returns the number of messages that are due within each of some times, not counted twice."""
+    """Returns message counts by DUE_WITHIN; a message counts in the first entry that fits."""
     counts = [0] * len(DUE_WITHIN)
     for moment in deliver_at_ms:
         left_ms = moment - now_ms

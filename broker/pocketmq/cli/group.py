@@ -73,7 +73,7 @@ takes_settings: Final = takes(
     GroupSettings,
     click.option("--fifo", type=click.BOOL, help="Consume in order: true or false."),
     click.option(
-        "--max-attempts", type=click.IntRange(1), help="Most deliveries, including the first."
+        "--max-attempts", type=click.IntRange(1), help="Maximum deliveries, including the first."
     ),
     click.option(
         "--retry-queues", "retry_queue_count", type=click.IntRange(1),

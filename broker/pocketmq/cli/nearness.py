@@ -11,7 +11,7 @@ from pocketmq.cli.output import Exit, Failure
 from pocketmq.client import ClientError, Unreachable
 
 NEARNESS: Final = 0.75
-"""Least likeness of two names, as a share of their letters."""
+"""Minimum similarity of two names, as difflib measures it (0 to 1)."""
 FIELDS: Final = {"TopicNotFound": "topic", "GroupNotFound": "group", "UserNotFound": "user"}
 """Field with the unknown name, by reason."""
 
@@ -22,8 +22,8 @@ def failure_at(
     """Returns the failure for a client's error, with a near name if a name is unknown.
 
     context   name of the context with the broker's address, "" for none
-    names     returns the names of topics, groups or users: "topic", "group" or "user"
-    Returns   None: it is no client's error
+    names     returns the names of a kind: "topic", "group" or "user"
+    Returns   None if the error is no ClientError
     """
     if not isinstance(error, ClientError):
         return None

@@ -154,7 +154,11 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 class Position(NamedTuple):
-    """A position in a queue: an end, a queue offset or a time in ms; else None."""
+    """A position in a queue; one field is set, the others are None.
+
+    is_latest   True: the queue's end; False: its begin
+    time_ms     the first message stored at this time or later
+    """
 
     is_latest: bool | None = None
     queue_offset: int | None = None
@@ -198,13 +202,13 @@ def _queue(text: str) -> tuple[str, int]:
 
 
 ENDS: Final = {"earliest": False, "min": False, "latest": True, "max": True}
-"""Words for the ends of a queue, and whether it is the last one."""
+"""Words for the begin (False) and the end (True) of a queue."""
 POSITION: Final = ReadBy("earliest|latest|OFFSET|TIME", position_from_text)
 MOMENT: Final = ReadBy("TIME", _moment)
 DELIVERY: Final = ReadBy("TIME", _delivery)
 """When to deliver a message."""
 BEGIN: Final = ReadBy("earliest|latest|TIME", _begin)
-"""Where a group begins; it is read to the text that requests contain."""
+"""Where a group begins, parsed to the text that requests contain."""
 DURATION: Final = ReadBy("DURATION", duration_from_text)
 SIZE: Final = ReadBy("SIZE", _size)
 """Bytes, as 67108864 or 64MiB."""
@@ -219,7 +223,7 @@ ENDPOINT: Final = ReadBy("HOST:PORT", endpoint_from_text)
 DEFAULT_ENDPOINT: Final = f"{DEFAULT_HOST}:{DEFAULT_PORT}"
 PAUSE_MIN_MS: Final = 100
 EPOCH_MIN_MS: Final = 100_000_000_000
-"""Least time in ms; a smaller number lacks a unit or counts seconds."""
+"""Smallest number that is parsed as a time in ms; a smaller one may count seconds."""
 
 PATH: Final = click.Path(path_type=Path)
 FILE: Final = click.Path(path_type=Path, dir_okay=False)

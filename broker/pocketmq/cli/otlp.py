@@ -47,7 +47,7 @@ def spans_of(broker: BrokerConnection, key: str, records: Sequence[TracedRecord]
 def _readable(
     broker: BrokerConnection, key: str, records: Sequence[TracedRecord]
 ) -> StoredMessage | None:
-    """Returns a record of a message with its properties; None if all are in system topics."""
+    """Returns the message from the first topic that can be queried; None if no topic can."""
     for topic in dict.fromkeys(record.topic for record in records):
         with suppress(ClientError):
             return broker.ask(broker.reader(topic).query_by_id(topic, key))

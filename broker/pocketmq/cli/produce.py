@@ -113,7 +113,7 @@ COLUMNS: Final = columns("message_id", "queue_id", "queue_offset", "status")
 )  # fmt: skip
 @click.option(
     "--batch", type=click.IntRange(1, BATCH_MAX), default=BATCH_DEFAULT, show_default=True,
-    help="Most messages in one request, of lines.",
+    help="Maximum number of lines in one request.",
 )  # fmt: skip
 @click.option("--no-wait", is_flag=True, help="Do not wait for the flush to disk.")
 def produce(

@@ -15,14 +15,14 @@ BATCH_BYTES: Final = 1024 * 1024
 """Upper limit of the bodies' bytes in a batch of several; the broker's default limit is 4 MiB."""
 READ_SIZE: Final = 256 * 1024
 GROUP_COUNT: Final = 1_024
-"""Messages of one group of repeated ones."""
+"""Messages in one group, if a body is repeated."""
 NUMBER: Final = "{n}"
 """What --template replaces by the number of a message."""
 SHOWN_SIZE: Final = 40
 """Bytes of a line that an error quotes."""
 EXAMPLE_LINE: Final = '{"body": "hello", "keys": ["k1"]}'
 STORED: Final = frozenset({"queue_offset", "store_timestamp_ms"})
-"""Fields of a line that `consume -o jsonl` printed: its body is base64."""
+"""A line with these fields was printed by `consume -o jsonl`: its body is base64."""
 FIELDS: Final[dict[str, type]] = {
     "tag": str,
     "queue_id": int,
@@ -62,7 +62,7 @@ def plain_messages(groups: Iterable[list[bytes]], model: Message) -> Iterator[li
 def json_messages(groups: Iterable[list[bytes]], model: Message) -> Iterator[list[Message]]:
     """Yields groups of messages from lines of JSON; empty lines are skipped.
 
-    model    has the fields that a line leaves out; its properties are added to those of the line
+    model    has the fields that a line leaves out; a line's properties override the model's
     Errors   BadLine, after the messages of all lines before it
     """
     number = 0
@@ -157,7 +157,7 @@ def _properties(document: dict[str, Any], *, is_stored: bool) -> dict[str, str]:
 
 
 def repeated(model: Message, amount: int, *, is_template: bool) -> Iterator[list[Message]]:
-    """Yields groups of `amount` messages in all; a template's {n} is their number from 0."""
+    """Yields `amount` messages in groups; a template's {n} is a message's number from 0."""
     for begin in range(0, amount, GROUP_COUNT):
         numbers = range(begin, min(begin + GROUP_COUNT, amount))
         yield [filled(model, str(number)) if is_template else model for number in numbers]
@@ -176,7 +176,7 @@ def filled(model: Message, text: str) -> Message:
 
 
 def batches(groups: Iterable[list[Message]], count_max: int) -> Iterator[list[Message]]:
-    """Yields the messages of one request each, in order.
+    """Yields lists of messages, each for one request, in order.
 
     The messages of a request have one kind, message group, queue and priority, as a broker stores
     them together. A batch never spans two groups, so that a slow pipe delays none.

@@ -23,8 +23,8 @@ from pocketmq.client.following import BrokerWait
 @topic_argument()
 @option(
     "--from", "begin", metavar="earliest|latest|TIME", type=POSITION, aliases=("--since",),
-    help="Begin at an end, or with the first message stored at this time or later "
-    "[default: latest].",
+    help="Begin at the earliest or latest message, or with the first one stored at this time or "
+    "later [default: latest].",
 )  # fmt: skip
 @click.option(
     "-n", "--last", "last_count", metavar="N", type=click.IntRange(0),

@@ -70,7 +70,7 @@ def type_text(topic: TopicState) -> str:
     """Returns a topic's type, and for a topic without a declared type which clients check it."""
     if topic.system or TYPE_ATTRIBUTE in topic.attributes:
         return topic.type
-    return f"{topic.type}, undeclared: only RocketMQ 5 clients (gRPC) are held to it"
+    return f"{topic.type}, undeclared: checked only for RocketMQ 5 clients (gRPC)"
 
 
 def size_text(row: Mapping[str, Any]) -> str:

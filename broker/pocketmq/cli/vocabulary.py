@@ -5,8 +5,8 @@
 --producer-group             group of producers that decide transactions
 --from                       position to begin at: earliest, latest, a queue offset or a time
 --since --until              bounds of the time a message was stored
---limit                      most messages or rows
---wait                       longest wait for messages or an answer
+--limit                      maximum number of messages or rows
+--wait                       maximum time to wait for messages or an answer
 --watch                      interval of a repeated command
 --yes                        makes the change that is only shown without it
 

@@ -13,7 +13,7 @@ from pocketmq.client.following import BrokerWait
 def repeat(watch_s: float | None, show: Callable[[], None]) -> None:
     """Calls `show` once, or every `watch_s` seconds on a cleared screen until Ctrl-C.
 
-    Errors   errors of `show`; retryable ones, as by a broker's restart, only of its first call
+    Errors   errors of `show`; a retryable error only if its first call fails
     """
     if watch_s is None:
         show()

@@ -26,7 +26,7 @@ def test_findings_and_the_exit_code(golden: GoldenStores) -> None:
     (finding,) = done.rows
     assert finding == {
         "kind": "record", "file": "commitlog/00000000000000393216", "offset": 30807,
-        "expected": "a sound record", "found": "the CRC of its body is wrong, 304 bytes",
+        "expected": "a valid record", "found": "the CRC of its body is wrong, 304 bytes",
         "repairable": True, "count": 1,
         "lost": [{"topic": "CrashTopic", "queue_id": 1, "first": 96, "messages": 1}],
     }  # fmt: skip

@@ -79,7 +79,7 @@ async def test_a_broker_its_tools_and_spark_agree(tmp_path: Path) -> None:
 
     found = verify(disk, store, shape, VerifyOptions(now_ms=START_MS))
     assert found.counts == {}
-    assert f"{COUNT} half messages wait for a decision" in found.notes
+    assert f"{COUNT} half messages are undecided" in found.notes
 
     offline = {row.message_id: row for row in pending_messages(disk, store, shape)}
     assert {key: (row.topic, row.physical_offset) for key, row in offline.items()} == online

@@ -56,10 +56,10 @@ def test_a_plan() -> None:
         "  lost: T:0 from offset 9 on: 4",
         "commitlog/0 at 10, 20 bytes: torn: filler records",
         "config/topics.json: torn: its .bak takes its place",
-        "the log ends at 5, but was durable up to 9: what lay between is gone",
-        "checkpoint: brought down to what the log holds",
+        "the log ends at 5, but was durable up to 9: the records between are lost",
+        "checkpoint: lowered to the log's end",
         "queues and index: 2 × unit",
-        "queues and index: built anew",
+        "queues and index: rebuilt",
         (
             "commitlog/1 at byte 0: missing_file, expected a file of the log, found no file: "
             "not repaired"
@@ -80,7 +80,7 @@ def test_a_report() -> None:
     views = {"records": 3, "queues": 2, "index_files": 1, "old_ones_kept_in": "/old"}
     report = {**RepairPlan().document, "views": views, "numbers": {"mark": None}}
     assert summary(report) == [
-        "checkpoint: brought down to what the log holds",
-        "queues and index: built anew, 3 records in 2 queues and 1 index files",
+        "checkpoint: lowered to the log's end",
+        "queues and index: rebuilt, 3 records in 2 queues and 1 index files",
         "the old ones are kept in /old",
     ]

@@ -50,7 +50,7 @@ def test_decisions_of_halves_that_there_are(tmp_path: Path) -> None:
     asyncio.run(made(store, commit_of(first, "a"), run_of(OP_HALF_TOPIC, "0,1,")))
     found = verified(store)
     assert found.counts == {}
-    assert "1 half messages wait for a decision" in found.notes
+    assert "1 half messages are undecided" in found.notes
     (half,) = open_halves(Disk(), store, shape_of(small_settings(store)))
     assert (half.queue_id, half.queue_offset) == (0, 2)
 
@@ -121,7 +121,7 @@ def test_halves_of_a_real_broker(golden: GoldenStores, tmp_path: Path) -> None:
     offsets.write_text(text.replace("0:52", "0:43", 1))
     found = store.verify()
     assert found.counts == {}
-    assert "6 half messages wait for a decision" in found.notes
+    assert "6 half messages are undecided" in found.notes
     halves = list(open_halves(Disk(), store.directory, sizes))
     assert [half.queue_offset for half in halves] == [46, 47, 48, 49, 50, 51]
     assert [half.check_times for half in halves] == [2, 2, 2, 3, 3, 3]

@@ -62,7 +62,7 @@ def test_records_the_mark_knows_of_that_are_gone(store: CheckedStore) -> None:
     write_checkpoint(store, CheckpointValues(physic_msg_timestamp=1))
     found = store.verify()
     assert found.counts == {}
-    assert any("another broker wrote since" in note for note in found.notes)
+    assert any("another broker wrote later" in note for note in found.notes)
 
 
 def test_a_file_closed_by_a_blank_is_durable_to_its_end(store: CheckedStore) -> None:
@@ -76,7 +76,7 @@ def test_a_file_closed_by_a_blank_is_durable_to_its_end(store: CheckedStore) -> 
     mark.open()
     mark.write(first.stat().st_size, checkpoint)
     assert "lost_records" not in store.kinds()
-    assert not any("cut-off" in note for note in store.verify().notes)
+    assert not any("truncated" in note for note in store.verify().notes)
     mark.write(first.stat().st_size + 1, checkpoint)
     mark.close()
     assert "lost_records" in store.kinds()

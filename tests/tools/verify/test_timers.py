@@ -93,12 +93,12 @@ def test_a_slot_that_leads_elsewhere(store: CheckedStore) -> None:
     with store.changed(wheel, slot * SLOT_SIZE + 27):
         found = store.verify()
     assert found.counts == {}
-    assert "timerwheel: 1 slots count what they do not have" in found.notes
+    assert "timerwheel: 1 slots have wrong message counts" in found.notes
     (store.directory / "abort").write_bytes(b"1")
     with store.changed(wheel, slot * SLOT_SIZE + 23):
         found = store.verify()
     assert found.counts == {}
-    assert any("a start revises it" in note for note in found.notes)
+    assert any("the next start corrects it" in note for note in found.notes)
 
 
 def test_slots_that_are_over_may_say_anything(store: CheckedStore) -> None:

@@ -78,11 +78,11 @@ REPEATED = {
 }
 """Index entries of records that a start after a crash dispatched once more."""
 OF_A_REMOVED_TOPIC = (
-    "topic Del was removed: config/topics.json and consumequeue/ do not know it, "
-    "messages of it are left in the log"
+    "topic Del was removed: config/topics.json and consumequeue/ do not contain it; "
+    "the log still contains messages of it"
 )
 NOTES = {
-    "bcq": ["topic Bcq has batch queues: batchconsumequeue/ is not looked at"],
+    "bcq": ["topic Bcq has batch queues: batchconsumequeue/ is not verified"],
     "delaylevels": [],
     "deleted": [OF_A_REMOVED_TOPIC],
     "lmq": [],
@@ -174,7 +174,7 @@ def test_golden_stores(golden: GoldenStores, name: str) -> None:
     assert found.counts == OF_REAL_BROKERS.get(name, {})
     if "crash-flip" not in name:  # There the real decoder stopped at the damage.
         assert found.records == len(golden.manifest(name)["records"])
-    repeats = [note for note in found.notes if "stand there twice" in note]
+    repeats = [note for note in found.notes if "exist twice" in note]
     assert [int(note.split()[0]) for note in repeats] == REPEATED.get(name, [])
     if name in SOUND:
         count = sum(file["indexCount"] - 1 for file in golden.manifest(name)["indexFiles"])

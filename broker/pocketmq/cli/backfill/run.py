@@ -152,7 +152,7 @@ takes_build_options: Final = takes(
     ),
     click.option(
         "--piece-entries", type=click.IntRange(1),
-        help="Least entries in a piece of an index file [default: 400000].",
+        help="Minimum entries in a piece of an index file [default: 400000].",
     ),
     click.option("--check-crc", is_flag=True, help="Compare every body with its CRC."),
     click.option(

@@ -67,10 +67,10 @@ LIVE_TRIES: Final = 3
 @option(
     "--limit", "max_findings", metavar="N", type=click.IntRange(min=1), default=1000,
     show_default=True, aliases=("--max-findings",),
-    help="Most rows shown; all findings are counted.",
+    help="Maximum number of rows shown; all findings are counted.",
 )  # fmt: skip
 @click.option(
-    "--each", is_flag=True, help="Print each finding as a row, instead of one row for those alike."
+    "--each", is_flag=True, help="Print a row for each finding; similar findings share no row."
 )
 @given_options
 @form_option
@@ -90,7 +90,7 @@ def verify(
 
     Records are checked for consistency and by their CRCs, queues and index against the log in both
     directions. The verdict is printed first, then damage that lost messages, then the rest;
-    findings alike in one file are one row with a count. The exit code is 10 if there is damage.
+    similar findings in one file share a row with a count. The exit code is 10 if there is damage.
     Absent queues and index are rows, but no damage; traces of normal operation are notes.
     With --read-only, a store in use is checked up to a flushed offset that is some ten seconds old,
     including queues and index; findings are checked again.

@@ -368,7 +368,7 @@ class Files:
             yield label(group), some
 
     def _groups(self, picked: Picked) -> tuple[NDArray[np.int64], Callable[[int], str]]:
-        """Returns each message's group number, and a function from group number to the group's name."""
+        """Returns each message's group number, and a function that names a group."""
         if self._shape.split_by == ROWS:
             numbers = self._exported.messages + np.arange(len(picked.heads))
             return numbers // self._shape.rows_max, lambda number: f"part-{number:05d}"

@@ -378,12 +378,12 @@ def _number_lines(document: Document) -> Iterator[str]:
     missing = document["acknowledged_bytes_missing"]
     if missing:
         begin, end = missing
-        yield f"the log ends at {begin}, but was durable up to {end}: what lay between is gone"
+        yield f"the log ends at {begin}, but was durable up to {end}: the records between are lost"
     elif document.get("messages_lost_behind_the_end"):
-        yield "the log ends before messages that queues lead to: they are gone"
+        yield "queues refer to messages after the log's end: they are lost"
     numbers = document.get("numbers")
     if numbers or document.get("checkpoint_rewritten"):
-        yield "checkpoint: brought down to what the log holds"
+        yield "checkpoint: lowered to the log's end"
 
 
 def _view_lines(document: Document) -> Iterator[str]:
@@ -393,13 +393,13 @@ def _view_lines(document: Document) -> Iterator[str]:
     views = document.get("views")
     if views:
         yield (
-            f"queues and index: built anew, {views['records']} records in {views['queues']} queues"
+            f"queues and index: rebuilt, {views['records']} records in {views['queues']} queues"
             f" and {views['index_files']} index files"
         )
         if views["old_ones_kept_in"]:
             yield f"the old ones are kept in {views['old_ones_kept_in']}"
     elif document.get("views_rebuilt"):
-        yield "queues and index: built anew"
+        yield "queues and index: rebuilt"
 
 
 def _timer_lines(document: Document) -> Iterator[str]:
@@ -408,11 +408,11 @@ def _timer_lines(document: Document) -> Iterator[str]:
         yield f"timer log and wheel: {found}"
         done = document.get("timers")
         units = f", {done['dropped']} units dropped, {done['added']} added" if done else ""
-        yield f"timer log and wheel: built anew{units}"
+        yield f"timer log and wheel: rebuilt{units}"
 
 
 def _left_lines(document: Document) -> Iterator[str]:
-    for name, text in (("not_repairable", "not repaired"), ("left_as_it_is", "left as it is")):
+    for name, text in (("not_repairable", "not repaired"), ("left_as_it_is", "left unchanged")):
         for finding in document.get(name, ()):
             yield (
                 f"{finding['file']} at byte {finding['offset']}: {finding['kind']}, expected "

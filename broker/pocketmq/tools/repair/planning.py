@@ -213,7 +213,7 @@ class LogPlanner:
                 number += 1
             yield self._action(
                 begin, begin + len(content),
-                f"{number - first} records have store times that cannot be",
+                f"{number - first} records have impossible store times",
                 LogAct.TIME, Style(time_ms, run[first].property_crc), bytes(content),
             )  # fmt: skip
 
@@ -253,7 +253,7 @@ class LogPlanner:
         content = bytes_at(self._files, begin, record.size)
         place, time_ms = begin + store_time_position(content), beside[0].time_ms
         return self._action(
-            place, place + TIME_SIZE, f"the record at {begin} has a store time that cannot be",
+            place, place + TIME_SIZE, f"the record at {begin} has an impossible store time",
             LogAct.TIME, Style(time_ms, record.property_crc), time_ms.to_bytes(TIME_SIZE),
         )  # fmt: skip
 

@@ -147,7 +147,7 @@ class _Repair:
     def _look(self) -> RepairPlan:
         names = self._disk.names(self._directory / COMMIT_LOG_DIRECTORY)
         total = len(names) * self._sizes.commit_log_file_size_bytes
-        with self._stage("Looking", total) as advance:
+        with self._stage("Verifying", total) as advance:
             return plan_repair(
                 self._disk, self._directory, self._sizes, now_ms=self._now_ms,
                 accept_loss=self._accept_loss, advance=advance,
@@ -194,7 +194,7 @@ class _Repair:
             action.set_aside(self._disk, self._directory, self._quarantine)
         if plan.lowers_numbers:
             for path in (CHECKPOINT_FILE, f"{OWN_DIRECTORY}/{MARK_FILE}"):
-                note = {"reason": "it says what cannot be"}
+                note = {"reason": "its values are impossible"}
                 set_aside_whole(self._disk, self._directory / path, self._quarantine, note)
         for action in plan.actions:
             action.perform(self._disk, self._directory, self._sizes.commit_log_file_size_bytes)
@@ -230,7 +230,7 @@ class _Repair:
 
     def _restore_timers(self, plan: RepairPlan) -> None:
         """Copies the timer log and its checkpoint to the quarantine, and rebuilds the files."""
-        note = {"reason": "the timer's files are not what units and records say"}
+        note = {"reason": "the timer's files contradict the log"}
         names = self._disk.names(self._directory / TIMER_LOG_DIRECTORY)
         for path in (*(f"{TIMER_LOG_DIRECTORY}/{name}" for name in names), CHECK_PATH):
             set_aside_whole(self._disk, self._directory / path, self._quarantine, note)

@@ -82,7 +82,7 @@ class Collector:
         count   number of adjacent faults that the finding covers
         """
         if kind == STRAY and is_junk(Path(path).name):
-            self.remark(f"{self.shown(path)} is passed over: no broker made it")
+            self.remark(f"{self.shown(path)} is ignored: no broker wrote it")
             return
         self.counts[kind] += count
         file = self.shown(path)

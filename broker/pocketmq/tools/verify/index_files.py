@@ -369,7 +369,7 @@ class IndexCheck:
         self._tell_unindexed(has_holes=bool(holes))
         if self._repeated_count:
             self._collector.remark(
-                f"{self._repeated_count} index entries stand there twice: a start after a crash "
+                f"{self._repeated_count} index entries exist twice: a start after a crash "
                 "dispatched their records again; a search shows each message once"
             )
 
@@ -382,7 +382,7 @@ class IndexCheck:
         count, place = self._unindexed_count, self._unindexed_from
         if count and has_holes:
             path = self._files[-1].path if self._files else self._directory
-            expected = f"entries of records behind {place}"
+            expected = f"entries of records after {place}"
             self._collector.add(
                 "missing_key", path, 0, expected=expected, found="nothing", count=count
             )
@@ -392,7 +392,7 @@ class IndexCheck:
             )
         elif count:
             self._collector.remark(
-                f"records behind {place} have no index entries ({count}): nothing finds them by "
+                f"records after {place} have no index entries ({count}): nothing finds them by "
                 "key (messageIndexEnable=false?)"
             )
 

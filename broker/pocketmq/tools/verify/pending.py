@@ -51,7 +51,7 @@ class HalfCheck:
         self._look_at_commits(queues, log_begin)
         open_count = sum(queue.open_count for queue in queues)
         if open_count:
-            self._collector.remark(f"{open_count} half messages wait for a decision")
+            self._collector.remark(f"{open_count} half messages are undecided")
 
     def _look_at_ops(self, queue: HalfQueue) -> None:
         for unit, decided, is_sound in queue.ops:
@@ -123,4 +123,4 @@ class WaitingCheck:
             queues = half_queues(self._disk, self._directory, self._sizes, files, views=self._views)
             self._halves.finish(queues, files[0].base if files else 0)
         except (WrongFileSize, StoreGap) as error:
-            self._collector.remark(f"timers and transactions were not looked at: {error}")
+            self._collector.remark(f"timers and transactions were not verified: {error}")

@@ -72,7 +72,7 @@ class TableCheck:
             return
         if upto is None:
             self._collector.remark(
-                f"{own.name}/{MARK_FILE} says nothing: another broker wrote since"
+                f"{own.name}/{MARK_FILE} is not valid: another broker wrote later"
             )
 
     def _manifest(self) -> None:
@@ -87,7 +87,7 @@ class TableCheck:
             decode_file(path.name, self._disk.read_file(path))
         except ValueError as error:
             backup = path.with_name(path.name + BACKUP_SUFFIX)
-            kept = "its .bak is sound" if parses(self._disk, backup) else "no sound .bak"
+            kept = "its .bak is valid" if parses(self._disk, backup) else "no valid .bak"
             self._report(path, 0, "a table", f"{error}; {kept}")
 
     def _report(self, path: Path, position: int, expected: str, found: str) -> None:

@@ -116,15 +116,15 @@ class TimerVerification:
         is_miscounted &= slots["first"] >= files.begin
         if is_miscounted.any():
             count = int(is_miscounted.sum())
-            self._collector.remark(f"{TIMER_WHEEL_FILE}: {count} slots count what they do not have")
+            self._collector.remark(f"{TIMER_WHEEL_FILE}: {count} slots have wrong message counts")
 
     def _tell_wheel(self, kind: str, position: int, expected: str, found: str) -> None:
         if self._is_orderly:
             self._collector.add(kind, TIMER_WHEEL_FILE, position, expected=expected, found=found)
         else:
             self._collector.remark(
-                f"{TIMER_WHEEL_FILE} is not what the timer log says, as after a crash: "
-                "a start revises it"
+                f"{TIMER_WHEEL_FILE} differs from the timer log, as after a crash: "
+                "the next start corrects it"
             )
 
     # -- against the log -----------------------------------------------------------------------
@@ -154,7 +154,7 @@ class TimerVerification:
         gone = (places < self._log_begin) & (due_times(units) >= self._files.read_ms)
         if gone.any():
             self._collector.remark(
-                f"{int(gone.sum())} timers are still to come whose records left the log"
+                f"{int(gone.sum())} pending timers refer to records that left the log"
             )
 
     def _compare(self, at: int, row: np.void) -> None:

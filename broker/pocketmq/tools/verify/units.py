@@ -71,12 +71,12 @@ class SkippedChecks:
         """Reports the skipped topics as notes."""
         for topic in sorted(self._batch):
             collector.remark(
-                f"topic {topic} has batch queues: {BATCH_QUEUE_DIRECTORY}/ is not looked at"
+                f"topic {topic} has batch queues: {BATCH_QUEUE_DIRECTORY}/ is not verified"
             )
         for topic in sorted(filter(self.has, self._met - self._batch)):
             collector.remark(
                 f"topic {topic} was removed: config/{TOPICS_FILE} and {CONSUME_QUEUE_DIRECTORY}/ "
-                "do not know it, messages of it are left in the log"
+                "do not contain it; the log still contains messages of it"
             )
 
 
@@ -147,7 +147,7 @@ class ExtensionVerification:
         rest = content[position + 2 :] if position + 2 <= len(content) else b""
         if rest.strip(b"\0"):
             self._collector.add(
-                "extension_unit", path, position, expected="nothing", found="bytes behind the end"
+                "extension_unit", path, position, expected="nothing", found="bytes after the end"
             )
 
 

@@ -109,7 +109,7 @@ class RecordCheck:
             body = bytes(chunk.buffer[begin : begin + int(heads.body_size[record])])
             if plain_body(body, int(heads.system_flag[record])) is body:
                 place = int(heads.physical_offset[record])
-                self._add("compressed_body", place, "a body that unfolds", "one that does not")
+                self._add("compressed_body", place, "a valid compressed body", "an invalid one")
 
     def _look_at_marks(self, chunk: Chunk, heads: Heads) -> None:
         begins = heads.block_begin + heads.block_size - PROPERTY_CRC_SIZE
@@ -134,7 +134,7 @@ class RecordCheck:
 
     def _report(
         self, heads: Heads, kind: str, is_bad: NDArray[np.bool_], values: NDArray[np.int64],
-        expected: str = "a value that can be",
+        expected: str = "a possible value",
     ) -> None:  # fmt: skip
         if is_bad.any():
             for record in np.flatnonzero(is_bad).tolist():
@@ -162,8 +162,8 @@ def look_at_order_journal(disk: Disk, directory: Path, collector: Collector) -> 
     position = lost_rows_at(disk.read_file(path), version) if version else None
     if position is not None:
         collector.add(
-            "table", path, position, expected="a row: sound ones lie behind it",
-            found="none; what these say was settled in order comes again", repairable=False,
+            "table", path, position, expected="a row, as valid rows follow",
+            found="none; messages that these rows settle are delivered again", repairable=False,
         )  # fmt: skip
 
 
@@ -373,7 +373,7 @@ class _Walk:
         absent = [*filter(_is_of_pending, self._collector.absent)]
         if absent and not self._is_copy:
             self._collector.remark(
-                "timers and transactions were not looked at: queues of theirs are absent"
+                "timers and transactions were not verified: some of their queues are absent"
             )
         if not is_part and not absent:
             self._waiting.finish(files, last_time_ms=last_time_ms, is_orderly=is_orderly)
@@ -478,10 +478,10 @@ class _Walk:
                 found="no file" if is_missing else hole.reason, lost=lost,
             )  # fmt: skip
             return
-        what = "no sound record" if hole.reason == ORDERLY_END else hole.reason
+        what = "no valid record" if hole.reason == ORDERLY_END else hole.reason
         hides_records = kind == RECORD and hole.reason == TOO_OLD and not hole.is_followed
         self._collector.add_record(
-            kind, hole.begin, expected="a sound record", lost=lost,
+            kind, hole.begin, expected="a valid record", lost=lost,
             found=f"{what}, {hole.end - hole.begin} bytes", repairable=not hides_records,
         )  # fmt: skip
 
@@ -489,12 +489,12 @@ class _Walk:
         """Reports that the log ends before records to which the flushed mark or queues refer."""
         if self._flushed is not None and self._flushed > end:
             path, position = self._directory / OWN_DIRECTORY / MARK_FILE, 8
-            expected = f"sound records up to {min(self._flushed, self._options.upto)}"
+            expected = f"valid records up to {min(self._flushed, self._options.upto)}"
         else:
             path, position = self._directory / COMMIT_LOG_DIRECTORY / offset_file_name(behind), 0
-            expected = "the records that queues lead to"
+            expected = "the records to which queues refer"
         self._collector.add(
-            LOST_RECORDS, path, position, expected=expected, found=f"the last one ends at {end}",
+            LOST_RECORDS, path, position, expected=expected, found=f"the last record ends at {end}",
             repairable=False, lost=lost,
         )  # fmt: skip
 
@@ -504,7 +504,7 @@ class _Walk:
         for file in files:
             if file.end > end and not _is_zero_from(file, max(end, file.base)):
                 path = self._collector.shown(file.path)
-                self._collector.remark(f"{path}: bytes of cut-off records lie behind the log's end")
+                self._collector.remark(f"{path}: bytes of truncated records follow the log's end")
 
     def _behind_blank(self, files: Sequence[LogFile], end: int) -> int:
         """Returns the end of the log: the file's end if a BLANK follows the last record."""
@@ -527,7 +527,7 @@ class _Walk:
             is_damage = queue.is_disordered or compared.leads_elsewhere((topic, queue_id))
             if queue.odd_count and not is_damage and not self._unjudged.has(topic):
                 self._collector.remark(
-                    f"{topic}:{queue_id}: {queue.odd_count} records carry an offset above that of "
+                    f"{topic}:{queue_id}: {queue.odd_count} records contain a higher offset than "
                     "their unit, as RocketMQ 5.0.0 counts refused sends too"
                 )
             elif queue.odd_count and not self._unjudged.has(topic):
