@@ -25,7 +25,7 @@ from pocketmq.model.access import (
 )
 from pocketmq.model.errors import IllegalGrant
 from pocketmq.model.roster import Roster
-from pocketmq.model.topic import is_system_group, is_system_topic
+from pocketmq.model.topic import is_brokers_topic, is_system_group
 
 LOOPBACK: Final = "127.0.0.1"
 KNOWN_MAX: Final = 10_000
@@ -118,7 +118,7 @@ def explain(roster: Roster, user: str, action: str, resource: str, source: str =
 def belongs_to_broker(need: Need) -> bool:
     """Returns whether a permission is about a topic or group of the broker itself."""
     if need.kind is ResourceKind.TOPIC:
-        return is_system_topic(need.name)
+        return is_brokers_topic(need.name)
     return need.kind is ResourceKind.GROUP and is_system_group(need.name)
 
 

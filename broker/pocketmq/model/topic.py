@@ -47,6 +47,8 @@ TRANSACTION_GROUP: Final = "CID_RMQ_SYS_TRANS"
 """Group whose committed offsets state where recovery reads half messages and op messages."""
 GIVEN_UP_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
 """Topic of half messages that expired undecided."""
+TRACE_TOPIC: Final = "RMQ_SYS_TRACE_TOPIC"
+"""Topic to which traced classic clients send what they do; the only system topic of clients."""
 
 RETRY_PREFIX: Final = "%RETRY%"
 DLQ_PREFIX: Final = "%DLQ%"
@@ -63,7 +65,7 @@ SYSTEM_TOPICS: Final = frozenset(
         OP_HALF_TOPIC,
         "BenchmarkTest",
         "OFFSET_MOVED_EVENT",
-        "RMQ_SYS_TRACE_TOPIC",
+        TRACE_TOPIC,
         "SELF_TEST_TOPIC",
         GIVEN_UP_TOPIC,
     }
@@ -73,6 +75,11 @@ SYSTEM_TOPICS: Final = frozenset(
 def is_system_topic(topic: str) -> bool:
     """Returns whether only the broker writes and reads the topic."""
     return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_PREFIXES)
+
+
+def is_brokers_topic(topic: str) -> bool:
+    """Returns whether no client may write or read the topic."""
+    return is_system_topic(topic) and topic != TRACE_TOPIC
 
 
 def is_system_group(group: str) -> bool:
@@ -105,7 +112,7 @@ def is_readable_by(topic: str, group: str) -> bool:
         return topic == own or topic.startswith((own + "_", own + "+"))
     if topic.startswith(DLQ_PREFIX):
         return len(topic) > len(DLQ_PREFIX)  # Operators read dead letters with any group.
-    return not is_system_topic(topic)
+    return not is_brokers_topic(topic)
 
 
 @dataclass(slots=True)

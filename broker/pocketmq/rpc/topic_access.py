@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pocketmq.model.access import Action, Need, text_from_actions
 from pocketmq.model.errors import AccessDenied, SystemTopic
 from pocketmq.model.ownership import record_owners
-from pocketmq.model.topic import TopicConfig, is_group_topic, is_readable_by, is_system_topic
+from pocketmq.model.topic import TopicConfig, is_brokers_topic, is_group_topic, is_readable_by
 from pocketmq.rpc.call import Call
 from pocketmq.rpc.permissions import LOOK, group_need, topic_need
 from pocketmq.store.tables.tables import Tables
@@ -28,7 +28,7 @@ def check_client_reads(topic: str, group: str) -> None:
 
 def check_client_locates(topic: str, group: str) -> None:
     """Raises SystemTopic for a system topic; clients may see offsets of all other topics."""
-    if is_system_topic(topic):
+    if is_brokers_topic(topic):
         raise SystemTopic(topic=topic, why="read")
 
 

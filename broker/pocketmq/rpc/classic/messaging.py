@@ -28,11 +28,11 @@ class ClassicMethods:
         self.admin = admin
         self.routes = ClassicRoutes(backing.store.tables, rules)
         self.replies = ClassicReplies(backing)
-        self.sending = ClassicSend(backing.send)
         self.transactions = ClassicTransactions(backing.transactions)
         self.consume = ClassicConsuming(
             backing, rules.auto_create_groups, self.transactions, rules.broker
         )
+        self.sending = ClassicSend(backing.send, self.consume.returns.prepared)
 
     def service(self) -> Service:
         """Returns the service."""

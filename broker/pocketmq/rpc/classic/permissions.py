@@ -6,7 +6,7 @@ Source: AuthorizationContextBuilder of remoting, PlainAccessResource.
 from pocketmq.model.access import Action, Need, ResourceKind
 from pocketmq.model.decimal import number_of
 from pocketmq.model.message import TRANSACTION_PREPARED
-from pocketmq.model.topic import DEFAULT_TOPIC
+from pocketmq.model.topic import DEFAULT_TOPIC, RETRY_PREFIX
 from pocketmq.rpc.call import Call
 from pocketmq.rpc.classic.heartbeat_body import heartbeat_of, locks_of
 from pocketmq.rpc.classic.json_body import body_of, text_in
@@ -36,11 +36,21 @@ def found(request: Command, call: Call) -> list[Need]:
 
 
 def sent(request: Command, call: Call) -> list[Need]:
-    """Returns the permissions of a send: PUB on the topic; for half messages also on the group."""
+    """Returns the permissions of a send: PUB on the topic; for half messages also on the group.
+
+    A consumer that returns a message to its group's retry topic needs SUB on the group.
+    """
     fields = request.fields
+    if is_returned(request):
+        return [group_need(fields.get("topic", "").removeprefix(RETRY_PREFIX), SUB)]
     needs = [topic_need(fields.get("topic", ""), PUB)]
     is_half = max(number_of(fields.get("sysFlag", "")), 0) & TRANSACTION_PREPARED
     return [*needs, *decided(request, call)] if is_half else needs
+
+
+def is_returned(request: Command) -> bool:
+    """Returns whether a consumer returns messages by a send to its group's retry topic."""
+    return request.fields.get("topic", "").startswith(RETRY_PREFIX)
 
 
 def decided(request: Command, call: Call) -> list[Need]:

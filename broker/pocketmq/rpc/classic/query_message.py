@@ -8,7 +8,7 @@ from typing import Final
 from pocketmq.model.errors import MessageNotFound
 from pocketmq.model.message import OFFSET_MAX, StoredMessage
 from pocketmq.model.reading import PAGE_BYTES_MAX, KeyRange
-from pocketmq.model.topic import is_system_topic
+from pocketmq.model.topic import is_brokers_topic
 from pocketmq.rpc.channel import ClassicCall
 from pocketmq.rpc.classic.fields import number_field, text_field
 from pocketmq.rpc.classic.status import QUERY_NOT_FOUND
@@ -79,6 +79,6 @@ class ClassicQuery:
         return Command(0, fields, b"".join(record for _, record in found))
 
     def _is_shown(self, message: StoredMessage, call: ClassicCall) -> bool:
-        if is_system_topic(message.topic):
+        if is_brokers_topic(message.topic):
             return False
         return may_see(call, self._store.tables, message.topic, message.properties)

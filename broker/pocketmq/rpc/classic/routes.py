@@ -17,6 +17,7 @@ from pocketmq.model.topic import (
     PERMISSION_READ,
     PERMISSION_WRITE,
     RETRY_PREFIX,
+    TRACE_TOPIC,
     TopicConfig,
     retry_topic,
 )
@@ -143,7 +144,7 @@ class ClassicRoutes:
             # topic.
             count = max(group.settings.retry_queue_count or 0, 1)
             return TopicConfig(topic, count, count, PERMISSION_READ | PERMISSION_WRITE)
-        if topic == f"{self._rules.cluster}{REPLY_TOPIC_END}":
+        if topic in (TRACE_TOPIC, f"{self._rules.cluster}{REPLY_TOPIC_END}"):
             return TopicConfig(topic, 1, 1, PERMISSION_READ | PERMISSION_WRITE)
         if topic != DEFAULT_TOPIC or not self._rules.auto_create_topics():
             raise TopicNotFound(topic=topic)

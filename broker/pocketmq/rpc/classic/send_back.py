@@ -1,19 +1,26 @@
-"""Messages that a classic consumer could not process (36 CONSUMER_SEND_MSG_BACK).
+"""Messages that a classic consumer could not process.
 
-Source: AbstractSendMessageProcessor.consumerSendMsgBack.
+    36       CONSUMER_SEND_MSG_BACK, by physical offset
+    310, 10  sends to %RETRY%group: what clients do if 36 fails, and consumers in order when a
+             message has no retries left
+
+Source: AbstractSendMessageProcessor.consumerSendMsgBack, handleRetryAndDLQ.
 """
 
-from functools import partial
+from collections.abc import Awaitable
 from typing import Final
 
 from pocketmq.model.message import INT32_MAX, OFFSET_MAX, StoredMessage
+from pocketmq.model.topic import RETRY_PREFIX, dead_letter_topic
 from pocketmq.rpc.channel import ClassicCall
 from pocketmq.rpc.classic.fields import number_field, text_field
 from pocketmq.rpc.classic.heartbeats import ClassicClients
+from pocketmq.rpc.classic.permissions import is_returned
 from pocketmq.rpc.classic.status import OF_PUT, OK, SUCCESS
 from pocketmq.rpc.permissions import SUB, topic_need
 from pocketmq.rpc.services import Services
 from pocketmq.rpc.topic_access import check_client_reads, check_may
+from pocketmq.services.produce.drafts import AT_ONCE, Drafts, Envelope
 from pocketmq.wire.remoting import Command
 
 GROUPS_RETRIES: Final = -1
@@ -21,12 +28,14 @@ GROUPS_RETRIES: Final = -1
 
 
 class ClassicSendBack:
-    """The request that sends a message back."""
+    """The requests that return messages."""
 
-    __slots__ = ("_clients", "_returns")
+    __slots__ = ("_clients", "_clock", "_locks", "_returns")
 
     def __init__(self, backing: Services, clients: ClassicClients) -> None:
         self._clients = clients
+        self._clock = backing.store.clock
+        self._locks = backing.sessions.classic.locks
         self._returns = backing.consume.returns
 
     async def send_back(self, request: Command, call: ClassicCall) -> Command:
@@ -47,10 +56,47 @@ class ClassicSendBack:
             physical_offset,
             level,
             retries_max=max(retries, GROUPS_RETRIES),
-            check=partial(_check, group, call),
+            check=lambda message: _check(group, call, message),
         )
         code = OF_PUT[status]
         return OK if code == SUCCESS else Command(code, remark=status.name)
+
+    def prepared(
+        self, request: Command, drafts: Drafts, envelope: Envelope
+    ) -> Awaitable[tuple[Drafts, Envelope]] | None:
+        """Returns a send to a retry topic as it is stored; None for other sends.
+
+        A message is a dead letter after the group's or the client's maximum of retries, and if the
+        group consumes in order.
+
+        Errors   of the awaitable: IllegalGroup, GroupNotFound, GroupDisabled, IllegalNumber,
+                 DiskFull
+        """
+        return self._prepared(request, drafts, envelope) if is_returned(request) else None
+
+    async def _prepared(
+        self, request: Command, drafts: Drafts, envelope: Envelope
+    ) -> tuple[Drafts, Envelope]:
+        group = text_field(request, "topic").removeprefix(RETRY_PREFIX)
+        await self._clients.ensure(group)
+        config = await self._returns.prepare(group)
+        times = number_field(request, "reconsumeTimes", absent=0)
+        retries_max = number_field(
+            request, "maxReconsumeTimes", lower=-INT32_MAX, absent=GROUPS_RETRIES
+        )
+        if retries_max < 0:
+            retries_max = (config.settings.max_attempts or 1) - 1
+        envelope = envelope._replace(returned_times=times)
+        is_in_order = self._locks.has_locked(group, self._clock.monotonic_ms())
+        if times <= retries_max and not is_in_order:
+            return drafts, envelope
+        count = len(drafts.bodies)
+        letters = drafts._replace(
+            topics=[dead_letter_topic(group)] * count,
+            queue_ids=[0] * count,
+            deliveries=[AT_ONCE] * count,
+        )
+        return letters, envelope
 
 
 def _check(group: str, call: ClassicCall, message: StoredMessage) -> None:

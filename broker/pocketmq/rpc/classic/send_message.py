@@ -9,6 +9,7 @@ sets.
 Source: SendMessageProcessor, SendMessageRequestHeaderV2.
 """
 
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from pocketmq.format.addresses import offset_message_id
@@ -42,22 +43,28 @@ REQUIRED: Final = ("producerGroup", "topic", "queueId", "sysFlag", "bornTimestam
 KEPT_FLAGS: Final = 0x703
 """Bits of sysFlag that are stored: compressed, several tags, and the type of compression."""
 
+Prepare = Callable[[Command, Drafts, Envelope], Awaitable[tuple[Drafts, Envelope]] | None]
+"""Returns a send to a retry topic as it is stored; None for other sends."""
+
 
 class ClassicSend:
     """The requests that send messages."""
 
-    __slots__ = ("_send", "shortcut")
+    __slots__ = ("_returned", "_send", "shortcut")
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, returned: Prepare) -> None:
         self._send = send
         self.shortcut: Shortcut = send_shortcut(send)
+        self._returned = returned
 
     async def send(self, request: Command, call: Call) -> Command:
         """Stores all messages of a request, or none.
 
-        Errors   MalformedRequest, those of `Send.send`
+        Errors   MalformedRequest, those of `Send.send` and `Prepare`
         """
         drafts, envelope = drafts_of(request)
+        if (prepared := self._returned(request, drafts, envelope)) is not None:
+            drafts, envelope = await prepared
         sent = await self._send.send(drafts, call.peer_host, envelope)
         return _answer(sent, _transaction_id(request, sent))
 

@@ -27,6 +27,21 @@ class Returns:
         self._redelivery = redelivery
         self._turn = 0
 
+    async def prepare(self, group: str) -> GroupConfig:
+        """Creates the topics of a group's returned messages, durably; returns the group.
+
+        Errors   GroupNotFound, GroupDisabled, DiskFull
+        """
+        config = self._enabled(group)
+        await self._redelivery.prepare(config)
+        return config
+
+    def _enabled(self, group: str) -> GroupConfig:
+        config = self._store.tables.groups.existing(group)
+        if config.settings.enabled is False:
+            raise GroupDisabled(group=group)
+        return config
+
     async def send_back(
         self,
         group: str,
@@ -45,9 +60,7 @@ class Returns:
                      errors of a put: nothing was stored
         """
         assert physical_offset >= 0, "negative physical offset"
-        config = self._store.tables.groups.existing(group)
-        if config.settings.enabled is False:
-            raise GroupDisabled(group=group)
+        config = self._enabled(group)
         found = await self._store.reading.record_at(physical_offset)
         if found is None:
             raise MessageNotFound(topic="", message_id=f"offset {physical_offset}")

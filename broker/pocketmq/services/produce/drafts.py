@@ -73,12 +73,15 @@ class Envelope(NamedTuple):
     blocks       property blocks that a classic client encoded, to which the broker adds its
                  properties; empty: the broker encodes the blocks
     queue_count  number of queues that the client expects if the send creates the topic; 0: any
+    returned_times   how often a group returned the messages; their topic is its retry or
+                     dead-letter topic, which exists. None: the messages are new
     """
 
     notes: Sequence[str] = ()
     system_flag: int = 0
     blocks: Sequence[str] = ()
     queue_count: int = 0
+    returned_times: int | None = None
 
 
 PLAIN_ENVELOPE: Final = Envelope()

@@ -58,8 +58,10 @@ from pocketmq.model.topic import (
     PERMISSION_READ,
     PERMISSION_WRITE,
     SCHEDULE_TOPIC,
+    TRACE_TOPIC,
     TYPE_ATTRIBUTE,
     TopicConfig,
+    is_brokers_topic,
     is_group_topic,
     is_system_topic,
 )
@@ -308,13 +310,15 @@ class Send:
             raise TooManyMessages(count=count, limit=MESSAGES_MAX)
         topic = drafts.topics[0]
         config = self._store.tables.topics.find(topic)
-        is_made = config is not None and config.is_plain
+        is_again = envelope.returned_times is not None
+        is_made = config is not None and (config.is_plain or is_again)
         if config is None or not is_made:
             config = self._planned(topic, envelope.queue_count)
         if not config.is_writable:
             config.check_writable()
         kind = kind_of(drafts)
-        if self._rules.check_kinds and not (envelope.blocks and is_in_order(config, kind)):
+        is_free = is_again or not self._rules.check_kinds
+        if not is_free and not (envelope.blocks and is_in_order(config, kind)):
             config.check_kind(kind)
         if self._rules.refuses_transactions and kind is MessageKind.TRANSACTION:
             raise TransactionsRefused()
@@ -375,7 +379,7 @@ class Send:
     async def _made_room(self, topic: str, runs: Sequence[Run], wanted: int) -> bool:
         """Creates missing topics, and waits until the log has room; returns whether it waited."""
         config, has_waited = self._store.tables.topics.find(topic), False
-        if config is None or not config.is_plain:
+        if config is None or not config.is_kept:
             await self._make_topic(topic, wanted)
             has_waited = True
         for name in {destination.topic for destination, _ in runs} & BROKERS_OWN:
@@ -446,11 +450,13 @@ class Send:
         Errors   IllegalTopic, SystemTopic, TopicNotFound
         """
         check_topic(topic)
-        if is_system_topic(topic) or is_group_topic(topic):
+        if is_brokers_topic(topic) or is_group_topic(topic):
             raise SystemTopic(topic=topic, why="write to")
         config = self._store.tables.topics.find(topic)
         if config is not None:
             return config
+        if topic == TRACE_TOPIC:
+            return TopicConfig(topic, 1, 1)
         if not self._rules.auto_create_topics:
             raise TopicNotFound(topic=topic)
         queue_count, type_name = self._rules.default_queue_count, self._rules.default_type
@@ -523,7 +529,7 @@ class Send:
             born_ms=born_ms,
             born_hosts=[host or peer_host for host in drafts.born_hosts],
             flags=drafts.flags,
-            reconsume_times=[0] * len(ids),
+            reconsume_times=[envelope.returned_times or 0] * len(ids),
         )
 
     def _blocks(

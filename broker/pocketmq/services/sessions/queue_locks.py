@@ -74,6 +74,10 @@ class QueueLocks:
         known = self._locks.get(group, {}).get(queue)
         return known.client_id if known is not None and known.is_valid(now_ms) else ""
 
+    def has_locked(self, group: str, now_ms: int) -> bool:
+        """Returns whether a client of the group has locked a queue, as clients in order do."""
+        return any(one.is_valid(now_ms) for one in self._locks.get(group, {}).values())
+
     def forget(self, now_ms: int) -> None:
         """Removes expired locks."""
         for group, locks in [*self._locks.items()]:
