@@ -122,7 +122,7 @@ def test_a_record_is_due_so_long_after_it_was_stored(
     "topic",
     [
         "TBW102", "SCHEDULE_TOPIC_XXXX", "BenchmarkTest", "RMQ_SYS_TRANS_HALF_TOPIC",
-        "RMQ_SYS_TRANS_OP_HALF_TOPIC", "RMQ_SYS_TRACE_TOPIC", "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC",
+        "RMQ_SYS_TRANS_OP_HALF_TOPIC", "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC",
         "TRANS_CHECK_MAX_TIME_TOPIC", "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT",
         "rmq_sys_wheel_timer", "rmq_sys_REVIVE_LOG_DefaultCluster",
         "rmq_sys_SYNC_BROKER_MEMBER_broker-a",
@@ -132,6 +132,11 @@ def test_a_topic_of_the_broker_is_no_clients(topic: str) -> None:
     assert is_system_topic(topic)
     assert not is_group_topic(topic)
     assert not is_readable_by(topic, "G")
+
+
+def test_the_topic_of_traces_is_a_system_topic_that_clients_read() -> None:
+    assert is_system_topic("RMQ_SYS_TRACE_TOPIC")
+    assert is_readable_by("RMQ_SYS_TRACE_TOPIC", "G")
 
 
 @pytest.mark.parametrize(
