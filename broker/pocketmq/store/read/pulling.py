@@ -111,7 +111,9 @@ class Pulling:
         is_fresh = log.hot_begin <= 0 or first_place(units) >= log.hot_begin
         rows, following = self._chosen(queue, units, wanted, accept, is_limited=not is_fresh)
         asked = asked_of(log, queue)
-        runs = runs_of(rows, log.file_size_bytes, RESIDENT_GAP_MAX)
+        # The memory map needs no system call for each piece.
+        gap_max = log.file_size_bytes if is_fresh else RESIDENT_GAP_MAX
+        runs = runs_of(rows, log.file_size_bytes, gap_max)
         if not is_fresh and len(runs) > RESIDENT_RUNS_MAX:
             raise ColdRead(_nothing)
         records: list[bytes] = []
