@@ -18,7 +18,7 @@ from pocketmq.services.pull import (
 )
 from pocketmq.store.read.append_notifier import GIVEN_UP_MAX
 from pocketmq.store.read.cold_read import value_of
-from pocketmq.store.read.read_plan import SCAN_COUNT_MIN
+from pocketmq.store.read.pulling import SCAN_COUNT_MIN
 from tests.kit.store_broker import StoreBroker
 from tests.kit.store_language import store_at, turns
 

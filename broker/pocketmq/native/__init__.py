@@ -81,6 +81,8 @@ COMPILED: Final = (
     "pocketmq.store.marks",
     "pocketmq.store.dispatch.dispatch_buffer",
     "pocketmq.store.watermark",
+    "pocketmq.store.read.read_plan",
+    "pocketmq.store.read.record_check",
     "pocketmq.store.write.flush_group",
     "pocketmq.store.write.write_admission",
     "pocketmq.store.write.put_lock",

@@ -16,7 +16,7 @@ from pocketmq.log.consume_queue import ConsumeQueue
 from pocketmq.model.errors import MessageDamaged
 from pocketmq.model.message import StoredMessage
 from pocketmq.model.reading import Bound, PullResult, PullStatus, ReadRange
-from pocketmq.store.read import lookups, read_plan
+from pocketmq.store.read import lookups, pulling
 from pocketmq.store.read.cold_read import value_of
 from pocketmq.store.read.pulling import Pulling
 from pocketmq.store.read.record_check import (
@@ -170,7 +170,7 @@ def test_a_filter_sees_tags_codes_and_skips(queue: Queue) -> None:
 def test_nothing_accepted_says_how_far_it_looked(
     queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read_plan, "SCAN_COUNT_MIN", 4)
+    monkeypatch.setattr(pulling, "SCAN_COUNT_MIN", 4)
     result = queue.pull(2, count=1, accept=lambda _: False)
     assert (result.status, result.next_begin_offset) == (PullStatus.NO_MATCHED_MESSAGE, 6)
     assert result.records == []

@@ -35,7 +35,6 @@ from pocketmq.store.read.read_plan import (
     join,
     plain_accept,
     runs_of,
-    scan_count_of,
     status_at,
 )
 from pocketmq.store.read.record_check import (
@@ -54,6 +53,8 @@ from pocketmq.store.read.record_check import (
     was_sound,
 )
 
+SCAN_COUNT_MIN: Final = 800
+"""Minimum number of units that a filtered pull scans (maxFilterMessageSize, 16000 bytes)."""
 RESIDENT_GAP_MAX: Final = 4 * 1024
 """Upper limit of bytes between two records in memory that are read by one call: a system call
 costs as much as copying this many bytes."""
@@ -227,6 +228,11 @@ class Pulling:
         queue.correct_min(self._log.min_offset)
         lower = queue.min_offset
         return status._replace(status=PullStatus.EXPIRED, next_begin_offset=lower, min_offset=lower)
+
+
+def scan_count_of(max_messages: int, accept: Accept | None) -> int:
+    """Returns the number of units that a pull scans."""
+    return max_messages if accept is None else max(max_messages, SCAN_COUNT_MIN)
 
 
 def _nothing() -> None:

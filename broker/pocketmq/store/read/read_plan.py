@@ -26,8 +26,6 @@ from pocketmq.format.record import RECORD_SIZE_MIN
 from pocketmq.log.consume_queue import ConsumeQueue
 from pocketmq.model.reading import PullResult, PullStatus, ReadRange
 
-SCAN_COUNT_MIN: Final = 800
-"""Minimum number of units that a filtered pull scans (maxFilterMessageSize, 16000 bytes)."""
 BYTES_MAX: Final = 256 * 1024
 """Upper limit of bytes in one pull of old messages, even if the request allows more: copying
 large replies would delay senders. RocketMQ's maxTransferBytesOnMessageInDisk is 64 KiB."""
@@ -57,11 +55,6 @@ def status_at(queue: ConsumeQueue | None, queue_offset: int) -> PullResult:
     if queue_offset > upper:
         return PullResult(PullStatus.OFFSET_OVERFLOW_BADLY, upper, lower, upper, [], 0)
     return PullResult(PullStatus.FOUND, queue_offset, lower, upper, [], 0)
-
-
-def scan_count_of(max_messages: int, accept: Accept | None) -> int:
-    """Returns the number of units that a pull scans."""
-    return max_messages if accept is None else max(max_messages, SCAN_COUNT_MIN)
 
 
 def first_place(units: bytes) -> int:

@@ -38,7 +38,8 @@ CRC_MARK: Final = ord("_")
 """Value of the first two bytes of a property CRC; records that end with one are checked in full."""
 _MULTI_QUEUE_OFFSET: Final = MULTI_QUEUE_OFFSET.encode()
 _CRC_NAME: Final = f"{PROPERTY_CRC}\x01".encode()
-_DIGITS: Final = slice(len(_CRC_NAME), PROPERTY_CRC_SIZE - 1)
+_DIGITS_BEGIN: Final = len(_CRC_NAME)
+_DIGITS_END: Final = PROPERTY_CRC_SIZE - 1
 _QUICK_HEAD: Final = Struct(">iIii4xqqi44xi").unpack_from
 """Fields of a record with IPv4 hosts: size, magic, body CRC, queue id, queue offset, physical
 offset, system flag, body length. With IPv6 hosts, only the body length has another position."""
@@ -257,12 +258,13 @@ def check_copy(
     if must_have_crc:
         raise BadRecord("it does not end with a CRC over its properties")
     # Only the CRC's name may be damaged: these digits would not match by chance.
-    if field[_DIGITS].isdigit() and field[_DIGITS] == _digits_of(record):
+    digits = field[_DIGITS_BEGIN:_DIGITS_END]
+    if digits.isdigit() and digits == _digits_of(record):
         raise BadRecord("the name of the CRC over its properties is wrong")
 
 
 def _digits_of(record: bytes) -> bytes:
-    return property_crc_field(record[:-PROPERTY_CRC_SIZE])[_DIGITS]
+    return property_crc_field(record[:-PROPERTY_CRC_SIZE])[_DIGITS_BEGIN:_DIGITS_END]
 
 
 def shown_at(record: bytes, queue_offset: int) -> bytes:
