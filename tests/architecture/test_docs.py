@@ -23,8 +23,8 @@ README_LINES_MAX = 120
 TOUR_LINES_MAX = 1_500
 CELL_LENGTH_MAX = 120
 STYLE_GUIDE = "CONTRIBUTING.md"
-FIGURES_MAX = 16
-METHOD_LINES_MAX = 10
+FIGURES_MAX = 20
+METHOD_LINES_MAX = 11
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
 MODULE = re.compile(r"`((?:[a-z_0-9]+/)*[a-z_0-9]+\.py|(?:[a-z_0-9]+/)+)`")
 
