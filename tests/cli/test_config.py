@@ -125,6 +125,27 @@ def test_a_file_that_is_not_there_is_a_failed_check(tmp_path: Path) -> None:
     assert run("check", str(tmp_path / "none.toml")).code == 1
 
 
+@pytest.mark.parametrize("command", ["check", "show"])
+def test_a_settings_file_is_named_with_and_without_its_option(command: str, file: Path) -> None:
+    plain, by_option = run(command, str(file)), run(command, "-c", str(file))
+    assert (plain.code, by_option.code) == (0, 0)
+    assert by_option.document == plain.document
+    assert "async" in run("show", str(file), "-o", "table").out
+
+
+@pytest.mark.parametrize("command", ["check", "show"])
+def test_two_settings_files_are_refused(command: str, file: Path) -> None:
+    done = run(command, str(file), "-c", "other.toml")
+    assert done.code == 2
+    assert f"name one settings file: {file} or -c other.toml, not both" in done.err
+
+
+def test_a_check_without_a_file_names_the_missing_one() -> None:
+    done = run("check")
+    assert done.code == 2
+    assert "name a settings file: pocketmq config check broker.toml" in done.err
+
+
 def test_show_prints_every_setting_with_its_value() -> None:
     rows = run("show", "-o", "json").document
     assert [row["key"] for row in rows] == ["preset", *KNOBS]

@@ -87,19 +87,23 @@ def init(file: Path | None, preset: str | None, *, yes: bool) -> None:
 
 @config.command(
     epilog=examples(
-        "pocketmq config check broker.toml", "pocketmq config check broker.toml -o json"
+        "pocketmq config check broker.toml", "pocketmq config check -c broker.toml -o json"
     )
 )
-@click.argument("file", type=FILE)
+@click.argument("operand", metavar="FILE", type=FILE, required=False)
+@file_option
 @force_option
 @form_option
-def check(file: Path, out: Output, *, force: bool) -> None:
+def check(operand: Path | None, file: Path | None, out: Output, *, force: bool) -> None:
     """Report all errors of a settings file.
 
     FILE is read with conf.d beside it; the environment is ignored. Exit code 1 if there are errors.
     """
     from pocketmq.config.load import examine
 
+    file = _settings_file(operand, file)
+    if file is None:
+        raise click.UsageError("name a settings file: pocketmq config check broker.toml")
     loaded = examine(file=file, force=force)
     problems = [str(problem) for problem in loaded.problems]
     document = {
@@ -125,17 +129,27 @@ def check(file: Path, out: Output, *, force: bool) -> None:
         "pocketmq config show --preset server -o json",
     )
 )
+@click.argument("operand", metavar="[FILE]", type=FILE, required=False)
 @click.option("--origin", is_flag=True, help="Print the origin of each value.")
 @file_option
 @preset_option
 @set_option
 @force_option
 @form_option
-def show(out: Output, assignments: tuple[str, ...], *, origin: bool, **sources: Any) -> None:
+def show(
+    operand: Path | None, out: Output, assignments: tuple[str, ...], *, origin: bool, **sources: Any
+) -> None:
     """Print every setting.
 
-    Values are those that `serve` would use with this environment."""
+    Values are those that `serve` would use with FILE and this environment."""
+    sources["file"] = _settings_file(operand, sources["file"])
     print_settings(out, assignments, origin=origin, **sources)
+
+
+def _settings_file(operand: Path | None, option: Path | None) -> Path | None:
+    if operand is not None and option is not None:
+        raise click.UsageError(f"name one settings file: {operand} or -c {option}, not both")
+    return option if operand is None else operand
 
 
 def print_settings(
