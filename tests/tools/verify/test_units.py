@@ -29,6 +29,17 @@ def test_each_kind_of_difference(store: CheckedStore) -> None:
         assert finding.file == "consumequeue/RebuildTopic/0/" + "0" * 20
 
 
+def test_an_absent_topic_table_is_a_note_and_its_backup_is_enough(store: CheckedStore) -> None:
+    table = store.directory / "config/topics.json"
+    backup = table.with_name("topics.json.bak")
+    table.rename(backup)
+    assert not any("topics.json is absent" in note for note in store.verify().notes)
+    backup.unlink()
+    found = store.verify()
+    assert found.findings == []
+    assert [note.partition(":")[0] for note in found.notes] == ["config/topics.json is absent"]
+
+
 def test_behind_the_end_nothing_may_lie(store: CheckedStore) -> None:
     path = queue_file(store, -1)
     size = path.stat().st_size

@@ -24,7 +24,9 @@ from pocketmq.format.consume_unit import (
     first_file_position,
 )
 from pocketmq.format.names import (
+    BACKUP_SUFFIX,
     BATCH_QUEUE_DIRECTORY,
+    CONFIG_DIRECTORY,
     CONSUME_QUEUE_DIRECTORY,
     TOPICS_FILE,
     offset_file_name,
@@ -51,9 +53,11 @@ from pocketmq.walk.log_walk import Hole
 class SkippedChecks:
     """Topics whose queues are not verified, because their records need not have units."""
 
-    __slots__ = ("_batch", "_known", "_met")
+    __slots__ = ("_batch", "_has_table", "_known", "_met")
 
     def __init__(self, disk: Disk, directory: Path) -> None:
+        table = directory / CONFIG_DIRECTORY / TOPICS_FILE
+        self._has_table = any(map(disk.exists, (table, Path(f"{table}{BACKUP_SUFFIX}"))))
         self._batch = set(disk.names(directory / BATCH_QUEUE_DIRECTORY))
         self._known = known_topics(disk, directory)
         self._met: set[str] = set()
@@ -68,7 +72,12 @@ class SkippedChecks:
         assert "" not in self._batch
 
     def tell(self, collector: Collector) -> None:
-        """Reports the skipped topics as notes."""
+        """Reports the skipped topics, and an absent topic table, as notes."""
+        if self._met and not self._has_table:
+            collector.remark(
+                f"config/{TOPICS_FILE} is absent: a start takes the topics from log and queues, "
+                "without their types and attributes; restore the file from a backup if there is one"
+            )
         for topic in sorted(self._batch):
             collector.remark(
                 f"topic {topic} has batch queues: {BATCH_QUEUE_DIRECTORY}/ is not verified"
