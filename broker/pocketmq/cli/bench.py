@@ -56,7 +56,7 @@ class Run:
 
     @property
     def is_over(self) -> bool:
-        """Whether the time is over."""
+        """Whether the measurement has ended; tasks then begin no further call."""
         return perf_counter_ns() >= self.end_ns
 
     def count(self, messages: int, size_bytes: int, latency_ns: int) -> None:

@@ -23,8 +23,6 @@ TIMEOUT_MS: Final = 1_000
 
 
 def _names(kind: str) -> Complete:
-    """Returns the completion of names of topics, groups or users."""
-
     def complete(
         ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:

@@ -15,7 +15,7 @@ LEVELS: Final = "▁▂▃▄▅▆▇█"
 """Columns of a sparkline, from the smallest to the largest value."""
 BAR_WIDTH: Final = 20
 SPARK_COUNT: Final = 30
-"""Upper limit of values in a sparkline; of more values the last ones are shown."""
+"""Upper limit of values in a sparkline, which shows the last ones."""
 
 
 def can_draw_blocks() -> bool:
@@ -42,7 +42,7 @@ def bar(value: float, largest: float, width: int = BAR_WIDTH, *, blocks: bool = 
 
 
 def barred(name: str, rows: Iterable[Document]) -> Column:
-    """Returns a column of numbers with a bar each, in proportion to the largest of all rows."""
+    """Returns a column of numbers with bars, scaled to the largest number of all rows."""
     numbers = [row[name] for row in rows if row.get(name) is not None]
     largest, blocks = max(numbers, default=0), can_draw_blocks()
     width = max((len(str(number)) for number in numbers), default=0)
@@ -57,7 +57,7 @@ def barred(name: str, rows: Iterable[Document]) -> Column:
 
 
 def with_bars(columns: Columns, name: str, rows: Iterable[Document]) -> Columns:
-    """Returns columns of which the named one has a bar for each number."""
+    """Returns the columns, and adds bars to the numbers of the named one."""
     return [barred(name, rows) if one.name == name else one for one in columns]
 
 

@@ -19,7 +19,7 @@ def actions(ctx: click.Context, param: click.Parameter, incomplete: str) -> list
 def assignments(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Completes KEY=VALUE: the names of settings, and values of those with a choice."""
+    """Completes KEY=VALUE: names of settings; values of booleans and of fixed choices."""
     from pocketmq.config.sections import KNOBS
 
     key, separator, _ = incomplete.partition("=")

@@ -112,7 +112,7 @@ def check(operand: Path | None, file: Path | None, out: Output, *, force: bool) 
         "preset": loaded.config.preset,
         "set_count": len(loaded.config.origins),
     }
-    # A table lists no texts: they follow on lines of their own.
+    # A table has only the number of problems: their texts are printed below it.
     texts = {"problems": problems, "warnings": [*loaded.config.warnings]}
     out.show(document | ({"problem_count": len(problems)} if out.is_table else texts))
     talk_notes(loaded.config.warnings)

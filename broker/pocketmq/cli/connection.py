@@ -134,7 +134,7 @@ class BrokerConnection:
         return self.client.admin
 
     def reader(self, topic: str) -> "AsyncClient | AsyncAdmin":
-        """Returns what reads a topic: `admin` for system, retry and dead-letter topics."""
+        """Returns the reader of a topic: `admin` for system, retry and dead-letter topics."""
         is_operators = is_system_topic(topic) or is_group_topic(topic)
         return self.admin if is_operators else self.client
 

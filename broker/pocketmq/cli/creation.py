@@ -21,7 +21,7 @@ def is_missing(broker: BrokerConnection, topic: str) -> bool:
 
 
 def report_creation(broker: BrokerConnection, topic: str) -> None:
-    """Reports that a topic was created, with the nearest name of another one."""
+    """Reports that a topic was created, and suggests the existing topic with the nearest name."""
     near = nearest(topic, broker.names("topic"))
     hint = f"; did you mean {near}?" if near else ""
     talk(f"Note: topic {topic} did not exist and was created now{hint}")

@@ -137,7 +137,7 @@ def purge(broker: BrokerConnection, out: Output, group: str, yes: bool) -> None:
 
 
 def _waiting(broker: BrokerConnection, group: str, *, is_all: bool) -> Iterator[PullQuery]:
-    """Yields a query for each queue of dead letters; it begins at the first one to print."""
+    """Yields a query for each queue; the query begins at the first dead letter to print."""
     (letters,) = broker.ask(broker.admin.list_dead_letters(group)).items
     if not letters.stored_count:
         return

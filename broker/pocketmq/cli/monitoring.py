@@ -13,7 +13,7 @@ from pocketmq.cli.text_file import replace_text
 
 PROMETHEUS: Final = "prometheus.yml"
 TARGET: Final = "127.0.0.1:5557"
-"""Address in the file as it is shipped."""
+"""Address of the broker's metrics in the shipped prometheus.yml."""
 
 
 @click.group(cls=NamingGroup, epilog=examples("pocketmq monitoring init ./monitoring"))

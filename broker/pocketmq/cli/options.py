@@ -36,7 +36,7 @@ _MQADMIN = re.compile(r"(\d{4}-\d\d-\d\d)#(\d\d:\d\d:\d\d):(\d{3})", re.ASCII)
 
 
 class ReadBy(click.ParamType[Value]):
-    """A parameter that a function parses; the text of its ValueError is the usage error."""
+    """A parameter type with a parsing function, whose ValueError becomes the usage error."""
 
     def __init__(self, name: str, read: Callable[[str], Value]) -> None:
         self.name = name
@@ -105,7 +105,10 @@ def _moment(text: str) -> int:
 
 
 def _delivery(text: str) -> int:
-    """Parses a moment, or +15m for one after now; a time ago would be delivered at once."""
+    """Parses a moment, or +15m for a moment after now.
+
+    Errors   ValueError; also for 15m and -15m, which are moments before now
+    """
     text = text.strip()
     ahead = _AHEAD.fullmatch(text)
     if ahead:

@@ -179,7 +179,8 @@ def batches(groups: Iterable[list[Message]], count_max: int) -> Iterator[list[Me
     """Yields lists of messages, each for one request, in order.
 
     The messages of a request have one kind, message group, queue and priority, as a broker stores
-    them together. A batch never spans two groups, so that a slow pipe delays none.
+    them together. A batch contains messages of one of `groups`, so that no message waits for a
+    slow pipe to complete the next group.
     """
     assert count_max > 0, "batches without messages"
     for group in groups:
@@ -200,7 +201,6 @@ def _sized(messages: Iterable[Message], count_max: int) -> Iterator[list[Message
 
 
 def _together(message: Message) -> tuple[object, ...]:
-    """Returns what the messages of one request have in common."""
     delays = (message.delay_level, message.delay_ms, message.deliver_at_ms)
     is_delayed = delays != (None, None, None)
     return message.message_group, message.queue_id, message.priority, is_delayed

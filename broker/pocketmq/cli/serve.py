@@ -28,7 +28,7 @@ from pocketmq.cli.output import talk
 from pocketmq.model.message_kind import KINDS_TAKEN
 
 Topics = Sequence[tuple[str, str]]
-"""(name, type) each."""
+"""Pairs of (topic name, message type)."""
 
 PREFIX: Final = "pocketmq-dev-"
 PORT_MAX: Final = 65_535

@@ -78,7 +78,7 @@ def readable_status(status: StoreStatus) -> Document:
 
 
 def _version(status: StoreStatus) -> str:
-    commit = status.commit or UNKNOWN  # of a broker that does not report it
+    commit = status.commit or UNKNOWN  # the broker does not report a commit
     return f"{status.version} (commit {commit[:SHORT]})"
 
 
@@ -218,7 +218,7 @@ class RecentRates:
         self._blocks = can_draw_blocks()
 
     def add(self, document: Document) -> None:
-        """Adds the rates of an interval; a topic that it does not list is forgotten."""
+        """Adds the rates of an interval, and drops topics that `document` does not list."""
         known = self._by_topic
         self._by_topic = {
             row["name"]: known.get(row["name"], deque(maxlen=SPARK_COUNT))

@@ -11,9 +11,11 @@ MODE: Final = 0o666
 
 
 def replace_text(path: Path, text: str, mode: int = MODE) -> None:
-    """Writes a file durably, in place of one that may exist.
+    """Writes a file, and replaces an existing one.
 
-    Errors   Failure: the file cannot be written; an existing one is unchanged
+    The contents are synced to the disk before the rename; the rename itself is not.
+
+    Errors   Failure: the file cannot be written; an existing file is unchanged
     """
     draft = path.with_name(f"{path.name}.{os.getpid()}")
     try:

@@ -125,7 +125,7 @@ def _extend_file(
 
 
 class _Records:
-    """The log's files, opened on demand, one at a time: a queue's records ascend in the log."""
+    """Reads records from the log with one open file, as a queue's records ascend in the log."""
 
     __slots__ = ("_bases", "_descriptor", "_files", "_number")
 

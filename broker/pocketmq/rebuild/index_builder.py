@@ -26,7 +26,7 @@ from pocketmq.format.index_layout import (
 from pocketmq.format.names import next_index_file_name, zone_from_name
 
 BLOCK: int = 20_000
-"""Number of entries that are linked at once, as they fit the processor's caches."""
+"""Number of entries that are linked at once; this many fit the processor's caches."""
 
 
 def entries_per_file(geometry: IndexGeometry) -> int:

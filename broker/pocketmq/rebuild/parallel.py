@@ -197,12 +197,13 @@ def plan_pieces(
 def pieces_of(file_entries: int, entries: int, workers: int, piece_entries: int) -> int:
     """Returns the number of pieces into which an index file is divided.
 
-    A single worker gets one piece. Otherwise pieces are as large as possible while all
-    workers are busy: each piece but the last writes a slot table that all later pieces read.
+    A single worker gets one piece. For several workers, the pieces of all files are about
+    `PIECES_PER_WORKER` for each worker. Fewer pieces are cheaper: each piece but the last writes a
+    slot table that all later pieces read.
 
     file_entries    entries of this file
     entries         entries of all files
-    piece_entries   lower limit of entries in a piece
+    piece_entries   approximate minimum of entries in a piece
     """
     if workers == 1:
         return 1
@@ -286,7 +287,7 @@ def build_piece(piece: Piece) -> str:
 QUEUE_FILE_PARTS: Final = (CONSUME_QUEUE_DIRECTORY, "topic", "queue id", "file")
 """Parts of a consume queue file's path below the store directory."""
 PIECE_ENTRIES: Final = 400_000
-"""Lower limit of entries in an index piece, as each piece is a separate task."""
+"""Approximate minimum of entries in an index piece, as each piece is a separate task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +297,7 @@ class RebuildJob:
     upto           physical offset; only records that start below it are read
     workers        concurrent tasks
     piece_size     approximate bytes of log in a range; 0: the number of files determines them
-    piece_entries  lower limit of entries in a piece of an index file
+    piece_entries  approximate minimum of entries in a piece of an index file
     accept_holes   whether damage that valid records follow is skipped; else it is an error
     keep_spool     whether to keep the files with which a later run reads only new ranges
     expired        consume queue files whose messages have all expired: they are copied unchanged,

@@ -26,7 +26,7 @@ Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 
 TRIES: Final = 4
-"""Upper limit of a mapper's attempts at a task before the job fails; a lost worker is one."""
+"""Maximum attempts of a mapper at a task; losing the worker ends an attempt."""
 
 Mapper = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
 """Applies a function to every task, on any worker, and returns results in the tasks' order.

@@ -24,7 +24,9 @@ from pocketmq.format.names import offset_file_name, queue_directory
 from pocketmq.model.message import QueueKey
 
 UNITS_HELD: Final = 200_000
-"""Number of buffered units; with many queues, `UNITS_HELD_PER_QUEUE` for each applies."""
+"""Buffered units at which the buffer is written.
+
+With many queues the limit is `UNITS_HELD_PER_QUEUE` for each queue, at most `UNITS_HELD_MAX`."""
 UNITS_HELD_PER_QUEUE: Final = 50
 UNITS_HELD_MAX: Final = 1_000_000
 OPEN_FILES_MAX: Final = 512
@@ -64,7 +66,7 @@ class QueueFiles:
             os.pwrite(self._descriptor(key, base), piece, position)
 
     def pieces(self, queue_offset: int, units: memoryview) -> Iterator[tuple[int, int, memoryview]]:
-        """Yields (queue position of a file's first byte, position in the file, its units)."""
+        """Yields (queue position of a file's first byte, write position in the file, units)."""
         assert not len(units) % UNIT_SIZE
         position = queue_offset * UNIT_SIZE
         while units:
