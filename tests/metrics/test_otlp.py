@@ -47,7 +47,7 @@ def receiver(started: OtlpReceiver) -> OtlpReceiver:
 
 @pytest.fixture
 def exporter(receiver: OtlpReceiver) -> Iterator[OtlpExporter]:
-    made = OtlpExporter(receiver.endpoint, "broker-a", timeout_s=1)
+    made = OtlpExporter(receiver.endpoint, "broker-a", timeout_s=30)
     yield made
     made.close()
 

@@ -27,7 +27,7 @@ from pocketmq.wire.remoting import (
 )
 
 SESSIONS = Path(__file__).parents[1] / "kit" / "remoting"
-RECORDED = sorted(path.name for path in SESSIONS.iterdir())
+RECORDED = sorted(path.name for path in SESSIONS.iterdir() if path.suffix in (".up", ".down"))
 INT32 = st.integers(-(2**31), 2**31 - 1)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 COMMANDS = st.builds(

@@ -161,7 +161,7 @@ def strangers(caplog: pytest.LogCaptureFixture) -> list[tuple[str, int]]:
     ("data", "transport", "name"),
     [
         (REMOTING, {}, "RocketMQ remoting"),
-        (CLIENT_HELLO, {}, "TLS (no certificate"),
+        (CLIENT_HELLO, {}, "TLS (this port has no certificate)"),
         (b"PROPFIND / HTTP/1.1\r\n\r\n", {}, "HTTP/1.1"),
         (b"PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n", {}, "the PROXY protocol"),
         (HTTP2, {"proxy_protocol": True}, "HTTP/2 without TLS: the connection does not begin with"),
