@@ -95,12 +95,16 @@ def duration_from_text(text: str) -> int:
 
 
 def _moment(text: str) -> int:
+    return _moment_of(text, "-15m, 2026-11-21#02:30:00:000")
+
+
+def _moment_of(text: str, further_forms: str) -> int:
     try:
         return moment_from_text(text, wall_ms())
     except (ValueError, OverflowError) as error:
         if is_bare(text):
             raise
-        forms = "2026-11-21T02:30:00Z, 1795228200000, -15m, 2026-11-21#02:30:00:000"
+        forms = f"2026-11-21T02:30:00Z, 1795228200000, {further_forms}"
         raise ValueError(f"{text!r} is none of these: {forms}") from error
 
 
@@ -115,13 +119,7 @@ def _delivery(text: str) -> int:
         return wall_ms() + int(ahead[1]) * DURATION_UNITS[ahead[2]]
     if _AGO.fullmatch(text):
         raise ValueError(f"{text!r} is a time ago; write +{text.lstrip('-')}, or use --delay")
-    try:
-        return moment_from_text(text, wall_ms())
-    except (ValueError, OverflowError) as error:
-        if is_bare(text):
-            raise
-        forms = "2026-11-21T02:30:00Z, 1795228200000, +15m"
-        raise ValueError(f"{text!r} is none of these: {forms}") from error
+    return _moment_of(text, "+15m")
 
 
 def _begin(text: str) -> str:

@@ -66,6 +66,7 @@ COMPILED: Final = (
     "pocketmq.rpc.classic.send_shortcut",
     "pocketmq.rpc.own.remoting_fast_path",
     "pocketmq.rpc.pending_reply",
+    "pocketmq.rpc.own.flush_waiters",
     "pocketmq.rpc.own.pending_replies",
     "pocketmq.rpc.own.unary_fast_path",
     "pocketmq.rpc.v1.end_shortcut",

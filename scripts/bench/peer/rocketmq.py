@@ -67,18 +67,12 @@ def rocketmq_server(jars: Path, *, sync: bool = False) -> Iterator[RocketMQ]:
 
     sync   whether a reply waits for the disk (SYNC_FLUSH)
     """
-    with tempfile.TemporaryDirectory(prefix="rocketmq-bench-") as temporary:
-        place = Path(temporary)
-        names, broker = free_ports()
-        _configure(place, names, broker, sync=sync)
-        with (
-            _running(jars, place, "namesrv.NamesrvStartup", "-c", str(place / "namesrv.conf")),
-            _running(
-                jars, place, "proxy.ProxyStartup", "-pm", "LOCAL",
-                "-bc", str(place / "broker.conf"), "-pc", str(place / "conf/rmq-proxy.json"),
-                "-n", f"127.0.0.1:{names}",
-            ) as process,
-        ):  # fmt: skip
+    with _named(jars, sync=sync) as (place, names, broker):
+        command = (
+            "proxy.ProxyStartup", "-pm", "LOCAL", "-bc", str(place / "broker.conf"),
+            "-pc", str(place / "conf/rmq-proxy.json"), "-n", names,
+        )  # fmt: skip
+        with _running(jars, place, *command) as process:
             real = RocketMQ(process, f"127.0.0.1:{broker + 3}", place / "store")
             _wait_until_ready(real, place)
             yield real
@@ -90,18 +84,21 @@ def broker_alone(jars: Path) -> Iterator[RocketMQ]:
 
     The broker accepts requests when its port does; its first ones may still be refused.
     """
+    with _named(jars, sync=False) as (place, names, broker):
+        command = ("broker.BrokerStartup", "-c", str(place / "broker.conf"), "-n", names)
+        with _running(jars, place, *command) as process:
+            yield RocketMQ(process, f"127.0.0.1:{broker}", place / "store")
+
+
+@contextmanager
+def _named(jars: Path, *, sync: bool) -> Iterator[tuple[Path, str, int]]:
+    """Runs a name server; yields a configured directory, its address, and the broker's port."""
     with tempfile.TemporaryDirectory(prefix="rocketmq-bench-") as temporary:
         place = Path(temporary)
         names, broker = free_ports()
-        _configure(place, names, broker, sync=False)
-        with (
-            _running(jars, place, "namesrv.NamesrvStartup", "-c", str(place / "namesrv.conf")),
-            _running(
-                jars, place, "broker.BrokerStartup", "-c", str(place / "broker.conf"),
-                "-n", f"127.0.0.1:{names}",
-            ) as process,
-        ):  # fmt: skip
-            yield RocketMQ(process, f"127.0.0.1:{broker}", place / "store")
+        _configure(place, names, broker, sync=sync)
+        with _running(jars, place, "namesrv.NamesrvStartup", "-c", str(place / "namesrv.conf")):
+            yield place, f"127.0.0.1:{names}", broker
 
 
 def _configure(place: Path, names: int, broker: int, *, sync: bool) -> None:

@@ -6,13 +6,12 @@ Each call is a stream and a reply in two lists: none has its own future, task or
 ends alone, by a reset or its deadline, does not affect the others.
 """
 
-import asyncio
 from time import perf_counter
 from typing import Final, final
 
-from pocketmq.model.errors import BrokerError
 from pocketmq.native.machine import i64
 from pocketmq.rpc.own.ending import ABANDONED, EXPIRED, OLD, end, refuse
+from pocketmq.rpc.own.flush_waiters import FlushWaiters
 from pocketmq.rpc.own.waiting_calls import Calling
 from pocketmq.rpc.pending_reply import PendingReply
 from pocketmq.rpc.service import WireStatus
@@ -23,51 +22,22 @@ NEVER: Final = float("inf")
 
 
 @final
-class PendingReplies:
-    """Calls of one connection and one method that wait for the same flush.
+class PendingReplies(FlushWaiters):
+    """Calls of one connection and one method that wait for the same flush."""
 
-    group    the flush group
-    count    number of calls that still wait
-    """
-
-    __slots__ = (
-        "_begun_s", "_client", "_due_s", "_holder", "_late", "_replies", "_served", "_streams",
-        "_tick", "_user", "_wire", "count", "group",
-    )  # fmt: skip
+    __slots__ = ("_client", "_due_s", "_streams", "_tick", "_wire")
 
     def __init__(self, client: Calling, served: ServedMethod, late: PendingReply) -> None:
+        holder = client.holder
+        if late.user != holder.user:
+            holder = client.identify(late.user, is_admin=False)
+        super().__init__(served, late, holder, client.now_s)
         self._client = client
         self._wire = client.wire
-        self._served = served
-        self._late = late.late
-        self._user = late.user
-        self._holder = client.holder
-        if self._user != self._holder.user:
-            self._holder = client.identify(self._user, is_admin=False)
-        self._begun_s: float = client.now_s
         self._streams: list[Stream] = []
-        self._replies: list[bytes] = []
         self._due_s: float = NEVER
         """Earliest deadline, by `perf_counter`."""
         self._tick = -1
-        self.group = late.group
-        self.count: i64 = 0
-
-    def takes(self, late: PendingReply) -> bool:
-        """Returns whether a reply of the same method can wait together with these calls."""
-        is_same = late.group is self.group and late.late is self._late
-        return is_same and late.user == self._user
-
-    def room(self) -> i64:
-        """Returns how many more calls may be added before the next check."""
-        gate = self._served.gate
-        limit: i64 = gate.tight
-        entered: i64 = gate.count
-        room: i64 = limit - entered - self.count
-        if room <= 0 and not self._user:
-            free: i64 = gate.room(self._holder.weights)
-            return free - self.count
-        return room
 
     def add(self, stream: Stream, reply: bytes) -> None:
         """Adds a waiting call; `begin` counts it."""
@@ -84,11 +54,8 @@ class PendingReplies:
 
     def begin(self) -> None:
         """Counts the added calls and joins the flush group; called once."""
-        assert self.count > 0, "no call was added"
-        self._served.gate.enter(self._holder.weights, self.count)
-        self._served.stats.begin(self.count)
         self._client.calls.add(self)
-        self.group.join(self.hear)
+        super().begin()
         if self._due_s < NEVER:
             self._watch_time()
 
@@ -101,21 +68,6 @@ class PendingReplies:
         self._tick = self._client.deadlines.after(self._due_s - perf_counter(), self.expire)
 
     # -- the flush
-
-    def hear(self, flushed: asyncio.Future[bool]) -> None:
-        """Answers all calls when the flush has ended, or makes them wait for the next flush."""
-        if self.count == 0:
-            return
-        error = flushed.exception()
-        if error is not None:
-            assert isinstance(error, Exception), "an error that ends the process"
-            self._refuse(error)
-        elif flushed.result():
-            self._answer(self._replies)
-        elif self._late.otherwise is None:
-            self._wait_on()
-        else:
-            self._answer([self._late.otherwise(reply) for reply in self._replies])
 
     def _answer(self, replies: list[bytes]) -> None:
         wire, streams = self._wire, self._streams
@@ -136,14 +88,6 @@ class PendingReplies:
             stream.call = None
             refuse(self._wire, stream, self._served, error, seconds)
         self._leave(self.count)
-
-    def _wait_on(self) -> None:
-        try:
-            self.group = self._late.group()
-        except BrokerError as error:
-            self._refuse(error)
-        else:
-            self.group.join(self.hear)
 
     # -- earlier ends
 

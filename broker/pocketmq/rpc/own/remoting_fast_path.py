@@ -5,14 +5,13 @@ frames of one read ─► code with shortcut ─► its reply ─► output
                         └ anything else: the loop stops, and the usual path serves the rest
 """
 
-import asyncio
 from time import perf_counter
 from typing import Final, final
 
-from pocketmq.model.errors import BrokerError
 from pocketmq.native.machine import i64, read_i16_be, read_i32_be
 from pocketmq.rpc.call_stats import MethodStats
-from pocketmq.rpc.own.unary_fast_path import QuickMethod
+from pocketmq.rpc.own.flush_waiters import FlushWaiters
+from pocketmq.rpc.own.unary_fast_path import QuickMethod, count_answered
 from pocketmq.rpc.own.waiting_calls import FrameCalling
 from pocketmq.rpc.pending_reply import PendingReply
 from pocketmq.rpc.serving import ServedMethod
@@ -68,7 +67,7 @@ class RemotingFastPath:
                     if served.refusal(client.holder) is not None or not served.is_quick:
                         break
                     if known is not None:
-                        self._count(known.served, count)
+                        count_answered(self.answered, known.served, count)
                     known = method
                     count = 0
                 self.place = position
@@ -98,16 +97,9 @@ class RemotingFastPath:
             if late is not None:
                 late.begin()
             if known is not None:
-                self._count(known.served, count)
+                count_answered(self.answered, known.served, count)
+        assert position <= len(data), "a frame beyond the received bytes"
         return position
-
-    def _count(self, served: ServedMethod, count: i64) -> None:
-        assert count >= 0, "negative count of requests"
-        if count:
-            stats = served.stats
-            if not stats.answered:
-                self.answered.append(stats)
-            stats.answered += count
 
 
 def _frame_end(data: bytes, position: i64) -> i64:
@@ -146,43 +138,15 @@ def _nothing(name: str) -> str | None:
 
 
 @final
-class PendingFrames:
-    """Requests of one connection and one method that wait for the same flush.
+class PendingFrames(FlushWaiters):
+    """Requests of one connection and one method that wait for the same flush."""
 
-    group    the flush group
-    count    number of requests that still wait
-    """
-
-    __slots__ = (
-        "_begun_s", "_client", "_holder", "_late", "_replies", "_requests", "_served", "count",
-        "group",
-    )  # fmt: skip
+    __slots__ = ("_client", "_requests")
 
     def __init__(self, client: FrameCalling, served: ServedMethod, late: PendingReply) -> None:
+        super().__init__(served, late, client.holder, client.now_s)
         self._client = client
-        self._served = served
-        self._late = late.late
-        self._holder = client.holder
-        self._begun_s: float = client.now_s
         self._requests: list[bytes] = []
-        self._replies: list[bytes] = []
-        self.group = late.group
-        self.count: i64 = 0
-
-    def takes(self, late: PendingReply) -> bool:
-        """Returns whether a reply of the same method can wait together with these requests."""
-        return late.group is self.group and late.late is self._late
-
-    def room(self) -> i64:
-        """Returns how many more requests may be added before the next check."""
-        gate = self._served.gate
-        limit: i64 = gate.tight
-        entered: i64 = gate.count
-        room: i64 = limit - entered - self.count
-        if room <= 0:
-            free: i64 = gate.room(self._holder.weights)
-            return free - self.count
-        return room
 
     def add(self, request: bytes, reply: bytes) -> None:
         """Adds a waiting request; `begin` counts it."""
@@ -192,26 +156,9 @@ class PendingFrames:
 
     def begin(self) -> None:
         """Counts the added requests and joins the flush group; called once."""
-        assert self.count > 0, "no request was added"
-        self._served.gate.enter(self._holder.weights, self.count)
-        self._served.stats.begin(self.count)
+        assert len(self._requests) == self.count, "a request without a reply"
         self._client.calls.add(self)
-        self.group.join(self.hear)
-
-    def hear(self, flushed: asyncio.Future[bool]) -> None:
-        """Answers all requests when the flush has ended, or makes them wait for the next flush."""
-        if self.count == 0:
-            return
-        error = flushed.exception()
-        if error is not None:
-            assert isinstance(error, Exception), "an error that ends the process"
-            self._refuse(error)
-        elif flushed.result():
-            self._answer(self._replies)
-        elif self._late.otherwise is None:
-            self._wait_on()
-        else:
-            self._answer([self._late.otherwise(reply) for reply in self._replies])
+        super().begin()
 
     def _answer(self, replies: list[bytes]) -> None:
         self._client.frames.extend(replies)
@@ -222,14 +169,6 @@ class PendingFrames:
         for request in self._requests:
             self._client.refuse_frame(request, self._served, error)
         self._leave()
-
-    def _wait_on(self) -> None:
-        try:
-            self.group = self._late.group()
-        except BrokerError as error:
-            self._refuse(error)
-        else:
-            self.group.join(self.hear)
 
     def take_news(self, stream: Stream) -> None:
         """Is not called: remoting has no streams."""

@@ -39,7 +39,8 @@ class NameSettings:
 
     def find(self, namespace: str, key: str) -> str | None:
         """Returns a setting, None if it does not exist."""
-        return self.all_of(namespace).get(key)
+        value = table_of(self._table.rows.get(namespace)).get(key)
+        return value if isinstance(value, str) else None
 
     def all_of(self, namespace: str) -> dict[str, str]:
         """Returns the settings of a namespace by key."""
