@@ -1,10 +1,10 @@
-"""Queues of consumers that leave their distribution to the broker, and the modes of groups.
+"""Assigns queues to consumers that let the broker distribute them, and sets modes of groups.
 
     400  QUERY_ASSIGNMENT: mode PULL with the client's own queues, or POP with a queue id of -1
     401  SET_MESSAGE_REQUEST_MODE
 
-A group pulls until an operator sets its mode to POP (mqadmin setConsumeMode). Then each of its
-clients pops from all queues. Its retry topics are popped with the topic, so the assignment of a
+A group pulls until an operator sets its mode to POP (mqadmin setConsumeMode). Then each client of
+the group pops from all queues. A pop also reads the group's retry topics, so the assignment of a
 retry topic is empty. Source: QueryAssignmentProcessor, AllocateMessageQueueAveragely.
 """
 
@@ -30,7 +30,7 @@ ALL_QUEUES: Final = -1
 
 
 class AssignmentQuery(NamedTuple):
-    """A client that asks for its queues of a topic."""
+    """A client's question for the queues that it may consume from."""
 
     group: str
     topic: str
@@ -51,7 +51,9 @@ class ClassicAssignments:
         self._broker = broker
 
     def assigned(self, request: Command, call: ClassicCall) -> Command:
-        """Returns the queues from which a client consumes, and how.
+        """Returns the queues from which a client consumes, with the group's mode.
+
+        A client of a broadcasting group gets all queues.
 
         Errors   MalformedRequest, those of `find_readable`, UnsupportedFeature
         """
@@ -84,7 +86,7 @@ class ClassicAssignments:
         return share_of(asked.strategy, ids.index(asked.client_id), len(ids), queue_ids)
 
     async def set_mode(self, request: Command, call: ClassicCall) -> Command:
-        """Sets how a group's clients consume.
+        """Sets the mode of a group, for all its topics.
 
         Errors   MalformedRequest, IllegalTopic, TopicNotFound, those of `ClassicClients.ensure`,
                  DiskFull; GroupInUse: PULL for a group with leased messages or pop clients
@@ -105,10 +107,10 @@ class ClassicAssignments:
 
 
 def share_of(strategy: str, number: int, client_count: int, queue_ids: list[int]) -> list[int]:
-    """Returns the queues of one of a group's clients.
+    """Returns one client's share of a topic's queues.
 
     number   index of the client among the sorted client ids
-    Errors   UnsupportedFeature: the strategy is unknown, and the client computes its queues itself
+    Errors   UnsupportedFeature: an unknown strategy; the client then computes its share itself
     Source   AllocateMessageQueueAveragely, AllocateMessageQueueAveragelyByCircle
     """
     assert 0 <= number < client_count, "no client of the group"

@@ -1,4 +1,4 @@
-"""Reads the fields of a request's header, which are texts that clients may set to anything."""
+"""Parses the fields of a request's header; a client may put any text in them."""
 
 from typing import Final
 
@@ -48,5 +48,5 @@ def number_field(
 
 
 def flag_field(request: Command, name: str) -> bool:
-    """Returns whether a field is "true", as Java reads booleans."""
+    """Returns whether a field is "true" in any case, as Java parses booleans; absent: False."""
     return request.fields.get(name, "").lower() == _TRUE

@@ -1,4 +1,4 @@
-"""Bodies of heartbeats, and of requests to lock queues."""
+"""Parses the bodies of heartbeats, and of requests to lock queues."""
 
 from typing import Final, NamedTuple
 

@@ -3,8 +3,8 @@
     34  HEART_BEAT                     38  GET_CONSUMER_LIST_BY_GROUP
     35  UNREGISTER_CLIENT              40  NOTIFY_CONSUMER_IDS_CHANGED, from the broker
 
-A heartbeat creates its consumer groups, if groups are created on demand, and their retry topics:
-clients ask for the route of the retry topic next.
+A heartbeat creates its consumer groups, if groups are created on demand. It also creates their
+retry topics, because clients query the routes of these next.
 Source: ClientManageProcessor, ConsumerManageProcessor, Broker2Client.
 """
 
@@ -25,7 +25,7 @@ from pocketmq.services.sessions.classic_groups import ClassicConsumer, Heartbeat
 from pocketmq.wire.remoting import Command
 
 CHANGED: Final = 40
-"""Request code of the notification of changed members."""
+"""Code of the request that notifies a consumer of changed members."""
 POP: Final = "pop"
 
 
@@ -58,9 +58,9 @@ class ClassicClients:
     async def heartbeat(self, request: Command, call: ClassicCall) -> Command:
         """Adds or refreshes a client in its groups.
 
-        A refused group does not affect the client's other groups.
+        The client joins all groups that are not refused, also if the request then fails.
 
-        Errors   MalformedRequest, CapacityReached, TooManyElements; for a refused group:
+        Errors   MalformedRequest, CapacityReached, TooManyElements; for the last refused group:
                  IllegalGroup, GroupNotFound, GroupInUse, LimitReached, DiskFull
         """
         beat = heartbeat_of(request)
@@ -99,7 +99,7 @@ class ClassicClients:
                 saw(consumer.group, one.topic, beat.client_id, peer, mode, dialect)
 
     async def ensure(self, group: str) -> None:
-        """Creates a missing group, if groups are created on demand, and its retry topic.
+        """Creates a group, if it is missing and groups are created on demand, and its retry topic.
 
         Errors   IllegalGroup, GroupNotFound, LimitReached, DiskFull
         """
@@ -114,12 +114,14 @@ class ClassicClients:
             await tables.topics.ensure(name, max(count, 1))
 
     def _check_pulls(self, group: str) -> None:
-        """Raises GroupInUse if a group's mode is PULL and pop clients use it."""
+        """Raises GroupInUse if a group's mode is PULL and `check_free` refuses the group."""
         if not self._tables.modes.pops(group):
             self.check_free(group)
 
     def check_free(self, group: str) -> None:
-        """Raises GroupInUse if a group may not pull: its mode is POP, or pop clients use it.
+        """Raises GroupInUse if a group may not pull: its mode is POP, or it has leases.
+
+        A group with classic members has no leases, since its receives and pops are refused.
 
         Cost   linear in the number of clients and leased queues, unless the group has members
         """
@@ -146,7 +148,10 @@ class ClassicClients:
         )
 
     def unregister(self, request: Command, call: ClassicCall) -> Command:
-        """Removes a client from a producer or consumer group."""
+        """Removes a client from a producer group, a consumer group, or both.
+
+        Errors   MalformedRequest
+        """
         fields = request.fields
         self._producers.leave(call.channel, fields.get("producerGroup", ""))
         self._sessions.leave(
@@ -158,7 +163,10 @@ class ClassicClients:
         return OK
 
     def consumer_ids(self, request: Command, call: ClassicCall) -> Command:
-        """Returns the ids of a group's consumers."""
+        """Returns the client ids of a group's consumers.
+
+        Errors   MalformedRequest
+        """
         group = text_field(request, "consumerGroup")
         found = self._sessions.groups.consumer_ids(group)
         if not found:
@@ -174,7 +182,8 @@ def is_receiving(members: Members, group: str) -> bool:
 def notify(connection: Hashable, group: str) -> None:
     """Notifies a consumer that the members of its group changed.
 
-    A consumer that does not read its connection misses this. It asks for the members every 20 s.
+    The notification is dropped if the consumer does not read its connection. RocketMQ's consumers
+    also query the members every 20 s.
     """
     assert isinstance(connection, RemotingChannel), "a member without a connection"
     connection.tell(Command(CHANGED, {"consumerGroup": group}))

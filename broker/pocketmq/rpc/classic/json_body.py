@@ -1,4 +1,4 @@
-"""JSON bodies of requests, whose members clients may set to anything, and of answers."""
+"""Parses JSON bodies of requests, in which clients may put anything; encodes JSON answers."""
 
 import json
 from typing import Any, Final
@@ -7,9 +7,9 @@ from pocketmq.rpc.service import MalformedRequest
 from pocketmq.wire.remoting import Command
 
 TEXT_SIZE_MAX: Final = 32_767
-"""Upper limit of characters of a text: RocketMQ's limit of a property block."""
+"""Upper limit of a text's characters; RocketMQ limits a property block to as many bytes."""
 ITEMS_MAX: Final = 4_096
-"""Upper limit of elements of a list."""
+"""Upper limit of the elements of a list, and of the members of an object of texts."""
 
 Body = dict[str, Any]
 
@@ -20,7 +20,7 @@ def body_of(request: Command) -> Body:
     Errors   MalformedRequest
     """
     try:
-        # `json.loads` of bytes accepts halves of surrogate pairs, which no answer can contain.
+        # json.loads accepts half a surrogate pair, which an answer could not be encoded with.
         found: Any = json.loads(request.body.decode())
         if b"\\u" in request.body:
             json.dumps(found, ensure_ascii=False).encode()
@@ -45,7 +45,7 @@ def text_in(body: Body, name: str) -> str:
 
 
 def whole_in(body: Body, name: str) -> int:
-    """Returns a member that is a whole number from 0 on, 0 if it is absent.
+    """Returns a member that is a whole number, not negative; 0 if it is absent.
 
     Errors   MalformedRequest
     """
@@ -82,7 +82,7 @@ def flag_in(body: Body, name: str) -> bool | None:
 
 
 def texts_in(body: Body, name: str) -> dict[str, str]:
-    """Returns a member that is an object of texts, without members if it is absent.
+    """Returns a member that is an object of texts; an empty one if it is absent.
 
     Errors   MalformedRequest
     """
@@ -95,7 +95,7 @@ def texts_in(body: Body, name: str) -> dict[str, str]:
 
 
 def objects_in(body: Body, name: str) -> list[Body]:
-    """Returns a member that is a list of objects, without elements if it is absent.
+    """Returns a member that is a list of objects; an empty one if it is absent.
 
     Errors   MalformedRequest
     """
@@ -110,5 +110,5 @@ def objects_in(body: Body, name: str) -> list[Body]:
 
 
 def json_answer(content: object) -> Command:
-    """Returns an answer with a JSON body, without blanks: the client for Go cannot skip them."""
+    """Returns an answer with a JSON body, without blanks: RocketMQ's Go client cannot skip them."""
     return Command(0, body=json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode())

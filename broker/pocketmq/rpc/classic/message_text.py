@@ -1,10 +1,10 @@
-"""Messages as classic clients write them: property blocks, and the bodies of batches.
+"""Parses messages as classic clients encode them: property blocks, and bodies of batches.
 
     a message of a batch: i32 size · i32 magic · i32 crc · i32 flag · i32 size · body · i16 size ·
     properties
 
-Properties that only the broker sets are left out of a block: a consumed message that is sent again
-contains them. Source: MessageDecoder, HookUtils, SendMessageProcessor.
+A producer may send a consumed message again, with properties that only a broker sets. These are
+dropped from the block. Source: MessageDecoder, HookUtils, SendMessageProcessor.
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,7 +30,7 @@ SET_BY_BROKER: Final = frozenset(
         names.MULTI_QUEUE_OFFSET, names.BODY_CODEC, names.PRIORITY, names.POP_CHECKPOINT,
     }
 )  # fmt: skip
-"""Properties that are left out of a producer's block."""
+"""Properties that are dropped from a producer's block."""
 _HALF: Final = frozenset(
     {names.IS_TRANSACTIONAL, names.PRODUCER_GROUP, names.CHECK_IMMUNITY_SECONDS}
 )
@@ -71,7 +71,7 @@ def pairs_of(text: str) -> list[tuple[str, str]]:
 
 
 def block_of(text: str, pairs: list[tuple[str, str]], dropped: frozenset[str]) -> str:
-    """Returns a producer's block with its last separator and without some properties."""
+    """Returns a producer's block without `dropped` properties; each pair ends with a separator."""
     if any(name in dropped for name, _ in pairs):
         kept = [(name, value) for name, value in pairs if name not in dropped]
         return "".join(f"{name}{NAME_SEPARATOR}{value}{PAIR_SEPARATOR}" for name, value in kept)
@@ -79,7 +79,10 @@ def block_of(text: str, pairs: list[tuple[str, str]], dropped: frozenset[str]) -
 
 
 def delivery_of(properties: Mapping[str, str], group: str, *, is_half: bool) -> DeliveryRequest:
-    """Returns the delivery that a message's properties request; a delay level overrides a time.
+    """Returns the delivery that a message's properties request.
+
+    The first of these that is set counts: delay level, delay, delivery time, priority. A half
+    message has only its producer group and the delay of its first check.
 
     Source   HookUtils.handleScheduleMessage
     """

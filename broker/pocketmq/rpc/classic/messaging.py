@@ -1,4 +1,4 @@
-"""The classic protocol's requests on the broker's services."""
+"""Connects the handlers of classic requests with the broker's services."""
 
 from pocketmq.rpc.call import Call
 from pocketmq.rpc.classic.admin.methods import ClassicAdmin
@@ -39,7 +39,7 @@ class ClassicMethods:
         return TABLE.face(self)
 
     def unsupported(self, request: Command, call: Call) -> Command:
-        """Refuses a request code that has no row of its own.
+        """Refuses a request code that has no row in the table.
 
         Errors   UnsupportedFeature
         """

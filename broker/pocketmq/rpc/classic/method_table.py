@@ -2,8 +2,8 @@
 
     request(105, "GET_ROUTEINFO_BY_TOPIC", "routes.route", found, fields=("topic",))
 
-A row states what does not depend on a running broker. A handler is (request, call) -> the answer, a
-`Command` with code, fields and body, or an awaitable of it.
+A row contains what does not depend on a running broker. A handler is a function (request, call)
+that returns the answer, a `Command` with code, fields and body, or an awaitable of one.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ class RequestRow(Rpc):
     """One request code.
 
     number   the code
-    parse    checks the header's fields; returns the request as its handler gets it
+    parse    checks the header's fields; returns the request for the handler
     """
 
     number: int
@@ -51,8 +51,8 @@ def request(
     fields    required fields of the header
     parse     replaces the check of `fields`
     body_max  upper limit of bytes of the body
-    shortcut  tried before the handler, on the whole frame; with authentication it is not used, as
-              signatures cover all fields
+    shortcut  tried before the handler, on the whole frame; not used if the broker checks
+              signatures, as these cover all fields
     """
 
     def check(command: Command) -> Command:

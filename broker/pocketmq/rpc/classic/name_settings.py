@@ -1,11 +1,10 @@
-"""The name server's settings (KV config), such as the queues of ordered topics.
+"""Requests for settings of the name server (KV config), such as the queues of ordered topics.
 
     100  PUT_KV_CONFIG    102  DELETE_KV_CONFIG
     101  GET_KV_CONFIG    219  GET_KVLIST_BY_NAMESPACE
 
-The namespace ORDER_TOPIC_CONFIG contains the number of queues of each ordered topic as
-"broker:count", which routes contain too. If it has no entry for a topic with `order`, all queues of
-the topic count.
+The namespace ORDER_TOPIC_CONFIG contains the queues of each ordered topic as "broker:count". Routes
+repeat this text. A topic with `order` that has no entry counts with all its queues.
 Source: DefaultRequestProcessor of the name server, KVConfigManager.
 """
 
@@ -75,7 +74,7 @@ class ClassicNameSettings:
         return json_answer({"table": table})
 
     async def put(self, request: Command, call: ClassicCall) -> Command:
-        """Sets a setting; durable when it is answered.
+        """Sets a setting; durable before the answer.
 
         Errors   MalformedRequest, CapacityReached, DiskFull
         """
@@ -84,13 +83,13 @@ class ClassicNameSettings:
         if len(value) > TEXT_SIZE_MAX:
             raise MalformedRequest(why=f"its value has more than {TEXT_SIZE_MAX} characters")
         if namespace == ORDER_NAMESPACE and not _ORDER.fullmatch(value):
-            # All clients of the topic fail on any other text.
+            # Any other text makes all clients of the topic fail.
             raise MalformedRequest(why="write the queues of a topic in order as broker:queues")
         await self._tables.name_settings.put(namespace, key, value)
         return OK
 
     async def delete(self, request: Command, call: ClassicCall) -> Command:
-        """Removes a setting, if it exists; durable when it is answered.
+        """Removes a setting, if it exists; durable before the answer.
 
         Errors   MalformedRequest, DiskFull
         """

@@ -1,6 +1,6 @@
 """JSON whose maps have objects as keys, as fastjson writes them: {{"queueId":0}:{"maxOffset":5}}.
 
-Readers other than fastjson cannot parse it, so nothing else is written like this.
+Other parsers reject this text, so it is used only where RocketMQ's clients expect it.
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import Any, Final
 from pocketmq.wire.remoting import Command
 
 VERSION: Final = {"counter": 0, "stateVersion": 0, "timestamp": 0}
-"""Version of tables (DataVersion); it never changes."""
+"""Version of tables (DataVersion) in answers; it never changes."""
 text_of: Final = partial(json.dumps, ensure_ascii=False, separators=(",", ":"))
 """Returns the JSON text of a value, without blanks."""
 
@@ -29,7 +29,7 @@ def object_keyed(rows: Iterable[tuple[dict[str, Any], dict[str, Any]]]) -> str:
 def keyed_text(
     name: str, rows: Iterable[tuple[dict[str, Any], dict[str, Any]]], **more: Any
 ) -> str:
-    """Returns the text of an object with a map of object keys, and further members."""
+    """Returns the JSON text of an object: `name` is a map of object keys, `more` other members."""
     members = [f'"{name}":{object_keyed(rows)}']
     members += [f'"{member}":{text_of(value)}' for member, value in more.items()]
     return "{" + ",".join(members) + "}"
@@ -38,5 +38,5 @@ def keyed_text(
 def keyed_answer(
     name: str, rows: Iterable[tuple[dict[str, Any], dict[str, Any]]], **more: Any
 ) -> Command:
-    """Returns an answer with a map of object keys, and further members."""
+    """Returns an answer whose body is the text of `keyed_text`."""
     return Command(0, body=keyed_text(name, rows, **more).encode())

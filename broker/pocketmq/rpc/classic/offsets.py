@@ -3,8 +3,8 @@
     14  QUERY_CONSUMER_OFFSET     29  SEARCH_OFFSET_BY_TIMESTAMP   31  GET_MIN_OFFSET
     15  UPDATE_CONSUMER_OFFSET    30  GET_MAX_OFFSET               32  GET_EARLIEST_MSG_STORETIME
 
-A one-way commit that advances an offset is written within seconds, as in RocketMQ. Any other commit
-is durable when it is answered.
+A one-way commit that advances an offset is written to the disk within seconds, as in RocketMQ. Any
+other commit is durable before the answer.
 Source: ConsumerManageProcessor, AdminBrokerProcessor.
 """
 
@@ -28,9 +28,9 @@ from pocketmq.store.read.cold_read import value_of
 from pocketmq.wire.remoting import Command
 
 RECENT_BYTES: Final = 4 * 1024 * 1024 * 1024
-"""A new group begins at offset 0 if that message is within this many last bytes of the log.
+"""A new group begins at offset 0 if message 0 is among this many last bytes of the log.
 
-RocketMQ uses 40 % of the machine's memory (accessMessageInMemoryMaxRatio)."""
+RocketMQ's limit is 40 % of the machine's memory (accessMessageInMemoryMaxRatio)."""
 
 
 class ClassicOffsets:
@@ -46,10 +46,12 @@ class ClassicOffsets:
     async def committed(self, request: Command, call: ClassicCall) -> Command:
         """Returns a group's offset in a queue.
 
-        For a group without an offset, returns 0 if message 0 exists and is recent, unless the
-        request excludes it. If nothing is found, the client decides where to begin.
+        For a group without an offset, returns 0 if message 0 exists and is recent, unless
+        setZeroIfNotFound is false. Otherwise returns QUERY_NOT_FOUND, and the client decides where
+        to begin.
 
-        Errors   MalformedRequest, those of `find_readable`, QueueOutOfRange
+        Errors   MalformedRequest, IllegalNumber, those of `find_readable`, QueueOutOfRange,
+                 DiskSlow
         """
         topic, queue_id = self._queue(request, check_client_reads)
         group = text_field(request, "consumerGroup")
@@ -74,10 +76,11 @@ class ClassicOffsets:
     async def commit(self, request: Command, call: ClassicCall) -> Command:
         """Sets a group's offset in a queue, also to a lower offset.
 
-        The client for Go commits -1 in queues from which it got nothing; that changes nothing.
+        A negative offset changes nothing: RocketMQ's Go client commits -1 in queues from which it
+        received nothing.
 
-        Errors   MalformedRequest, IllegalNumber, OffsetOutOfRange, GroupNotFound, those of
-                 `find_readable`, QueueOutOfRange, DiskFull
+        Errors   MalformedRequest, IllegalNumber, OffsetOutOfRange, those of `find_readable` and
+                 `ClassicClients.ensure`, QueueOutOfRange, DiskFull
         """
         topic, queue_id = self._queue(request, check_client_reads)
         group = text_field(request, "consumerGroup")
@@ -100,7 +103,8 @@ class ClassicOffsets:
     async def by_time(self, request: Command, call: ClassicCall) -> Command:
         """Returns a queue's offset at a store time.
 
-        Errors   MalformedRequest, IllegalNumber, those of `find_readable`, DiskSlow
+        Errors   MalformedRequest, IllegalNumber, those of `find_readable`, QueueOutOfRange,
+                 DiskSlow
         """
         topic, queue_id = self._queue(request, check_client_locates)
         time_ms = number_field(request, "timestamp", lower=-OFFSET_MAX, upper=OFFSET_MAX)
@@ -109,23 +113,24 @@ class ClassicOffsets:
         return _offset(await self._query.offset_by_time(topic, queue_id, max(time_ms, 0), bound))
 
     def largest(self, request: Command, call: ClassicCall) -> Command:
-        """Returns the offset of a queue's next message.
+        """Returns the offset that a queue's next message will get.
 
-        Errors   MalformedRequest, those of `find_readable`
+        Errors   MalformedRequest, IllegalNumber, those of `find_readable`, QueueOutOfRange
         """
         return _offset(self._range(request)[1])
 
     def smallest(self, request: Command, call: ClassicCall) -> Command:
         """Returns the offset of a queue's first message.
 
-        Errors   MalformedRequest, those of `find_readable`
+        Errors   MalformedRequest, IllegalNumber, those of `find_readable`, QueueOutOfRange
         """
         return _offset(self._range(request)[0])
 
     async def earliest_time(self, request: Command, call: ClassicCall) -> Command:
         """Returns the store time of a queue's first message, -1 for an empty queue.
 
-        Errors   MalformedRequest, those of `find_readable`, StorageError, DiskSlow
+        Errors   MalformedRequest, IllegalNumber, those of `find_readable`, QueueOutOfRange,
+                 StorageError, DiskSlow
         """
         topic, queue_id = self._queue(request, check_client_locates)
         lower, upper = self._store.reading.queue_range(topic, queue_id)

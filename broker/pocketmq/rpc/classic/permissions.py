@@ -27,18 +27,18 @@ from pocketmq.wire.remoting import Command
 
 
 def found(request: Command, call: Call) -> list[Need]:
-    """Returns the permissions of a query of a route.
+    """Returns the permissions to query a route.
 
-    Every producer asks for the route of the default topic when its own topic does not exist.
+    The default topic's needs none: every producer queries it when its own topic does not exist.
     """
     topic = request.fields.get("topic", "")
     return [] if topic == DEFAULT_TOPIC else [topic_need(topic, FIND)]
 
 
 def sent(request: Command, call: Call) -> list[Need]:
-    """Returns the permissions of a send: PUB on the topic; for half messages also on the group.
+    """Returns the permissions to send: PUB on the topic, for a half message also on its group.
 
-    A consumer that returns a message to its group's retry topic needs SUB on the group.
+    A consumer that returns a message to its group's retry topic needs only SUB on the group.
     """
     fields = request.fields
     if is_returned(request):
@@ -64,7 +64,7 @@ def lists_topics(request: Command, call: Call) -> list[Need]:
 
 
 def joined(request: Command, call: Call) -> list[Need]:
-    """Returns the permissions of a heartbeat: SUB on its consumer groups.
+    """Returns the permissions of a heartbeat: SUB on its consumer groups, none for producers.
 
     Errors   MalformedRequest
     """
@@ -133,28 +133,28 @@ def topic_seen(actions: tuple[Action, ...]) -> Asked:
 
 
 def group_seen(request: Command, call: Call) -> list[Need]:
-    """Returns the permissions of requests about the consumer group that they name."""
+    """Returns the permissions to look at the consumer group that a request names."""
     return [group_need(group_of(request), LOOK)]
 
 
 def group_and_topic_seen(request: Command, call: Call) -> list[Need]:
-    """Returns the permissions to read a group's offsets, in one topic or in all."""
+    """Returns the permissions to look at a group, and at a topic if the request names one."""
     topic = request.fields.get("topic", "")
     needs = [group_need(group_of(request), LOOK)]
     return [*needs, topic_need(topic, LOOK)] if topic else needs
 
 
 def group_changed(request: Command, call: Call) -> list[Need]:
-    """Returns the permissions of requests that change what a group's clients consume."""
+    """Returns the permissions to change what a group's clients consume."""
     return [group_need(group_of(request), UPDATE)]
 
 
 def producers_seen(request: Command, call: Call) -> list[Need]:
-    """Returns the permissions of requests about a producer group."""
+    """Returns the permissions to look at a producer group: PUB or LOOK on the group."""
     return [group_need(request.fields.get("producerGroup", ""), (*PUB, *LOOK))]
 
 
 def group_of(request: Command) -> str:
-    """Returns the consumer group of a request, whose field has one of two names."""
+    """Returns the consumer group of a request, from whichever of its two field names is set."""
     fields = request.fields
     return fields.get("group") or fields.get("consumerGroup", "")

@@ -1,8 +1,9 @@
-"""Parses the usual sends of classic clients in place: 310 SEND_MESSAGE_V2, 320 SEND_BATCH_MESSAGE.
+"""Parses plain sends of classic clients in place: 310 SEND_MESSAGE_V2, 320 SEND_BATCH_MESSAGE.
 
-A send is plain if its header is usual (`UsualHeader`), it has no other fields than `SHORT`, its
-system flag is 0, and each message has a body, a unique key and only texts of printable ASCII, and
-no property that only the broker sets or that delays a message. The usual path serves all others.
+A request is a plain send if `UsualHeader` can parse its header, its fields are all in `SHORT`, and
+its system flag is 0. Each message must have a body, a unique key, and only printable ASCII in its
+properties. No property may request a delay, a priority or a transaction, or be one that only the
+broker sets. `ClassicSend` serves all other sends.
 """
 
 from typing import Final, final
@@ -44,8 +45,8 @@ _ZERO: Final = b"0"
 class ClassicSendRequest:
     """Parses one request after another into `request` and `header`.
 
-    is_batch   whether the body contains the messages
-    identity   unique key of the message or of the batch as a whole; empty: the batch has none
+    is_batch   whether the body contains several messages with their properties
+    identity   unique key of the message, or of the batch as a whole; empty: the batch has none
     """
 
     __slots__ = ("_has_keys", "_has_wait", "_keys_end", "header", "identity", "is_batch", "request")
@@ -97,7 +98,7 @@ class ClassicSendRequest:
         return True
 
     def _number(self, name: bytes, absent: i64) -> i64:
-        """Returns a field, -1 if it is no number."""
+        """Returns a field, -1 if it is no number, `absent` if it is missing."""
         text = self.header.fields.get(name)
         return absent if text is None else number_in(text, 0, len(text))
 
@@ -158,7 +159,7 @@ class ClassicSendRequest:
         return request.add(span, queue_id, False, b"", b"", False)
 
     def _read_block(self, span: MessageSpan, block: bytes) -> bool:
-        """Finds key, id and tag in a property block; returns whether the block is plain."""
+        """Finds keys, unique key and tag in a block; returns whether all properties are plain."""
         self._has_keys = self._has_wait = False
         begin: i64 = 0
         end: i64 = len(block)

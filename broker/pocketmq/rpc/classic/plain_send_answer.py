@@ -1,6 +1,6 @@
-"""Encodes the answer to a plain send of a classic client as a whole frame.
+"""Encodes the answer to a classic client's plain send as a whole frame, in JSON or binary form.
 
-The bytes equal those of `ClassicSend.send`, encoded by wire/remoting.py.
+wire/remoting.py encodes the answer of `ClassicSend.send` to the same bytes.
 """
 
 from typing import Final

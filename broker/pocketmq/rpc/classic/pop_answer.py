@@ -3,9 +3,9 @@
     startOffsetInfo   kind queueId start;…           msgOffsetInfo   kind queueId offset,offset;…
     orderCountInfo    kind qoQUEUE%OFFSET times;…    kind: 0 topic, 1 and 2 retry topics
 
-Clients build the handles of messages from these fields and from popTime, invisibleTime, reviveQid.
-A message whose handle has other values, or which comes from a retry topic, is changed in the
-answer: its record names the requested topic, and contains the handle as the property POP_CK.
+Clients build receipt handles from these fields and from popTime, invisibleTime and reviveQid. These
+fields cannot express the handles of messages from retry topics, or of two leases of one queue. Such
+a record is changed in the answer: it names the requested topic, and has its handle as POP_CK.
 Source: PopMessageProcessor, ExtraInfoUtil, MQClientAPIImpl.processPopResponse.
 """
 
@@ -36,7 +36,7 @@ def nothing_found(request: ReceiveRequest, now_ms: int) -> Command:
 def popped(request: ReceiveRequest, received: Received, rest: int) -> Command:
     """Returns received messages as the answer to a pop.
 
-    rest   how many more messages the group may receive
+    rest   number of further messages that the group may receive now
     """
     runs = [(place, handles, at) for place, handles, at in runs_of(received.handles) if place]
     assert runs, "messages without handles"
@@ -81,9 +81,9 @@ def _is_shown_by(head: LeasePlace, place: LeasePlace) -> bool:
 
 
 def named(record: bytes, topic: str, handle: str) -> bytes:
-    """Returns a record with another topic, and with its handle as a property.
+    """Returns a record with another topic, and with its receipt handle as the property POP_CK.
 
-    The record of a message whose properties have no room for the handle is not changed.
+    A record of version 2, or without room for the handle, is returned unchanged.
     """
     _, _, begin, end, block_begin, block_end = split_record(record, 0)
     name, block = topic.encode(), record[block_begin:block_end]

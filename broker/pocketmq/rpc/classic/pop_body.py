@@ -1,4 +1,4 @@
-"""The JSON body of BATCH_ACK_MESSAGE: leases, each with a bit set of its messages.
+"""Parses the JSON body of BATCH_ACK_MESSAGE: leases, each with a bit set of messages.
 
     {"brokerName":"b","acks":[{"c":group,"t":topic,"r":"0","so":start,"q":queueId,"rq":reviveQid,
      "pt":popTime,"it":invisibleTime,"b":base64}]}
@@ -19,13 +19,13 @@ from pocketmq.services.consume.handles import handles_of
 from pocketmq.wire.remoting import Command
 
 BYTES_MAX: Final = 128
-"""Upper limit of bytes of a bit set: messages of one receive are at most 32."""
+"""Upper limit of a bit set's bytes: 1,024 queue offsets, for the up to 32 messages of a pop."""
 HANDLES_MAX: Final = 4_096
-"""Upper limit of handles in one request."""
+"""Upper limit of the handles in one request."""
 
 
 class BatchAck(NamedTuple):
-    """Handles of messages of one group and topic."""
+    """Receipt handles of messages of one group and topic."""
 
     group: str
     topic: str

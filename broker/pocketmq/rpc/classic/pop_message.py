@@ -2,8 +2,8 @@
 
     200050  POP_MESSAGE      200054  NOTIFICATION      200055  POLLING_INFO
 
-Messages are leased from all queues of the topic and from the group's retry topics, whichever queue
-the client names. Source: PopMessageProcessor, NotificationProcessor, PollingInfoProcessor.
+A pop leases messages from all queues of the topic and from the group's retry topics, whichever
+queue the client names. Source: PopMessageProcessor, NotificationProcessor, PollingInfoProcessor.
 """
 
 from functools import partial
@@ -36,7 +36,7 @@ class ClassicPop:
         self._clients = clients
 
     async def pop(self, request: Command, call: ClassicCall) -> Command:
-        """Returns messages under leases, at once or when a message arrives.
+        """Returns messages under leases: at once, when one arrives, or none after the wait.
 
         Errors   MalformedRequest, IllegalNumber, IllegalFilter, IllegalInvisibleTime, GroupInUse,
                  GroupNotFound, GroupDisabled, those of `find_readable`; errors of puts
@@ -70,7 +70,7 @@ class ClassicPop:
         self._members.saw(group, topic, client_id, call.channel.peer, RECEIVE, dialect)
 
     async def notification(self, request: Command, call: ClassicCall) -> Command:
-        """Returns whether a group may receive messages of a topic, at once or when one arrives.
+        """Returns whether a group may receive messages of a topic, after a wait if there are none.
 
         Errors   MalformedRequest, IllegalNumber, GroupNotFound, those of `find_readable`
         """
@@ -81,7 +81,7 @@ class ClassicPop:
         return Command(0, {"hasMsg": "true" if has_some else "false", "pollingFull": "false"})
 
     def polling(self, request: Command, call: ClassicCall) -> Command:
-        """Returns the number of a group's pops that wait for messages of a topic.
+        """Returns the number of a group's requests that wait for messages of a topic.
 
         Errors   MalformedRequest, GroupNotFound, those of `find_readable`
         """

@@ -1,4 +1,4 @@
-"""Requests of pops: group, topic, filter, wait, and the duration of the leases.
+"""Parses pops: group, topic, filter, wait, and the duration of the leases.
 
 Source: PopMessageRequestHeader.
 """
@@ -21,7 +21,7 @@ from pocketmq.rpc.classic.heartbeat_body import SQL, TAG
 from pocketmq.wire.remoting import Command
 
 WAIT_MS_MAX: Final = 30_000
-"""Upper limit of a wait, as proxies close silent connections."""
+"""Upper limit of a wait in ms, as proxies close silent connections."""
 BEGINS: Final = {0: BEGIN_MIN, 1: BEGIN_MAX}
 """Values of initMode (ConsumeInitMode)."""
 
@@ -41,7 +41,7 @@ def wait_of(request: Command) -> int:
 
 
 def request_of(request: Command, call: Call) -> ReceiveRequest:
-    """Returns a pop for the service, checked and with limits.
+    """Returns a checked pop as `Consume.receive` expects it, with message count and wait limited.
 
     Errors   MalformedRequest, IllegalNumber, IllegalFilter, IllegalInvisibleTime
     """

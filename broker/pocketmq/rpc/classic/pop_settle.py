@@ -1,8 +1,8 @@
-"""Settling of popped messages by their receipt handles.
+"""Acknowledges popped messages and changes their invisible durations, by receipt handle.
 
     200051  ACK_MESSAGE    200151  BATCH_ACK_MESSAGE    200053  CHANGE_MESSAGE_INVISIBLETIME
 
-Clients name the retry topic from which a message came, or the topic itself.
+As topic, clients name the retry topic from which a message came, or the topic itself.
 Source: AckMessageProcessor, ChangeInvisibleTimeProcessor.
 """
 
@@ -35,16 +35,17 @@ class ClassicSettle:
         self._consume = backing.consume
 
     async def ack(self, request: Command, call: ClassicCall) -> Command:
-        """Acknowledges a message; durable when it is answered.
+        """Acknowledges a message; durable before the answer.
 
-        Errors   MalformedRequest, GroupNotFound, GroupDisabled; those of a put: not acknowledged
+        Errors   MalformedRequest, GroupNotFound, GroupDisabled; those of a put: the message is
+                 not acknowledged
         """
         group, topic, handle = _settled_by(request)
         (settled,) = await self._consume.ack(group, topic, [handle])
         return OK if settled.status is SettleStatus.OK else INVALID
 
     async def ack_batch(self, request: Command, call: ClassicCall) -> Command:
-        """Acknowledges messages of several leases; invalid handles are ignored.
+        """Acknowledges messages of several groups and topics; invalid handles are ignored.
 
         Errors   MalformedRequest, TooManyElements, GroupNotFound, GroupDisabled; those of a put:
                  earlier messages of the request are acknowledged
@@ -57,10 +58,10 @@ class ClassicSettle:
         return OK if acks else Command(NO_MESSAGE, remark="the request has no acks")
 
     async def change_invisible(self, request: Command, call: ClassicCall) -> Command:
-        """Changes the invisible duration of a message, counted from now.
+        """Changes the invisible duration of a message, counted from now; returns a new handle.
 
-        Errors   MalformedRequest, IllegalInvisibleTime, GroupNotFound, GroupDisabled; those of a
-                 put: nothing was changed
+        Errors   MalformedRequest, IllegalNumber, IllegalInvisibleTime, GroupNotFound,
+                 GroupDisabled; those of a put: nothing was changed
         """
         group, topic, handle = _settled_by(request)
         invisible_ms = number_field(request, "invisibleTime", lower=-INT32_MAX)

@@ -1,8 +1,8 @@
 """Pulls of classic consumers, with long polling (11 PULL_MESSAGE, 361 LITE_PULL_MESSAGE).
 
 The filter comes from the request, or else from the subscription in the group's heartbeats. The
-answer's body contains the records as they are stored. A damaged message is skipped, since the
-client would request it forever.
+answer's body contains the records as they are stored. The answer makes the client skip a damaged
+message, which the client would otherwise request forever.
 Source: PullMessageProcessor.
 """
 
@@ -35,7 +35,7 @@ class ClassicPull:
         self._clients = clients
 
     def pull(self, request: Command, call: ClassicCall) -> Command | Awaitable[Command]:
-        """Returns records of a queue, at once or when a message arrives.
+        """Returns records of a queue: at once, when one arrives, or none after the wait.
 
         Errors   MalformedRequest, IllegalNumber, GroupNotFound, GroupDisabled, GroupInUse, those of
                  `find_readable`, QueueOutOfRange, IllegalFilter, Corruption

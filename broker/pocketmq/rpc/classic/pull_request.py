@@ -1,4 +1,4 @@
-"""Requests of pulls: range, filter, wait, and the offset to commit.
+"""Parses pulls: range, filter, wait, and the offset to commit.
 
 Source: PullMessageRequestHeader, PullSysFlag.
 """
@@ -28,9 +28,9 @@ HAS_SUBSCRIPTION: Final = 4
 """Bits of sysFlag."""
 MESSAGES_MAX: Final = 1_024
 BYTES_MAX: Final = 4 * 1024 * 1024
-"""Upper limit of bytes of an answer, unless its first message is larger."""
+"""Upper limit of an answer's bytes, unless its first message is larger."""
 WAIT_MS_MAX: Final = 30_000
-"""Upper limit of a wait, as proxies close silent connections."""
+"""Upper limit of a wait in ms, as proxies close silent connections."""
 
 
 class Wanted(NamedTuple):
@@ -43,9 +43,9 @@ class Wanted(NamedTuple):
 def wanted_of(
     request: Command, group: ClassicGroup | None, *, may_broadcast: bool
 ) -> Wanted | Command:
-    """Returns the filter of a pull, or the answer to a consumer without a valid subscription.
+    """Returns the filter of a pull, or the answer that refuses a missing or stale subscription.
 
-    group          the group as its members' heartbeats describe it; None: it has no members
+    group          the group, as its members' heartbeats describe it; None: it has no members
     may_broadcast  whether the group's settings allow broadcasting
     Errors   MalformedRequest, IllegalNumber, IllegalFilter
     """
@@ -77,7 +77,7 @@ def _flags_of(request: Command) -> int:
 
 
 def request_of(wanted: Wanted, request: Command, call: Call) -> PullRequest:
-    """Returns a pull for the service, checked and with limits.
+    """Returns a checked pull as `services/pull` expects it, with count, size and wait limited.
 
     Errors   MalformedRequest, IllegalNumber, IllegalFilter
     """

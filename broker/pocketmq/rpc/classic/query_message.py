@@ -17,7 +17,7 @@ from pocketmq.rpc.topic_access import check_operator_reads, find_readable, may_s
 from pocketmq.wire.remoting import Command
 
 MESSAGES_MAX: Final = 64
-"""Upper limit of messages of an answer (defaultQueryMaxNum is 32)."""
+"""Upper limit of messages in an answer; RocketMQ's is 32 (defaultQueryMaxNum)."""
 TAG_INDEX: Final = "T"
 
 
@@ -31,7 +31,7 @@ class ClassicQuery:
         self._query = backing.query
 
     async def by_offset(self, request: Command, call: ClassicCall) -> Command:
-        """Returns the message at a physical offset, which offset message ids contain.
+        """Returns the message at a physical offset; clients take it from an offset message id.
 
         Errors   MalformedRequest, IllegalNumber, MessageNotFound, Corruption, DiskSlow
         """

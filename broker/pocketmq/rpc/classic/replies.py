@@ -3,9 +3,9 @@
     324  SEND_REPLY_MESSAGE            325  SEND_REPLY_MESSAGE_V2, with short field names
     326  PUSH_REPLY_MESSAGE_TO_CLIENT, from the broker
 
-A request is a message whose producer waits for a reply. The consumer sends the reply, which names
-the producer's client id. The broker passes it on over that client's connection, and stores no
-reply (storeReplyMessageEnable=false).
+A request is a message whose producer waits for a reply. The consumer sends the reply with the
+producer's client id. The broker passes the reply on over that client's connection, and does not
+store it (storeReplyMessageEnable=false).
 Source: ReplyMessageProcessor, RequestResponseFuture, MessageUtil.
 """
 
@@ -23,7 +23,7 @@ from pocketmq.wire.remoting import Command
 
 PUSH: Final = 326
 ANSWER_S: Final = 10.0
-"""Upper limit of a client's time to confirm a reply, as in RocketMQ."""
+"""Time in seconds that a client has to confirm a reply, as in RocketMQ."""
 PUSH_TIME: Final = "PUSH_REPLY_TIME"
 REPLY_TO: Final = "REPLY_TO_CLIENT"
 PASSED_ON: Final = {
@@ -31,7 +31,7 @@ PASSED_ON: Final = {
     "queueId": "0", "sysFlag": "0", "bornTimestamp": "0", "flag": "0", "reconsumeTimes": "0",
     "unitMode": "false",
 }  # fmt: skip
-"""Fields of a reply that its receiver gets, with the values of absent ones."""
+"""Field of a reply that is passed on to the producer -> its value if the consumer left it out."""
 
 
 class ClassicReplies:
@@ -44,7 +44,7 @@ class ClassicReplies:
         self._groups = backing.sessions.classic.groups
 
     async def reply(self, request: Command, call: ClassicCall) -> Command:
-        """Passes a reply on to the client that waits for it; the answer says whether it arrived.
+        """Passes a reply on to the client that waits for it; the answer reports whether it arrived.
 
         Errors   MalformedRequest
         """

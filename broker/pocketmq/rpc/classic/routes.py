@@ -1,8 +1,8 @@
 """The name server's requests: every topic is on this broker.
 
 Routes contain `broker.advertised_host` if it is set, else the address that the client reached.
-Queries create nothing: a producer then asks for the route of the default topic, and its first
-message creates the topic.
+A query creates no topic. For a missing topic, a producer queries the default topic's route next,
+and its first message creates the topic.
 Source: RouteInfoManager, ClientRequestProcessor, DefaultRequestProcessor of the name server.
 """
 
@@ -37,7 +37,7 @@ class ClassicRules(NamedTuple):
 
     broker, cluster     names
     advertised          "address:port" for all clients; "": the address that each client reached
-    own                 "address:port" for a client whose reached address is not known
+    own                 "address:port" for a client if the address that it reached is unknown
     permission          returns the broker's own permission
     auto_create_topics  returns whether a send creates a missing topic
     queue_count         returns the number of queues of a topic that a send creates
@@ -68,9 +68,9 @@ class ClassicRoutes:
         assert rules.own, "no address for clients"
 
     def route(self, request: Command, call: ClassicCall) -> Command:
-        """Returns the route of a topic, with the queues that it has.
+        """Returns the route of a topic: the broker's address, and numbers of queues.
 
-        Errors   TopicNotFound, UnsupportedTopic
+        Errors   MalformedRequest, TopicNotFound, UnsupportedTopic
         """
         config = self._config(text_field(request, "topic"))
         config.check_supported()
@@ -106,7 +106,7 @@ class ClassicRoutes:
     def topics(self, request: Command, call: ClassicCall) -> Command:
         """Returns the names of all topics, and of the retry topics of all groups.
 
-        mqadmin lists the groups by their retry topics.
+        mqadmin derives its list of groups from the retry topics.
         """
         retries = map(retry_topic, self._groups.names())
         return _answer({"topicList": sorted({*self._topics.names(), *retries})})
@@ -114,15 +114,15 @@ class ClassicRoutes:
     def wipe_write(self, request: Command, call: ClassicCall) -> Command:
         """Removes the write permission from routes, until `add_write` or a restart.
 
-        Sends are not refused: producers choose another broker, if they have one. The answer
-        contains the number of topics.
+        The broker does not refuse sends. Producers that know another broker send there. The answer
+        contains the number of topics, 0 if the request names another broker.
 
         Errors   MalformedRequest
         """
         return Command(0, {"wipeTopicCount": str(self._set_write(request, is_wiped=True))})
 
     def add_write(self, request: Command, call: ClassicCall) -> Command:
-        """Restores the write permission in routes; the answer contains the number of topics.
+        """Restores the write permission in routes; answers like `wipe_write`.
 
         Errors   MalformedRequest
         """
@@ -140,8 +140,8 @@ class ClassicRoutes:
             return found
         group = self._groups.find(topic.removeprefix(RETRY_PREFIX))
         if group is not None and topic.startswith(RETRY_PREFIX):
-            # mqadmin asks for this route before a retried message or classic consumer creates the
-            # topic.
+            # mqadmin may query this route before a retried message or a classic consumer creates
+            # the topic.
             count = max(group.settings.retry_queue_count or 0, 1)
             return TopicConfig(topic, count, count, PERMISSION_READ | PERMISSION_WRITE)
         if topic in (TRACE_TOPIC, f"{self._rules.cluster}{REPLY_TOPIC_END}"):

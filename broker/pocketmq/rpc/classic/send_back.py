@@ -1,8 +1,8 @@
-"""Messages that a classic consumer could not process.
+"""Takes back messages that a classic consumer could not process.
 
     36       CONSUMER_SEND_MSG_BACK, by physical offset
-    310, 10  sends to %RETRY%group: what clients do if 36 fails, and consumers in order when a
-             message has no retries left
+    310, 10  sends to %RETRY%group: from clients for which 36 failed, and from orderly consumers
+             when a message has no retries left
 
 Source: AbstractSendMessageProcessor.consumerSendMsgBack, handleRetryAndDLQ.
 """
@@ -41,8 +41,8 @@ class ClassicSendBack:
     async def send_back(self, request: Command, call: ClassicCall) -> Command:
         """Schedules redelivery of a message by delay level, or makes it a dead letter.
 
-        Errors   MalformedRequest, IllegalNumber, GroupNotFound, GroupDisabled, SystemTopic,
-                 AccessDenied, MessageNotFound; those of a put: nothing was stored
+        Errors   MalformedRequest, IllegalNumber, those of `ClassicClients.ensure`, GroupDisabled,
+                 SystemTopic, AccessDenied, MessageNotFound; those of a put: nothing was stored
         """
         group = text_field(request, "group")
         retries = number_field(
@@ -64,13 +64,13 @@ class ClassicSendBack:
     def prepared(
         self, request: Command, drafts: Drafts, envelope: Envelope
     ) -> Awaitable[tuple[Drafts, Envelope]] | None:
-        """Returns a send to a retry topic as it is stored; None for other sends.
+        """Returns a send to a retry topic in the form to store; None for other sends.
 
-        A message is a dead letter after the group's or the client's maximum of retries, and if the
-        group consumes in order.
+        The message becomes a dead letter if its retries are used up, or if the group consumes in
+        order. The client's maximum of retries overrides the group's.
 
-        Errors   of the awaitable: IllegalGroup, GroupNotFound, GroupDisabled, IllegalNumber,
-                 DiskFull
+        Errors   of the awaitable: those of `ClassicClients.ensure`, GroupDisabled,
+                 MalformedRequest, IllegalNumber
         """
         return self._prepared(request, drafts, envelope) if is_returned(request) else None
 

@@ -4,8 +4,8 @@
     10   SEND_MESSAGE        long field names
     320  SEND_BATCH_MESSAGE  the body contains the messages
 
-Property blocks and flags are stored as the producer wrote them, without properties that the broker
-sets.
+Property blocks and flags are stored as the producer wrote them. Properties that the broker sets
+itself, or does not need, are dropped.
 Source: SendMessageProcessor, SendMessageRequestHeaderV2.
 """
 
@@ -41,10 +41,10 @@ SHORT: Final = {
 """Field names of SEND_MESSAGE_V2 -> those of SEND_MESSAGE."""
 REQUIRED: Final = ("producerGroup", "topic", "queueId", "sysFlag", "bornTimestamp")
 KEPT_FLAGS: Final = 0x703
-"""Bits of sysFlag that are stored: compressed, several tags, and the type of compression."""
+"""Bits of sysFlag that are stored: compressed body, several tags, and type of compression."""
 
 Prepare = Callable[[Command, Drafts, Envelope], Awaitable[tuple[Drafts, Envelope]] | None]
-"""Returns a send to a retry topic as it is stored; None for other sends."""
+"""Returns a send to a retry topic in the form to store; None for other sends."""
 
 
 class ClassicSend:
@@ -92,7 +92,7 @@ def batch_names(request: Command) -> Command:
 
 
 def drafts_of(request: Command) -> tuple[Drafts, Envelope]:
-    """Returns the messages of a request as columns for `services/produce`.
+    """Returns the messages of a request as columns of `Drafts`, with what they have in common.
 
     Errors   MalformedRequest, IllegalNumber, TooManyMessages
     """
@@ -130,7 +130,7 @@ def drafts_of(request: Command) -> tuple[Drafts, Envelope]:
 
 
 def _transaction_id(request: Command, sent: Sent) -> str:
-    """Returns the unique key of a message, or a batch's own; "": the batch has none."""
+    """Returns the unique key of a message, or of a batch as a whole; "": the batch has none."""
     if not flag_field(request, "batch"):
         return sent.message_ids[0]
     return dict(pairs_of(request.fields.get("properties", ""))).get(names.UNIQUE_KEY, "")

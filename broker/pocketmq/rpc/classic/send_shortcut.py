@@ -1,4 +1,4 @@
-"""Plain sends of classic clients (`ClassicSendRequest`), served from their frames.
+"""Serves plain sends of classic clients (classic/plain_send.py) straight from their frames.
 
 frame ─► header, properties ─► checks, queue, log          ─► frame of the answer
          classic/plain_send    services/produce/fast_send     classic/plain_send_answer
@@ -21,8 +21,8 @@ from pocketmq.wire.remoting import decode, encode
 class ClassicSendShortcut:
     """Serves plain sends without a command object.
 
-    is_durable   whether replies can be sent at once, without waiting for a flush
-    late         creates the pending replies if `is_durable` is false
+    is_durable   whether answers can be sent at once, without waiting for a flush
+    late         makes answers wait for a flush if `is_durable` is false
     """
 
     __slots__ = ("_is_durable", "_late", "_plain", "_reader", "_records", "_reply")
@@ -43,8 +43,8 @@ class ClassicSendShortcut:
         raw         the whole frame
         peer_host   the client's address, packed
         metadata    is not used
-        Returns     the frame of the answer, or a reply that waits for a flush; None: nothing has
-                    changed, and the usual path serves the request or raises the error
+        Returns     the frame of the answer, or an answer that waits for a flush; None: nothing has
+                    changed, and `ClassicSend.send` serves the request or raises the error
         Errors      StoreBusy: nothing was stored; FsyncFailed: durability is unknown
         """
         reader, records = self._reader, self._records
@@ -64,5 +64,5 @@ def send_shortcut(send: Send) -> Shortcut:
 
 
 def _with_late_code(frame: bytes) -> bytes:
-    """Returns an answer's frame with the code of a flush that took too long."""
+    """Returns an answer's frame with the code FLUSH_DISK_TIMEOUT."""
     return encode(decode(frame)._replace(code=OF_PUT[PutStatus.FLUSH_DISK_TIMEOUT]))

@@ -37,7 +37,7 @@ from pocketmq.rpc.service import ANY_CODE, SEND_SIZE_MAX
 
 NAME: Final = "remoting"
 HEARTBEAT_SIZE_MAX: Final = 1024 * 1024
-"""Upper limit of bytes of a heartbeat, which contains all subscriptions of a client."""
+"""Upper limit of a heartbeat's bytes; it contains all subscriptions of a client."""
 
 TABLE: Final = RequestTable(
     NAME, CallClass.SESSION, refuse,
@@ -287,7 +287,7 @@ TABLE: Final = RequestTable(
         ),
         request(316, "CLEAN_UNUSED_TOPIC", "admin.upkeep.clean_topics", OnCluster(UPDATE)),
         request(329, "DELETE_EXPIRED_COMMITLOG", "admin.upkeep.expire", OnCluster(UPDATE)),
-        # Admins', for users and their rules.
+        # Requests of admins about users and rules.
         request(
             3001, "AUTH_CREATE_USER", "admin.users.create", AdminOnly("change users"),
             fields=("username",),

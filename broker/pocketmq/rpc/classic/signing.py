@@ -1,4 +1,4 @@
-"""Signatures of classic clients: each request is signed as a whole, with the user's secret.
+"""Checks signatures of classic clients, which sign each whole request with the user's secret.
 
     AccessKey   the user's access key      Signature   base64 of HMAC-SHA1
     signed      the values of all fields but Signature, in the order of their names, then the body

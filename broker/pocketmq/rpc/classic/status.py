@@ -42,7 +42,7 @@ OF_PUT: Final[Mapping[PutStatus, int]] = {
     PutStatus.FLUSH_REPLICA_TIMEOUT: FLUSH_SLAVE_TIMEOUT,
     PutStatus.REPLICA_NOT_AVAILABLE: SLAVE_NOT_AVAILABLE,
 }
-"""Put status -> response code; codes other than SUCCESS report less durability than configured."""
+"""Put status -> response code; a code other than SUCCESS means less durability than configured."""
 _ILLEGAL: Final = (
     Code.ILLEGAL_TOPIC, Code.ILLEGAL_MESSAGE_TAG, Code.ILLEGAL_MESSAGE_KEY,
     Code.ILLEGAL_MESSAGE_GROUP, Code.ILLEGAL_MESSAGE_PROPERTY_KEY, Code.ILLEGAL_MESSAGE_ID,

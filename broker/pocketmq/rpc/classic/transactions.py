@@ -3,7 +3,7 @@
     37  END_TRANSACTION            commitOrRollback: 8 commits, 12 rolls back, 0 is unknown
     39  CHECK_TRANSACTION_STATE    from the broker, one-way: a half message; the producer sends 37
 
-A producer takes part in the checks of its groups from its first heartbeat to its connection's end.
+A producer gets checks of its groups from its first heartbeat until it unregisters or disconnects.
 Source: EndTransactionProcessor, AbstractTransactionalMessageCheckListener.
 """
 
@@ -42,7 +42,7 @@ class ClassicTransactions:
     async def end(self, request: Command, call: ClassicCall) -> Command:
         """Commits or rolls back a transaction; a repeated decision gets the result of the first.
 
-        An unknown decision changes nothing, and the transaction is checked again.
+        UNKNOWN changes nothing, and the broker checks the transaction again later.
 
         Errors   MalformedRequest, TransactionUnknown, TransactionDecided; those of puts and reads
         """
@@ -89,7 +89,7 @@ def _offer(channel: RemotingChannel, group: str, may: May) -> Callable[[Check], 
 
 
 def question_of(check: Check) -> Command:
-    """Returns the request by which a producer is asked for the outcome of a transaction."""
+    """Returns the request that asks a producer for the outcome of a transaction."""
     place = read_transaction_id(check.transaction_id)
     assert place is not None, "the broker made an invalid transaction id"
     fields = {

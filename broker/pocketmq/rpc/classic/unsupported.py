@@ -1,4 +1,4 @@
-"""Request codes that are not served, and what to use in their place.
+"""Request codes that are not served, with their replacements.
 
 Source: RequestCode.
 """
@@ -22,11 +22,11 @@ NAMES: Final[Mapping[int, tuple[str, str]]] = {
     513: ("UPDATE_AND_CREATE_STATIC_TOPIC", _TOPICS),
     200052: ("PEEK_MESSAGE", "pocketmq message"),
 }
-"""Code -> (RocketMQ's name of it, what to use in its place)."""
+"""Code -> (RocketMQ's name of the code, the replacement or the reason)."""
 
 
 def refusal_of(code: int) -> UnsupportedFeature:
-    """Returns the error for a request code; it has what to use in its place."""
+    """Returns the error that refuses a request code; its text names the replacement, if any."""
     found = NAMES.get(code)
     if found is None:
         feature = f"request code {code}; docs/howto/clients.md lists those of classic clients"

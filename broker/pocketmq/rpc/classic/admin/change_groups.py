@@ -3,7 +3,7 @@
     200  UPDATE_AND_CREATE_SUBSCRIPTIONGROUP         207  DELETE_SUBSCRIPTIONGROUP
     225  UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST
 
-Retry policies, attributes and whichBrokerWhenConsumeSlowly have no effect here, and are ignored.
+Retry policies, attributes and whichBrokerWhenConsumeSlowly are ignored.
 Source: AdminBrokerProcessor, SubscriptionGroupConfig.
 """
 
@@ -43,7 +43,9 @@ class ChangeGroups:
         return OK
 
     async def update_all(self, request: Command, call: ClassicCall) -> Command:
-        """Creates or changes groups in their order, up to the first group that is refused.
+        """Creates or changes the groups of a list in order, until one is refused.
+
+        An illegal name or number anywhere in the list refuses the request before any change.
 
         Errors   those of `update`
         """
@@ -62,9 +64,9 @@ class ChangeGroups:
             await put(self._store, group, settings)
 
     async def delete(self, request: Command, call: ClassicCall) -> Command:
-        """Deletes a group, with cleanOffset also its offsets; a missing group counts as deleted.
+        """Deletes a group, and its offsets if cleanOffset is true; succeeds for a missing group.
 
-        The retry and dead-letter topics are kept: mqadmin deletes them with further requests.
+        The retry and dead-letter topics are kept. mqadmin deletes them with further requests.
 
         Errors   MalformedRequest, IllegalGroup, SystemGroup, DiskFull
         """

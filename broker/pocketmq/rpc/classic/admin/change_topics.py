@@ -43,7 +43,9 @@ class ChangeTopics:
         return OK
 
     async def update_all(self, request: Command, call: ClassicCall) -> Command:
-        """Creates or changes topics in their order, up to the first topic that is refused.
+        """Creates or changes the topics of a list in order, until one is refused.
+
+        An illegal name anywhere in the list refuses the request before any change.
 
         Errors   those of `update`
         """
@@ -68,13 +70,13 @@ class ChangeTopics:
                 attributes=change.set_attributes or {},
                 permission=change.permission or 0,
             )
-            # The creation wrote all settings, so a crash cannot leave some at their defaults.
+            # `create_topic` wrote these settings in one step, so a crash cannot leave defaults.
             if change.read_queue_count == change.write_queue_count and not change.order:
                 return
         await update_topic(self._store, topic, change)
 
     async def delete(self, request: Command, call: ClassicCall) -> Command:
-        """Deletes a topic and its retry topics; a missing topic counts as deleted.
+        """Deletes a topic and its retry topics; succeeds for a missing topic.
 
         Errors   MalformedRequest, those of `delete_topic`
         """

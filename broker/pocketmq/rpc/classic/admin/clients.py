@@ -1,4 +1,4 @@
-"""Connected clients for operators of the classic protocol.
+"""Operators' requests about connected classic clients.
 
     203  GET_CONSUMER_CONNECTION_LIST    307  GET_CONSUMER_RUNNING_INFO, passed on to the client
     204  GET_PRODUCER_CONNECTION_LIST    309  CONSUME_MESSAGE_DIRECTLY, passed on to the client
@@ -25,7 +25,7 @@ from pocketmq.wire.remoting import LANGUAGES, Command
 NOT_ONLINE: Final = 206
 CONSUME_TIMEOUT: Final = 207
 ANSWER_S: Final = 10.0
-"""Upper limit of a client's time to answer, as in RocketMQ."""
+"""Time in seconds that a client has to answer, as in RocketMQ."""
 _Members = Mapping[Hashable, ClassicMember]
 
 
@@ -73,7 +73,7 @@ class AdminClients:
         return json_answer({"connectionSet": _connections(members)})
 
     def all_producers(self, request: Command, call: ClassicCall) -> Command:
-        """Returns the connections of all producer groups."""
+        """Returns the connections of all producer groups that the caller may see."""
         clock = self._backing.store.clock
         ahead_ms = clock.wall_ms() - clock.monotonic_ms()
         found = {
@@ -93,16 +93,20 @@ class AdminClients:
         return json_answer({"data": found})
 
     async def running_info(self, request: Command, call: ClassicCall) -> Command:
-        """Returns what a consumer reports about itself, its threads' stacks if requested.
+        """Asks a consumer for its running info, with thread stacks if requested, and returns it.
+
+        If the consumer is not connected or does not answer in time, the answer is an error code.
 
         Errors   MalformedRequest
         """
         return await self._passed_on(request)
 
     async def consume_directly(self, request: Command, call: ClassicCall) -> Command:
-        """Makes a consumer consume one stored message now, and returns its result.
+        """Makes a consumer consume one stored message now, and returns the consumer's result.
 
-        Errors   MalformedRequest, MessageNotFound, Corruption, DiskSlow
+        If the consumer is not connected or does not answer in time, the answer is an error code.
+
+        Errors   MalformedRequest, MessageNotFound, StorageError, DiskSlow
         """
         message_id = text_field(request, "msgId")
         place = parse_offset_message_id(message_id)
@@ -171,5 +175,5 @@ def _address(connection: Hashable) -> str:
 
 
 def _language(member: ClassicMember) -> str:
-    """Returns a client's language, OTHER if Java's readers do not know it."""
+    """Returns a client's language, OTHER if RocketMQ's LanguageCode does not contain it."""
     return member.language if member.language in LANGUAGES else "OTHER"

@@ -1,4 +1,4 @@
-"""Consumption of groups for operators of the classic protocol.
+"""Operators' requests about the progress of consumer groups.
 
     303  QUERY_CONSUME_TIME_SPAN         345  QUERY_SUBSCRIPTION_BY_CONSUMER
     317  GET_BROKER_CONSUME_STATS
@@ -34,7 +34,10 @@ class AdminConsumption:
         self._rates = rates
 
     async def time_span(self, request: Command, call: ClassicCall) -> Command:
-        """Returns the store times of a topic's first, last and next message for a group, by queue.
+        """Returns a group's delay in each queue of a topic, and store times of messages.
+
+        The messages are the first and last of the queue and the last that the group consumed. The
+        delay is the age in ms of the next message to consume.
 
         Errors   MalformedRequest, IllegalTopic, TopicNotFound, StorageError, DiskSlow
         Cost     up to four reads of the log a queue
@@ -66,7 +69,9 @@ class AdminConsumption:
         }
 
     async def of_all_groups(self, request: Command, call: ClassicCall) -> Command:
-        """Returns the offsets of all groups in all topics, or in topics with `order`.
+        """Returns the offsets of all groups in all topics, or with isOrder in ordered topics only.
+
+        Groups and topics that the caller may not see are left out.
 
         Errors   StorageError, DiskSlow
         Cost     a read of the log for each queue with an offset
@@ -90,7 +95,7 @@ class AdminConsumption:
     async def _of_group(
         self, group: str, call: ClassicCall, *, is_order: bool
     ) -> tuple[list[str], int]:
-        """Returns the texts of a group's offsets by topic, and how many messages are left."""
+        """Returns JSON texts of a group's offsets, one a topic, and the group's total lag."""
         texts, behind = [], 0
         for topic in sorted(self._store.tables.offsets.all_of(group)):
             config = self._store.tables.topics.find(topic)
@@ -105,7 +110,7 @@ class AdminConsumption:
         return texts, behind
 
     def subscription(self, request: Command, call: ClassicCall) -> Command:
-        """Returns the subscription of a group's consumers to a topic, null without consumers.
+        """Returns a group's subscription to a topic; null if no connected consumer has one.
 
         Errors   MalformedRequest
         """

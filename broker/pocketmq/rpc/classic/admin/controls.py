@@ -1,4 +1,4 @@
-"""Functions of the running broker that operators of the classic protocol can call."""
+"""Functions of the running broker that operators' classic requests call."""
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -14,8 +14,9 @@ class Controls(NamedTuple):
     """Functions of the running broker.
 
     read_settings   returns (key, value, origin) of every setting
-    expire_soon     makes retention delete expired files at any hour; returns False if it is off
-    access          users and their rules; None: calls are not signed
+    expire_soon     makes retention delete expired files soon, at any hour; returns False if
+                    retention is off
+    access          users and their rules; None: the broker does not check signatures
     """
 
     read_settings: Callable[[], Iterable[tuple[str, str, str]]] = tuple

@@ -1,4 +1,4 @@
-"""Reads the groups of requests that change groups; lists the permissions for such requests.
+"""Parses requests that change groups, and lists the permissions that they need.
 
 Source: SubscriptionGroupConfig, SubscriptionGroupList.
 """

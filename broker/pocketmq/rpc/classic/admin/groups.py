@@ -1,4 +1,4 @@
-"""Consumer groups for operators of the classic protocol.
+"""Operators' requests about consumer groups.
 
     201  GET_ALL_SUBSCRIPTIONGROUP_CONFIG    208  GET_CONSUME_STATS
     352  GET_SUBSCRIPTIONGROUP_CONFIG        343  QUERY_TOPICS_BY_CONSUMER
@@ -32,7 +32,7 @@ class AdminGroups:
         self._rates = rates
 
     def all_configs(self, request: Command, call: ClassicCall) -> Command:
-        """Returns the settings of all groups, or of `maxGroupNum` from number `groupSeq` on.
+        """Returns the settings of up to `maxGroupNum` groups, by name, from index `groupSeq` on.
 
         Errors   MalformedRequest, IllegalNumber
         """
@@ -54,7 +54,7 @@ class AdminGroups:
         return json_answer(config_row(self._store.tables.groups.existing(_group_of(request))))
 
     def topics(self, request: Command, call: ClassicCall) -> Command:
-        """Returns the topics in which a group has offsets.
+        """Returns the topics in which a group has offsets and which the caller may see.
 
         Errors   MalformedRequest
         """

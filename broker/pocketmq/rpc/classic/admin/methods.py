@@ -1,4 +1,4 @@
-"""The requests of operators."""
+"""Handlers of operators' requests."""
 
 from pocketmq.rpc.classic.admin.change_groups import ChangeGroups
 from pocketmq.rpc.classic.admin.change_topics import ChangeTopics

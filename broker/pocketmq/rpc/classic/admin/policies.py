@@ -1,10 +1,10 @@
-"""Policies of classic requests as rules of users, and rules as policies.
+"""Converts policies of classic requests to rules of users, and rules to policies.
 
     {"subject":"User:app","policies":[{"policyType":"Custom","entries":[
         {"resource":"Topic:orders","actions":["Pub","Sub"],"sourceIps":[],"decision":"Allow"}]}]}
 
-RocketMQ applies Default policies where no Custom one does. A rule here has no such order, so
-Default policies are refused.
+RocketMQ applies Default policies only if no Custom policy matches. Rules have no such order here,
+so Default policies are refused.
 Source: AclConverter, AclInfo.
 """
 
@@ -27,7 +27,7 @@ from pocketmq.rpc.service import MalformedRequest
 SUBJECT: Final = "User:"
 CUSTOM: Final = "Custom"
 TEXTS_MAX: Final = 256
-"""Upper limit of actions, and of addresses, of one entry."""
+"""Upper limit of the actions in one entry, and of its source addresses."""
 _DECISIONS: Final = {"": True, "allow": True, "deny": False}
 
 

@@ -1,10 +1,10 @@
-"""The broker itself for operators of the classic protocol.
+"""Operators' requests about the broker itself.
 
     26  GET_BROKER_CONFIG            319  GET_NAMESRV_CONFIG
     28  GET_BROKER_RUNTIME_INFO      907  GET_BROKER_HA_STATUS
 
-Names of settings are PocketMQ's own, and those of RocketMQ that mqadmin reads. Source:
-AdminBrokerProcessor.prepareRuntimeInfo, HARuntimeInfo.
+Settings have PocketMQ's names. Those that mqadmin reads are also returned under RocketMQ's names.
+Source: AdminBrokerProcessor.prepareRuntimeInfo, HARuntimeInfo.
 """
 
 from typing import Final
@@ -79,13 +79,13 @@ class AdminRuntime:
     async def _earliest_ms(self) -> int:
         """Returns the store time of the log's first message, -1 without one.
 
-        mqadmin clusterList computes from it for how many hours messages are kept.
+        mqadmin clusterList computes from this time how many hours of messages the broker keeps.
         """
         found = await value_of(self._store.reading.message_at(self._store.min_offset))
         return -1 if found is None else found.store_timestamp_ms
 
     async def info(self, request: Command, call: ClassicCall) -> Command:
-        """Returns numbers of the store and its traffic, as texts; rates count messages.
+        """Returns statistics of the store and its traffic as texts; rates are messages a second.
 
         Errors   StorageError, DiskSlow
         Cost     a read of the log
@@ -139,7 +139,7 @@ _ZEROS: Final = (
 
 
 def _triplet(tps: float) -> str:
-    """Returns a rate in the form of RocketMQ's rates of 10 s, 1 min and 10 min."""
+    """Returns a rate three times, where RocketMQ reports rates of 10 s, 1 min and 10 min."""
     return f"{tps} {tps} {tps}"
 
 

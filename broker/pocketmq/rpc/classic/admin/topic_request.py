@@ -1,4 +1,4 @@
-"""Reads the topics of requests that change topics; lists the permissions for such requests.
+"""Parses requests that change topics, and lists the permissions that they need.
 
 Source: CreateTopicRequestHeader, CreateTopicListRequestBody, AttributeParser.
 """
@@ -43,7 +43,7 @@ def deleted(request: Command, call: Call) -> list[Need]:
 
 
 def change_of(request: Command) -> tuple[str, TopicChange]:
-    """Returns the topic of a request, and its settings.
+    """Returns the topic that a request names, and the topic's new settings.
 
     Errors   MalformedRequest, IllegalNumber, IllegalAttribute
     """
@@ -62,7 +62,7 @@ def change_of(request: Command) -> tuple[str, TopicChange]:
 
 
 def changes_of(request: Command) -> list[tuple[str, TopicChange]]:
-    """Returns the topics in a request's list, and their settings.
+    """Returns the topics in a request's list, and their new settings.
 
     Errors   MalformedRequest, IllegalAttribute
     """
@@ -105,7 +105,7 @@ def check_name(topic: str) -> None:
 
 
 def check_numbers(change: TopicChange) -> None:
-    """Checks the numbers of a change before a topic is created with some of them.
+    """Checks all numbers of a change, as `create_topic` uses and checks only some of them.
 
     Errors   IllegalNumber
     """
@@ -118,6 +118,6 @@ def check_numbers(change: TopicChange) -> None:
 
 
 def check_new(change: TopicChange) -> None:
-    """Raises IllegalAttribute if the change removes an attribute, which a new topic lacks."""
+    """Raises IllegalAttribute if a change removes an attribute, as a new topic has none."""
     for name in change.remove_attributes:
         raise IllegalAttribute(name=name, why="the topic does not have it")

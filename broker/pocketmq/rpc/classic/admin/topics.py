@@ -1,4 +1,4 @@
-"""Topics for operators of the classic protocol.
+"""Operators' requests about topics.
 
      21  GET_ALL_TOPIC_CONFIG      300  QUERY_TOPIC_CONSUME_BY_WHO
     202  GET_TOPIC_STATS_INFO      304  GET_SYSTEM_TOPIC_LIST_FROM_NS
@@ -35,7 +35,7 @@ class AdminTopics:
         self._rates = rates
 
     def all_configs(self, request: Command, call: ClassicCall) -> Command:
-        """Returns the settings of all topics, or of `maxTopicNum` from number `topicSeq` on.
+        """Returns the settings of up to `maxTopicNum` topics, by name, from index `topicSeq` on.
 
         Errors   MalformedRequest, IllegalNumber
         """
@@ -58,9 +58,9 @@ class AdminTopics:
         return json_answer(config_row(topics.existing(text_field(request, "topic"))))
 
     async def stats(self, request: Command, call: ClassicCall) -> Command:
-        """Returns the offsets of a topic's queues, and the store time of each last message.
+        """Returns the offsets of each queue of a topic, and the store time of its last message.
 
-        Errors   MalformedRequest, IllegalTopic, TopicNotFound
+        Errors   MalformedRequest, IllegalTopic, TopicNotFound, StorageError, DiskSlow
         Cost     two reads of the log a queue
         """
         topic = text_field(request, "topic")
@@ -81,6 +81,8 @@ class AdminTopics:
     def consumers(self, request: Command, call: ClassicCall) -> Command:
         """Returns the groups that subscribe to a topic or have offsets in it.
 
+        Groups that the caller may not see are left out.
+
         Errors   MalformedRequest
         """
         topic = text_field(request, "topic")
@@ -96,13 +98,13 @@ class AdminTopics:
         return json_answer({"groupList": seen})
 
     def of_cluster(self, request: Command, call: ClassicCall) -> Command:
-        """Returns the names of all topics, none for another cluster."""
+        """Returns the names of all topics, or none if the request names another cluster."""
         is_ours = request.fields.get("cluster", self._rules.cluster) == self._rules.cluster
         names = [*self._backing.store.tables.topics.names()] if is_ours else []
         return json_answer({"topicList": names})
 
     def system_of_cluster(self, request: Command, call: ClassicCall) -> Command:
-        """Returns the names that a name server reserves: those of its clusters and brokers."""
+        """Returns the names that a name server reserves: the cluster's and the broker's."""
         rules = self._rules
         address = rules.advertised or call.channel.local or rules.own
         return json_answer({"brokerAddr": address, "topicList": [rules.broker, rules.cluster]})

@@ -1,4 +1,4 @@
-"""Upkeep of the store for operators of the classic protocol.
+"""Operators' requests about files of the store.
 
     321  QUERY_CONSUME_QUEUE           316  CLEAN_UNUSED_TOPIC
     306  CLEAN_EXPIRED_CONSUMEQUEUE    329  DELETE_EXPIRED_COMMITLOG
@@ -20,7 +20,7 @@ from pocketmq.store.read.cold_read import value_of
 from pocketmq.wire.remoting import Command
 
 UNITS_MAX: Final = 1_024
-"""Upper limit of units of a queue in one answer."""
+"""Upper limit of the units in one answer."""
 
 
 class AdminUpkeep:
@@ -34,7 +34,7 @@ class AdminUpkeep:
         self._controls = controls
 
     async def queue_units(self, request: Command, call: ClassicCall) -> Command:
-        """Returns units of a consume queue: positions, sizes and tags codes of records.
+        """Returns units of a consume queue: physical offsets, sizes and tags codes of records.
 
         Errors   MalformedRequest, IllegalNumber, TopicNotFound, QueueOutOfRange, DiskSlow
         """
@@ -62,11 +62,11 @@ class AdminUpkeep:
         return json_answer(shown)
 
     def clean_queues(self, request: Command, call: ClassicCall) -> Command:
-        """Does nothing: retention removes units of a queue together with their messages."""
+        """Does nothing: retention deletes the units of a queue when it deletes the messages."""
         return OK
 
     def clean_topics(self, request: Command, call: ClassicCall) -> Command:
-        """Does nothing: the queues of a topic are removed when it is deleted."""
+        """Does nothing: the deletion of a topic removes the topic's queues."""
         return OK
 
     def expire(self, request: Command, call: ClassicCall) -> Command:

@@ -1,4 +1,4 @@
-"""Users and their rules for operators of the classic protocol, on a broker that checks signatures.
+"""Operators' requests about users and rules, on a broker that checks signatures.
 
     3001  AUTH_CREATE_USER    3006  AUTH_CREATE_ACL
     3002  AUTH_UPDATE_USER    3007  AUTH_UPDATE_ACL
@@ -6,7 +6,7 @@
     3004  AUTH_GET_USER       3009  AUTH_GET_ACL
     3005  AUTH_LIST_USER      3010  AUTH_LIST_ACL
 
-A Super user is an admin. An entry of a policy is a rule. Secrets are never returned.
+A Super user is an admin, and an entry of a policy is a rule. Secrets are never returned.
 Source: AdminBrokerProcessor, UserConverter, AclConverter.
 """
 
@@ -34,7 +34,7 @@ DISABLED: Final = "disable"
 class AdminUsers:
     """The requests about users and rules.
 
-    access   None: calls are not signed, so every request is refused
+    access   None: the broker does not check signatures, so every request is refused
     """
 
     __slots__ = ("_access",)
@@ -55,7 +55,7 @@ class AdminUsers:
         return OK
 
     async def create(self, request: Command, call: ClassicCall) -> Command:
-        """Adds a user; durable when it is answered.
+        """Adds a user; durable before the answer.
 
         Errors   MalformedRequest, IllegalUser, UserExists, UnsupportedFeature, DiskFull
         """
@@ -67,7 +67,7 @@ class AdminUsers:
         return await self._saved(f"user {name} added", request)
 
     async def update(self, request: Command, call: ClassicCall) -> Command:
-        """Changes the given settings of a user; durable when it is answered.
+        """Changes the given settings of a user; durable before the answer.
 
         Errors   MalformedRequest, IllegalUser, UserNotFound, UnsupportedFeature, DiskFull
         """
@@ -81,7 +81,7 @@ class AdminUsers:
         return await self._saved(f"user {name} changed", request)
 
     async def delete(self, request: Command, call: ClassicCall) -> Command:
-        """Removes a user and its rules; durable when it is answered.
+        """Removes a user and the user's rules; durable before the answer.
 
         Errors   MalformedRequest, UserNotFound, UnsupportedFeature, DiskFull
         """
@@ -90,7 +90,7 @@ class AdminUsers:
         return await self._saved(f"user {name} removed", request)
 
     def get(self, request: Command, call: ClassicCall) -> Command:
-        """Returns a user, without its secret.
+        """Returns a user, without the secret.
 
         Errors   MalformedRequest, UserNotFound, UnsupportedFeature
         """
@@ -106,14 +106,14 @@ class AdminUsers:
         return json_answer([_user_body(user) for user in users if part in user.access_key])
 
     async def create_rules(self, request: Command, call: ClassicCall) -> Command:
-        """Adds rules of a user, or actions to existing rules; durable when it is answered.
+        """Adds rules of a user, or actions to existing rules; durable before the answer.
 
         Errors   MalformedRequest, IllegalGrant, UserNotFound, UnsupportedFeature, DiskFull
         """
         return await self._put_rules(request, replaces=False)
 
     async def update_rules(self, request: Command, call: ClassicCall) -> Command:
-        """Replaces the rules of a user for the resources that it names; durable when answered.
+        """Replaces a user's rules for the resources in the request; durable before the answer.
 
         Errors   those of `create_rules`
         """
@@ -133,7 +133,7 @@ class AdminUsers:
         return await self._saved(f"{user}: rules changed", request)
 
     async def delete_rules(self, request: Command, call: ClassicCall) -> Command:
-        """Removes a user's rules, those for one resource if it is named; durable when answered.
+        """Removes a user's rules, or only those for one resource; durable before the answer.
 
         Errors   MalformedRequest, IllegalGrant, UserNotFound, UnsupportedFeature, DiskFull
         """
@@ -155,9 +155,9 @@ class AdminUsers:
         return json_answer(policy_body(user, self._roster().grants_of(user)))
 
     def all_rules(self, request: Command, call: ClassicCall) -> Command:
-        """Returns the rules of users whose subject contains `subjectFilter`.
+        """Returns rules by user, selected by two filters.
 
-        Only rules whose resource contains `resourceFilter` are returned.
+        The subject of a returned rule contains `subjectFilter`, and the resource `resourceFilter`.
 
         Errors   UnsupportedFeature
         """
@@ -173,7 +173,7 @@ class AdminUsers:
 
 
 def _choice(body: Body, name: str, yes: str, no: str) -> bool | None:
-    """Returns which of two texts a member is, None if it is absent.
+    """Returns True if a member is the text `yes`, False if it is `no`, None if it is absent.
 
     Errors   MalformedRequest
     """
