@@ -130,7 +130,7 @@ def drafts_of(request: Command) -> tuple[Drafts, Envelope]:
 
 
 def _transaction_id(request: Command, sent: Sent) -> str:
-    """Returns the unique key of a message, or of a batch as a whole; "": the batch has none."""
+    """Returns the unique key of a message, or of a whole batch; "": the batch has none."""
     if not flag_field(request, "batch"):
         return sent.message_ids[0]
     return dict(pairs_of(request.fields.get("properties", ""))).get(names.UNIQUE_KEY, "")

@@ -133,7 +133,7 @@ class AdminUsers:
         return await self._saved(f"{user}: rules changed", request)
 
     async def delete_rules(self, request: Command, call: ClassicCall) -> Command:
-        """Removes a user's rules, or only those for one resource; durable before the answer.
+        """Removes a user's rules, or those for one resource; durable before the answer.
 
         Errors   MalformedRequest, IllegalGrant, UserNotFound, UnsupportedFeature, DiskFull
         """
@@ -173,7 +173,7 @@ class AdminUsers:
 
 
 def _choice(body: Body, name: str, yes: str, no: str) -> bool | None:
-    """Returns True if a member is the text `yes`, False if it is `no`, None if it is absent.
+    """Returns whether a member is the text `yes`, and not `no`; None if it is absent.
 
     Errors   MalformedRequest
     """
