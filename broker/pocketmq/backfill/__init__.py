@@ -3,7 +3,7 @@
 ARCHITECTURE.md ("Parallel rebuild") shows how ranges of the log become consume-queue and index
 files, here called "views".
 
-    session.py          the Spark session, and the map of tasks on which rebuild/parallel.py runs
+    session.py          the Spark session, and a mapper that runs rebuild tasks on its workers
     job.py              plans and runs a rebuild; progress.py reports its progress
     checks.py           compares built files with manifests, views and the log
     advice.py           whether Spark is faster than one process

@@ -1,9 +1,8 @@
 """Estimates whether one process or Spark's workers build views faster.
 
-Both do the same work for each record and entry. Spark divides the work among its workers, but has a
-third more work and starts slowly. So Spark is faster only for a large log; the threshold depends on
-the number of workers. Constants in seconds were measured on the machine of docs/figures.md, with
-the log in memory.
+Spark divides the work among its workers, but does about a third more work and takes seconds to
+start. So Spark is faster only for a large log; the threshold depends on the number of workers. The
+constants in seconds were measured on the machine of docs/figures.md, with the log in memory.
 """
 
 from typing import Final, NamedTuple
@@ -18,7 +17,7 @@ TASK_SECONDS: Final = 0.05
 
 
 class Times(NamedTuple):
-    """Estimated durations of both ways."""
+    """Estimated durations of a rebuild by one process and by Spark's workers."""
 
     rebuild_seconds: float
     spark_seconds: float
@@ -30,10 +29,12 @@ class Times(NamedTuple):
 
 
 def expected_times(records: int, entries: int, *, tasks: int, workers: int) -> Times:
-    """Returns the estimated time to build views of `records` records and `entries` index entries.
+    """Returns the estimated times to build the views of a log.
 
-    tasks     ranges into which the log is cut
-    workers   concurrent tasks
+    records   number of records in the log
+    entries   number of index entries to build
+    tasks     number of ranges into which the log is cut
+    workers   number of concurrent tasks
     """
     work = records * RECORD_SECONDS + entries * ENTRY_SECONDS
     rounds = tasks / workers * TASK_SECONDS

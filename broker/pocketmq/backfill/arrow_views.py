@@ -35,7 +35,7 @@ from pocketmq.format.names import (
 from pocketmq.model.message import QueueKey
 
 ROWS_AT_ONCE: Final = 500_000
-"""Number of rows in one batch: 20 MB of units or entries."""
+"""Upper limit of rows in one batch: 10 MB of units or entries."""
 _NO_GEOMETRY: Final = (
     "its length fits no known number of slots and entries; set maxHashSlotNum and "
     "maxIndexNum, which pocketmq store info reports"
@@ -68,8 +68,8 @@ ENTRY_SCHEMA: Final = pa.schema(
 class QueueFile:
     """One file of a consume queue.
 
-    base          position in the queue of the file's first byte
-    size          bytes of the file
+    base          position of the file's first byte in the queue, in bytes
+    size          size of the file in bytes
     is_followed   whether a later file of the queue contains units
     upto          base of the next file; None: it is the last file
     """
@@ -84,13 +84,13 @@ class QueueFile:
 
     @property
     def numbers(self) -> tuple[int, int]:
-        """The queue offsets of the first and the last unit of the complete file."""
+        """The queue offsets of the first and the last unit that the file has if it is full."""
         last = NUMBER_MAX if self.upto is None else self.upto // UNIT_SIZE - 1
         return self.base // UNIT_SIZE, last
 
 
 def find_queue_files(store: Path) -> list[QueueFile]:
-    """Returns the files of all queues of a store, by topic, queue and position.
+    """Returns the files of all queues of a store, sorted by topic, queue and position.
 
     Cost     a read of 20 bytes of each file
     """
@@ -126,7 +126,9 @@ def _begins_with_unit(path: Path) -> bool:
 
 
 def unit_batches(file: QueueFile, schema: Any) -> Iterator[Any]:
-    """Yields the units of a file, without pre-blank units, as `pyarrow.RecordBatch`es, and damage.
+    """Yields the units of a file as `pyarrow.RecordBatch`es, then `DamagedBytes` if it is damaged.
+
+    Pre-blank units are left out.
 
     schema   UNIT_SCHEMA, or UNIT_SCHEMA followed by further columns, which are null
     """
@@ -166,11 +168,11 @@ def entry_batches(
     path: str, geometry: IndexGeometry | None, schema: Any,
     skipped: Callable[[IndexHeaderValues], bool] = lambda header: False,
 ) -> Iterator[Any]:  # fmt: skip
-    """Yields the entries of an index file as `pyarrow.RecordBatch`es, in order, and damage.
+    """Yields the entries of an index file as `pyarrow.RecordBatch`es, or `DamagedBytes`, in order.
 
     geometry   None: the file's length determines it
     schema     ENTRY_SCHEMA, or ENTRY_SCHEMA followed by further columns, which are null
-    skipped    decides by the header of a valid file whether its entries are skipped
+    skipped    returns by a file's valid header whether to yield none of the file's entries
     """
     file, place = Path(path), 0
     header = _header(file)

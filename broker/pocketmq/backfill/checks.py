@@ -3,8 +3,8 @@
 Queue files are paired by name. Index files are paired by order, as their names are creation times.
 The mapper's workers read the files, one task for each file.
 
-`copy_views` checks every file that it copies into a store. Before the copy, `compare_log` checks
-that the log has not changed since it was read, and that it was read to its end.
+`copy_views` checks every file that it copies into a store. Before a copy, `compare_log` shows
+whether the views cover the log to its end, and whether the log has changed since they were built.
 
 Kinds of findings: missing_file, unexpected_file, file_size, sha256, content.
 """
@@ -116,7 +116,10 @@ def compare_views(out: Path, other: Path, mapper: Mapper) -> list[Finding]:
 
 
 def compare_pair(pair: Pair) -> Finding | None:
-    """Returns the first difference of two files; None if they are equal."""
+    """Returns the first difference of two files; None if they are equal.
+
+    A missing `found` is also no difference if `expected` contains only zeros.
+    """
     if not pair.found:
         return _missing(pair.name) if _holds_anything(pair.expected) else None
     if not pair.expected:
@@ -189,7 +192,7 @@ class LogFit(NamedTuple):
     """Whether built views belong to a log.
 
     objection    why the views do not belong to the log; "" if they do
-    is_certain   whether no file of the log has changed after it was read
+    is_certain   whether the files of the log are unchanged since the views were built
     """
 
     objection: str
@@ -216,7 +219,7 @@ def compare_log(out: Path, store: Path, log_file_bytes: int) -> LogFit:
 
 
 def _records_behind(files: list[LogFile], physical_offset: int) -> bool:
-    """Returns whether records follow at an offset, or in the next file if this file is full."""
+    """Returns whether a record starts at an offset, or in the next file if that file is full."""
     for file in files:
         if file.end <= physical_offset:
             continue

@@ -38,12 +38,12 @@ from pocketmq.rebuild.staging import (
 # -- reuse -------------------------------------------------------------------------------------
 # Decides which results of an earlier run in the same directory a run can reuse.
 #
-#     earlier run                                             reused
+#     earlier run                                             reused of the earlier run
 #     same request, finished                                  everything
 #     same settings, `upto` not above the new one, and
-#         no file of the log has changed after it          its finished ranges
-#         only the last file that it read has changed     its finished ranges of other files
-#     otherwise                                               nothing; its results are removed
+#         no file of the log has changed since                the finished ranges
+#         only the last file that was read has changed        the finished ranges of other files
+#     otherwise                                               nothing; the results are removed
 #
 # If the settings changed, all results are removed. Single units cannot be removed from a queue, so
 # units of records that expired or are no longer requested would remain.
@@ -57,7 +57,7 @@ class Reuse:
 
     is_known      whether an earlier run wrote to the directory
     is_complete   whether that run built the requested views
-    is_usable     whether its results are compatible with the request
+    is_usable     whether that run's results are compatible with the request
     ranges        finished ranges, which are not read again
     changed       documents of finished ranges whose log file has changed after the run
     """

@@ -3,8 +3,8 @@
     file 0 │ file 1  ▓▓ │ file 2     ▓▓ a hole: valid records follow in file 1 or file 2
                                      bytes after the log's last valid record are not a hole
 
-Before any range is read, `survey` reads the first records of every file. So each range knows
-whether records follow in a later file.
+Before any range is read, `survey` reads the first records of every file. So it is known for each
+range whether records follow in a later file.
 """
 
 from collections.abc import Iterator, Sequence
@@ -48,7 +48,7 @@ class DamagedBytes:
 class Stretch:
     """A range, with facts about the files around it.
 
-    last_time_ms   lowest store time of a valid record after a hole at the range's start
+    last_time_ms   least store time (ms) that a record after damage at the range's start may have
     is_followed    whether a later file contains records
     """
 
@@ -70,7 +70,7 @@ def may_hold_any(stretches: Sequence[Stretch], times: tuple[int, int]) -> set[Lo
 
 
 def survey(ranges: Sequence[Range]) -> list[Stretch]:
-    """Returns the ranges with facts from the first records of all files.
+    """Returns each range with the facts that the first records of all files show.
 
     Cost     two records read of each file
     """

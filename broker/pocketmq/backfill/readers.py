@@ -6,10 +6,10 @@
     read_index(session, store)            one row for each entry
 
 A partition is a range of the log, or some queue or index files. Workers build rows column by column
-and pass them to Spark as Arrow batches. Name the required columns in an option, as Spark does not
-report to a data source which columns a query selects. Options for topic, queue, offsets and store
-time skip files and rows. Damage raises the error that `store verify` reports, or becomes a row with
-on_damage="skip": column `damage` describes it, all other columns are null.
+and pass them to Spark as Arrow batches. The option `columns` names the columns to build, as Spark
+does not report to a data source which columns a query selects. Options for topic, queue, offsets
+and store time skip files and rows. Damage raises Corruption. With on_damage="skip" it becomes a row
+instead: the column `damage` describes the damage, and all other columns are null.
 """
 
 import json
@@ -99,7 +99,7 @@ def read_index(
     """Returns the entries of a store's index files.
 
     geometry   slots and entries of the store's index files, as `pocketmq store info` reports them;
-               None: the files' lengths determine them, if they are RocketMQ's or our defaults
+               None: the files' lengths show them, if they are defaults of RocketMQ or PocketMQ
     Errors     ValueError, NotAStore at once; Corruption, inside Spark's error, when rows are read
     """
     options = {"on_damage": on_damage}

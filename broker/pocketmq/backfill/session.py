@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 JAVA_MIN: Final = 17
 SMALL_TASKS_PER_WORKER: Final = 8
-"""Spark partitions for each worker, for many small tasks: a Spark task costs about 50 ms."""
+"""Spark partitions for each worker if there are many small tasks: a Spark task costs 50 ms."""
 _SMALL_TASKS: Final[frozenset[Callable[[Any], Any]]] = frozenset({mark_file})
 """Functions of tasks that last milliseconds; a run may have tens of thousands of such tasks."""
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
@@ -158,7 +158,7 @@ def check_java() -> None:
 def package_archive() -> Path:
     """Returns a zip file of this package for workers; it is deleted when the process ends.
 
-    It contains compiled modules, so that workers need not compile them.
+    It contains bytecode files beside the sources, so that workers need not compile the sources.
     """
     root = Path(__file__).resolve().parents[1]
     scratch = Path(tempfile.mkdtemp(prefix="pocketmq-"))
@@ -222,7 +222,7 @@ def worker_count(session: "SparkSession") -> int:
 def wait_for_workers(session: "SparkSession") -> int:
     """Runs an empty task, so that the first workers start; returns `worker_count`.
 
-    Cost     one or two seconds in a new session; its first job takes less time by as much
+    Cost     one or two seconds in a new session; the session's first job is then as much faster
     """
     session.sparkContext.parallelize([0], 1).count()
     return worker_count(session)

@@ -1,9 +1,10 @@
 """The Spark data source `pocketmq`.
 
-    messages   ranges of the log          units   files of queues          index   index files
+    table   messages             units               index
+    task    a range of the log   a file of a queue   an index file
 
-A partition is a list of such tasks. Spark plans partitions in a Python process on the driver's
-machine, and reads them in its workers.
+A partition is a list of tasks. Spark plans partitions in a Python process on the driver's machine,
+and reads them in its workers.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -141,7 +142,7 @@ class StoreSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Returns the reader of the partitions.
 
-        schema   the schema of the options, or the columns of it that the user named
+        schema   the schema that the options select, or a part of it that the user named
         """
         return StoreReader(request_from(self.options), schema)
 
@@ -149,8 +150,8 @@ class StoreSource(DataSource):
 class StoreReader(DataSourceReader):
     """Plans partitions and reads them.
 
-    Only options select rows; `pushFilters` is not implemented. Spark 4.3 reuses the plan made with
-    one query's filters for the next query on the same DataFrame, whose rows would be incomplete.
+    Only options select rows; `pushFilters` is not implemented, because Spark 4.3 reuses the plan of
+    one query's filters for the next query on the same DataFrame. That query would lack rows.
     """
 
     def __init__(self, request: Request, schema: StructType) -> None:

@@ -16,7 +16,7 @@ DECODED_NS: Final = 50
 
 @final
 class Owned:
-    """A filter that skips messages of other groups; only records show the group.
+    """A filter that skips messages of other groups, which only a record's properties show.
 
     wanted     filter for the group's own messages
     is_owned   decides by a record's properties whether it belongs to the group
@@ -41,13 +41,13 @@ class Owned:
         return DECODED_NS * properties_size(record) + self._wanted.cost_ns(record)
 
     def matches(self, record: bytes, /) -> bool:
-        """Returns whether a message belongs to the group and matches its filter."""
+        """Returns whether a message belongs to the group and matches the group's filter."""
         _, properties, _ = facts_of(record)
         return self._is_owned(properties) and self._wanted.matches(record)
 
 
 def owned_by(group: str, topic: str, wanted: Filter) -> Filter:
-    """Returns the filter of a group for a topic; wraps it if the topic is ambiguous."""
+    """Returns a group's filter, limited to the group's messages if others may share the topic."""
     if not group or not is_ambiguous(topic):
         return wanted
     is_sent_back = topic == retry_topic(group)
@@ -57,5 +57,5 @@ def owned_by(group: str, topic: str, wanted: Filter) -> Filter:
 def owned_where(
     topic: str, wanted: Filter, is_owned: Callable[[Mapping[str, str]], bool]
 ) -> Filter:
-    """Returns a filter for owned messages if the topic may belong to several groups."""
+    """Returns a filter, limited to owned messages if several groups may share the topic."""
     return Owned(wanted, is_owned) if is_ambiguous(topic) else wanted

@@ -1,4 +1,4 @@
-"""Parses filter expressions of both languages."""
+"""Parses filter expressions: tags and SQL92."""
 
 from functools import lru_cache
 from typing import Final
@@ -8,7 +8,7 @@ from pocketmq.format.java_hash import tags_code
 from pocketmq.model.filter import Filter
 
 LENGTH_KEPT_MAX: Final = 1_024
-"""Longest expression whose filter is cached, so that equal expressions share one filter."""
+"""Longest tag expression whose filter is cached, so that equal expressions share one filter."""
 
 
 def parse_filter(expression: str, *, is_sql: bool = False) -> Filter:

@@ -5,7 +5,7 @@
     bitmap of a message            the bits of all groups whose expression matches it
 
 Groups may share bits, so a bitmap may accept a message that a filter rejects, but never the
-reverse. Removed groups stay in the file, and have bits.
+reverse. A removed group stays in the file and keeps its bits.
 Source: ConsumerFilterManager, CommitLogDispatcherCalcBitMap, BloomFilter, BitsArray.
 """
 

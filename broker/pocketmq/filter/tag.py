@@ -1,7 +1,7 @@
 """Tag filters: "TagA || TagB" matches messages with one of these tags.
 
-A consume unit contains a hash of its message's tag. A filter first checks the hash without reading
-the record and with false positives, and then the tag of the record.
+A consume unit contains a hash of its message's tag. A filter first checks the hash, which has false
+positives but does not require the record. It then checks the tag in the record.
 
     "", "*"         all messages, including those without a tag
     "a || b"        tag a or tag b; blanks around tags and empty parts are ignored
@@ -19,8 +19,8 @@ from pocketmq.model.message import TAGS
 ALL: Final = "*"
 SEPARATOR: Final = "||"
 EXTENSION_ADDRESS_MAX: Final = -2_147_483_649
-"""Largest address in the queue's extension (ConsumeQueueExt). Codes up to it are no hashes, so
-they match, and the tag of the record decides."""
+"""Largest address in a queue's extension (ConsumeQueueExt). Codes up to this value are addresses,
+not hashes. They all match, and the tag in the record decides."""
 
 _TAGS_KEY: Final = property_key(TAGS)
 _LOW_32_BITS: Final = 0xFFFF_FFFF
@@ -62,7 +62,7 @@ EVERYTHING: Final = TagFilter(frozenset(), frozenset())
 
 
 def parse(expression: str, code_of: Callable[[str], int]) -> TagFilter:
-    """Returns the filter of an expression; `code_of` is the hash of consume units.
+    """Returns the filter of an expression; `code_of` computes the tags code of a tag.
 
     Errors   IllegalFilter: no tag between the separators, "*" with tags, or an illegal tag
     """

@@ -38,6 +38,6 @@ def within_turn(wanted: Filter, result: PullResult, begin: int) -> PullResult:
         return result
     following = queue_offset_of(result.records[count])
     if not begin < following < result.next_begin_offset:
-        return result  # Queue offsets of records may differ in a store of RocketMQ 5.0.0.
+        return result  # In a store of RocketMQ 5.0.0, records may contain too high offsets.
     records = result.records[:count]
     return result._replace(records=records, record_count=count, next_begin_offset=following)

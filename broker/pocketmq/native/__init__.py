@@ -143,7 +143,7 @@ def form() -> str:
 
 @cache
 def why_not_compiled() -> str:
-    """Returns the reason why the sources run, "" if the compiled modules do.
+    """Returns the reason why the sources run, "" if the compiled modules run.
 
     Cost     one millisecond, once per process: each source is read and hashed
     """

@@ -52,7 +52,7 @@ def oldest_behind(last_times: Times) -> int | None:
     """Returns the least store time (ms) that a record after damage may have.
 
     Returns  None if no record before the damage is known. A broker may then have truncated the log
-             at the damage, so no record after it is searched.
+             at the damage, so the walk does not search for records after the damage.
     """
     if not last_times:
         return None
@@ -138,7 +138,7 @@ class LogWalk:
 
 
 def is_too_old(source: LogSource, begin: int, last_times: Times) -> bool:
-    """Returns whether a valid record after damage is older than those before the damage."""
+    """Returns whether `begin` is a valid record that is older than those before the damage."""
     time_ms, oldest_ms = store_time_at(source, begin), oldest_behind(last_times)
     return time_ms is not None and oldest_ms is not None and time_ms < oldest_ms
 
@@ -146,9 +146,9 @@ def is_too_old(source: LogSource, begin: int, last_times: Times) -> bool:
 def holes_and_tail(holes: Sequence[Hole], end: int) -> tuple[list[Hole], Hole | None]:
     """Returns the holes inside a log, and the bytes after its last valid record.
 
-    If a file that is TOO_OLD follows damage, the bytes before the file are holes, not the tail: a
-    single wrong store time would otherwise hide the file. If such a file follows zeros, a broker
-    truncated the log before it, and the file is not part of the log.
+    A file that begins with a TOO_OLD record may follow damage. The bytes before the file are then
+    holes, not the tail: a single wrong store time would otherwise hide the file. If such a file
+    follows zeros, a broker truncated the log before it, and the file is not part of the log.
 
     holes   all holes of a walk
     end     physical offset after the last valid record

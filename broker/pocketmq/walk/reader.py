@@ -43,7 +43,7 @@ class Stop(NamedTuple):
 
 
 NO_FILE: Final = Stop(ScanEnd.FILE_FULL, 0)
-"""Stop before the first file."""
+"""Stop of a walk that has not read any file yet."""
 
 
 class Chunk(NamedTuple):
@@ -63,7 +63,7 @@ class Chunk(NamedTuple):
 
 
 class LogReader:
-    """Reads chunk by chunk; afterwards `stop` describes the end of the records.
+    """Reads files chunk by chunk; after each file, `stop` describes the end of its records.
 
     check_crc      whether records with a wrong CRC are damage
     property_crc   whether the writer appends property CRCs; properties that end in zeros are then

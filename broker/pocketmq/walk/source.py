@@ -9,10 +9,10 @@ from pocketmq.format.layout import Buffer
 class LogSource(NamedTuple):
     """The bytes of one log file.
 
-    base        physical offset of its first byte
+    base        physical offset of the file's first byte
     view        the whole file, mapped
-    read_into   (position, buffer) -> number of bytes read, fewer at the file's end. Walks use it,
-                as reading the map of a file that is truncated at the same time causes SIGBUS
+    read_into   (position, buffer) -> number of bytes read, fewer at the file's end. Chunks are read
+                with it: a read from the map of a file that is being truncated causes SIGBUS
     data_end    position after which all bytes are known to be zeros
     """
 
@@ -25,7 +25,7 @@ class LogSource(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Physical offset after its last byte."""
+        """Physical offset after the file's last byte."""
         return self.base + self.size
 
     def read(self, position: int, size: int) -> bytes:

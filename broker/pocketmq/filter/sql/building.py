@@ -15,13 +15,13 @@ from pocketmq.filter.sql.like import matcher, weight_of
 from pocketmq.filter.sql.nodes import Evaluate, Truth
 
 DEPTH_MAX: Final = 64
-"""Limit of nested nodes: the evaluation of each is a nested call."""
+"""Upper limit of nested nodes: evaluation makes a nested call for each level."""
 TERMS_MAX: Final = 256
-"""Upper limit of an expression's comparisons: each may scan all properties of a message."""
+"""Upper limit of comparisons in an expression: each may scan all properties of a message."""
 TERM_WEIGHT: Final = 2
 """Weight of a comparison, which scans the properties and reads one value."""
 WEIGHT_MAX: Final = 2_000
-"""Largest weight of an expression: 65 ms for a message with 32 KiB of properties, the limit."""
+"""Largest weight of an expression: 65 ms for the largest property block, 32 KiB."""
 TEXT_TESTS: Final[dict[str, Callable[[str, str], bool]]] = {
     "CONTAINS": str.__contains__, "STARTSWITH": str.startswith, "ENDSWITH": str.endswith,
 }  # fmt: skip

@@ -79,7 +79,7 @@ _PARSED: Final = Parsed(WEIGHT_KEPT_MAX)
 
 
 class SqlFilter:
-    """A SQL92 filter; filters with one expression are equal and share its cached parsed form."""
+    """A SQL92 filter; filters of the same expression are equal and share one parsed form."""
 
     __slots__ = ("_weight", "expression")
 
@@ -98,11 +98,11 @@ class SqlFilter:
         return hash(self.expression)
 
     def cost_ns(self, record: bytes) -> int:
-        """Returns the estimated cost of `matches` for a record."""
+        """Returns the estimated cost of `matches` for a record, in ns."""
         return RECORD_NS + self._weight * properties_size(record)
 
     def matches_code(self, code: int) -> bool:
-        """Returns True, as only the message shows whether it matches."""
+        """Returns True, as a tags code does not show the properties."""
         return True
 
     def matches(self, record: bytes) -> bool:

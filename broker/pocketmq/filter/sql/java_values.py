@@ -69,7 +69,7 @@ def long_of(text: str) -> int:
 
 
 def double_of(text: str) -> float:
-    """Parses a Double; blanks around it and a trailing f or d are allowed.
+    """Parses a Double; blanks around the number and a trailing f or d are allowed.
 
     Errors   Incomparable
     """
