@@ -7,9 +7,9 @@
         page = client.pull(PullQuery("orders", receipt.queue_id, receipt.queue_offset))
 
 Client blocks and may be shared by any number of threads. AsyncClient has the same methods for
-asyncio. A failed call raises `ClientError`, which is also an instance of the broker's class of
-`errors`. grpcio and protobuf are imported with the first Client or AsyncClient. See
-docs/howto/client.md.
+asyncio. A failed call raises `ClientError`. If the broker refused the call, the error is also an
+instance of the class in `errors` that the broker raised. grpcio and protobuf are imported with the
+first Client or AsyncClient. See docs/howto/client.md.
 """
 
 from typing import TYPE_CHECKING, Any

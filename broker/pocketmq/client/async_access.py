@@ -69,7 +69,7 @@ class AsyncAccess:
         return value_of(UserState, answer.user)
 
     async def delete_user(self, access_key: str) -> None:
-        """Deletes a user and its grants."""
+        """Deletes a user and the user's grants."""
         await self._ask("DeleteUser", access_key=access_key)
 
     async def list_users(self) -> tuple[list[UserState], bool]:

@@ -95,7 +95,7 @@ class AsyncAdmin:
     ) -> Page[TopicState]:
         """Returns a page of the topics, ordered by name, without their queues.
 
-        with_stats   sets `counts` of each, without its queues
+        with_stats   sets `counts` of each topic, without the counts of queues
         """
         answer = await self._read(
             "ListTopics", page_size=page_size, page_token=page_token,
@@ -192,7 +192,7 @@ class AsyncAdmin:
     ) -> Page[GroupState]:
         """Returns a page of up to PAGE_SIZE groups, ordered by name.
 
-        with_stats   sets `stats` of each
+        with_stats   sets `stats` of each group
         """
         answer = await self._read(
             "ListGroups", page_size=PAGE_SIZE, page_token=page_token,
@@ -293,7 +293,7 @@ class AsyncAdmin:
     async def _move(self, method: str, **fields: Any) -> list[MovedOffset]:
         return _values(MovedOffset, (await self._ask(method, **fields)).offsets)
 
-    # --- reading, where system topics may be read too ---------------------------------------------
+    # --- reads, also of system topics -------------------------------------------------------------
 
     async def pull(self, query: PullQuery) -> PullPage:
         """Pulls messages of one queue."""
@@ -326,7 +326,7 @@ class AsyncAdmin:
     async def list_delayed(
         self, topic: str = "", *, message_id: str = "", page_token: str = ""
     ) -> Page[DelayedMessage]:
-        """Returns a page of delayed messages; with `message_id`, all with this id."""
+        """Returns a page of delayed messages, or all delayed messages with an id."""
         answer = await self._read(
             "ListDelayed", topic=topic, message_id=message_id, page_size=PAGE_SIZE,
             page_token=page_token,

@@ -147,7 +147,7 @@ class AsyncClient:
     async def send_in_transaction(
         self, message: Message, work: Callable[[Receipt], Said]
     ) -> tuple[Receipt, Resolution]:
-        """Sends a transactional message, runs local work, ends the transaction as decided.
+        """Sends a half message, runs local work, and ends the transaction as the work decides.
 
         The work gets the receipt of the half message and returns the resolution. If the work
         raises, the message is rolled back and the error is raised again. After UNKNOWN, or a crash
@@ -186,9 +186,9 @@ class AsyncClient:
     async def answer_checks(
         self, group: str, checker: Checker, *, count_max: int | None = None, is_lasting: bool = True
     ) -> int:
-        """Answers the broker's transaction checks for a group; returns the number of ended ones.
+        """Answers the broker's transaction checks for a group; returns the number of decisions.
 
-        Runs until it is cancelled, the checker raises, or `count_max` transactions have ended.
+        Runs until it is cancelled, the checker raises, or it has sent `count_max` decisions.
         is_lasting   waits for a broker that becomes unreachable
         """
         patience = BrokerWait() if is_lasting else None
@@ -217,8 +217,8 @@ class AsyncClient:
     async def tail(self, query: TailQuery) -> AsyncGenerator[StoredMessage, None]:
         """Yields the messages of all queues of a topic as they are stored.
 
-        Stored messages are yielded in log order. New messages are sorted only if they arrive within
-        20 ms.
+        Stored messages are yielded in log order. New messages of several queues are sorted only if
+        they arrive within 20 ms of each other.
         If the broker becomes unreachable, the tail waits for it and continues at the next offset.
         System topics and topics of groups can be tailed.
         """
@@ -232,7 +232,7 @@ class AsyncClient:
     ) -> AsyncGenerator[list[StoredMessage], None]:
         """Yields the messages of `tail` in lists of messages that arrived together.
 
-        patience   waits for an unreachable broker, and can report that
+        patience   decides whether to wait for an unreachable broker, and reports the wait
         """
         is_operators = is_system_topic(query.topic) or is_group_topic(query.topic)
         pull = self.admin.pull if is_operators else self.pull
@@ -288,9 +288,9 @@ class AsyncClient:
     async def change_invisible(
         self, group: str, topic: str, entries: Sequence[tuple[str, int]]
     ) -> list[Settled]:
-        """The results contain new handles; the old handles stay valid.
+        """Changes the invisible durations of messages, given as (handle, ms from now).
 
-        The results have new handles; the old ones stay valid.
+        The results contain new handles. The old handles stay valid.
         """
         pairs = [{"receipt_handle": handle, "invisible_ms": ms} for handle, ms in entries]
         return await settle(self._stub, "ChangeInvisible", group, topic, entries=pairs)
@@ -315,10 +315,12 @@ class AsyncClient:
     async def consume(
         self, query: ReceiveQuery, *, count_max: int | None = None, is_lasting: bool = True
     ) -> AsyncGenerator[Leased, None]:
-        """Yields messages of a topic for a group; the request for the next one acknowledges it.
+        """Yields messages of a topic for a group, and acknowledges each after the loop's body.
 
-        If the loop's body raises or leaves the loop, its current message is redelivered after a
-        delay, and messages that were not yielded are redelivered at once.
+        The request for the next message marks the previous one as processed. Processed messages are
+        acknowledged in batches, within a quarter of the lease. If the body raises or leaves the
+        loop, its current message is redelivered after a delay, and messages that were not yielded
+        are redelivered at once.
 
         count_max    number of messages after which the loop ends
         is_lasting   waits for a broker that becomes unreachable
@@ -335,7 +337,7 @@ class AsyncClient:
                 yield message
 
     def _named(self, query: ReceiveQuery, attempt_id: str = "") -> ReceiveQuery:
-        """Returns a query, completed by the client's id and an attempt id."""
+        """Returns a query with the client's own id and an attempt id, where the query has none."""
         return replace(
             query,
             client_id=query.client_id or self._client_id,

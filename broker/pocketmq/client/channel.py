@@ -32,7 +32,7 @@ from pocketmq.rpc.pb import status_pb2
 
 TIMEOUT_MS: Final = 10_000
 RETRY_MS: Final = 3_000
-"""Default of the total pause between attempts, which lets a broker restart."""
+"""Default of the total pause between attempts: enough for a restart of the broker."""
 PAUSE_MS: Final = 100
 PAUSE_MAX_MS: Final = 1_000
 
@@ -146,7 +146,7 @@ class Channel:
 
 
 def may_repeat(failure: ClientError) -> bool:
-    """Returns whether a failed call may be retried even if it is not idempotent."""
+    """Returns whether to retry a failed call; idempotent calls are never uncertain."""
     is_late = failure.status == "DEADLINE_EXCEEDED"
     return failure.retryable and not is_late and not failure.is_uncertain
 

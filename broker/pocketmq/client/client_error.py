@@ -1,9 +1,9 @@
 """Errors of a client's calls; ClientError is the base of all.
 
-refused by the broker  also an instance of the class of model/errors that the broker raised, with
-its
-                       fields: `except errors.TopicNotFound as error: error.topic`. A class unknown
-                       to this version becomes RequestError, Unavailable or plain ClientError
+refused by the broker  also an instance of the class in model/errors that the broker raised, with
+                       that class's fields: `except errors.TopicNotFound as error: error.topic`.
+                       For a class that this version does not know, the error is a RequestError, an
+                       Unavailable, or only a ClientError
 Unreachable            no broker accepts connections, or the connection broke
 DeadlineExceeded       the reply did not arrive in time
 NotOpen                the client has been closed
@@ -93,7 +93,7 @@ class Unreachable(ClientError):
 
     @property
     def has_cause(self) -> bool:
-        """Whether something answered that is not the expected broker."""
+        """Whether the endpoint answered, but not as the expected broker."""
         return any(cause in self.message for cause, _ in CAUSES.values())
 
 
@@ -139,7 +139,7 @@ def _class_of(kind: type[BrokerError]) -> type[ClientError]:
     """Returns a cached subclass of both ClientError and a class of model/errors."""
     found = _classes.get(kind)
     if found is None:
-        # `kind` would need its fields for these two.
+        # These methods of `kind` would need the fields of the broker's error.
         own = {"__init__": ClientError.__init__, "__repr__": ClientError.__repr__}
         found = type(kind.__name__, (ClientError, kind), {**own, "__module__": __name__})
         _classes[kind] = found
@@ -147,7 +147,7 @@ def _class_of(kind: type[BrokerError]) -> type[ClientError]:
 
 
 def _typed(kind: Any, text: str) -> str | int:
-    """Unset fields become 0 or ""."""
+    """Returns a field's value; a missing number becomes 0."""
     if kind is not int:
         return text
     return signed_number_of(text) or 0
@@ -171,7 +171,7 @@ CAUSES: Final[Mapping[str, tuple[str, str]]] = {
     "CERTIFICATE_VERIFY_FAILED": ("its TLS certificate is not trusted", _TRUST_OR_PLAIN),
     "WRONG_VERSION_NUMBER": ("no TLS is served there", f"{_GRPC_ADDRESS}, or leave out tls://"),
 }
-"""Part of gRPC's text -> cause and next step in plain words."""
+"""Part of gRPC's error text -> (cause, next step)."""
 _LATE: Final = "read the broker's log, or raise the client's timeout (timeout_ms)"
 _NEXT_STEPS: Final[Mapping[str, Callable[[Mapping[str, str]], str]]] = {
     "TopicNotFound": lambda fields: "pocketmq topic ls",

@@ -4,7 +4,7 @@
        ▲                                  └─► acknowledged in batches, within the lease
        └── no message left: all processed ones are acknowledged
 
-If the loop's body leaves the loop or raises, unprocessed messages are released to the group.
+If the loop's body leaves the loop or raises, unprocessed messages become visible again.
 """
 
 from collections import deque
@@ -30,7 +30,7 @@ WAIT_MS: Final = 15_000
 INVISIBLE_MS: Final = 30_000
 """The broker's default invisible duration."""
 EMPTY_S: Final = 0.02
-"""Pause after an empty reply, as a stopping broker answers without waiting."""
+"""Pause after an empty reply: a stopping broker answers without waiting for messages."""
 RETRY_S: Final = 0.5
 """Pause between two attempts to reach an unreachable broker."""
 ACK_WITHIN: Final = 4
@@ -160,7 +160,7 @@ class ReceiveLoop:
             self._done = []
 
     async def _leave(self) -> None:
-        """Acknowledges processed messages; releases the current one later, others at once."""
+        """Acknowledges processed messages; redelivers the current one later, others at once."""
         with suppress(ClientError):
             if self._done:
                 await self._settle("Ack", receipt_handles=self._done)

@@ -138,9 +138,8 @@ class Following:
         """Returns a queue's next messages; none at the time limit, or if the queue was deleted."""
         patience = self._patience
         while watch.left_ms > 0:
-            # After a failure, the next pull does not wait for messages, so that its answer shows at
-            # once that
-            # the broker is reachable again.
+            # After a failure, the next pull does not wait for messages. So its answer shows at once
+            # that the broker is reachable again.
             is_gone = patience is not None and patience.is_gone
             wait_ms = 0 if is_gone else ceil(min(WAIT_MS, watch.left_ms))
             query = replace(watch.query, max_messages=PAGE_COUNT, wait_ms=wait_ms)

@@ -33,7 +33,7 @@ class Reader:
 class Tail:
     """A tail of a topic, which ends only if `follow` is not set.
 
-    wire        transport of the three calls
+    wire        transport of the calls below
     pull, describe, find   methods `pull`, `describe_topic` and `query_by_time` of a client
     patience    waits for an unreachable broker; None: the error is raised
     """
@@ -116,8 +116,8 @@ class Tail:
                 continue
             if any(not (reader.pulled or reader.is_at_end) for reader in readers):
                 continue
-            # A queue that is not pulled to its end may contain messages below later physical
-            # offsets.
+            # A queue that is not pulled to its end may continue directly after its last pulled
+            # message, so messages of other queues after that offset must wait.
             ends = [r.pulled[-1].physical_offset for r in filled if not r.is_at_end]
             bound = min(ends) if ends else None
             messages = [message for reader in filled for message in _taken(reader, bound)]

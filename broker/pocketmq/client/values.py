@@ -101,7 +101,7 @@ class Ended(NamedTuple):
 
 
 class PendingTransaction(NamedTuple):
-    """A transaction to check: its message as consumers would get it, and the number of checks."""
+    """A transaction to check: the message as consumers would get it, and the number of checks."""
 
     transaction_id: str
     message: StoredMessage
@@ -111,7 +111,7 @@ class PendingTransaction(NamedTuple):
 class OpenTransaction(NamedTuple):
     """A transaction as operators see it.
 
-    store_timestamp_ms   store time of its half message's latest copy
+    store_timestamp_ms   store time of the half message's latest copy
     state                open, committed, rolled back, given up
     producer_count       number of connected producers of the group
     """
@@ -238,9 +238,9 @@ class PullPage(NamedTuple):
 class TopicState(NamedTuple):
     """A topic; `type` is a name of the proto's TopicType. Only describe_topic sets `queues`.
 
-    retention_ms      age above which its messages cannot be read; 0: no limit
-    retention_bytes   size of its newest messages that can be read; 0: no limit
-    counts            only of list_topics, if asked for
+    retention_ms      age in ms above which the topic's messages cannot be read; 0: no limit
+    retention_bytes   total size of the topic's newest messages that can be read; 0: no limit
+    counts            set only by list_topics with `with_stats`
     """
 
     name: str
@@ -258,14 +258,14 @@ class TopicState(NamedTuple):
 
     @property
     def readable_queues(self) -> list[QueueState]:
-        """The queues with read permission."""
+        """The queues that consumers may read: those with an id below `read_queue_count`."""
         return [queue for queue in self.queues if queue.queue_id < self.read_queue_count]
 
 
 class GroupState(NamedTuple):
-    """A group. Only describe_group sets `topics`: those in which it has offsets.
+    """A group. Only describe_group sets `topics`: those in which the group has offsets.
 
-    stats   only of list_groups, if asked for
+    stats   set only by list_groups with `with_stats`
     """
 
     name: str

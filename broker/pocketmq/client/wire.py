@@ -28,7 +28,7 @@ OPTIONS: Final = (
     # Reconnect soon after a broker's restart: gRPC's default backoff grows to two minutes.
     ("grpc.initial_reconnect_backoff_ms", 250),
     ("grpc.max_reconnect_backoff_ms", 2_000),
-    # Detect a peer that vanished without closing the connection while calls wait on it.
+    # Detect a broker that vanished without closing the connection while calls wait for answers.
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 10_000),
 )
