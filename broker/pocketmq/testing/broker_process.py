@@ -15,10 +15,10 @@ from typing import Any, Final
 import pocketmq
 
 START_S: Final = 30.0
-"""Time limit of a start, as the store of a test is small."""
+"""Time limit of a start in seconds; the store of a test is small."""
 ANSWER_S: Final = 30.0
 KILL_S: Final = 30.0
-"""Time limit of a kill."""
+"""Time limit of a kill in seconds."""
 LOOK_AGAIN_S: Final = 0.001
 CHUNK: Final = 65_536
 PACKAGES: Final = str(Path(pocketmq.__file__).parents[1])
@@ -39,7 +39,7 @@ class BrokerNotStarted(Exception):
 
 
 class Spawner:
-    """The process from which brokers are forked; starts with the first broker, or before.
+    """The process from which brokers are forked; starts with the first broker, or by `begin`.
 
     Thread-safe. When it ends, all its brokers end.
     """
@@ -163,7 +163,7 @@ class BrokerProcess:
         return was_enough
 
     def _has_ended(self) -> bool:
-        """Returns whether the socket has ended; another process may have the id by then."""
+        """Returns whether the socket has ended: the process id may then be another process's."""
         self._control.settimeout(0)
         try:
             return not self._control.recv(CHUNK, socket.MSG_PEEK)

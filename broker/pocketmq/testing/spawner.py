@@ -32,7 +32,7 @@ BROKEN: Final = 70
 def main() -> None:
     """Forks a broker for every request.
 
-    The garbage collector may be disabled before, during the imports.
+    The caller may have disabled the garbage collector for the imports; this function enables it.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # The test's process ends the brokers.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # Brokers are reaped without a wait.

@@ -197,7 +197,7 @@ class _Copying:
     def _table(self, relative: str) -> list[CopiedFile]:
         """Copies a table of a running store.
 
-        Returns nothing if the table stays missing; its `.bak` file is copied then.
+        Returns an empty list if the table stays missing. Its `.bak` file is copied in any case.
         """
         copied: list[CopiedFile] = []
         for _ in range(TABLE_TRIES):
@@ -306,8 +306,8 @@ def _recorded(copy: Path, relative: str) -> CopiedFile:
 def _make_as_after_crash(disk: Disk, copy: Path, made: Backup, sizes: KnownShape) -> None:
     """Prepares a copy for recovery: a broker finds the log's end and builds the views.
 
-    Writes an abort mark, and a flushed mark, so that recovery reports missing records below it.
-    Writes the file sizes to the manifest, as the copy has no view files that would show them.
+    Writes an abort mark, and a flushed mark, below which recovery reports missing records. Writes
+    the file sizes to the manifest, as the copy has no view files that would show them.
     """
     store = StoreDirectory(disk, copy)
     store.mark_running(disk.own_process_id())
@@ -327,7 +327,7 @@ def _make_as_after_crash(disk: Disk, copy: Path, made: Backup, sizes: KnownShape
 
 
 def _state_sizes(disk: Disk, own: Path, sizes: KnownShape) -> None:
-    """Writes the file sizes into a copy's manifest, and removes its list of views."""
+    """Writes the file sizes into a copy's manifest, and removes the manifest's list of views."""
     try:
         manifest = ManifestFile(disk, own).read()
     except (ValueError, StoreTooNew):

@@ -1,7 +1,7 @@
 """Copies files for backups: their order, the copying of one file, and `backup.json`.
 
-`backup.json` lists every file with its sha256. Its `format` names its version. Its own `sha256`
-covers all other fields, as JSON in ASCII with sorted keys and no line breaks.
+`backup.json` lists every file with its sha256. The field `format` contains the version. The field
+`sha256` is the digest of all other fields, as JSON in ASCII with sorted keys and no line breaks.
 """
 
 import json
@@ -215,7 +215,7 @@ _TURNS: Final[tuple[tuple[str, tuple[Turn, Turn, Turn]], ...]] = (
     # the journal, so every row is in the copied journal or in the copied table.
     ("pocketmq/order.journal", (Turn.FIRST, Turn.FIRST, Turn.FIRST)),
     ("pocketmq/removed.json*", (Turn.LATE, Turn.LATE, Turn.LATE)),
-    # The start of the copy lowers a floor that is above the copied end of its queue.
+    # The first start of the copy lowers a floor that is above the copied end of its queue.
     ("pocketmq/floors.json*", (Turn.LATE, Turn.LATE, Turn.LATE)),
     ("pocketmq/store.json", (Turn.LATE, Turn.LATE, Turn.LATE)),
     ("*", (Turn.OUT, Turn.LATE, Turn.LATE)),
@@ -224,7 +224,7 @@ _OF_A_STORE: Final = (
     "abort checkpoint backup.draft commitlog/* consumequeue/* index/* config/* pocketmq/* "
     "timerlog/* timerwheel"
 ).split()
-"""Patterns of files that an earlier run, or a broker that opened the copy, may have left in it."""
+"""Patterns of files that an earlier run, or a broker that opened the copy, may have written."""
 
 
 def walk(directory: Path, *, follows_log: bool = True) -> Iterator[str]:

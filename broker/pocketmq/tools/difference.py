@@ -74,7 +74,7 @@ class Difference(NamedTuple):
 class Side:
     """The log of one of the two stores.
 
-    upto   physical offset from which on records are ignored
+    upto   records from this physical offset on are ignored
     gaps   ranges of missing log files
     """
 

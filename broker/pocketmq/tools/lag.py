@@ -1,7 +1,7 @@
 """Computes the lag of consumer groups from committed offsets and the ends of queues.
 
-The ends are those of the consume queues. If the store has no consume queues, the ends are computed
-from the log's records.
+The ends are read from the consume queues. If the store has none, they are computed from the log's
+records.
 """
 
 from pathlib import Path

@@ -165,7 +165,7 @@ def rebuild_in_place(
     disk: Disk, plan: RebuildPlan, sizes: KnownShape, *, accept_holes: bool, keep_as: str = "",
     advance: Advance = no_advance,
 ) -> tuple[Rebuilt, Path | None]:  # fmt: skip
-    """Builds the views and replaces the store's own with them, under its lock.
+    """Builds the views and replaces the store's own views, under the store's lock.
 
     Returns  the built views, and the directory that keeps the old ones
     Errors   StoreLocked; Corruption as in `rebuild_beside`: the store is unchanged

@@ -4,9 +4,9 @@
     chunk ─► columns ─► sums by group of the chunk ─┴─► merged
 
 An integer identifies each group: a queue's number, an hour, a power of two, or a 64-bit hash of a
-text. The texts of the shown rows are read from the log at the end. Above `GROUPS_MAX` groups, the
-groups with the fewest messages are dropped. The counts of the other groups may then be too small,
-and `is_rough` is set.
+text. The texts of the shown rows are read from the log at the end. Above `GROUPS_MAX` groups, only
+half of `GROUPS_MAX` are kept, those with the most messages. Counts may then be too small, and
+`is_rough` is set.
 """
 
 from collections.abc import Callable, Sequence
@@ -100,7 +100,7 @@ def measure(
 ) -> Statistics:
     """Counts the messages that a search finds, in total and by one of DIMENSIONS.
 
-    files    the log's files, from which the names of groups are read
+    files    the log's files, from which the texts of groups are read
     top      upper limit of rows for dimensions outside IN_ORDER, and for the largest messages
     Cost     about 1 µs a record plus reading; more by `key`
     """

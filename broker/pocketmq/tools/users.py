@@ -36,7 +36,7 @@ def changed_roster(directory: Path) -> Iterator[Roster]:
 
 
 def read_roster(directory: Path) -> Roster:
-    """Returns the users of a store, whether a broker has it open or not.
+    """Returns the users of a store; a broker may have the store open.
 
     Errors   NotAStore, TableUnreadable
     """

@@ -120,7 +120,7 @@ def _unlike_messages(
 
 
 def _side(directory: Path, assignments: Sequence[str]) -> "Side":
-    """Returns a store's log; a live store's only up to its flushed offset."""
+    """Returns a store's log; if the store is in use, only the part below its flushed offset."""
     from pocketmq.files.disk import Disk
     from pocketmq.rebuild.log_files import find_readable_files
     from pocketmq.tools.difference import Side

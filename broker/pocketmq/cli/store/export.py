@@ -172,7 +172,7 @@ def _columns(text: str | None, *, no_body: bool) -> "list[MessageColumn]":
 
 
 def _line_of(columns: "list[MessageColumn]") -> "Line":
-    """Returns a function that makes JSON lines of these fields; a body adds its text."""
+    """Returns a function that formats these fields as a JSON line; BODY_TEXT follows BODY."""
     from pocketmq.format.message_columns import MESSAGE_COLUMNS
 
     shown = [

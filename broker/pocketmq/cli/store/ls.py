@@ -43,7 +43,7 @@ def ls(given: Given, kind: str | None, out: Output) -> None:
 def _sizes_as_far_as_known(disk: "Disk", given: Given) -> "KnownShape":
     """Returns a store's sizes.
 
-    The index's slot and entry counts are 0 if damaged index files do not show them.
+    The slot and entry counts of index files are 0 if damaged files do not show them.
     """
     from pocketmq.model.errors import UnknownGeometry
 

@@ -1,12 +1,12 @@
 """Finds pending timer messages among the records of the timer topic.
 
-    record                                         state
-    its queue offset is at or after the timer's    not read by the timer yet
-    its unit is in a future slot                   pending in the wheel
-    other                                          delivered or dropped
+    record                                                   state
+    its queue offset is at or after the timer's read offset  not read by the timer yet
+    its unit is in a future slot                             pending in the wheel
+    other                                                    delivered or dropped
 
-A delete marker is a record of the timer topic. It recalls the message of its slot that has the
-unique key it names. Checkpoints and acks of leases (pop) are ordinary timer records.
+A delete marker is a record of the timer topic that names a unique key. It recalls the message with
+this key in the marker's slot. Checkpoints and acks of leases (pop) are ordinary timer records.
 Source: TimerMessageStore.
 """
 

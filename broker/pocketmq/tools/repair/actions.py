@@ -310,7 +310,7 @@ class RepairPlan:
 
     @property
     def losses(self) -> list[Loss]:
-        """Messages known to be lost, sorted by queue and queue offset."""
+        """Messages known to be lost: in repaired ranges, in blocked ones, after the log's end."""
         of_actions = [loss for action in self.log for loss in action.losses]
         of_blocked = [loss for finding in self.blocked for loss in finding.lost]
         return [*of_actions, *of_blocked, *self.lost_behind]

@@ -113,8 +113,7 @@ class LogPlanner:
             act = LogAct.BLANK if is_blank else LogAct.FILE_END
             return self._action(hole.begin, end, hole.reason, act, style)
         while end - hole.begin < size_min(style):
-            # The damage is shorter than the smallest filler: the filler replaces the next record
-            # also.
+            # The damage is shorter than the smallest filler, so the next record is replaced also.
             following = self._neighbours.at(end)
             assert following is not None
             end += following.size

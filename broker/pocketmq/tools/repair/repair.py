@@ -94,7 +94,7 @@ def repair_store(
 
     accept_loss   replaces missing files of the log, and missing ends of files, by fillers
 
-    Errors   StoreLocked; those of `missing_part`: nothing is changed
+    Errors   StoreLocked; those of `check_understood` and `missing_part`: nothing is changed
              DiskFull, AllocationFailed, FsyncFailed: another call continues the repair
     """
     check_understood(disk, directory)

@@ -27,7 +27,7 @@ Span = tuple[int, int]
 
 
 def join_gaps(rebuilt: Rebuilt, gaps: Sequence[Hole]) -> list[Hole]:
-    """Returns the missing ends of files, each joined with damage that reaches up to it.
+    """Returns the missing files and ends of files, each joined with damage directly before it.
 
     Effects  these ranges replace the joined damage in the holes of `rebuilt`
     """

@@ -61,7 +61,7 @@ TIME_MIN_MS: Final = 1_262_304_000_000
 FUTURE_MS: Final = 24 * 3_600_000
 """Upper limit by which a store time may be ahead of this machine's clock, ms."""
 BORN_FUTURE_MS: Final = 10 * 365 * FUTURE_MS
-"""Upper limit by which a born time, set by a producer's clock, may be ahead of ours, ms."""
+"""Upper limit by which a producer's born time may be ahead of this machine's clock, ms."""
 MARKED_SHARE: Final = 0.9
 """If this share of the first chunk's records has a property CRC, all records must have one."""
 
@@ -499,7 +499,7 @@ class _Walk:
         )  # fmt: skip
 
     def _look_behind(self, files: Sequence[LogFile], end: int) -> None:
-        """Notes bytes after the last record: RocketMQ does not erase truncated records."""
+        """Adds notes on bytes after the last record: RocketMQ does not erase truncated records."""
         end = self._behind_blank(files, end)
         for file in files:
             if file.end > end and not _is_zero_from(file, max(end, file.base)):
