@@ -234,7 +234,9 @@ def test_a_name_nobody_knows_is_told_and_refused_when_strict(tmp_path: Path) -> 
     assert done.code == 0
     assert tomllib.loads(done.out) == {"preset": "server", "broker": {"name": "b"}}
     assert "#     flushDisk = 1 (did you mean flushDiskType?)\n" in done.out
-    assert "unknown: brokerRol (did you mean brokerRole?), flushDisk" in done.err
+    assert (
+        "unknown: brokerRol in line 1 (did you mean brokerRole?), flushDisk in line 2" in done.err
+    )
 
 
 def test_a_value_that_cannot_be_read_ends_the_import(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_silence_is_unreachable_or_a_timeout() -> None:
         (errors.NotAStore(path="/s", why="y"), 4),
         (errors.StoreTooNew(path="/s", found=2, known=1), 4),
         (errors.IllegalTopic(topic="a.b", why="y"), 4),
-        (errors.StoreGap(path="/s", expected=0, found=1), 10),
+        (errors.StoreGap(path="/s/commitlog/1", expected=0, found=1), 10),
         (errors.Corruption(path="/s", file_position=0, physical_offset=0, why="y"), 10),
         (errors.StoreFailed(why="y"), 1),
         (errors.DiskFull(path="/s"), 1),
@@ -58,6 +58,24 @@ def test_an_error_of_this_process_decides(error: BrokerError, exit_code: int) ->
     failure = failure_of_broker(error)
     assert failure.exit_code == exit_code
     assert failure.message == str(error)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "commitlog/00000000000000004096",
+        "index/20261121004218766",
+        "consumequeue/index/3/00000000000000006000",
+        "consumequeue_ext/orders/0/00000000000000000000",
+    ],
+)
+def test_the_next_step_of_a_lost_file_names_its_store(path: str) -> None:
+    file = f"/data/consumequeue/my store/{path}"
+    gap = errors.StoreGap(path=file, expected=0, found=4096)
+    size = errors.WrongFileSize(path=file, expected_bytes=2, found_bytes=1, key_names="x")
+    for error in (gap, size):
+        step = failure_of_broker(error).next_step
+        assert step.startswith("pocketmq store verify /data/consumequeue/my store lists the ")
 
 
 def test_what_may_pass_later_is_to_be_tried_again() -> None:

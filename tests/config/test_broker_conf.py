@@ -322,7 +322,8 @@ def test_names_without_effect_are_warnings_of_one_line(tmp_path: Path) -> None:
     assert config.origins == {"retention.age_ms": f"{file}:2"}
     left_out, unknown = config.warnings
     assert left_out.startswith(f"{file}: without effect: brokerId; reasons: pocketmq config import")
-    assert unknown == f"{file}: unknown names: zzzzzzzz, brokername (did you mean brokerName?)"
+    names = "zzzzzzzz in line 3, brokername in line 4 (did you mean brokerName?)"
+    assert unknown == f"{file}: unknown names: {names}"
 
 
 def test_a_value_that_cannot_be_read_ends_a_start_with_its_line(tmp_path: Path) -> None:

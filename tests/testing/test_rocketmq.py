@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.client import Client, ClientError, Message, ReceiveQuery, errors
+from pocketmq.client import Client, ClientError, Message, ReceiveQuery, Unreachable, errors
 from pocketmq.testing import BrokerEnded, BrokerNotStarted, LagRemains, RocketMQ, broker_process
 from pocketmq.testing.broker_process import BrokerProcess, Spawner
 from pocketmq.testing.rocketmq import ANY_PORT
@@ -139,13 +139,18 @@ def test_connections_break_and_are_made_again(rocketmq_module: RocketMQ, client:
     assert bodies(rocketmq_module, "broken", 2) == [b"1", b"2"]
 
 
-def test_a_broker_comes_back_with_its_store_its_address_and_its_time(rocketmq: RocketMQ) -> None:
+def test_a_broker_comes_back_with_its_store_its_address_and_its_time(
+    rocketmq: RocketMQ, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pocketmq.client.Client", partial(Client, retry_ms=0))
     rocketmq.client.send(Message("kept", b"1"))
     rocketmq.advance_clock(HOUR_S)
     endpoint, now = rocketmq.endpoint, rocketmq.now()
     rocketmq.kill()
-    with pytest.raises(BrokerEnded):
+    with pytest.raises(BrokerEnded, match=r"was killed or stopped; restart\(\) starts it again"):
         rocketmq.now()
+    with pytest.raises(Unreachable, match=r"next: restart\(\) of the fixture"):
+        rocketmq.client.send(Message("kept", b"lost"))
     rocketmq.restart()
     assert rocketmq.endpoint == endpoint
     assert rocketmq.now() >= now

@@ -1,10 +1,12 @@
 """Maps errors to a command's exit code and next step."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from pocketmq.cli.output import Exit, Failure
 from pocketmq.client import ClientError, DeadlineExceeded, Unreachable
+from pocketmq.format.names import CONSUME_QUEUE_DIRECTORY, CONSUME_QUEUE_EXTENSION_DIRECTORY
 from pocketmq.model.errors import (
     AddressUnavailable,
     BrokerError,
@@ -24,6 +26,9 @@ from pocketmq.model.errors import (
     WrongFileSize,
 )
 
+QUEUE_DEPTH: Final = 3
+"""Directories between a store and the files of a queue: consumequeue/TOPIC/QUEUE/."""
+QUEUE_DIRECTORIES: Final = (CONSUME_QUEUE_DIRECTORY, CONSUME_QUEUE_EXTENSION_DIRECTORY)
 FAILED_CODES: Final = frozenset({"INTERNAL", "UNKNOWN", "DATA_LOSS", "CANCELLED"})
 """gRPC statuses of errors that neither the request nor a temporary state causes."""
 
@@ -62,9 +67,18 @@ def failure_of_client(error: ClientError, command: str = "") -> Failure:
 def failure_of_broker(error: BrokerError) -> Failure:
     """Returns the command's failure for an error in this process."""
     step = _LOCAL_STEPS.get(type(error), "")
+    if isinstance(error, StoreGap | WrongFileSize):
+        step = step.format(store=_store_of(Path(error.path)))
     if type(error) is IllegalConfig and not error.field.endswith(")"):
         step = ""  # No origin in parentheses: the text itself has the next step.
     return Failure(str(error), _exit_code(error), step)
+
+
+def _store_of(path: Path) -> Path:
+    """Returns the store directory of a file of its log, a queue, the index or the timer log."""
+    up = path.parents
+    is_of_queue = up[0].name.isdecimal() and up[QUEUE_DEPTH - 1].name in QUEUE_DIRECTORIES
+    return up[QUEUE_DEPTH if is_of_queue else 1]
 
 
 def _exit_code(error: BrokerError) -> int:
@@ -94,6 +108,6 @@ _LOCAL_STEPS: Final[Mapping[type[BrokerError], Any]] = {
     AddressUnavailable: "check whether a broker runs there already, or choose another; port 0: any",
     IllegalConfig: "pocketmq config init prints all settings with their defaults",
     NotAStore: "name the directory that holds commitlog/",
-    StoreGap: "pocketmq store verify DIR lists the messages that are lost",
-    WrongFileSize: "pocketmq store verify DIR lists the messages that are lost, if any",
+    StoreGap: "pocketmq store verify {store} lists the messages that are lost",
+    WrongFileSize: "pocketmq store verify {store} lists the messages that are lost, if any",
 }

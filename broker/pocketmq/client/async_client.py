@@ -69,6 +69,7 @@ class AsyncClient:
                  only if nothing can have been stored
     access_key, secret_key   sign the calls, for brokers that check signatures; see `pocketmq user`
     wire         creates the transport
+    start_step   next step of Unreachable; "": to start a broker by `pocketmq serve`
     Errors       raised by every method: ClientError and its subclasses; ValueError: an invalid
                  endpoint
     """
@@ -84,10 +85,11 @@ class AsyncClient:
         access_key: str = "",
         secret_key: str = "",
         wire: Callable[[str], Wire] = LoopWire,
+        start_step: str = "",
     ) -> None:
         self._channel = Channel(
             endpoint, timeout_ms=timeout_ms, retry_ms=retry_ms, wire=wire,
-            credentials=Credentials(access_key, secret_key),
+            credentials=Credentials(access_key, secret_key), start_step=start_step,
         )  # fmt: skip
         self._stub = Stub(self._channel, broker_pb2.DESCRIPTOR.services_by_name["Broker"])
         self._ids = MessageIds()

@@ -43,13 +43,16 @@ NEVER_SENT: Final = ("failed to connect to all addresses", "DNS resolution faile
 """Prefixes of gRPC's messages for a call that was not sent, for lack of a connection."""
 
 Value = TypeVar("Value", bound=tuple[Any, ...])
+Silence = TypeVar("Silence", bound=ClientError)
 _Answer = TypeVar("_Answer", bound=Message)
 
 
 class Channel:
     """A connection to one endpoint, "host:port", from the first call to `close`."""
 
-    __slots__ = ("_credentials", "_is_closed", "_retry_ms", "_timeout_ms", "endpoint", "wire")
+    __slots__ = (
+        "_credentials", "_is_closed", "_retry_ms", "_start_step", "_timeout_ms", "endpoint", "wire",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -59,6 +62,7 @@ class Channel:
         retry_ms: int = RETRY_MS,
         wire: Callable[[str], Wire] = LoopWire,
         credentials: Credentials = NOBODY,
+        start_step: str = "",
     ) -> None:
         assert timeout_ms > 0, "timeout_ms is not positive"
         assert retry_ms >= 0, "retry_ms is negative"
@@ -67,6 +71,7 @@ class Channel:
         self._retry_ms = retry_ms
         self.wire = wire(self.endpoint)
         self._credentials = credentials
+        self._start_step = start_step
         self._is_closed = False
 
     async def close(self) -> None:
@@ -127,14 +132,16 @@ class Channel:
             text = f"no broker answers at {self.endpoint}: {reason}"
             if is_uncertain:
                 text = f"the connection to {self.endpoint} broke: {reason}"
-            return self._silence(Unreachable, text, failure, is_uncertain=is_uncertain)
+            silence = self._silence(Unreachable, text, failure, is_uncertain=is_uncertain)
+            silence.start_step = self._start_step
+            return silence
         if failure.status == "CANCELLED" and self._is_closed:
             return NotOpen("NotOpen", "the client was closed", endpoint=self.endpoint)
         return failure
 
     def _silence(
-        self, kind: type[ClientError], text: str, failure: ClientError, *, is_uncertain: bool
-    ) -> ClientError:
+        self, kind: type[Silence], text: str, failure: ClientError, *, is_uncertain: bool
+    ) -> Silence:
         return kind(
             kind.__name__,
             text,

@@ -127,12 +127,12 @@ class Client(Blocking[AsyncClient]):
 
     def __init__(
         self, endpoint: str, *, timeout_ms: int = TIMEOUT_MS, retry_ms: int = RETRY_MS,
-        access_key: str = "", secret_key: str = "",
+        access_key: str = "", secret_key: str = "", start_step: str = "",
     ) -> None:  # fmt: skip
         def make() -> AsyncClient:
             return AsyncClient(
                 endpoint, timeout_ms=timeout_ms, retry_ms=retry_ms, access_key=access_key,
-                secret_key=secret_key, wire=BlockingWire,
+                secret_key=secret_key, wire=BlockingWire, start_step=start_step,
             )  # fmt: skip
 
         super().__init__(make())

@@ -80,16 +80,20 @@ class ClientError(Exception):
 
 
 class Unreachable(ClientError):
-    """No broker accepted a connection at the endpoint, or the connection broke."""
+    """No broker accepted a connection at the endpoint, or the connection broke.
+
+    start_step   advice to start the broker; "": the usual command
+    """
+
+    start_step = ""
 
     @property
     def next_step(self) -> str:
         """Advice for the operator."""
         if self.is_uncertain:
             return super().next_step
-        return next(
-            (step for cause, step in CAUSES.values() if cause in self.message), _UNREACHABLE
-        )
+        steps = (step for cause, step in CAUSES.values() if cause in self.message)
+        return next(steps, self.start_step or _UNREACHABLE)
 
     @property
     def has_cause(self) -> bool:

@@ -43,7 +43,8 @@ class Imported(NamedTuple):
 
     text       TOML, with comments for settings that are left out
     left_out   names that are left out
-    unknown    names of `left_out` that are no known RocketMQ settings, with the nearest known name
+    unknown    names of `left_out` that are no known RocketMQ settings, with their lines and the
+               nearest known names
     warnings   notes for the operator
     problems   errors; if there are any, the text must not be used
     """
@@ -77,7 +78,11 @@ def import_file(path: Path, *, strict: bool = False) -> Imported:
     remarks = {key: _on_one_line(remark) for key, remark in said.items()}
     parts = [head, settings_text(values, remarks), _left_out_text(left_out)]
     text = "\n".join(part for part in parts if part)
-    unknown = [f"{name}{item.hint}" for name, item in left_out.items() if item.why == UNKNOWN]
+    unknown = [
+        f"{name} in line {item.property.line}{item.hint}"
+        for name, item in left_out.items()
+        if item.why == UNKNOWN
+    ]
     return Imported(text, [*left_out], unknown, [*loaded.config.warnings], loaded.problems)
 
 

@@ -277,7 +277,8 @@ def _read_broker_conf(layers: Layers, path: Path) -> None:
         if not why:
             layers.put_any(item.name, item.value, f"{path}:{item.line}")
         else:
-            (unknown if why == UNKNOWN else left_out).append(f"{item.name}{hint}")
+            line = f" in line {item.line}" if why == UNKNOWN else ""
+            (unknown if why == UNKNOWN else left_out).append(f"{item.name}{line}{hint}")
     if left_out:
         reasons = f"reasons: pocketmq config import-broker-conf {path}"
         layers.warnings.append(f"{path}: without effect: {', '.join(left_out)}; {reasons}")

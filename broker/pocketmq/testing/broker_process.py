@@ -125,6 +125,8 @@ class BrokerProcess:
                  request
         """
         with self._lock:
+            if self._control.fileno() < 0:
+                raise BrokerEnded("it was killed or stopped; restart() starts it again")
             try:
                 self._control.settimeout(ANSWER_S)
                 self._control.sendall(json.dumps({"do": do, **fields}).encode() + b"\n")

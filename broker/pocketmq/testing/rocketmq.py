@@ -31,6 +31,7 @@ PAGE_COUNT: Final = 256
 LOG_SIZE_MAX: Final = 64 * 1024
 """Upper limit of a log's bytes in the report of a failure."""
 DISK_FULL: Final = "disk_full"
+START_STEP: Final = "restart() of the fixture starts the broker again, with its store and address"
 ANY_PORT: Final = "127.0.0.1:0"
 
 
@@ -72,7 +73,8 @@ class RocketMQ:
     endpoint   address for clients, which restarts keep
     directory  directory for the store and the log
     settings   settings as for `serve --set`: "limits.max_message_size_bytes=1MiB"
-    Errors     of all methods: BrokerEnded after a kill, ClientError for a refused request
+    Errors     of all methods: ClientError for a refused request; after `kill` or `stop`,
+               BrokerEnded or, of methods that call the broker as a client, Unreachable
     """
 
     def __init__(self, spawner: Spawner, directory: Path, settings: Sequence[str] = ()) -> None:
@@ -99,7 +101,7 @@ class RocketMQ:
         if self._client is None:
             from pocketmq.client import Client
 
-            self._client = Client(self.endpoint)
+            self._client = Client(self.endpoint, start_step=START_STEP)
         return self._client
 
     # -- topics, groups, messages ------------------------------------------------------------------

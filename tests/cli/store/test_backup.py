@@ -101,9 +101,11 @@ def test_a_damaged_store_is_copied_and_exit_10(golden: GoldenStores, tmp_path: P
     assert done.code == 10
     assert done.document["damaged_files"] == 1
     assert "Damage: commitlog/" in done.err
+    assert f"Next:  pocketmq store verify {damaged}\n" in done.err
     done = restore(tmp_path / "b", tmp_path / "again")
     assert done.code == 10
     assert "restored as it was" in done.err
+    assert f"Next:  pocketmq store verify {tmp_path / 'again'}\n" in done.err
     assert run("store", "diff", str(damaged), str(tmp_path / "again"), "--files").code == 1
     log = sorted(path.name for path in (damaged / "commitlog").iterdir())
     for name in log:

@@ -89,7 +89,7 @@ def test_damage_is_exit_10(golden: GoldenStores) -> None:
     done = differences(base, damaged, "--messages")
     assert done.code == 10
     assert "Damage: " in done.err
-    assert "pocketmq store verify" in done.err
+    assert f"Next:  pocketmq store verify {damaged}\n" in done.err
 
 
 def test_tables_are_compared(golden: GoldenStores, tmp_path: Path) -> None:

@@ -29,6 +29,32 @@ def tables(tmp_path: Path) -> Iterator[Tables]:
     found.close()
 
 
+def test_topics_that_only_their_queues_show_are_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    queues = [("orders", 0), ("orders", 3), ("SCHEDULE_TOPIC_XXXX", 2)]
+    for found in ([], queues[-1:], queues):
+        tables = made(tmp_path)
+        tables.adopt(found)
+        tables.close()
+    (warning,) = [vars(entry) for entry in caplog.records if entry.message == "topics.found"]
+    assert (warning["path"], warning["count"]) == (str(tmp_path / "config/topics.json"), 1)
+    assert "types" in warning["lost"]
+    assert "restore the file" in warning["next_step"]
+
+
+async def test_a_topic_table_without_a_topic_of_the_queues_is_no_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tables = made(tmp_path)
+    await tables.topics.create("orders", queue_count=2)
+    tables.close()
+    tables = made(tmp_path)
+    tables.adopt([("payments", 0)])
+    tables.close()
+    assert "topics.found" not in caplog.messages
+
+
 async def hold(tables: Tables) -> None:
     """Gives a group a delivery of queue 0, in order."""
     tables.orders.change("readers", "orders", 0, lambda: HELD)

@@ -55,7 +55,7 @@ def backup(
     )
     if made.left_out:
         talk(f"Note: left out: {', '.join(made.left_out)}")
-    refuse_damage(made, "copied as it is")
+    refuse_damage(made, directory, "copied as it is")
 
 
 def _sizes(disk: "Disk", directory: Path, assignments: tuple[str, ...]) -> "KnownShape":

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pocketmq.cli.output import Exit, Failure, talk
@@ -11,13 +12,16 @@ if TYPE_CHECKING:
     from pocketmq.tools.copies import Backup
 
 
-def refuse_damage(found: "Backup", what: str) -> None:
-    """Raises Failure if the copied store was damaged."""
+def refuse_damage(found: "Backup", directory: Path, what: str) -> None:
+    """Raises Failure if the copied store was damaged.
+
+    directory   a store with the damage, which the next step names
+    """
     for file in found.damaged:
         talk(f"Damage: {file.path} {file.damage}")
     if found.damaged:
         text = f"the store's log is damaged; it was {what}"
-        raise Failure(text, Exit.DAMAGED, "pocketmq store verify DIR")
+        raise Failure(text, Exit.DAMAGED, f"pocketmq store verify {directory}")
 
 
 @contextmanager

@@ -83,8 +83,9 @@ def diff(
             rows.add(difference._asdict())
     talk_damage(damages)
     if damages:
-        next_step = "pocketmq store verify DIR"
-        raise Failure("a log is damaged: its messages there are unknown", Exit.DAMAGED, next_step)
+        stores = sorted({str(Path(hole.path).parents[1]) for hole in damages})
+        step = "; ".join(f"pocketmq store verify {store}" for store in stores)
+        raise Failure("a log is damaged: its messages there are unknown", Exit.DAMAGED, step)
     if count:
         raise Failure(f"the stores differ; differences shown: {count}", Exit.FAILED)
 

@@ -43,4 +43,4 @@ def restore(copy: Path, directory: Path, out: Output) -> None:
     out.show({**document_of(found), "restored_to": str(directory)})
     if found.left_out:
         talk(f"Note: not part of the copy: {', '.join(found.left_out)}")
-    refuse_damage(found, "restored as it was")
+    refuse_damage(found, directory, "restored as it was")

@@ -128,7 +128,7 @@ class RowTable:
 
     __slots__ = (
         "_clock", "_durable", "_encoded", "_file", "_is_counted", "_member", "_others", "_written",
-        "rows",
+        "is_absent", "rows",
     )  # fmt: skip
 
     def __init__(
@@ -145,6 +145,8 @@ class RowTable:
         self._member = member
         self._clock = clock
         self._others: dict[str, Any] = {}
+        self.is_absent = False
+        """Whether `load` found no file."""
         self.rows: Rows = {}
         """Rows by name; a row is replaced, never modified, and then `touch` is called."""
 
@@ -154,7 +156,9 @@ class RowTable:
         Errors   TableUnreadable: neither the file nor its `.bak` can be read
         """
         try:
-            found = self._file.read(lambda text: decode_rows(text, self._member)) or {}
+            read = self._file.read(lambda text: decode_rows(text, self._member))
+            self.is_absent = read is None
+            found = read or {}
         except TableUnreadable as error:
             if not self._is_counted:
                 raise
@@ -162,6 +166,11 @@ class RowTable:
             found = {}
         self._others = found
         self.rows = self._others.pop(self._member, None) or {}
+
+    @property
+    def path(self) -> Path:
+        """Path of the table's file."""
+        return self._file.path
 
     def other_rows(self, member: str) -> dict[str, Any]:
         """Returns another member of the file; {} if it does not exist."""

@@ -82,6 +82,7 @@ class Tables:
             counts[topic] = max(counts.get(topic, 0), queue_id + 1)
         for topic, count in counts.items():
             self.topics.adopt(topic, count)
+        self.topics.report_found()
 
     def is_removed(self, topic: str) -> bool:
         """Returns whether a topic was removed and does not exist.

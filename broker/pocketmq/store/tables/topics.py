@@ -5,6 +5,7 @@ Source: TopicConfigManager.
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -28,8 +29,14 @@ from pocketmq.model.topic import (
     QUEUE_COUNT_MAX,
     TYPE_ATTRIBUTE,
     TopicConfig,
+    is_system_topic,
 )
 from pocketmq.store.tables.durable_table import COUNT_MAX, NamedTable, RowTable, TableKind
+
+LOST: Final = "types, attributes, permissions, queue counts, and topics without messages"
+RESTORE: Final = "stop the broker and restore the file, or set types: pocketmq topic edit --type"
+
+logger = logging.getLogger(__name__)
 
 QUEUE_COUNT_READ_MAX: Final = 65_536
 """Largest queue count read from a file: a wrong digit must not cause a loop over 2**31 queues."""
@@ -184,6 +191,16 @@ class TopicTable(NamedTable[TopicConfig]):
             await self._table.put(topic, self._table.rows[topic])
             self._configs[topic] = replace(config, is_kept=True)
         return self._configs[topic]
+
+    def report_found(self) -> None:
+        """Logs a warning if the store has no topic table, but topics that were adopted."""
+        count = sum(not is_system_topic(topic) for topic in self._configs)
+        if self._table.is_absent and count:
+            path = str(self._table.path)
+            logger.warning(
+                "topics.found",
+                extra={"path": path, "count": count, "lost": LOST, "next_step": RESTORE},
+            )
 
     def know_batch_queues(self, topics: Iterable[str]) -> None:
         """Marks topics as having batch queues, even if their rows have no such attribute."""
