@@ -107,7 +107,7 @@ def _copy_file(source: Path, target: Path, advance: Callable[[int], None]) -> tu
 def compare_views(out: Path, other: Path, mapper: Mapper) -> list[Finding]:
     """Returns the differences of the views below `out` from the views below another directory.
 
-    If a file of the other directory consists of zeros, and `out` lacks it, it is ignored: a broker
+    A file of the other directory that contains only zeros may be missing below `out`: a broker
     created it in advance.
     """
     pairs = [*_queue_pairs(out, other), *_index_pairs(out, other)]

@@ -61,7 +61,7 @@ class AsyncAccess:
         admin: bool | None = None,
         enabled: bool | None = None,
     ) -> UserState:
-        """Changes the fields of a user that are not None."""
+        """Changes the fields of a user for which a value other than None is given."""
         answer = await self._ask(
             "UpdateUser", is_repeatable=True,
             access_key=access_key, secret=secret, admin=admin, enabled=enabled,

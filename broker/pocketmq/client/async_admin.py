@@ -111,7 +111,7 @@ class AsyncAdmin:
         return _topic_state(answer.topic)._replace(queues=_values(QueueState, answer.queues))
 
     async def update_topic(self, name: str, change: TopicChange) -> TopicState:
-        """Changes the fields of a topic that are not None."""
+        """Changes the settings of a topic that are not None in `change`."""
         return _topic_state((await self._ask("UpdateTopic", name=name, **change._asdict())).topic)
 
     async def delete_topic(self, name: str, *, dry_run: bool = False) -> list[str]:
@@ -172,7 +172,7 @@ class AsyncAdmin:
         return _group_state(answer.group)
 
     async def update_group(self, name: str, settings: GroupSettings) -> GroupState:
-        """Changes the settings of a group that are not None."""
+        """Changes the settings of a group that are not None in `settings`."""
         answer = await self._ask("UpdateGroup", name=name, settings=settings._asdict())
         return _group_state(answer.group)
 

@@ -62,7 +62,7 @@ class AsyncClient:
         async with AsyncClient("127.0.0.1:8081") as client:
             receipt = await client.send(Message("orders", b"order 42 paid", keys=["order-42"]))
 
-    It belongs to the event loop of its first call. Any number of tasks may share it.
+    The client belongs to the event loop of its first call. Any number of tasks may share it.
 
     timeout_ms   time limit of each attempt of a call; the wait of a long poll is added
     retry_ms     upper limit of the total pause between attempts; 0: one attempt. A send is repeated
@@ -321,8 +321,8 @@ class AsyncClient:
 
         The request for the next message marks the previous one as processed. Processed messages are
         acknowledged in batches, within a quarter of the lease. If the body raises or leaves the
-        loop, its current message is redelivered after a delay, and messages that were not yielded
-        are redelivered at once.
+        loop, its current message is redelivered after a delay. Messages that were not yielded are
+        redelivered at once.
 
         count_max    number of messages after which the loop ends
         is_lasting   waits for a broker that becomes unreachable

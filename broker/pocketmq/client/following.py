@@ -32,7 +32,7 @@ def keep_quiet(text: str) -> None:
 
 
 class BrokerWait:
-    """Decides whether to wait for an unreachable broker: only if it has answered before.
+    """Decides whether to wait for an unreachable broker: only if the broker has answered before.
 
     say   reports to the user that the broker became unreachable, or answers again
     """

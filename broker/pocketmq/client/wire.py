@@ -1,8 +1,8 @@
 """Transports of calls: on an event loop, or blocking the calling thread.
 
 The client is written once, as coroutines. A BlockingWire blocks the thread where a LoopWire
-suspends the coroutine, so `drive` runs a coroutine to its end in one step. It avoids grpc.aio,
-which logs errors if two event loops of a process use it.
+suspends the coroutine, so `drive` runs a coroutine to its end in one step. A BlockingWire does not
+use grpc.aio, which logs errors if two event loops of a process use it.
 """
 
 import asyncio

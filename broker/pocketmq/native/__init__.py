@@ -125,7 +125,7 @@ class CompiledModules:
 
 
 def install() -> None:
-    """Installs the finder; call it before any module of COMPILED is imported."""
+    """Installs the finder; must precede the import of any module of COMPILED."""
     if not any(isinstance(finder, CompiledModules) for finder in sys.meta_path):
         sys.meta_path.insert(0, CompiledModules())
 

@@ -31,7 +31,7 @@ SPAWN: Final = f"import gc; gc.disable(); from {SPAWNING} import main; main()"
 
 
 class BrokerEnded(Exception):
-    """The broker's process has ended: it was killed or crashed; its log has the reason."""
+    """The broker's process has ended: it was killed or crashed; the broker's log has the reason."""
 
 
 class BrokerNotStarted(Exception):
@@ -98,7 +98,7 @@ class BrokerProcess:
     """One broker process, ready once created.
 
     Life     created, then `kill` or `stop`, any number of times
-    Errors   BrokerNotStarted
+    Errors   of the creation: BrokerNotStarted
     """
 
     def __init__(self, spawner: Spawner, request: dict[str, Any], log: Path) -> None:

@@ -64,7 +64,7 @@ class Controlled:
     """Executes a test's commands on its broker.
 
     control    the broker's end of the socket
-    ahead_ms   initial lead of its clock
+    ahead_ms   initial lead of the broker's clock
     """
 
     def __init__(self, control: socket.socket, ahead_ms: int = 0) -> None:

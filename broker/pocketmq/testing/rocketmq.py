@@ -343,7 +343,7 @@ def _remains(group: str, topic: str, left: int | None, timeout: float) -> str:
 
 
 def _left(lag: "TopicLag") -> int:
-    """Returns the lag in a topic: all messages, if the group has no offset in it."""
+    """Returns the lag in a topic: all messages, if the group has no offset in the topic."""
     if any(queue.committed_offset is not None for queue in lag.queues):
         return lag.lag_messages
     return sum(queue.max_offset - queue.min_offset for queue in lag.queues)

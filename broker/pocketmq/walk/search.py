@@ -1,8 +1,8 @@
 """Finds the next valid record after damage.
 
-A record is valid if its CRC is correct, if it contains its own physical offset, and if it is not
-older than the last record before the damage: a RocketMQ broker that truncated its log leaves older
-records after the end, which are no longer part of the log.
+A valid record has a correct CRC, contains its own physical offset, and is not older than the last
+record before the damage. A RocketMQ broker that truncated its log leaves older records after the
+end, which are no longer part of the log.
 """
 
 from collections.abc import Iterator

@@ -73,7 +73,10 @@ class Node(NamedTuple):
 
 @v_args(inline=True)
 class Builder(Transformer[Token, Node]):
-    """Builds a node for each rule that the parser reduces."""
+    """Builds a node for each rule that the parser reduces.
+
+    Errors   of all methods: NotAllowed
+    """
 
     def start(self, whole: Node) -> Node:
         """The whole expression, which must be a condition."""

@@ -20,7 +20,7 @@ def body_of(request: Command) -> Body:
     Errors   MalformedRequest
     """
     try:
-        # json.loads accepts half a surrogate pair, which an answer could not be encoded with.
+        # json.loads accepts half a surrogate pair, which cannot be encoded in an answer.
         found: Any = json.loads(request.body.decode())
         if b"\\u" in request.body:
             json.dumps(found, ensure_ascii=False).encode()

@@ -3,9 +3,9 @@
     startOffsetInfo   kind queueId start;…           msgOffsetInfo   kind queueId offset,offset;…
     orderCountInfo    kind qoQUEUE%OFFSET times;…    kind: 0 topic, 1 and 2 retry topics
 
-Clients build receipt handles from these fields and from popTime, invisibleTime and reviveQid. These
-fields cannot express the handles of messages from retry topics, or of two leases of one queue. Such
-a record is changed in the answer: it names the requested topic, and has its handle as POP_CK.
+Clients build receipt handles from these fields and from popTime, invisibleTime and reviveQid. The
+fields list one lease a queue of the requested topic, all with the times of the first. All other
+records are changed: they name the requested topic, and contain their handles as property POP_CK.
 Source: PopMessageProcessor, ExtraInfoUtil, MQClientAPIImpl.processPopResponse.
 """
 

@@ -39,7 +39,8 @@ class ClassicPop:
         """Returns messages under leases: at once, when one arrives, or none after the wait.
 
         Errors   MalformedRequest, IllegalNumber, IllegalFilter, IllegalInvisibleTime, GroupInUse,
-                 GroupNotFound, GroupDisabled, those of `find_readable`; errors of puts
+                 GroupDisabled, TooManyRequests, those of `find_readable` and
+                 `ClassicClients.ensure`; errors of a put
         """
         group, topic = text_field(request, "consumerGroup"), text_field(request, "topic")
         if self._store.tables.groups.find(group) is None:

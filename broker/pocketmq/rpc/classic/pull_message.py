@@ -37,8 +37,9 @@ class ClassicPull:
     def pull(self, request: Command, call: ClassicCall) -> Command | Awaitable[Command]:
         """Returns records of a queue: at once, when one arrives, or none after the wait.
 
-        Errors   MalformedRequest, IllegalNumber, GroupNotFound, GroupDisabled, GroupInUse, those of
-                 `find_readable`, QueueOutOfRange, IllegalFilter, Corruption
+        Errors   MalformedRequest, IllegalNumber, GroupDisabled, GroupInUse, those of
+                 `find_readable` and `ClassicClients.ensure`, QueueOutOfRange, IllegalFilter,
+                 Corruption
         """
         group = text_field(request, "consumerGroup")
         if self._store.tables.groups.find(group) is None:

@@ -65,7 +65,7 @@ _CODES: Final[Mapping[Code, int]] = {
 
 
 def code_of(error: BrokerError) -> int:
-    """Returns the response code of an error; clients retry elsewhere after 14 and wait after 2."""
+    """Returns the response code of an error; producers retry SERVICE_NOT_AVAILABLE elsewhere."""
     if isinstance(error, DiskFull):
         return SERVICE_NOT_AVAILABLE
     found = _CODES.get(error.code)

@@ -44,7 +44,8 @@ class ClassicTransactions:
 
         UNKNOWN changes nothing, and the broker checks the transaction again later.
 
-        Errors   MalformedRequest, TransactionUnknown, TransactionDecided; those of puts and reads
+        Errors   MalformedRequest, IllegalNumber, TransactionUnknown, TransactionDecided; those of
+                 puts and reads
         """
         place = HalfPlace(
             number_field(request, "tranStateTableOffset", upper=OFFSET_MAX),

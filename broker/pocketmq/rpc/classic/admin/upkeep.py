@@ -36,7 +36,8 @@ class AdminUpkeep:
     async def queue_units(self, request: Command, call: ClassicCall) -> Command:
         """Returns units of a consume queue: physical offsets, sizes and tags codes of records.
 
-        Errors   MalformedRequest, IllegalNumber, TopicNotFound, QueueOutOfRange, DiskSlow
+        Errors   MalformedRequest, IllegalNumber, IllegalTopic, TopicNotFound, QueueOutOfRange,
+                 DiskSlow
         """
         topic, queue_id = text_field(request, "topic"), number_field(request, "queueId")
         self._store.tables.topics.existing(topic).check_queue(queue_id)
