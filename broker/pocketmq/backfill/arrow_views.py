@@ -168,7 +168,9 @@ def entry_batches(
     path: str, geometry: IndexGeometry | None, schema: Any,
     skipped: Callable[[IndexHeaderValues], bool] = lambda header: False,
 ) -> Iterator[Any]:  # fmt: skip
-    """Yields the entries of an index file as `pyarrow.RecordBatch`es, or `DamagedBytes`, in order.
+    """Yields the entries of an index file as `pyarrow.RecordBatch`es, in order.
+
+    For a damaged file, the last item is a `DamagedBytes`.
 
     geometry   None: the file's length determines it
     schema     ENTRY_SCHEMA, or ENTRY_SCHEMA followed by further columns, which are null

@@ -57,7 +57,7 @@ HERE: Final = b"\x7f\0\0\1"
 
 
 class AsyncClient:
-    """A connection to one endpoint, "host:port", made by the first call.
+    """A connection to one endpoint, "host:port" or "tls://host:port", made by the first call.
 
         async with AsyncClient("127.0.0.1:8081") as client:
             receipt = await client.send(Message("orders", b"order 42 paid", keys=["order-42"]))
@@ -69,7 +69,7 @@ class AsyncClient:
                  only if nothing can have been stored
     access_key, secret_key   sign the calls, for brokers that check signatures; see `pocketmq user`
     wire         creates the transport
-    start_step   next step of Unreachable; "": to start a broker by `pocketmq serve`
+    start_step   advice in `Unreachable.next_step`; "": to run `pocketmq serve`
     Errors       raised by every method: ClientError and its subclasses; ValueError: an invalid
                  endpoint
     """

@@ -48,7 +48,7 @@ _Answer = TypeVar("_Answer", bound=Message)
 
 
 class Channel:
-    """A connection to one endpoint, "host:port", from the first call to `close`."""
+    """A connection to one endpoint (model/endpoint.py), from the first call to `close`."""
 
     __slots__ = (
         "_credentials", "_is_closed", "_retry_ms", "_start_step", "_timeout_ms", "endpoint", "wire",

@@ -115,7 +115,7 @@ class Admin(Blocking[AsyncAdmin]):
 
 
 class Client(Blocking[AsyncClient]):
-    """A connection to one endpoint, "host:port", made by the first call.
+    """A connection to one endpoint, "host:port" or "tls://host:port", made by the first call.
 
         with Client("127.0.0.1:8081") as client:
             receipt = client.send(Message("orders", b"order 42 paid", keys=["order-42"]))

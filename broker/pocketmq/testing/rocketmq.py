@@ -301,7 +301,7 @@ class RocketMQ:
         """Stops the broker if it runs, and starts it with the same address, store and clock.
 
         The stop ends all faults.
-        Errors   BrokerNotStarted
+        Errors   BrokerNotStarted; BrokerEnded: the broker did not stop in time and was killed
         """
         self.stop()
         self._process = self._begin(self.endpoint)

@@ -208,7 +208,10 @@ class _Copying:
         return copied
 
     def log(self, files: Sequence[LogFile]) -> None:
-        """Copies the whole log, or, if the store is running, the log up to its durable offset."""
+        """Copies the log, or of a running store only the part below its durable offset.
+
+        If that offset is unknown, the part up to the last record is copied.
+        """
         made = self._made
         if made.is_live:
             made.flushed = flushed_upto(self._disk, self._directory)

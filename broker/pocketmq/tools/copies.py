@@ -62,7 +62,7 @@ class Backup:
     """The contents of `backup.json`.
 
     begin, upto   range of physical offsets of the copied log
-    flushed       durable offset of the log if the store was running, else None
+    flushed       durable offset of the running store's log; None: unknown, or the store was stopped
     is_whole      the store was stopped in order, and its views were copied
     left_out      files and directories of the store that were not copied
     bytes_copied  bytes that the last run copied

@@ -3,8 +3,8 @@
     100  PUT_KV_CONFIG    102  DELETE_KV_CONFIG
     101  GET_KV_CONFIG    219  GET_KVLIST_BY_NAMESPACE
 
-The namespace ORDER_TOPIC_CONFIG contains the queues of each ordered topic as "broker:count". Routes
-repeat this text. A topic with `order` that has no entry counts with all its queues.
+The namespace ORDER_TOPIC_CONFIG contains the queues of each ordered topic as "broker:count". The
+topic's route repeats this text. For a topic with `order` but no entry, it names all queues.
 Source: DefaultRequestProcessor of the name server, KVConfigManager.
 """
 

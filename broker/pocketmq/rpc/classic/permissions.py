@@ -29,7 +29,7 @@ from pocketmq.wire.remoting import Command
 def found(request: Command, call: Call) -> list[Need]:
     """Returns the permissions to query a route.
 
-    The default topic's needs none: every producer queries it when its own topic does not exist.
+    The default topic needs none, as every producer queries its route for a missing topic.
     """
     topic = request.fields.get("topic", "")
     return [] if topic == DEFAULT_TOPIC else [topic_need(topic, FIND)]

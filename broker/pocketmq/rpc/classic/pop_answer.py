@@ -3,9 +3,9 @@
     startOffsetInfo   kind queueId start;…           msgOffsetInfo   kind queueId offset,offset;…
     orderCountInfo    kind qoQUEUE%OFFSET times;…    kind: 0 topic, 1 and 2 retry topics
 
-Clients build receipt handles from these fields and from popTime, invisibleTime and reviveQid. The
-fields list one lease a queue of the requested topic, all with the times of the first. All other
-records are changed: they name the requested topic, and contain their handles as property POP_CK.
+Clients build receipt handles from these fields and from popTime, invisibleTime and reviveQid. So
+the fields list only leases of the requested topic that have these three values, one for each queue.
+All other records are changed: they name the requested topic, and have their handle as POP_CK.
 Source: PopMessageProcessor, ExtraInfoUtil, MQClientAPIImpl.processPopResponse.
 """
 

@@ -19,7 +19,7 @@ from pocketmq.services.consume.handles import handles_of
 from pocketmq.wire.remoting import Command
 
 BYTES_MAX: Final = 128
-"""Upper limit of a bit set's bytes: 1,024 queue offsets, for the up to 32 messages of a pop."""
+"""Upper limit of a bit set's bytes: 1,024 queue offsets; a pop leases at most 32 messages."""
 HANDLES_MAX: Final = 4_096
 """Upper limit of the handles in one request."""
 

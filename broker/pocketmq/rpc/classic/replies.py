@@ -31,7 +31,7 @@ PASSED_ON: Final = {
     "queueId": "0", "sysFlag": "0", "bornTimestamp": "0", "flag": "0", "reconsumeTimes": "0",
     "unitMode": "false",
 }  # fmt: skip
-"""Field of a reply that is passed on to the producer -> its value if the consumer left it out."""
+"""Field that is passed on to the producer -> its value if the consumer's reply lacks the field."""
 
 
 class ClassicReplies:

@@ -92,7 +92,7 @@ def batch_names(request: Command) -> Command:
 
 
 def drafts_of(request: Command) -> tuple[Drafts, Envelope]:
-    """Returns the messages of a request as columns of `Drafts`, with what they have in common.
+    """Returns the messages of a request as `Drafts`, and their common fields as an `Envelope`.
 
     Errors   MalformedRequest, IllegalNumber, TooManyMessages
     """

@@ -1,4 +1,4 @@
-"""Serves plain sends of classic clients (classic/plain_send.py) straight from their frames.
+"""Serves plain sends of classic clients (classic/plain_send.py) from the bytes of their frames.
 
 frame ─► header, properties ─► checks, queue, log          ─► frame of the answer
          classic/plain_send    services/produce/fast_send     classic/plain_send_answer

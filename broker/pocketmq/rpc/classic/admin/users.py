@@ -173,7 +173,7 @@ class AdminUsers:
 
 
 def _choice(body: Body, name: str, yes: str, no: str) -> bool | None:
-    """Returns whether a member is the text `yes`, and not `no`; None if it is absent.
+    """Returns True if a member is `yes`, False if it is `no`, None if it is absent.
 
     Errors   MalformedRequest
     """
