@@ -197,7 +197,7 @@ def _built(name: str) -> ModuleSpec | None:
 
 
 def _fault() -> str:
-    """Calls the probe module, to detect a library or a librt of another version."""
+    """Returns why the library does not work with this interpreter and librt, "" if it works."""
     spec = _built(PROBE)
     assert spec is not None, PROBE
     assert spec.loader is not None, PROBE

@@ -138,7 +138,7 @@ class LogWalk:
 
 
 def is_too_old(source: LogSource, begin: int, last_times: Times) -> bool:
-    """Returns whether `begin` is a valid record that is older than those before the damage."""
+    """Returns whether a valid record at `begin` is older than those before the damage."""
     time_ms, oldest_ms = store_time_at(source, begin), oldest_behind(last_times)
     return time_ms is not None and oldest_ms is not None and time_ms < oldest_ms
 

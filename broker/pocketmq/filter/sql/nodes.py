@@ -1,6 +1,7 @@
-"""Compiles an expression into closures over a property block; each returns true, false or null.
+"""Compiles an expression into closures over a property block.
 
     evaluate(block) -> value     block as format/named_properties.property_block returns it
+    truth(block) -> bool         or None, which is null
 
 Logic is three-valued. AND is false if a side is false, OR is true if a side is true; otherwise the
 result is null if a side is null. NOT null is null. Sides are evaluated from the left until the
@@ -24,7 +25,7 @@ MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def constant(value: Value) -> Evaluate:
-    """Returns an evaluator of a constant."""
+    """Compiles a constant."""
     return lambda block: value
 
 
@@ -39,7 +40,7 @@ def text_of(name: str) -> Callable[[bytes], str | None]:
 
 
 def property_ordered(read: Callable[[bytes], str | None], symbol: str, limit: float) -> Truth:
-    """Returns an order of property and number; the property is parsed as the number's type."""
+    """Compiles `property < number`, or another order; parses the property as the number's type."""
     holds, number_of = ORDERS[symbol], READERS[type(limit)]
     if type(limit) is float:
 
@@ -57,7 +58,7 @@ def property_ordered(read: Callable[[bytes], str | None], symbol: str, limit: fl
 
 
 def values_ordered(left: Evaluate, symbol: str, right: Evaluate) -> Truth:
-    """Returns an order of two values; two texts are both parsed as doubles."""
+    """Compiles `value < value`, or another order; two texts are both parsed as doubles."""
     holds = ORDERS[symbol]
 
     def ordered(block: bytes) -> bool | None:
@@ -73,7 +74,7 @@ def values_ordered(left: Evaluate, symbol: str, right: Evaluate) -> Truth:
 
 
 def property_is(read: Callable[[bytes], str | None], wanted: str) -> Truth:
-    """Returns property = 'text'."""
+    """Compiles `property = 'text'`."""
 
     def is_wanted(block: bytes) -> bool | None:
         text = read(block)
@@ -83,7 +84,7 @@ def property_is(read: Callable[[bytes], str | None], wanted: str) -> Truth:
 
 
 def property_equals(read: Callable[[bytes], str | None], wanted: int) -> Truth:
-    """Returns property = integer."""
+    """Compiles `property = integer`."""
     number_of = READERS[type(wanted)]
 
     def is_equal(block: bytes) -> bool | None:
@@ -94,12 +95,12 @@ def property_equals(read: Callable[[bytes], str | None], wanted: int) -> Truth:
 
 
 def values_equal(left: Evaluate, right: Evaluate) -> Truth:
-    """Returns value = value."""
+    """Compiles `value = value`."""
     return lambda block: equal(left(block), right(block))
 
 
 def property_in(read: Callable[[bytes], str | None], texts: frozenset[str], found: bool) -> Truth:
-    """Returns property IN (…); the result for a member is `found`."""
+    """Compiles `property IN (…)`; `found` is the result for a member of `texts`."""
 
     def is_in(block: bytes) -> bool | None:
         text = read(block)
@@ -109,7 +110,10 @@ def property_in(read: Callable[[bytes], str | None], texts: frozenset[str], foun
 
 
 def text_tested(value: Evaluate, test: Callable[[str], bool], found: bool) -> Truth:
-    """Returns CONTAINS, STARTSWITH or ENDSWITH: false for values other than text, even negated."""
+    """Compiles CONTAINS, STARTSWITH or ENDSWITH; if `found` is False, the negation.
+
+    Both are false for a value that is no text.
+    """
 
     def is_so(block: bytes) -> bool | None:
         text = value(block)
@@ -119,7 +123,10 @@ def text_tested(value: Evaluate, test: Callable[[str], bool], found: bool) -> Tr
 
 
 def fits(value: Evaluate, test: Callable[[str], bool], found: bool) -> Truth:
-    """Returns LIKE: null for null, false for other values that are no text."""
+    """Compiles LIKE; if `found` is False, NOT LIKE.
+
+    Both are null for null, and false for any other value that is no text.
+    """
 
     def is_fit(block: bytes) -> bool | None:
         text = value(block)
@@ -131,12 +138,12 @@ def fits(value: Evaluate, test: Callable[[str], bool], found: bool) -> Truth:
 
 
 def truth_of(value: Evaluate) -> Truth:
-    """Returns a property as a condition: null if it is missing, else false."""
+    """Compiles a property used as a condition: null if the property is missing, else false."""
     return lambda block: None if value(block) is None else False
 
 
 def inverted(truth: Truth) -> Truth:
-    """Returns NOT."""
+    """Compiles NOT."""
 
     def is_not(block: bytes) -> bool | None:
         found = truth(block)
@@ -146,7 +153,7 @@ def inverted(truth: Truth) -> Truth:
 
 
 def nothing_after(truth: Evaluate) -> Evaluate:
-    """Returns the negation of a value that is no literal number: always null."""
+    """Compiles the minus sign before a value that is no literal number: always null."""
 
     def nothing(block: bytes) -> None:
         truth(block)
@@ -155,12 +162,12 @@ def nothing_after(truth: Evaluate) -> Evaluate:
 
 
 def all_of(truths: Sequence[Truth]) -> Truth:
-    """Returns AND of two or more."""
+    """Compiles AND of two or more conditions."""
     return _joined(truths, False)
 
 
 def any_of(truths: Sequence[Truth]) -> Truth:
-    """Returns OR of two or more."""
+    """Compiles OR of two or more conditions."""
     return _joined(truths, True)
 
 

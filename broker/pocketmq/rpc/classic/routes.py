@@ -1,5 +1,8 @@
 """The name server's requests: every topic is on this broker.
 
+    105  GET_ROUTEINFO_BY_TOPIC     206  GET_ALL_TOPIC_LIST_FROM_NAMESERVER
+    106  GET_BROKER_CLUSTER_INFO    205  WIPE_WRITE_PERM_OF_BROKER, 327  ADD_WRITE_PERM_OF_BROKER
+
 Routes contain `broker.advertised_host` if it is set, else the address that the client reached.
 A query creates no topic. For a missing topic, a producer queries the default topic's route next,
 and its first message creates the topic.
