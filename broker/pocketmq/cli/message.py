@@ -11,10 +11,10 @@ from pocketmq.cli.documents import (
     MESSAGE_COLUMNS,
     PAGE_COUNT,
     message_document,
-    traced_document,
 )
+from pocketmq.cli.message_history import otlp_option, print_history, trace_topic_option
 from pocketmq.cli.options import MOMENT, ReadBy, examples
-from pocketmq.cli.output import LOOK_AT_STORE, Column, Exit, Failure, Output, at, columns, talk
+from pocketmq.cli.output import LOOK_AT_STORE, Exit, Failure, Output, columns, talk
 from pocketmq.cli.pulling import QueueReader
 from pocketmq.cli.vocabulary import limit_option
 from pocketmq.client import ClientError, KeyQuery, PullQuery
@@ -25,15 +25,6 @@ MATCHES_DEFAULT: Final = 64
 NOT_FOUND: Final = "MessageNotFound"
 
 COLUMNS: Final = [*columns("topic"), *MESSAGE_COLUMNS]
-TRACE_COLUMNS: Final = columns(
-    at("store_timestamp_ms"), "step",
-    Column("topic", lambda row: row.get("origin_topic", row["topic"])), "group", "reconsume_times",
-    at("deliver_at_ms"), "passed_by", "awaited_by",
-)  # fmt: skip
-MORE_TRACE_COLUMNS: Final = columns(
-    Column("kept_in", lambda row: row["topic"]), "queue_id", "queue_offset", "physical_offset",
-    "target_topic", "delay_level",
-)  # fmt: skip
 
 
 @click.group(
@@ -170,12 +161,6 @@ def _nowhere(message_id: str) -> Failure:
     return Failure(text, Exit.NOT_FOUND, "search by key: pocketmq msg by-key TOPIC KEY")
 
 
-def _endpoint_from_text(text: str) -> str:
-    from pocketmq.config.texts import otlp_endpoint_from_text
-
-    return otlp_endpoint_from_text(text)
-
-
 @msg.asks(
     None,
     "pocketmq msg trace 7F00000100002A9F0000000000000000",
@@ -189,18 +174,25 @@ def _endpoint_from_text(text: str) -> str:
     default="",
     help="Topic it was sent to [default: search every topic].",
 )
-@click.option(
-    "--otlp", type=ReadBy("http://HOST:PORT", _endpoint_from_text),
-    help="Export the records as spans to this receiver of OpenTelemetry (OTLP over gRPC).",
-)  # fmt: skip
+@otlp_option
+@trace_topic_option
 def trace(
-    broker: BrokerConnection, out: Output, message_id: str, topic: str, otlp: str | None
+    broker: BrokerConnection,
+    out: Output,
+    message_id: str,
+    topic: str,
+    otlp: str | None,
+    trace_topic: str,
 ) -> None:
-    """Print the history of a message: topics, delays, retries, dead letters.
+    """Print the history of a message: topics, delays, retries, dead letters, steps of clients.
 
     ID is its message id or an offset message id. GROUP is the group that retries or dead-lettered
     it. `-o wide` lists the topics of its records, such as retry topics. PASSED_BY lists groups that
     consumed or skipped a record, AWAITED_BY groups that have not reached it.
+
+    Then come the steps that classic clients with `enableMsgTrace` traced: Pub (a send), SubBefore
+    and SubAfter (a listener is called and returns), EndTransaction, Recall. COST_MS is how long the
+    send or the listener took. The send of a batch is not found by the id of one message.
 
     `--otlp` exports a span for each record, with the ids of the broker's own export. Spans of a
     message without `traceparent` get a trace id from its message id. `--otlp` needs the extra otel.
@@ -211,7 +203,7 @@ def trace(
         if error.reason != NOT_FOUND or topic:
             raise
         raise _nowhere(message_id) from error
-    out.table(map(traced_document, records), TRACE_COLUMNS, MORE_TRACE_COLUMNS)
+    print_history(broker, out, key, records, trace_topic)
     if otlp:
         from pocketmq.cli.otlp import export_trace
 
