@@ -17,17 +17,11 @@ from harness.budget import NotHere
 from pocketmq.client import AsyncClient
 from pocketmq.model.message import StoredMessage
 from tests.e2e.daemon import Daemon
-from tests.e2e.official.classic import classic_program
+from tests.e2e.official.classic import VERSIONS, lives_program
 from tests.e2e.official.programs import Missing, Official, Program, Row
 from tests.faults.history import Violation
 from torture.official import FAILED, NUMBERS, PAUSE_S, TOPIC, OfficialLives
 
-VERSIONS: Final = ("5.3.3", "4.9.8")
-QUICK: Final = tuple(
-    f"-Drocketmq.client.rebalance.{name}=1000"
-    for name in ("waitInterval", "minInterval", "lockInterval")
-)
-"""Rebalance and lock queues each second: the default of 20 s would be most of a life."""
 ORDERLY: Final = "orderly"
 MISPLACED: Final = "not where it was acknowledged"
 UNORDERED: Final = "out of order"
@@ -47,14 +41,9 @@ def programs() -> dict[str, Program]:
     Errors   NotHere
     """
     try:
-        return {version: _program(version) for version in VERSIONS}
+        return {version: lives_program(version) for version in VERSIONS}
     except Missing as why:
         raise NotHere(str(why)) from why
-
-
-def _program(version: str) -> Program:
-    classes = classic_program(version, "Lives.java")
-    return Program(("java", "-Xshare:auto", "-Xmx256m", *QUICK, "-cp", classes, "Lives"), {})
 
 
 class ClassicLives(OfficialLives):

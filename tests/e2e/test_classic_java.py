@@ -3,6 +3,7 @@
 import json
 import socket
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -10,15 +11,22 @@ import pytest
 
 from pocketmq.wire.remoting import Command, CommandReader, encode
 from tests.e2e.daemon import Daemon, pocketmq
-from tests.e2e.official.classic import classic_program
+from tests.e2e.official.classic import QUICK, classic_program
+from tests.e2e.official.programs import Row
 
 RUN_S: Final = 500
 CASES: Final = [
     "push by tag", "two members share", "the rest takes over", "retry", "dead letter by pull",
-    "orderly", "broadcast", "lite pull", "push by sql",
+    "orderly", "broadcast", "lite pull", "push by sql", "replier is there", "reply to a callback",
+    "no reply to a callback", "traces", "retry by a send", "dead letter in order",
 ]  # fmt: skip
-OWN_CASES: Final = {"4.9.8": [], "5.3.3": ["pop by tag", "pop retry"]}
+OWN_CASES: Final = {
+    "4.9.8": ["reply", "no reply"],
+    "5.3.3": ["pop by tag", "pop retry", "dead letter of a pop"],
+}
 """Cases of one version."""
+STEPS: Final = ["Pub", "SubBefore", "SubAfter", "SubBefore", "SubAfter"]
+"""What the clients trace of a message that is consumed by the second try."""
 
 
 def pops(endpoint: str, group: str, topic: str) -> None:
@@ -33,15 +41,49 @@ def pops(endpoint: str, group: str, topic: str) -> None:
     assert reply.code == 0, reply.remark
 
 
+def decoded_step(columns: Sequence[str]) -> tuple[str, Row]:
+    """Returns the message id and the step that RocketMQ's decoder read of a trace."""
+    message_id, step, at_ms, group, cost_ms, success, times, request_id = columns
+    found: Row = {"step": step, "client_timestamp_ms": int(at_ms), "group": group}
+    if step == "SubBefore":
+        found |= {"reconsume_times": int(times)}
+    else:
+        found |= {"cost_ms": int(cost_ms), "status": "SUCCESS" if success == "true" else "FAILED"}
+    return message_id, found | ({} if step == "Pub" else {"request_id": request_id})
+
+
+def check_traces(daemon: Daemon, lines: Sequence[str]) -> None:
+    """Compares the steps that `msg trace` shows with those that RocketMQ's decoder reads."""
+    decoded = [decoded_step(line.split("\t")[1:]) for line in lines if line.startswith("trace\t")]
+    wanted = sorted(
+        (step for _, step in decoded),
+        key=lambda step: (step["client_timestamp_ms"], STEPS.index(step["step"])),
+    )
+    done = daemon.ask("msg", "trace", decoded[0][0], "-o", "jsonl")
+    assert done.code == 0, done.err
+    shown = [row for row in done.rows if "client" in row]
+    assert [row["step"] for row in shown] == STEPS
+    assert [row["status"] for row in shown if row["step"] == "SubAfter"] == ["FAILED", "SUCCESS"]
+    assert {row["client"] for row in shown} == {"127.0.0.1"}
+    names = wanted[0].keys() | wanted[1].keys()
+    assert [{name: row[name] for name in names & row.keys()} for row in shown] == wanted
+
+
+@pytest.mark.timeout(240, func_only=True)
 @pytest.mark.parametrize("version", ["4.9.8", "5.3.3"])
 def test_consumers_for_java(tmp_path: Path, version: str) -> None:
     classes = classic_program(version, "Classic.java")
     with Daemon(tmp_path / "store") as daemon:
         pops(daemon.endpoint, "popped", "Popped")
+        assert not daemon.ask("group", "create", "popped-in-vain", "--max-attempts", "1").code
+        pops(daemon.endpoint, "popped-in-vain", "PoppedInVain")
         done = subprocess.run(
-            ("java", f"-Duser.home={tmp_path}", "-Xmx256m", "-cp", classes, "Classic",
+            ("java", f"-Duser.home={tmp_path}", "-Xmx256m", *QUICK, "-cp", classes, "Classic",
              daemon.endpoint),
             capture_output=True, text=True, check=False, timeout=RUN_S,
         )  # fmt: skip
-    told = [line for line in done.stdout.splitlines() if line.startswith(("ok ", "failed "))]
-    assert told == [f"ok {name}" for name in [*CASES, *OWN_CASES[version]]], done.stderr[-2_000:]
+        lines = done.stdout.splitlines()
+        told = [line for line in lines if line.startswith(("ok ", "failed "))]
+        wanted = [f"ok {name}" for name in [*CASES, *OWN_CASES[version]]]
+        assert sorted(told) == sorted(wanted), done.stderr[-2_000:]
+        check_traces(daemon, lines)

@@ -8,19 +8,36 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import org.apache.rocketmq.acl.common.AclClientRPCHook;
+import org.apache.rocketmq.acl.common.SessionCredentials;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.SendStatus;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageAccessor;
 import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.remoting.RPCHook;
 
-/** A producer and push consumers that outlive brokers, told commands as JSON lines. */
+/**
+ * Producers and push consumers that outlive brokers, told commands as JSON lines.
+ *
+ * <pre>
+ * send     topic, begin, pause_s           keeps sending numbers: {sent, queue, offset} or {failed, why}
+ * produce  topic, messages                 {message_id} each; a message has body, tag, keys, properties,
+ *                                          group
+ * push     topic, group, orderly, whole    what it gets, with tag, keys and properties if whole
+ * stop     which                           ends send and push
+ * </pre>
+ *
+ * Clients sign with access_key and secret_key, if these are given.
+ */
 public class Lives {
     private static final int INTERVAL_MS = 1_000;
     private static final Map<Integer, CountDownLatch> STOPS = new ConcurrentHashMap<>();
@@ -45,10 +62,15 @@ public class Lives {
 
     private static void run(JSONObject given, CountDownLatch stop) {
         try {
-            if (given.getString("do").equals("push")) {
-                push(given, stop);
-            } else {
-                send(given, stop);
+            switch (given.getString("do")) {
+                case "push":
+                    push(given, stop);
+                    break;
+                case "produce":
+                    produce(given);
+                    break;
+                default:
+                    send(given, stop);
             }
             say(given, "done", true);
         } catch (Exception error) {
@@ -72,14 +94,62 @@ public class Lives {
         say(given, "told", told);
     }
 
-    private static void send(JSONObject given, CountDownLatch stop) throws Exception {
-        DefaultMQProducer producer = new DefaultMQProducer("producers");
+    private static RPCHook hook(JSONObject given) {
+        String key = given.getString("access_key");
+        return key == null
+            ? null : new AclClientRPCHook(new SessionCredentials(key, given.getString("secret_key")));
+    }
+
+    private static DefaultMQProducer producer(JSONObject given) throws Exception {
+        DefaultMQProducer producer = new DefaultMQProducer("producers", hook(given));
         producer.setNamesrvAddr(given.getString("endpoint"));
         producer.setInstanceName("producer-" + given.getIntValue("id"));
         producer.setPollNameServerInterval(INTERVAL_MS);
         producer.setHeartbeatBrokerInterval(INTERVAL_MS);
         producer.setSendMsgTimeout(5_000);
         producer.start();
+        return producer;
+    }
+
+    private static void produce(JSONObject given) throws Exception {
+        DefaultMQProducer producer = producer(given);
+        try {
+            for (Object each : given.getJSONArray("messages")) {
+                JSONObject one = (JSONObject) each;
+                tell(given, "message_id", produced(producer, message(given, one), one).getMsgId());
+            }
+        } finally {
+            producer.shutdown();
+        }
+    }
+
+    private static Message message(JSONObject given, JSONObject one) {
+        Message message = new Message(given.getString("topic"), one.getString("tag"),
+            one.getString("body").getBytes(StandardCharsets.UTF_8));
+        if (one.containsKey("keys")) {
+            message.setKeys(one.getJSONArray("keys").toJavaList(String.class));
+        }
+        if (one.containsKey("properties")) {
+            one.getJSONObject("properties").forEach(
+                (name, value) -> message.putUserProperty(name, (String) value));
+        }
+        return message;
+    }
+
+    /** Sends a message; those of a group to one queue, as orderly producers do. */
+    private static SendResult produced(DefaultMQProducer producer, Message message, JSONObject one)
+            throws Exception {
+        String group = one.getString("group");
+        if (group == null) {
+            return producer.send(message);
+        }
+        MessageAccessor.putProperty(message, "__SHARDINGKEY", group);
+        return producer.send(message, (queues, sent, key) ->
+            queues.get(Math.floorMod(key.hashCode(), queues.size())), group);
+    }
+
+    private static void send(JSONObject given, CountDownLatch stop) throws Exception {
+        DefaultMQProducer producer = producer(given);
         int number = given.getIntValue("begin");
         long pauseMs = (long) (1_000 * given.getDoubleValue("pause_s"));
         while (!stop.await(pauseMs, TimeUnit.MILLISECONDS)) {
@@ -100,7 +170,8 @@ public class Lives {
     }
 
     private static void push(JSONObject given, CountDownLatch stop) throws Exception {
-        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(given.getString("group"));
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(
+            given.getString("group"), hook(given), new AllocateMessageQueueAveragely());
         consumer.setNamesrvAddr(given.getString("endpoint"));
         consumer.setInstanceName("consumer-" + given.getIntValue("id"));
         consumer.setPollNameServerInterval(INTERVAL_MS);
@@ -125,6 +196,12 @@ public class Lives {
     }
 
     private static void tell(JSONObject given, MessageExt one) {
+        if (given.getBooleanValue("whole")) {
+            tell(given, "body", new String(one.getBody(), StandardCharsets.UTF_8), "message_id",
+                one.getMsgId(), "tag", one.getTags(), "keys", one.getKeys(), "properties",
+                one.getProperties(), "topic", one.getTopic());
+            return;
+        }
         tell(given, "body", new String(one.getBody(), StandardCharsets.UTF_8), "message_id",
             one.getMsgId(), "queue", one.getQueueId(), "offset", one.getQueueOffset());
     }

@@ -4,8 +4,14 @@ import os
 from pathlib import Path
 from typing import Final
 
-from tests.e2e.official.programs import built, need, run
+from tests.e2e.official.programs import Program, built, need, run
 
+VERSIONS: Final = ("5.3.3", "4.9.8")
+QUICK: Final = tuple(
+    f"-Drocketmq.client.rebalance.{name}=1000"
+    for name in ("waitInterval", "minInterval", "lockInterval")
+)
+"""Rebalance and lock queues each second: the default is 20 s."""
 OWN: Final = Path(__file__).parents[1] / "classic"
 
 
@@ -30,3 +36,12 @@ def classic_program(version: str, source: str, artifact: str = "rocketmq-client"
 
     folder = built(f"classic-{version}", [OWN / "pom.xml", OWN / source], build)
     return f"{folder}{os.pathsep}{(folder / 'classpath').read_text('utf-8').strip()}"
+
+
+def lives_program(version: str) -> Program:
+    """Returns a program with producers and push consumers of a version: Lives.java.
+
+    Errors   Missing
+    """
+    classes = classic_program(version, "Lives.java", "rocketmq-tools")
+    return Program(("java", "-Xshare:auto", "-Xmx256m", *QUICK, "-cp", classes, "Lives"), {})
