@@ -16,9 +16,10 @@ from pocketmq.format.record import decode_record
 from pocketmq.log import commit_log
 from pocketmq.model.errors import MessageDamaged, ReadFailed
 from pocketmq.model.reading import PullResult, PullStatus, ReadRange
+from pocketmq.store.read.pulling import RESIDENT_SPAN_MAX
 from pocketmq.store.read.read_plan import QueuedRecords, Row, choose, runs_of
 from pocketmq.store.read.record_check import GAP_MAX
-from tests.kit.store_language import TalkingStore, store_at, until
+from tests.kit.store_language import TalkingStore, at_once, store_at, until
 from tests.sim.quick_disk import QuickDisk
 
 BODIES = [f"message {number:03d}" for number in range(60)]
@@ -55,6 +56,38 @@ async def test_old_messages_come_as_fresh_ones_do(store: TalkingStore) -> None:
     result = await cold(store, 10)
     assert (result.status, result.next_begin_offset) == (PullStatus.FOUND, 42)
     assert bodies(result) == BODIES[10:42]
+
+
+@pytest.mark.parametrize("joined", [True, False])
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_old_messages_in_memory_are_read_at_once_whatever_lies_between(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, joined: bool, is_known: bool
+) -> None:
+    """Records of a queue alternate with those of others: one read, as long as it is no waste."""
+    sizes: list[int] = []
+    usual = QuickDisk.read_resident
+
+    def counted(disk: QuickDisk, descriptor: int, position: int, size: int) -> bytes | None:
+        sizes.append(size)
+        return usual(disk, descriptor, position, size)
+
+    async with store_at(tmp_path / "s", commit_log_file_size_bytes=1 << 20) as store:
+        for number in range(20):
+            between = "x" * (RESIDENT_SPAN_MAX if number == 12 else 3_000)
+            await store.send("mixed", f"mine {number:02}", queue_id=0)
+            await store.send("mixed", between, queue_id=1)
+        await store.settled()
+        (file,) = store.store.reading._log.files.files
+        if not is_known:
+            file.doubt()
+        monkeypatch.setattr(QuickDisk, "read_resident", counted)
+        wanted = ReadRange("mixed", 0, 0, 32, 1 << 20)
+        found = at_once(store.store.reading.pull(wanted, joined=joined))
+    assert found.record_count == 20
+    assert b"".join(found.records).count(b"mine") == 20
+    of_log = [size for size in sizes if size > 1_000]
+    assert len(of_log) == 2
+    assert max(of_log) <= RESIDENT_SPAN_MAX
 
 
 @pytest.mark.parametrize("trouble", ["silent", "failing"])
@@ -201,7 +234,7 @@ def test_what_is_quick_for_records_in_a_row_is_no_other_choice(
     packed = b"".join(UNIT.pack(place, size, 0) for place, size in units[:max_messages])
     chosen, following = choose(packed, wanted, None)
     assert (chosen, following) == choose(packed, wanted, lambda _: True)
-    runs = runs_of(chosen, 200, 10)
+    runs = runs_of(chosen, 200, 10, 200)
     assert [row for run in runs for row in run.rows] == chosen.rows
     for run in runs:
         for (place, size, _), (next_place, _, _) in pairwise(run.rows):
@@ -243,5 +276,5 @@ def test_every_message_of_a_range_is_chosen_once(rows: list[tuple[int, bool]]) -
 
 def test_records_near_each_other_are_read_at_once_but_never_across_files() -> None:
     rows = [(0, 100, 7), (100, 100, 8), (300 + GAP_MAX, 100, 9), (1_000_000, 50, 10)]
-    runs = runs_of(QueuedRecords(rows, False), 1_000_000, GAP_MAX)
+    runs = runs_of(QueuedRecords(rows, False), 1_000_000, GAP_MAX, 1_000_000)
     assert [run.rows for run in runs] == [rows[:2], rows[2:3], rows[3:]]

@@ -8,6 +8,7 @@ from pocketmq.rpc.classic.offsets import ClassicOffsets
 from pocketmq.rpc.classic.pop_message import ClassicPop
 from pocketmq.rpc.classic.pop_settle import ClassicSettle
 from pocketmq.rpc.classic.pull_message import ClassicPull
+from pocketmq.rpc.classic.pull_shortcut import ClassicPullShortcut
 from pocketmq.rpc.classic.query_message import ClassicQuery
 from pocketmq.rpc.classic.queue_locks import ClassicLocks
 from pocketmq.rpc.classic.send_back import ClassicSendBack
@@ -23,8 +24,8 @@ class ClassicConsuming:
     """
 
     __slots__ = (
-        "assignments", "clients", "locks", "messages", "offsets", "pops", "pulls", "returns",
-        "settled",
+        "assignments", "clients", "locks", "messages", "offsets", "pops", "pull_shortcut", "pulls",
+        "returns", "settled",
     )  # fmt: skip
 
     def __init__(
@@ -37,6 +38,7 @@ class ClassicConsuming:
         self.clients = ClassicClients(backing, creates_groups, producers)
         self.locks = ClassicLocks(backing)
         self.pulls = ClassicPull(backing, self.clients)
+        self.pull_shortcut = ClassicPullShortcut(backing, self.clients).serve
         self.offsets = ClassicOffsets(backing, self.clients)
         self.returns = ClassicSendBack(backing, self.clients)
         self.messages = ClassicQuery(backing)

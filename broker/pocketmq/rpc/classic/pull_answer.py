@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from pocketmq.model.reading import PullResult, PullStatus
+from pocketmq.native.machine import BytesWriter, i32, i64, write_i32_be
 from pocketmq.rpc.classic.status import (
     PULL_NOT_FOUND,
     PULL_OFFSET_MOVED,
     PULL_RETRY_IMMEDIATELY,
     SUCCESS,
 )
-from pocketmq.wire.remoting import Command
+from pocketmq.wire.remoting import LANGUAGE, RESPONSE, VERSION, Command
 
 CODES: Final[Mapping[PullStatus, tuple[int, str]]] = {
     PullStatus.FOUND: (SUCCESS, "FOUND"),
@@ -26,6 +27,17 @@ CODES: Final[Mapping[PullStatus, tuple[int, str]]] = {
     PullStatus.OFFSET_OVERFLOW_BADLY: (PULL_OFFSET_MOVED, "OFFSET_OVERFLOW_BADLY"),
 }
 """Code and remark of each status; the remarks are RocketMQ's names of statuses."""
+_FOUND_CODE, _FOUND_REMARK = CODES[PullStatus.FOUND]
+_BEGIN: Final = f'{{"code":{_FOUND_CODE},"extFields":{{"suggestWhichBrokerId":"0",'.encode()
+_NEXT: Final = b'"nextBeginOffset":"'
+_MIN: Final = b'","minOffset":"'
+_MAX: Final = b'","maxOffset":"'
+_FLAG: Final = (
+    f'","topicSysFlag":"0","groupSysFlag":"0"}},"flag":{RESPONSE},"language":"{LANGUAGE}","opaque":'
+).encode()
+_END: Final = (
+    f',"remark":"{_FOUND_REMARK}","serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
+).encode()
 
 
 def answer_of(result: PullResult) -> Command:
@@ -40,3 +52,26 @@ def answer_of(result: PullResult) -> Command:
         "groupSysFlag": "0",
     }
     return Command(code, fields, b"".join(result.records), remark=remark)
+
+
+def found_frame(result: PullResult, content: bytes, opaque: i64) -> bytes:
+    """Returns the frame with a JSON header that `answer_of` and wire/remoting.py would encode.
+
+    result    a result whose status is FOUND
+    content   its records, joined
+    opaque    of the request
+    Cost      1 µs and a copy of `content` when compiled
+    """
+    assert result.status is PullStatus.FOUND, "no records"
+    following, lower, upper = (
+        b"%d" % result.next_begin_offset,
+        b"%d" % result.min_offset,
+        b"%d" % result.max_offset,
+    )
+    number = b"%d" % int(opaque)
+    header = b"".join((_BEGIN, _NEXT, following, _MIN, lower, _MAX, upper, _FLAG, number, _END))
+    size: i64 = len(header)
+    sizes = BytesWriter()
+    write_i32_be(sizes, i32(4 + size + len(content)))
+    write_i32_be(sizes, i32(size))
+    return b"".join((sizes.getvalue(), header, content))

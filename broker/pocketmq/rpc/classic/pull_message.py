@@ -24,7 +24,7 @@ from pocketmq.wire.remoting import Command
 
 
 class ClassicPull:
-    """The requests that pull messages."""
+    """The requests that pull messages; most take the shortcut (classic/pull_shortcut.py)."""
 
     __slots__ = ("_clients", "_groups", "_pull", "_store")
 

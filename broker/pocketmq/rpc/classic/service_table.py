@@ -119,11 +119,11 @@ TABLE: Final = RequestTable(
         # Requests of consumers.
         request(
             11, "PULL_MESSAGE", "consume.pulls.pull", consumed, call_class=CallClass.POLL,
-            creates=True, fields=("consumerGroup", "topic"),
+            creates=True, fields=("consumerGroup", "topic"), shortcut="consume.pull_shortcut",
         ),
         request(
             361, "LITE_PULL_MESSAGE", "consume.pulls.pull", consumed, call_class=CallClass.POLL,
-            creates=True, fields=("consumerGroup", "topic"),
+            creates=True, fields=("consumerGroup", "topic"), shortcut="consume.pull_shortcut",
         ),
         request(
             36, "CONSUMER_SEND_MSG_BACK", "consume.returns.send_back", of_group("group"),

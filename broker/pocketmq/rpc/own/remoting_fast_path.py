@@ -20,6 +20,8 @@ from pocketmq.wire.stream import Stream
 
 CODE_BEGIN: Final = b'{"code":'
 """Beginning of a JSON header, as the usual clients write it."""
+REPLIES_SIZE_MAX: Final = 1024 * 1024
+"""Bytes of replies after which the usual path serves the rest of a read: it takes turns."""
 _CODE_SIZE: Final = 8
 _DIGITS_MAX: Final = 6
 
@@ -53,11 +55,12 @@ class RemotingFastPath:
         late: PendingFrames | None = None
         out = client.frames
         position: i64 = 0
-        room: i64 = 0
+        room: i64 = 1
         count: i64 = 0
+        size: i64 = 0
         self.asked = None
         try:
-            while True:
+            while room > 0 and size <= REPLIES_SIZE_MAX:
                 end = _frame_end(data, position)
                 method = None if end < 0 else self.methods.get(_code(data, position))
                 if method is None or end - position > method.size_max:
@@ -78,21 +81,20 @@ class RemotingFastPath:
                 if isinstance(reply, bytes):
                     out.append(reply)
                     count += 1
-                    position = end
-                    continue
-                if not isinstance(reply, PendingReply):
+                    size += len(reply)
+                elif isinstance(reply, PendingReply):
+                    if late is not None and not late.takes(reply):
+                        late.begin()
+                        late = None
+                    if late is None:
+                        late = PendingFrames(client, method.served, reply)
+                        room = late.room()
+                    late.add(request, reply.in_time)
+                    room -= 1
+                else:
                     assert reply is None, "a shortcut of remoting returned an awaitable"
                     break
-                if late is None or not late.takes(reply):
-                    if late is not None:
-                        late.begin()
-                    late = PendingFrames(client, method.served, reply)
-                    room = late.room()
-                late.add(request, reply.in_time)
                 position = end
-                room -= 1
-                if room <= 0:
-                    break
         finally:
             if late is not None:
                 late.begin()

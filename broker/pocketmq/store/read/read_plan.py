@@ -130,8 +130,14 @@ def _places_and_sizes(count: int) -> Struct:
     return Struct(">" + "qi8x" * count)
 
 
-def runs_of(chosen: QueuedRecords, file_size_bytes: int, gap_max: int) -> list[QueuedRecords]:
-    """Groups rows that are near each other in one file into runs, each read by one call."""
+def runs_of(
+    chosen: QueuedRecords, file_size_bytes: int, gap_max: int, span_max: int
+) -> list[QueuedRecords]:
+    """Groups rows that are near each other in one file into runs, each read by one call.
+
+    gap_max    upper limit of the bytes between two records of a run
+    span_max   upper limit of the bytes of a run of several records
+    """
     rows = chosen.rows
     if chosen.is_straight and rows:
         (first, _, _), (last, size, _) = rows[0], rows[-1]
@@ -141,7 +147,8 @@ def runs_of(chosen: QueuedRecords, file_size_bytes: int, gap_max: int) -> list[Q
     end = file_end = -1
     for row in rows:
         begin, size, _ = row
-        if begin < file_end and 0 <= begin - end <= gap_max:
+        is_near = begin < file_end and 0 <= begin - end <= gap_max
+        if is_near and begin + size - runs[-1][0][0] <= span_max:
             runs[-1].append(row)
         else:
             runs.append([row])
