@@ -89,6 +89,25 @@ def test_a_known_reason_leads_to_a_command() -> None:
     assert failure_of_client(error).next_step == step
 
 
+def test_a_refused_key_and_a_limit_lead_to_what_helps() -> None:
+    unsigned = ClientError("Unauthenticated", "no signature", status="UNAUTHENTICATED")
+    assert "POCKETMQ_ACCESS_KEY" in failure_of_client(unsigned).next_step
+    fields = {"setting": "limits.topics_max"}
+    full = ClientError(
+        "LimitReached", "3 of 3", status="RESOURCE_EXHAUSTED", retryable=True, fields=fields
+    )
+    step = failure_of_client(full).next_step
+    assert step.startswith("limits.topics_max is live: change it")
+    assert "try again" not in step
+
+
+@pytest.mark.parametrize(("command", "is_start"), [("serve", True), ("store", False)])
+def test_a_second_broker_on_a_store_is_not_told_to_read(command: str, is_start: bool) -> None:
+    step = failure_of_broker(errors.StoreLocked(path="/s"), command).next_step
+    assert ("its own store" in step) is is_start
+    assert ("--read-only" in step) is not is_start
+
+
 def test_the_next_step_is_shown_below_the_error(capsys: pytest.CaptureFixture[str]) -> None:
     Failure("it broke", 1, "mend it").show()
     Failure("it broke", 1).show()

@@ -33,7 +33,8 @@ def test_an_unknown_name_is_answered_with_the_near_one(line: str, near: str) -> 
     done = run(*line.split())
     if near:
         assert done.code == 3
-        assert f"Next:  did you mean {near}? If not: " in done.err
+        assert f"Next:  did you mean {near}?" in done.err
+        assert not done.err.endswith("If not: \n"), "a next step without a step"
 
 
 @pytest.mark.usefixtures("_known")

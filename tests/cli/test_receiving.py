@@ -27,7 +27,9 @@ def bodies(done: Ran) -> list[str]:
 def test_what_was_printed_is_done(ready: LocalBroker) -> None:
     assert bodies(pop()) == ["0", "1", "2"]
     ready.do(ready.inner.pass_time(3_600_000))
-    assert bodies(pop()) == []
+    done = pop()
+    assert bodies(done) == []
+    assert done.err == "no message of orders for billing now; --wait 30s waits for some\n"
 
 
 @pytest.mark.parametrize(

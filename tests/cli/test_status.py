@@ -183,3 +183,8 @@ def test_the_head_tells_of_the_store() -> None:
     assert "disk 30.0 MB free of 100 MB" in text
     assert "log 3.0 kB, 0 B/s" in text
     assert "retention on" in text
+
+
+def test_a_refusal_of_sends_has_no_begin() -> None:
+    shown = readable_status(STATUS._replace(state="disk_full"))["state"]
+    assert shown.startswith("disk_full: sends are refused; the broker serves since 2026-")

@@ -78,7 +78,8 @@ IllegalMessageGroup: message group 'group' is not allowed: why
 IllegalMessageId: message id 'message_id' is malformed: why
 MessageNotFound: topic 'topic' contains no message with id 'message_id'
 BodyEmpty: the body of message 7 is empty; send at least one byte
-BodyTooLarge: bodies of 7 bytes exceed the limit of 9; send less at once or raise maxMessageSize
+BodyTooLarge: bodies of 7 bytes exceed the limit of 9; send less at once or raise
+  limits.max_message_size_bytes (maxMessageSize)
 PropertiesTooLarge: properties of 7 bytes exceed the limit of 9, including the properties that the
   broker adds
 TooManyProperties: 7 properties exceed the limit of 9

@@ -5,7 +5,6 @@ pipe, and Ctrl-C ends it as it ends any program.
 """
 
 import asyncio
-import os
 import signal
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import aclosing
@@ -92,7 +91,6 @@ def make_client(
     endpoint: str, access_key: str = "", secret_key: str = "", **limits: Any
 ) -> "AsyncClient":
     """Returns a client for an endpoint, which signs calls if a key is given; imports gRPC."""
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # the command reports errors itself, once
     from pocketmq.client import AsyncClient
 
     # The operator sees an error at once, without retries.

@@ -53,6 +53,8 @@ def show_received(
                 deadline_s = monotonic() + wait_ms / 1000
             elif left_ms <= WAIT_MS:
                 break
+    if not shown.count:
+        talk(f"no message of {query.topic} for {query.group} now; --wait 30s waits for some")
     if late:
         talk(f"{late} leases expired before acknowledgement: their messages are redelivered")
 

@@ -72,6 +72,9 @@ def peek(
         for query in _waiting(broker, group, is_all=is_all):
             for page in QueueReader(query).pages(broker, shown.left):
                 shown.add(page.messages)
+    if not shown.count:
+        pending = "" if is_all else "pending "
+        talk(f"{group} has no {pending}dead letters")
 
 
 @dlq.asks(

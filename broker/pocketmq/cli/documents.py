@@ -138,10 +138,11 @@ def _text(body: bytes) -> str | None:
 class ShownMessages:
     """Prints messages as rows, at most `count_max` (None: all)."""
 
-    __slots__ = ("_rows", "left")
+    __slots__ = ("_rows", "count", "left")
 
     def __init__(self, rows: PrintedRows, count_max: int | None) -> None:
         self._rows = rows
+        self.count = 0
         self.left = count_max or inf
 
     def add(self, messages: Sequence[StoredMessage]) -> bool:
@@ -155,5 +156,6 @@ class ShownMessages:
             self._rows.add(document)
         self._rows.flush()
         self.left -= len(documents)
+        self.count += len(documents)
         assert self.left >= 0, "more documents than requested"
         return self.left > 0

@@ -14,6 +14,7 @@ from pocketmq.model.errors import (
     Corruption,
     GrantNotFound,
     IllegalConfig,
+    LimitReached,
     LogMissing,
     NotAStore,
     RequestError,
@@ -21,11 +22,14 @@ from pocketmq.model.errors import (
     StoreFailed,
     StoreGap,
     StoreLocked,
+    Unauthenticated,
     UserNotFound,
     ViewFailed,
     WrongFileSize,
 )
 
+STARTS: Final = ("serve", "mqbroker")
+"""Commands that run a broker on a named store."""
 QUEUE_DEPTH: Final = 3
 """Directories between a store and the files of a queue: consumequeue/TOPIC/QUEUE/."""
 QUEUE_DIRECTORIES: Final = (CONSUME_QUEUE_DIRECTORY, CONSUME_QUEUE_EXTENSION_DIRECTORY)
@@ -57,6 +61,10 @@ def failure_of_client(error: ClientError, command: str = "") -> Failure:
         creates = command == "produce" or (command, error.reason) == ("consume", "GroupNotFound")
         next_step = advice if advice and creates else error.next_step
         return Failure(text, Exit.NOT_FOUND, next_step)
+    if error.reason == Unauthenticated.__name__:
+        return Failure(error.message, Exit.REFUSED, _GIVE_KEY)
+    if error.reason == LimitReached.__name__:
+        return Failure(error.message, Exit.REFUSED, _RAISE.format_map(error.fields))
     if command == "produce" and error.reason == "KindConflict":
         next_step = _KIND_STEPS.get(error.fields.get("type", ""), error.next_step)
         return Failure(error.message, Exit.REFUSED, next_step)
@@ -64,9 +72,14 @@ def failure_of_client(error: ClientError, command: str = "") -> Failure:
     return Failure(error.message, code, error.next_step)
 
 
-def failure_of_broker(error: BrokerError) -> Failure:
-    """Returns the command's failure for an error in this process."""
+def failure_of_broker(error: BrokerError, command: str = "") -> Failure:
+    """Returns the command's failure for an error in this process.
+
+    command   first word of the command, such as "serve"
+    """
     step = _LOCAL_STEPS.get(type(error), "")
+    if isinstance(error, StoreLocked) and command in STARTS:
+        step = "a broker runs on it already: pocketmq status; a second one needs its own store"
     if isinstance(error, StoreGap | WrongFileSize):
         step = step.format(store=_store_of(Path(error.path)))
     if type(error) is IllegalConfig and not error.field.endswith(")"):
@@ -93,6 +106,11 @@ def _exit_code(error: BrokerError) -> int:
     return Exit.REFUSED if isinstance(error, StorageError | RequestError) else Exit.FAILED
 
 
+_GIVE_KEY: Final = (
+    "set POCKETMQ_ACCESS_KEY and POCKETMQ_SECRET_KEY, or keep both: pocketmq context add NAME "
+    "--endpoint HOST:PORT --access-key KEY"
+)
+_RAISE: Final = "{setting} is live: change it in the broker's settings, then kill -HUP its process"
 CREATE_IT: Final = "; create it: "
 
 _KIND_STEPS: Final[Mapping[str, str]] = {

@@ -159,7 +159,8 @@ def lag(
     """Print a group's lag: the number of unconsumed messages, and the age of the first.
 
     Without NAME all groups are listed, by topic. A queue without a committed offset counts as
-    consumed; so do messages that expired unread.
+    consumed; so do messages that expired unread. Messages that wait for a redelivery are the lag
+    of the group's retry topics.
     """
 
     def show() -> None:

@@ -39,7 +39,8 @@ def init(directory: Path, target: str, yes: bool, out: Output) -> None:
     """Write Prometheus' configuration, alerts and recording rules, and Grafana's dashboard.
 
     Files that exist with other contents are replaced only with --yes; without it nothing is
-    written.
+    written. If the broker checks users, Prometheus needs a token (`pocketmq user token`):
+    prometheus.yml shows the line for it.
     """
     texts = {one.name: one.read_text("utf-8") for one in shipped().iterdir() if one.is_file()}
     texts[PROMETHEUS] = texts[PROMETHEUS].replace(TARGET, target)

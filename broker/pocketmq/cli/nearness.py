@@ -41,7 +41,8 @@ def failure_at(
     kind = FIELDS[error.reason]
     near = nearest(error.fields.get(kind, ""), names(kind))
     if near:
-        failure.next_step = f"did you mean {near}? If not: {failure.next_step}"
+        otherwise = f" If not: {failure.next_step}" if failure.next_step else ""
+        failure.next_step = f"did you mean {near}?{otherwise}"
     return failure
 
 

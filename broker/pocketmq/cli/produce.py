@@ -195,7 +195,9 @@ def _check_sources(is_file: bool, is_json: bool, count: int, is_template: bool) 
     if is_json and not is_file:
         raise click.UsageError("--jsonl reads lines: leave out BODY, or give --file FILE")
     if is_file and (count > 1 or is_template):
-        raise click.UsageError("--count and --template need a BODY")
+        raise click.UsageError(
+            "--count and --template need a BODY in the command line, not in a file"
+        )
 
 
 def _check_wishes(fields: dict[str, Any]) -> None:

@@ -91,7 +91,7 @@ def _failure_of(error: Exception, command: str) -> click.ClickException | None:
     if isinstance(error, ClientError):
         return failure_of_client(error, command)
     if isinstance(error, BrokerError):
-        return failure_of_broker(error)
+        return failure_of_broker(error, command)
     return None
 
 
@@ -129,4 +129,6 @@ def program() -> None:
 
 def main() -> None:
     """Runs the command line of this process."""
+    # Read as gRPC is imported. A command reports errors itself, once.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     program(prog_name="pocketmq")

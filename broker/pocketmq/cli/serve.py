@@ -99,7 +99,7 @@ insecure_option: Final = click.option(
 @click.option(
     "--accept-damage",
     is_flag=True,
-    help="Start without durable records that are damaged or missing.",
+    help="Start without durable records that are damaged, or missing at the log's end.",
 )
 @file_option
 @preset_option
@@ -133,7 +133,8 @@ def serve(
 
     A store that is damaged below its durable end is served read-only: repair it with `pocketmq
     store repair`, or start with --accept-damage, which copies the damaged bytes to
-    pocketmq/quarantine/ and continues without them.
+    pocketmq/quarantine/ and continues without them. With a missing or shortened file between
+    others, no broker starts: `pocketmq store repair DIR --accept-loss`.
     """
     flags = {
         "store.directory": directory,
@@ -242,7 +243,6 @@ def run(
     topics    are created before clients are served
     announce  receives the broker's addresses; None: prints them
     """
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # the command reports errors itself, once
     # Objects that are created at the start live as long as the process, so a collection would find
     # nothing to free. The broker enables the collector once its store is open.
     gc.disable()

@@ -30,6 +30,8 @@ SETTING_COLUMNS: Final = columns("key", "value", "origin")
 COLUMNS: Final = columns(
     "name", "in_per_s", "out_per_s", "lag_messages", "message_count", "group_count",
 )  # fmt: skip
+REFUSING: Final = ("disk_full", "read_only")
+"""States that do not count as a change of state in `state_since_ms`."""
 LINES_KEPT: Final = 8
 """Lines of a terminal that are reserved for the head of the table."""
 
@@ -60,7 +62,7 @@ def readable_status(status: StoreStatus) -> Document:
     return {
         "broker": f"{status.broker} of {status.cluster}, version {_version(status)}",
         "modules": status.modules,
-        "state": f"{status.state} since {moment(status.state_since_ms)}",
+        "state": _state(status),
         "directory": status.directory,
         "appended_offset": f"{status.appended_offset}, {log_size} from {status.min_offset}",
         "flushed_offset": f"{status.flushed_offset}, {_behind(status, status.flushed_offset)}",
@@ -75,6 +77,14 @@ def readable_status(status: StoreStatus) -> Document:
         "retention_state": status.retention_state,
         "disk_free_bytes": disk_text(status),
     }
+
+
+def _state(status: StoreStatus) -> str:
+    """Returns the state and its begin; the begin of a refusal of sends is not known."""
+    since = moment(status.state_since_ms)
+    if status.state in REFUSING:
+        return f"{status.state}: sends are refused; the broker serves since {since}"
+    return f"{status.state} since {since}"
 
 
 def _version(status: StoreStatus) -> str:

@@ -14,6 +14,7 @@ from pocketmq.model.consuming import Leased
 from pocketmq.model.errors import DiskSlow, StorageError
 from pocketmq.model.message import StoredMessage
 from pocketmq.model.stats import Gauge, Histogram, LabelValues, Stat
+from pocketmq.model.topic import RETRY_PREFIX
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import NowOrLater, value_of
 from pocketmq.store.tables.durable_table import NamedTable
@@ -74,7 +75,7 @@ class Numbers:
             read_positions,
             now_ms,
             read_leased=read_leased,
-            read_receiving=read_receiving,
+            read_receiving=lambda: [*read_receiving(), *retries_of_groups(tables)],
             known=lambda group, topic: known_queues(tables, group, topic),
             is_detailed=detail == FULL,
         )
@@ -104,7 +105,19 @@ def known_queues(tables: Tables, group: str, topic: str) -> Queues:
     """
     topic_config, group_config = tables.topics.find(topic), tables.groups.find(group)
     count = 0 if topic_config is None else topic_config.queue_count
-    return Queues(count, group_config is not None and bool(group_config.settings.begins_at_min))
+    begins = topic.startswith(RETRY_PREFIX) or (
+        group_config is not None and bool(group_config.settings.begins_at_min)
+    )
+    return Queues(count, begins)
+
+
+def retries_of_groups(tables: Tables) -> list[tuple[str, str]]:
+    """Returns (group, retry topic) of the topics in which groups have offsets."""
+    return [
+        (group, name)
+        for group, topic, _ in tables.offsets.positions()
+        for name in tables.retry_topics(group, topic)
+    ]
 
 
 class Removed:

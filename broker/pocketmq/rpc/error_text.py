@@ -14,7 +14,7 @@ def public_text(error: BrokerError) -> str:
     if isinstance(error, (errors.DiskAboveLimit, errors.DiskNearlyFull)):
         return str(error).replace(f"the disk under {error.path}", "the broker's disk", 1)
     if isinstance(error, errors.DiskFull):
-        return "the broker's disk is full; sends resume by themselves once there is room"
+        return "the broker's disk is full; sends and receives resume by themselves with free space"
     if isinstance(error, errors.StoreDamaged):
         return "the broker's store is damaged: intact messages are served, sends are refused"
     if isinstance(error, errors.StorageError):

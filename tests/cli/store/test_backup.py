@@ -66,7 +66,9 @@ def test_what_is_not_there(store: Path, tmp_path: Path) -> None:
     assert backup(tmp_path / "none", tmp_path / "b").code == 3
     assert restore(store, tmp_path / "x").code == 4
     backup(store, tmp_path / "b")
-    assert restore(tmp_path / "b", store).code == 4
+    done = restore(tmp_path / "b", store)
+    assert done.code == 4
+    assert f"nothing can be restored to {store}: it is not empty\nNext:  name a dir" in done.err
 
 
 def test_a_damaged_copy_is_exit_10(store: Path, tmp_path: Path) -> None:

@@ -19,6 +19,17 @@ def test_a_sound_store(golden: GoldenStores) -> None:
     assert "Checked 1441 records" in done.err
 
 
+def test_a_store_without_its_topic_table_is_called_so(golden: GoldenStores, tmp_path: Path) -> None:
+    store = golden.copy("crash-kill.after", tmp_path / "s")
+    for path in (store / "config").glob("topics.json*"):
+        path.unlink()
+    done = run("store", "verify", str(store), "-o", "table")
+    assert done.code == 0
+    assert done.out.splitlines()[0] == (
+        "The store is sound; but its topic table is absent: see the note"
+    )
+
+
 def test_findings_and_the_exit_code(golden: GoldenStores) -> None:
     store = str(golden.store("crash-flip.before"))
     done = run("store", "verify", store, "-o", "jsonl")

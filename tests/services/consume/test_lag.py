@@ -1,8 +1,10 @@
 """How far a group is behind: administration and metrics say the same, leases included."""
 
-from pocketmq.metrics.lag import Lag
+from pocketmq.metrics.lag import Lag, Queues
+from pocketmq.metrics.numbers import known_queues, retries_of_groups
 from pocketmq.model.administration import GroupSettings
-from pocketmq.services.admin.lag import group_lag
+from pocketmq.model.system_topics import lease_retry_topic
+from pocketmq.services.admin.lag import all_lags, group_lag, lag_sums
 from tests.kit.consuming import GROUP, TOPIC, ConsumeDesk
 
 LABELS = (GROUP, TOPIC, "false", "false")
@@ -37,6 +39,21 @@ async def test_leases_are_left_in_both(desk: ConsumeDesk) -> None:
     assert await lags(desk) == (5, 5, 2)
     await desk.ack(got)
     assert await lags(desk) == (2, 2, 2)
+
+
+async def test_what_waits_for_its_first_redelivery_is_left_in_both(desk: ConsumeDesk) -> None:
+    await desk.send(*"abc")
+    await desk.receive(max_messages=2, invisible_ms=10_000)
+    await desk.step(by_ms=11_000)
+    retries = lease_retry_topic(GROUP, TOPIC)
+    found = await group_lag(desk.store, GROUP, read_leased=desk.consume.leased)
+    assert {one.topic: one.lag_messages for one in found} == {TOPIC: 1, retries: 2}
+    page = await all_lags(desk.store)
+    assert [(one.topic, one.lag_messages) for one in page.items] == [(retries, 2), (TOPIC, 1)]
+    assert await lag_sums(desk.store, [GROUP]) == {GROUP: 3}
+    pairs = retries_of_groups(desk.store.tables)
+    assert pairs == [(GROUP, retries)]
+    assert known_queues(desk.store.tables, *pairs[0]) == Queues(1, begins_at_min=True)
 
 
 async def test_leases_ahead_of_an_offset_that_was_set_back_are_left_once(desk: ConsumeDesk) -> None:

@@ -32,7 +32,7 @@ def dump(
     halves: bool,
     out: Output,
 ) -> None:
-    """Print every message of a store in the order it was stored.
+    """Print every message of a store in the order it was stored; `store grep` prints some.
 
     Damaged records, and log files that are missing or cut short, are skipped and reported on
     standard error; the exit code is then 10.

@@ -118,7 +118,7 @@ def _form_of(target: str) -> str:
     form = SUFFIXES.get(Path(target).suffix)
     if form is None:
         raise click.UsageError(
-            f"{target!r} has no suffix of a format; add --format {'|'.join(FORMATS)}"
+            f"the suffix of {target!r} is no format of an export; add --format {'|'.join(FORMATS)}"
         )
     return form
 

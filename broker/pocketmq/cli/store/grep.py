@@ -61,4 +61,5 @@ def grep(
         else:
             out.stream(chain(first, hits), COLUMNS)
     if not first:
-        raise Failure("no message matches", Exit.NOT_FOUND)
+        other = "" if place == "any" else f"only {place} was searched; all fields: --in any"
+        raise Failure("no message matches", Exit.NOT_FOUND, other)

@@ -8,7 +8,7 @@ from pocketmq.cli.options import PATH, directory_argument, form_option
 from pocketmq.cli.output import Exit, Failure, Output, progress, talk
 from pocketmq.cli.store.access import log_bytes
 from pocketmq.cli.store.copy import document_of, refuse_damage, shown_errors
-from pocketmq.model.errors import Corruption
+from pocketmq.model.errors import Corruption, NotAStore
 
 
 @click.command(
@@ -34,6 +34,11 @@ def restore(copy: Path, directory: Path, out: Output) -> None:
     try:
         with shown_errors(), progress("Restoring", log_bytes(copy)) as advance:
             found = restore_store(Disk(), copy, directory, advance=advance)
+    except NotAStore as error:
+        if Path(error.path) == copy:
+            raise
+        text = f"nothing can be restored to {directory}: {error.why}"
+        raise Failure(text, Exit.REFUSED, "name a directory that does not exist yet") from error
     except Corruption as error:
         step = (
             f"pocketmq store backup STORE {copy} (again, also if a broker changed the copy), "

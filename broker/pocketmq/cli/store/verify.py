@@ -161,6 +161,8 @@ def verdict(found: "Verification") -> str:
         text += "; its first start builds queues and index"
     elif ABSENT in found.counts:
         text += "; the next start builds the absent views"
+    if found.lacks_topics:
+        text += "; but its topic table is absent: see the note"
     if found.lost_earlier:
         count = sum(loss.messages for loss in found.lost_earlier)
         text += f"; {_messages(count)} missing since an earlier repair"

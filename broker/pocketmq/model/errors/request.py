@@ -162,7 +162,7 @@ class BodyTooLarge(RequestError, code=Code.MESSAGE_BODY_TOO_LARGE):
 
     message = (
         "bodies of {size_bytes} bytes exceed the limit of {limit_bytes}; "
-        "send less at once or raise maxMessageSize"
+        "send less at once or raise limits.max_message_size_bytes (maxMessageSize)"
     )
     size_bytes: int
     limit_bytes: int

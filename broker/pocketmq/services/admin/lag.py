@@ -12,6 +12,7 @@ from typing import Final
 from pocketmq.model.administration import Page, QueueLag, TopicLag, page_of
 from pocketmq.model.consuming import NOTHING_HELD, Held, Leased, unconsumed
 from pocketmq.model.errors import IllegalPageToken
+from pocketmq.model.topic import RETRY_PREFIX
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
 
@@ -24,7 +25,8 @@ async def group_lag(
 ) -> list[TopicLag]:
     """Returns the lag of a group by queue.
 
-    topic         topic of the queues; "": all topics in which the group has offsets
+    topic         topic of the queues; "": all topics in which the group has offsets, and the retry
+                  topics of these
     read_leased   returns the messages that groups have under leases
     Errors        IllegalGroup, GroupNotFound, IllegalTopic, TopicNotFound
     Cost          one read of the log for each queue with lag
@@ -35,7 +37,7 @@ async def group_lag(
     rows = store.tables.offsets.all_of(group)
     leased = read_leased()
     lags = []
-    for name in [topic] if topic else sorted(rows):
+    for name in [topic] if topic else store.tables.with_retries(group, rows):
         held = leased.get((group, name), {})
         lag = _topic_lag(store, group, name, rows.get(name, {}), held)
         queues = [
@@ -65,7 +67,7 @@ async def all_lags(
     pairs = sorted(
         f"{group}{TOKEN_SEPARATOR}{name}"
         for group, names in store.tables.offsets.topics_by_group().items()
-        for name in names
+        for name in store.tables.with_retries(group, names)
         if topic in ("", name)
     )
     page = page_of(pairs, page_size, page_token, _check_pair)
@@ -85,9 +87,12 @@ async def lag_sums(
     """Returns the lag of each group: the sum over all topics."""
     sums, leased = {}, read_leased()
     for group in groups:
+        rows = store.tables.offsets.all_of(group)
         sums[group] = sum(
-            _topic_lag(store, group, name, committed, leased.get((group, name), {})).lag_messages
-            for name, committed in store.tables.offsets.all_of(group).items()
+            _topic_lag(
+                store, group, name, rows.get(name, {}), leased.get((group, name), {})
+            ).lag_messages
+            for name in store.tables.with_retries(group, rows)
         )
         await asyncio.sleep(0)
     return sums
@@ -135,7 +140,10 @@ def _topic_lag(
 ) -> TopicLag:
     """Returns the lag in each queue of a topic; includes removed queues with an offset."""
     config, group_config = store.tables.topics.find(topic), store.tables.groups.find(group)
-    begins = group_config is not None and bool(group_config.settings.begins_at_min)
+    # Redeliveries begin at their first message, whatever the group's setting is.
+    begins = topic.startswith(RETRY_PREFIX) or (
+        group_config is not None and bool(group_config.settings.begins_at_min)
+    )
     count = config.queue_count if config is not None else 0
     queues = []
     for queue_id in sorted({*range(count), *committed}):

@@ -8,7 +8,8 @@ from typing import Final
 from pocketmq.files.disk import Disk
 from pocketmq.model.message import QueueKey
 from pocketmq.model.step import Clock
-from pocketmq.model.topic import is_group_topic
+from pocketmq.model.system_topics import lease_retry_topic, lease_retry_topic_v2
+from pocketmq.model.topic import RETRY_PREFIX, is_group_topic, retry_topic
 from pocketmq.store.tables.delay_offsets import DelayOffsets
 from pocketmq.store.tables.durable_table import RowTable
 from pocketmq.store.tables.groups import GroupTable
@@ -83,6 +84,21 @@ class Tables:
         for topic, count in counts.items():
             self.topics.adopt(topic, count)
         self.topics.report_found()
+
+    def retry_topics(self, group: str, topic: str) -> list[str]:
+        """Returns the existing topics with a group's redeliveries of a topic's messages.
+
+        A retry topic has none of its own.
+        """
+        if topic.startswith(RETRY_PREFIX):
+            return []
+        names = (lease_retry_topic(group, topic), lease_retry_topic_v2(group, topic))
+        return [n for n in (*names, retry_topic(group)) if self.topics.find(n) is not None]
+
+    def with_retries(self, group: str, topics: Iterable[str]) -> list[str]:
+        """Returns topics and a group's existing retry topics of them, sorted."""
+        found = set(topics)
+        return sorted(found.union(*(self.retry_topics(group, topic) for topic in found)))
 
     def is_removed(self, topic: str) -> bool:
         """Returns whether a topic was removed and does not exist.

@@ -50,6 +50,10 @@ from pocketmq.walk.log_walk import Hole
 # A light message queue never has a row in config/topics.json: without a directory, it was deleted.
 
 
+NO_TOPICS: Final = f"config/{TOPICS_FILE} is absent"
+"""Begin of the note about a store without its topic table."""
+
+
 class SkippedChecks:
     """Topics whose queues are not verified, because their records need not have units."""
 
@@ -75,7 +79,7 @@ class SkippedChecks:
         """Reports the skipped topics, and an absent topic table, as notes."""
         if self._met and not self._has_table:
             collector.remark(
-                f"config/{TOPICS_FILE} is absent: a start takes the topics from log and queues, "
+                f"{NO_TOPICS}: a start takes the topics from log and queues, "
                 "without their types and attributes; restore the file from a backup if there is one"
             )
         for topic in sorted(self._batch):

@@ -51,7 +51,12 @@ from pocketmq.tools.verify.index_files import (
 from pocketmq.tools.verify.losses import FILE_MISSING, attribute, join_gaps, losses_in
 from pocketmq.tools.verify.pending import WaitingCheck
 from pocketmq.tools.verify.tables import TableCheck
-from pocketmq.tools.verify.units import ComparedFiles, ExtensionVerification, SkippedChecks
+from pocketmq.tools.verify.units import (
+    NO_TOPICS,
+    ComparedFiles,
+    ExtensionVerification,
+    SkippedChecks,
+)
 from pocketmq.walk.log_walk import ORDERLY_END, TOO_OLD, Hole
 from pocketmq.walk.reader import Chunk
 
@@ -237,6 +242,11 @@ class Verification:
     files: list[LogFile] = field(default_factory=list)
     lost_earlier: tuple[Loss, ...] = ()
     is_copy: bool = False
+
+    @property
+    def lacks_topics(self) -> bool:
+        """Whether the topic table is absent, though the log has messages of topics."""
+        return any(note.startswith(NO_TOPICS) for note in self.notes)
 
     @property
     def lost_count(self) -> int:
