@@ -53,6 +53,8 @@ MORE: Final = {
     "sendMsgStatus -b broker-a -c 1": "SEND_OK",
     "checkMsgSendRT -t orders -a 2": "Avg RT",
     "cloneGroupOffset -s readers -d idle -t orders -o true": "clone group offset success",
+    "resetOffsetByTime -g readers -t orders -s now": "broker-a",
+    "skipAccumulatedMessage -g idle -t orders": "broker-a",
     "setConsumeMode -b {at} -t orders -g idle -m PULL -q 0": "consume mode[PULL]",
     "updateTopic -b {at} -t made -r 3 -w 3": "create topic to {at} success",
     "updateTopic -b {at} -t inorder -r 2 -w 2 -o true": "orderConf=[broker-a:2]",

@@ -221,6 +221,11 @@ class Pull:
             self._waiting.end_all()
         assert self.waiter_count == 0
 
+    def end_waits(self, group: str, topic: str) -> None:
+        """Answers the parked pulls of a group in a topic at once; cost: linear in parked pulls."""
+        if self._waiting is not None:
+            self._waiting.end(lambda pull: (pull.request.group, pull.key[0]) == (group, topic))
+
     # -- parked pulls --------------------------------------------------------------------------
     def _look(
         self, key: tuple[str, int], group: GroupKey, queue_offset: int

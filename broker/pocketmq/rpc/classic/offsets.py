@@ -91,6 +91,9 @@ class ClassicOffsets:
         if queue_offset > upper:
             raise OffsetOutOfRange(queue_offset=queue_offset, min_offset=lower, max_offset=upper)
         tables = self._store.tables
+        if tables.offsets.resets.holds(group, topic, queue_id):
+            # The consumer has not yet read the offset to which its group was reset.
+            return Command(0, remark="Offset has been previously reset")
         if tables.groups.find(group) is None:
             await self._clients.ensure(group)
         before = tables.offsets.find(group, topic, queue_id)

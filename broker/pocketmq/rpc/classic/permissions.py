@@ -149,6 +149,12 @@ def group_changed(request: Command, call: Call) -> list[Need]:
     return [group_need(group_of(request), UPDATE)]
 
 
+def group_reset(request: Command, call: Call) -> list[Need]:
+    """Returns the permissions to change a group's offsets in a topic."""
+    topic = request.fields.get("topic", "")
+    return [group_need(group_of(request), UPDATE), topic_need(topic, LOOK)]
+
+
 def producers_seen(request: Command, call: Call) -> list[Need]:
     """Returns the permissions to look at a producer group: PUB or LOOK on the group."""
     return [group_need(request.fields.get("producerGroup", ""), (*PUB, *LOOK))]

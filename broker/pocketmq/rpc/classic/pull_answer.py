@@ -54,6 +54,11 @@ def answer_of(result: PullResult) -> Command:
     return Command(code, fields, b"".join(result.records), remark=remark)
 
 
+def reset_answer(result: PullResult) -> Command:
+    """Returns the answer that makes a consumer continue at `next_begin_offset` after a reset."""
+    return answer_of(result)._replace(code=PULL_OFFSET_MOVED, remark="OFFSET_RESET")
+
+
 def found_frame(result: PullResult, content: bytes, opaque: i64) -> bytes:
     """Returns the frame with a JSON header that `answer_of` and wire/remoting.py would encode.
 

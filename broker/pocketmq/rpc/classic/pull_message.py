@@ -3,6 +3,7 @@
 The filter comes from the request, or else from the subscription in the group's heartbeats. The
 answer's body contains the records as they are stored. The answer makes the client skip a damaged
 message, which the client would otherwise request forever.
+After a reset, a consumer gets the offset at which it continues.
 Source: PullMessageProcessor.
 """
 
@@ -15,7 +16,7 @@ from pocketmq.rpc.call import turn_user
 from pocketmq.rpc.channel import ClassicCall
 from pocketmq.rpc.classic.fields import number_field, text_field
 from pocketmq.rpc.classic.heartbeats import ClassicClients
-from pocketmq.rpc.classic.pull_answer import answer_of
+from pocketmq.rpc.classic.pull_answer import answer_of, reset_answer
 from pocketmq.rpc.classic.pull_request import Wanted, commit_of, request_of, wanted_of
 from pocketmq.rpc.services import Services
 from pocketmq.rpc.topic_access import check_client_reads, find_readable
@@ -80,7 +81,11 @@ class ClassicPull:
         self, wanted: Wanted, request: Command, call: ClassicCall
     ) -> Command | Awaitable[Command]:
         asked = request_of(wanted, request, call)
-        self._commit(asked, commit_of(request))
+        committed = commit_of(request)
+        moved = self._reset_to(asked)
+        if moved is not None:
+            return self._moved(asked, moved)
+        self._commit(asked, committed)
         if asked.range.queue_offset < 0:
             return self._skipped(asked, PullStatus.OFFSET_TOO_SMALL, -1)
         try:
@@ -90,7 +95,7 @@ class ClassicPull:
         if not isinstance(found, PullResult):
             return self._later(asked, found)
         if self._pull.should_wait(asked, found):
-            return self._pull.park(asked, found, answer_of, joined=True)
+            return self._pull.park(asked, found, partial(self._finished, asked), joined=True)
         return answer_of(found)
 
     async def _later(self, asked: PullRequest, found: Awaitable[PullResult]) -> Command:
@@ -98,7 +103,21 @@ class ClassicPull:
             result = await self._pull.wait(asked, await found, joined=True)
         except MessageDamaged as damage:
             return self._skipped(asked, PullStatus.EXPIRED, damage.next_begin_offset)
-        return answer_of(result)
+        return self._finished(asked, result)
+
+    def _finished(self, asked: PullRequest, result: PullResult) -> Command:
+        """Returns the answer to a pull that waited, during which its group may have been reset."""
+        moved = self._reset_to(asked)
+        return answer_of(result) if moved is None else self._moved(asked, moved)
+
+    def _reset_to(self, asked: PullRequest) -> int | None:
+        return self._store.tables.offsets.resets.take(asked.group, *asked.range[:2])
+
+    def _moved(self, asked: PullRequest, queue_offset: int) -> Command:
+        lower, upper = self._store.reading.queue_range(*asked.range[:2])
+        return reset_answer(
+            PullResult(PullStatus.NO_NEW_MESSAGE, queue_offset, lower, upper, [], 0)
+        )
 
     def _skipped(self, asked: PullRequest, status: PullStatus, following: int) -> Command:
         """Returns an answer without messages, after which the client continues at `following`."""

@@ -73,6 +73,8 @@ class ClassicPullShortcut:
         wanted = self._range(group, topic)
         if wanted is None:
             return None
+        if self._store.tables.offsets.resets.holds(group, topic, wanted.queue_id):
+            return None
         commit: i64 = -1
         if flags & COMMITS:
             commit = self._number(b"commitOffset", -1)

@@ -18,6 +18,7 @@ from pocketmq.rpc.classic.permissions import (
     found,
     group_and_topic_seen,
     group_changed,
+    group_reset,
     group_seen,
     joined,
     lists_groups,
@@ -280,6 +281,14 @@ TABLE: Final = RequestTable(
         request(
             207, "DELETE_SUBSCRIPTIONGROUP", "admin.changed_groups.delete",
             group_request.deleted, fields=("groupName",),
+        ),
+        request(
+            222, "INVOKE_BROKER_TO_RESET_OFFSET", "admin.groups.resets.reset", group_reset,
+            call_class=CallClass.QUERY, fields=("group", "topic"),
+        ),
+        request(
+            223, "INVOKE_BROKER_TO_GET_CONSUMER_STATUS", "admin.groups.resets.status",
+            group_and_topic_seen, call_class=CallClass.QUESTION, fields=("group", "topic"),
         ),
         # Requests of operators for the store's files.
         request(

@@ -17,7 +17,6 @@ NAMES: Final[Mapping[int, tuple[str, str]]] = {
     25: ("UPDATE_BROKER_CONFIG", _CONFIG),
     103: ("REGISTER_BROKER", _NO_CLUSTER),
     104: ("UNREGISTER_BROKER", _NO_CLUSTER),
-    222: ("INVOKE_BROKER_TO_RESET_OFFSET", "pocketmq group reset"),
     318: ("UPDATE_NAMESRV_CONFIG", _CONFIG),
     513: ("UPDATE_AND_CREATE_STATIC_TOPIC", _TOPICS),
     200052: ("PEEK_MESSAGE", "pocketmq message"),

@@ -128,7 +128,10 @@ async def _move(
 ) -> list[MovedOffset]:
     moved = _moved(store, group, topic, wanted)
     if not dry_run:
+        resets = store.tables.offsets.resets
+        resets.note(group, topic, wanted)  # From here on, commits of classic consumers are ignored.
         await store.tables.offsets.set_many(group, topic, wanted)
+        resets.moved(group, topic, wanted)
         await store.tables.orders.forget(group, topic, wanted)
     return moved
 

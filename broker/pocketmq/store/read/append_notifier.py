@@ -187,11 +187,15 @@ class AppendNotifier:
         if not group.waiters:
             self._forget(group)
 
+    def end(self, is_meant: Callable[[Any], bool]) -> None:
+        """Ends some waits, as if their deadlines had passed; cost: linear in all waiters."""
+        waiters = [w for q in self._queues.values() for g in q.groups.values() for w in g.waiters]
+        for waiter in filter(is_meant, (*waiters, *self._ready, *self._due)):
+            waiter()
+
     def end_all(self) -> None:
         """Ends all waits, as if their deadlines had passed."""
-        waiters = [w for q in self._queues.values() for g in q.groups.values() for w in g.waiters]
-        for waiter in (*waiters, *self._ready, *self._due):
-            waiter()
+        self.end(lambda _: True)
         self._ready.clear()
         assert not self.count
 

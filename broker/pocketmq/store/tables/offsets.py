@@ -19,6 +19,7 @@ from pocketmq.model.step import Clock, Next, Now
 from pocketmq.store.tables.durable_table import Rows, RowTable
 from pocketmq.store.tables.groups import GroupTable
 from pocketmq.store.tables.lease_marks import LEASES_MEMBER, LeaseMarks
+from pocketmq.store.tables.offset_resets import OffsetResets
 
 _PULL_OFFSETS: Final = "pullOffsetTable"
 """Member in which RocketMQ stores the offsets of pull consumers, with the same row names."""
@@ -40,7 +41,7 @@ class Clamped(NamedTuple):
 class ConsumerOffsets:
     """Offsets by (group, topic, queue id)."""
 
-    __slots__ = ("_files", "_groups", "_set_back", "_table", "leases")
+    __slots__ = ("_files", "_groups", "_set_back", "_table", "leases", "resets")
 
     def __init__(
         self,
@@ -59,6 +60,7 @@ class ConsumerOffsets:
         self._files = files
         self._set_back: dict[tuple[str, str], None] = {}
         self.leases = LeaseMarks()
+        self.resets = OffsetResets(clock)
 
     def load(self) -> None:
         """Reads the table.
@@ -267,6 +269,7 @@ class ConsumerOffsets:
         for table, name in found:
             row = table.pop(name)
             self._forget(name, row if table is self._table.rows else ())
+            self.resets.forget(_group_of(name), _topic_of(name), row)
         if found:
             self._table.touch()
         await self._table.saved()

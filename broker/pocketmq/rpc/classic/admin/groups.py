@@ -12,6 +12,7 @@ from pocketmq.model.administration import GroupConfig
 from pocketmq.model.message import INT32_MAX
 from pocketmq.rpc.channel import ClassicCall
 from pocketmq.rpc.classic.admin.offset_rows import offset_rows
+from pocketmq.rpc.classic.admin.reset_offsets import AdminResets
 from pocketmq.rpc.classic.fields import number_field, text_field
 from pocketmq.rpc.classic.json_body import json_answer
 from pocketmq.rpc.classic.object_keys import VERSION, keyed_answer
@@ -24,12 +25,13 @@ from pocketmq.wire.remoting import Command
 class AdminGroups:
     """The requests about consumer groups."""
 
-    __slots__ = ("_broker", "_rates", "_store")
+    __slots__ = ("_broker", "_rates", "_store", "resets")
 
     def __init__(self, backing: Services, broker: str, rates: Rates) -> None:
         self._store = backing.store
         self._broker = broker
         self._rates = rates
+        self.resets = AdminResets(backing, broker)
 
     def all_configs(self, request: Command, call: ClassicCall) -> Command:
         """Returns the settings of up to `maxGroupNum` groups, by name, from index `groupSeq` on.
