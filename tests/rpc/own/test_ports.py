@@ -19,7 +19,7 @@ from pocketmq.model.errors import IllegalConfig, Recovering
 from pocketmq.rpc.admission import CallClass
 from pocketmq.rpc.call import Call
 from pocketmq.rpc.own import handshakes, listener, server
-from pocketmq.rpc.own.listener import Transport
+from pocketmq.rpc.own.listener import Listener, NewConnection, Transport
 from pocketmq.rpc.own.server import OwnServer
 from pocketmq.rpc.own.tls import Tls, tls_context
 from pocketmq.rpc.pb import broker_pb2 as pb
@@ -136,6 +136,38 @@ async def test_a_preface_may_come_in_pieces(size: int) -> None:
     async with port() as served:
         answer = await served.begins(HTTP2[:size], HTTP2[size:])
         assert answer[3] == 4  # SETTINGS
+
+
+@pytest.mark.parametrize("look", [1, 2])
+async def test_the_rest_may_come_while_the_first_bytes_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch, look: int
+) -> None:
+    """The classic client for Go writes the size of a request, four bytes, on its own."""
+    looks = 0
+
+    class Looked(socket.socket):
+        def recv(self, size: int, flags: int = 0) -> bytes:
+            nonlocal looks
+            data = super().recv(size, flags)
+            looks += 1
+            if looks == look:
+                client.sendall(HTTP2[2:])
+            return data
+
+    def begin(own: Listener, accepted: socket.socket, peer: str, address: str) -> NewConnection:
+        looked = Looked(fileno=accepted.detach())
+        looked.setblocking(False)
+        return NewConnection(own, looked, peer, address)
+
+    monkeypatch.setattr(listener, "NewConnection", begin)
+    async with port() as served:
+        host, _, number = served.address.rpartition(":")
+        with socket.create_connection((host, int(number))) as client:
+            client.sendall(HTTP2[:2])
+            client.setblocking(False)
+            async with asyncio.timeout(20):
+                answer = await asyncio.get_running_loop().sock_recv(client, 9)
+    assert answer[3] == 4  # SETTINGS
 
 
 @pytest.mark.parametrize(

@@ -368,9 +368,9 @@ class NewConnection:
         loop.remove_reader(self._socket)
         try:
             data = self._socket.recv(SIZE_MAX, socket.MSG_PEEK)
-            is_done = len(data) > self._seen and self._pass_header(data) and self._choose()
-            if not is_done and len(data) > self._seen:
-                self._wait_for_more()
+            is_more = len(data) > self._seen
+            if is_more and not (self._pass_header(data) and self._choose()):
+                loop.add_reader(self._socket, self.look)
                 return
         except (BlockingIOError, InterruptedError):
             loop.add_reader(self._socket, self.look)
@@ -382,14 +382,11 @@ class NewConnection:
         except OSError:
             self.close()
             return
-        if not is_done:  # The client closed its side before its protocol was known.
+        if not is_more:  # The client closed its side before its protocol was known.
             self.close()
 
-    def _wait_for_more(self) -> None:
-        self._expect(len(self._socket.recv(SIZE_MAX, socket.MSG_PEEK)))
-        asyncio.get_running_loop().add_reader(self._socket, self.look)
-
     def _expect(self, seen: int) -> None:
+        # Not what has arrived meanwhile: it may be all that the client sends.
         self._seen = seen
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, seen + 1)
 
@@ -399,6 +396,7 @@ class NewConnection:
             return True
         header = read_proxy_header(data)
         if header is None:
+            self._expect(len(data))
             return False
         self._socket.recv(header.size)
         self._expect(0)
@@ -430,6 +428,7 @@ class NewConnection:
             create, local = speakers.remoting, self._local
             self._take_over(lambda peer: create(peer, local))
         elif is_remoting is None or any(one.startswith(data) for one in (_HTTP2, *_HTTP1)):
+            self._expect(len(data))
             return False
         else:
             self._refuse(protocol_of(data))
