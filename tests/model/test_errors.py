@@ -180,9 +180,9 @@ LogMissing: path has no file, but views were built from log files: move these th
 StoreTooNew: path has format version 7, this broker supports up to 9; use a later
   version
 StoreGap: path starts at 9, expected 7: a file is missing before it; restore it from a copy, or go
-  on without its messages: `pocketmq store repair --accept-loss`
-WrongFileSize: path has 9 bytes, expected 7; restore it from a copy, or `pocketmq store repair
-  --accept-loss` completes a truncated file of the log; if all files have that length, set key_names
+  on without its messages by a repair with --accept-loss
+WrongFileSize: path has 9 bytes, expected 7; restore it from a copy, or complete a truncated file
+  of the log by a repair with --accept-loss; if all files have that length, set key_names
 UnknownGeometry: path: why; set key_names
 IllegalConfig: setting field: why
 AddressUnavailable: setting field: 'address' cannot be listened on: why

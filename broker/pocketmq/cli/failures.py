@@ -121,11 +121,14 @@ _KIND_STEPS: Final[Mapping[str, str]] = {
     "NORMAL": "leave out --message-group, --delay, --at, --priority, --transactional",
 }
 """Type of a topic -> options of `pocketmq produce` that make a message of that type."""
+_ACCEPT_LOSS: Final = (
+    "pocketmq store repair {store} --accept-loss, which first lists the messages that are lost"
+)
 _LOCAL_STEPS: Final[Mapping[type[BrokerError], Any]] = {
     StoreLocked: "stop the other process; most offline commands can read with --read-only",
     AddressUnavailable: "check whether a broker runs there already, or choose another; port 0: any",
     IllegalConfig: "pocketmq config init prints all settings with their defaults",
     NotAStore: "name the directory that holds commitlog/",
-    StoreGap: "pocketmq store verify {store} lists the messages that are lost",
-    WrongFileSize: "pocketmq store verify {store} lists the messages that are lost, if any",
+    StoreGap: _ACCEPT_LOSS,
+    WrongFileSize: _ACCEPT_LOSS,
 }

@@ -116,7 +116,10 @@ def token(**given: Any) -> None:
     """
     user = target_of(click.get_current_context(), given)
     if not user.access_key or not user.secret_key:
-        raise click.UsageError("a token needs both --access-key and --secret-key-file")
+        raise click.UsageError(
+            "a token needs both, a key and its secret: set POCKETMQ_ACCESS_KEY and "
+            "POCKETMQ_SECRET_KEY, or add --access-key and --secret-key-file"
+        )
     click.echo(page_token_of(user.access_key, user.secret_key))
 
 

@@ -26,7 +26,7 @@ def test_a_store_without_its_topic_table_is_called_so(golden: GoldenStores, tmp_
     done = run("store", "verify", str(store), "-o", "table")
     assert done.code == 0
     assert done.out.splitlines()[0] == (
-        "The store is sound; but its topic table is absent: see the note"
+        "The store is sound, but its topic table is absent: see the note"
     )
 
 

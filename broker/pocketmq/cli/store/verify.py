@@ -162,7 +162,7 @@ def verdict(found: "Verification") -> str:
     elif ABSENT in found.counts:
         text += "; the next start builds the absent views"
     if found.lacks_topics:
-        text += "; but its topic table is absent: see the note"
+        text += ", but its topic table is absent: see the note"
     if found.lost_earlier:
         count = sum(loss.messages for loss in found.lost_earlier)
         text += f"; {_messages(count)} missing since an earlier repair"

@@ -293,7 +293,7 @@ class StoreGap(StorageError):
 
     message = (
         "{path} starts at {found}, expected {expected}: a file is missing before it; restore it "
-        "from a copy, or go on without its messages: `pocketmq store repair --accept-loss`"
+        "from a copy, or go on without its messages by a repair with --accept-loss"
     )
     path: str
     expected: int
@@ -305,8 +305,8 @@ class WrongFileSize(StorageError):
 
     message = (
         "{path} has {found_bytes} bytes, expected {expected_bytes}; restore it from a copy, or "
-        "`pocketmq store repair --accept-loss` completes a truncated file of the log; if all files "
-        "have that length, set {key_names}"
+        "complete a truncated file of the log by a repair with --accept-loss; if all files have "
+        "that length, set {key_names}"
     )
     path: str
     expected_bytes: int
