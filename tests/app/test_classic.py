@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from pocketmq.app.parts import settings_change
+from pocketmq.config.live import LiveConfig
+from pocketmq.config.load import load
 from pocketmq.wire.remoting import Command, CommandReader, encode
 from tests.running_broker import broker_with
 
@@ -83,3 +86,14 @@ async def test_an_advertised_address_is_what_clients_get(tmp_path: Path) -> None
         reply = await reply_of(broker.addresses["grpc"])
     assert reply is not None
     assert b'{"0":"127.0.0.1:4711"}' in reply.body
+
+
+@pytest.mark.parametrize(
+    ("check", "is_checked", "is_possible"),
+    [("off", False, True), ("auto", False, False), ("users", False, False), ("auto", True, True)],
+)
+def test_settings_are_changed_by_admins_or_where_access_control_is_off(
+    check: str, is_checked: bool, is_possible: bool
+) -> None:
+    live = LiveConfig(load(assignments=[f"access.check={check}"]))
+    assert (settings_change(live, is_checked=is_checked) is not None) == is_possible

@@ -76,6 +76,7 @@ MORE: Final = {
 """Further commands, run in this order -> a text that each prints."""
 REFUSED: Final = {
     "updateNamesrvConfig -k orderMessageEnable -v true": "CODE: 3 .* use pocketmq config",
+    "updateBrokerConfig -b {at} -k brokerPermission -v 4": "CODE: 3 .* sign as an admin",
     "getColdDataFlowCtrInfo -b {at}": "CODE: 3 .*request code 2003",
 }
 """Commands that are not served -> a pattern of what is printed."""

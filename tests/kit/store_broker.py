@@ -22,6 +22,8 @@ import grpc
 import pytest
 from google.protobuf.message import Message
 
+from pocketmq.config.live import LiveConfig
+from pocketmq.config.sections import Config
 from pocketmq.format.addresses import UniqueKeyMaker
 from pocketmq.format.body_codec import plain_body
 from pocketmq.format.names import COMMIT_LOG_DIRECTORY, offset_file_name
@@ -117,8 +119,11 @@ class StoreBroker:
             auto_create_topics=lambda: self.auto_create_topics, queue_count=lambda: 2,
             auto_create_groups=lambda: self.auto_create_groups,
         )  # fmt: skip
+        self.live = LiveConfig(Config())
         self.access = Access(UserTable(SimDisk(), Path("/store")), store.clock, HOUR_MS)
-        controls = Controls(lambda: self.settings, lambda: self.is_expiring, self.access)
+        controls = Controls(
+            lambda: self.settings, lambda: self.is_expiring, self.access, self.live.override
+        )
         self.classic = ClassicMethods(
             self.backing, classic, ClassicAdmin(self.backing, classic, controls)
         )

@@ -15,7 +15,7 @@ from pocketmq.app.access import AccessControl
 from pocketmq.app.backing import backing_of
 from pocketmq.config.addresses import advertised_address
 from pocketmq.config.live import LiveConfig
-from pocketmq.config.sections import KNOBS, Config
+from pocketmq.config.sections import KNOBS, OFF, Config
 from pocketmq.format.addresses import UniqueKeyMaker, pack_host, text_from_host
 from pocketmq.format.names import zone_from_name
 from pocketmq.model.stats import Gauge, Stat
@@ -157,14 +157,31 @@ def parts_of(
     ]
     if config.rpc.offers_classic:
         rules = classic_rules(live, store_host)
-        controls = Controls(
-            process.read_settings, retention.expire_soon, door.access if door.is_checked else None
-        )
+        controls = _controls(live, door, process, retention)
         classic = ClassicMethods(backing, rules, ClassicAdmin(backing, rules, controls))
         services.append(classic.service())
     schedule = Schedule(store, store_host)
     services = door.guarded(services, store.tables)
     return Parts(backing, schedule, timer, retention, door, services)
+
+
+def _controls(
+    live: LiveConfig, door: AccessControl, process: Process, retention: Retention
+) -> Controls:
+    return Controls(
+        process.read_settings,
+        retention.expire_soon,
+        door.access if door.is_checked else None,
+        settings_change(live, is_checked=door.is_checked),
+    )
+
+
+def settings_change(live: LiveConfig, *, is_checked: bool) -> Callable[[str], None] | None:
+    """Returns the function that changes settings over the network; None: refused to all clients.
+
+    is_checked   whether calls must be signed, so that only admins change settings
+    """
+    return live.override if is_checked or live.config.access.check == OFF else None
 
 
 def classic_rules(live: LiveConfig, store_host: bytes) -> ClassicRules:

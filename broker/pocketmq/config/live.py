@@ -11,7 +11,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from pocketmq.config.knob import Value
 from pocketmq.config.relations import broken
+from pocketmq.config.remote import overridden, remote_changes
 from pocketmq.config.sections import KNOBS, SECTIONS, Config
 from pocketmq.model.errors import IllegalConfig
 from pocketmq.model.stats import Gauge
@@ -75,13 +77,15 @@ class LiveConfig:
     read_again   reads the sources again; None: no reload is possible
     """
 
-    __slots__ = ("_followers", "_is_refused", "_read_again", "config", "stats")
+    __slots__ = ("_followers", "_is_refused", "_overrides", "_read_again", "config", "stats")
 
     def __init__(self, config: Config, read_again: Callable[[], Config] | None = None) -> None:
         self.config = config
         self._read_again = read_again
         self._followers: list[Callable[[Config], None]] = []
         self._is_refused = False
+        self._overrides: dict[str, Value] = {}
+        """Values that were set over the network; they outlast reloads."""
         self.stats = [
             Gauge(
                 "pocketmq_config_reload_refused",
@@ -107,7 +111,8 @@ class LiveConfig:
         """
         assert self._read_again is not None
         try:
-            found = change(self.config, self._read_again())
+            wanted = overridden(self._read_again(), self._overrides)
+            found = change(self.config, wanted)
         except IllegalConfig as error:
             logger.error("config.refused", extra={"reason": str(error)})
             self._is_refused = True
@@ -116,14 +121,29 @@ class LiveConfig:
         for doubt in found.config.warnings:
             if doubt not in self.config.warnings:
                 logger.warning("config.suspect", extra={"doubt": doubt})
-        fixed = [key for key, knob in KNOBS.items() if not knob.live]
-        assert all(found.config.value(key) == self.config.value(key) for key in fixed)
-        self.config = found.config
-        for take in self._followers:
-            take(found.config)
+        self._apply(found.config)
         logger.info(
             "config.reloaded",
             extra={
                 "changed": ", ".join(found.changed), "needs_restart": ", ".join(found.waiting),
             },
         )  # fmt: skip
+
+    def override(self, text: str) -> None:
+        """Changes live settings over the network until the broker ends; all or nothing.
+
+        text     lines of a properties file
+        Errors   those of `remote_changes`; IllegalConfig: the changes contradict other settings
+        """
+        given = remote_changes(text)
+        found = change(self.config, overridden(self.config, given))
+        self._overrides |= given
+        self._apply(found.config)
+        logger.warning("config.overridden", extra={"changed": ", ".join(found.changed)})
+
+    def _apply(self, config: Config) -> None:
+        fixed = [key for key, knob in KNOBS.items() if not knob.live]
+        assert all(config.value(key) == self.config.value(key) for key in fixed)
+        self.config = config
+        for take in self._followers:
+            take(config)

@@ -93,7 +93,10 @@ async def test_all_topics_are_listed(broker: StoreBroker, client: RemotingPair) 
 
 @pytest.mark.parametrize(
     ("code", "remark"),
-    [(25, "25 (UPDATE_BROKER_CONFIG); use pocketmq config"), (9_999, "9999; docs/howto/clients")],
+    [
+        (318, "318 (UPDATE_NAMESRV_CONFIG); use pocketmq config"),
+        (9_999, "9999; docs/howto/clients"),
+    ],
 )
 async def test_other_codes_are_refused_with_what_to_use_in_their_place(
     client: RemotingPair, code: int, remark: str

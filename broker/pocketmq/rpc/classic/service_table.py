@@ -296,6 +296,10 @@ TABLE: Final = RequestTable(
         ),
         request(316, "CLEAN_UNUSED_TOPIC", "admin.upkeep.clean_topics", OnCluster(UPDATE)),
         request(329, "DELETE_EXPIRED_COMMITLOG", "admin.upkeep.expire", OnCluster(UPDATE)),
+        # Requests of admins for settings.
+        request(
+            25, "UPDATE_BROKER_CONFIG", "admin.runtime.change_config", AdminOnly("change settings")
+        ),
         # Requests of admins about users and rules.
         request(
             3001, "AUTH_CREATE_USER", "admin.users.create", AdminOnly("change users"),

@@ -14,7 +14,6 @@ _MESSAGES: Final = "pocketmq message"
 _NO_CLUSTER: Final = "this broker is its own cluster and name server"
 
 NAMES: Final[Mapping[int, tuple[str, str]]] = {
-    25: ("UPDATE_BROKER_CONFIG", _CONFIG),
     103: ("REGISTER_BROKER", _NO_CLUSTER),
     104: ("UNREGISTER_BROKER", _NO_CLUSTER),
     318: ("UPDATE_NAMESRV_CONFIG", _CONFIG),

@@ -17,8 +17,10 @@ class Controls(NamedTuple):
     expire_soon     makes retention delete expired files soon, at any hour; returns False if
                     retention is off
     access          users and their rules; None: the broker does not check signatures
+    change_settings applies lines of a properties file (config/remote.py); None: refused to all
     """
 
     read_settings: Callable[[], Iterable[tuple[str, str, str]]] = tuple
     expire_soon: Callable[[], bool] = _off
     access: Access | None = None
+    change_settings: Callable[[str], None] | None = None

@@ -2,6 +2,7 @@
 
     26  GET_BROKER_CONFIG            319  GET_NAMESRV_CONFIG
     28  GET_BROKER_RUNTIME_INFO      907  GET_BROKER_HA_STATUS
+    25  UPDATE_BROKER_CONFIG
 
 Settings have PocketMQ's names. Those that mqadmin reads are also returned under RocketMQ's names.
 Source: AdminBrokerProcessor.prepareRuntimeInfo, HARuntimeInfo.
@@ -9,11 +10,14 @@ Source: AdminBrokerProcessor.prepareRuntimeInfo, HARuntimeInfo.
 
 from typing import Final
 
+from pocketmq.model.errors import IllegalConfig, UnsupportedFeature
 from pocketmq.rpc.channel import ClassicCall
 from pocketmq.rpc.classic.admin.controls import Controls
 from pocketmq.rpc.classic.admin.rates import AdminRates
 from pocketmq.rpc.classic.json_body import json_answer
 from pocketmq.rpc.classic.routes import ClassicRules
+from pocketmq.rpc.classic.status import OK
+from pocketmq.rpc.service import MalformedRequest
 from pocketmq.rpc.services import Services
 from pocketmq.services.admin.rates import Rates
 from pocketmq.store.read.cold_read import value_of
@@ -26,7 +30,9 @@ _GIB: Final = 1 << 30
 class AdminRuntime:
     """The requests about the broker as a whole."""
 
-    __slots__ = ("_rates", "_read_settings", "_rules", "_started_ms", "_store", "rates")
+    __slots__ = (
+        "_change_settings", "_rates", "_read_settings", "_rules", "_started_ms", "_store", "rates"
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -40,6 +46,7 @@ class AdminRuntime:
         self._rates = rates
         self.rates = AdminRates(rates)
         self._read_settings = controls.read_settings
+        self._change_settings = controls.change_settings
         self._started_ms = self._store.clock.wall_ms()
 
     def config(self, request: Command, call: ClassicCall) -> Command:
@@ -58,6 +65,26 @@ class AdminRuntime:
         }
         text = "".join(f"{key}={_line(value)}\n" for key, value in sorted(rows.items()))
         return Command(0, body=text.encode())
+
+    def change_config(self, request: Command, call: ClassicCall) -> Command:
+        """Changes settings until the broker ends; all or nothing.
+
+        Errors   UnsupportedFeature: a setting that cannot be changed so, or anyone may call;
+                 MalformedRequest: an illegal value; TooManyElements
+        """
+        if self._change_settings is None:
+            feature = (
+                "request code 25 (UPDATE_BROKER_CONFIG) without signatures; sign as an admin, or "
+                "start it with --insecure, or use the settings file and SIGHUP"
+            )
+            raise UnsupportedFeature(feature=feature)
+        try:
+            self._change_settings(request.body.decode())
+        except UnicodeDecodeError as error:
+            raise MalformedRequest(why="its body is not UTF-8") from error
+        except IllegalConfig as error:
+            raise MalformedRequest(why=str(error)) from error
+        return OK
 
     def name_server_config(self, request: Command, call: ClassicCall) -> Command:
         """Returns the settings of this broker as name server."""
