@@ -74,7 +74,7 @@ public class Lives {
             }
             say(given, "done", true);
         } catch (Exception error) {
-            say(given, "failed", error.toString());
+            say(given, "failed", error + (error.getCause() == null ? "" : ": " + error.getCause()));
         }
     }
 

@@ -38,10 +38,13 @@ def classic_program(version: str, source: str, artifact: str = "rocketmq-client"
     return f"{folder}{os.pathsep}{(folder / 'classpath').read_text('utf-8').strip()}"
 
 
-def lives_program(version: str) -> Program:
+def lives_program(version: str, home: Path | None = None) -> Program:
     """Returns a program with producers and push consumers of a version: Lives.java.
 
+    home     folder of its logs; None: the user's home folder
     Errors   Missing
     """
+    own = () if home is None else (f"-Duser.home={home}",)
     classes = classic_program(version, "Lives.java", "rocketmq-tools")
-    return Program(("java", "-Xshare:auto", "-Xmx256m", *QUICK, "-cp", classes, "Lives"), {})
+    options = ("-Xshare:auto", "-Xmx256m", *own, *QUICK)
+    return Program(("java", *options, "-cp", classes, "Lives"), {})
