@@ -73,7 +73,7 @@ def topic_definition(topic: TopicState) -> dict[str, Any]:
 
 
 def group_definition(group: GroupState) -> dict[str, Any]:
-    """Returns a group as an import reads it; `begin` includes begins_at_min."""
+    """Returns a group as an import reads it; begins_at_min is left out, as `begin` contains it."""
     settings = group.settings._asdict()
     del settings["begins_at_min"]
     return {"name": group.name, **settings}
@@ -374,10 +374,10 @@ def import_command(
 ) -> None:
     """Create and change what FILE defines; nothing is removed that it does not name.
 
-    Fields that FILE leaves out keep their values. A listed topic has exactly the listed attributes,
-    and a listed user has exactly the listed grants on a resource. A new user without `secret` gets
-    a generated one, which is shown only once. Settings are compared only: change them in the
-    broker's files.
+    Fields that FILE leaves out keep their values. A listed topic has exactly the listed attributes.
+    Listed grants replace a user's grants of the same kind, allowing or denying, on the same
+    resource. A new user without `secret` gets a generated one, which is shown only once. Settings
+    are compared only: change them in the broker's files.
     """
     wanted = read_definitions(file, sections or SECTIONS)
     changes = list(planned(broker, wanted))

@@ -14,7 +14,7 @@ from pocketmq.model.tracing import TracedRecord
 def export_trace(
     broker: BrokerConnection, endpoint: str, key: str, records: Sequence[TracedRecord]
 ) -> None:
-    """Exports a span for each record, in the trace of the message if it has one.
+    """Exports the spans of a message's records, in the message's trace if it has one.
 
     key      unique key
     Errors   Failure: packages are missing, or the receiver did not accept the spans

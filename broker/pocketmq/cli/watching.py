@@ -13,7 +13,7 @@ from pocketmq.client.following import BrokerWait
 def repeat(watch_s: float | None, show: Callable[[], None]) -> None:
     """Calls `show` once, or every `watch_s` seconds on a cleared screen until Ctrl-C.
 
-    Errors   errors of `show`; a retryable error only if its first call fails
+    Errors   errors of `show`; while repeating, a retryable one only before `show` first succeeds
     """
     if watch_s is None:
         show()

@@ -1,7 +1,7 @@
 """Prepares runs of written records for views: groups them by queue, encodes units and entries.
 
-A dispatch step has as many runs as there were requests, so a run must be cheap. For unusual runs
-the functions return None, and the views handle such runs one by one.
+A dispatch step has as many runs as there were requests, so a run must be cheap. `following_units`
+and `entries_of` return None for unusual runs, and the views handle such runs one by one.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
-"""Half messages: the fields for decisions, and the records that replace a half message.
+"""Half messages: their parsed fields, and the records that replace a half message.
 
-    committed   in its real queue, without the properties that name it; its system flag marks a
-                commit, and it contains the prepared transaction offset
+    committed   in its real queue, without the properties that name the queue; the record's system
+                flag marks a commit, and the record contains the prepared transaction offset
     checked     put again at the end of the half topic when its producer is asked
     given up    in TRANS_CHECK_MAX_TIME_TOPIC: its producer never decided
 

@@ -20,7 +20,7 @@ from pocketmq.model.errors import TableUnreadable
 
 NUMBER_DIGITS_MAX: Final = 20
 COUNT_MAX: Final = 1 << 62
-"""Largest version of a table: later versions cannot overflow a Java long."""
+"""Largest version read from a table, so that increments cannot overflow a Java long."""
 _INTEGER_END: Final = 1 << 63
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 Pairs = Callable[[list[tuple[str, Any]]], Any]

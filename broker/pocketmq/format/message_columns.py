@@ -1,7 +1,8 @@
 """The columns of stored messages as one table: name, type, and how to read the values.
 
 The values equal those of `message_fields`. The names are those of the API's StoredMessage and of
-the command line's JSON, so that all files can be read together; times are milliseconds since 1970.
+the command line's JSON: exports have the same names in all formats. Times are milliseconds since
+1970.
 Types are written in Arrow's notation, but Arrow is not needed here.
 """
 

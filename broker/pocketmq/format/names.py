@@ -1,4 +1,4 @@
-"""All file and directory names of a store, made and parsed.
+"""File and directory names of a store, made and parsed.
 
     commitlog/00000000000000000000          a file is named by the offset of its first byte
     consumequeue/TOPIC/QUEUE/00000000000000000000

@@ -76,7 +76,8 @@ def encode_order(order: QueueOrder, written_at_ms: int) -> dict[str, Any]:
         "oc": {offset: d.number - 1 for offset, d in delivered.items() if d.number > 1},
         "ot": {offset: d.visible_at_ms for offset, d in delivered.items()},
         OWN_MEMBER: {
-            # A list, as RocketMQ fails on unquoted names in a member that it does not know.
+            # A list, as an object's integer keys are written without quotes: in a member that
+            # RocketMQ does not know, it fails on them.
             "delivered": [[offset, *d] for offset, d in sorted(order.delivered.items())],
             "next": order.next_offset,
             "settled": spans_of(sorted(order.settled)),

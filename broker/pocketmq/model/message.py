@@ -36,11 +36,11 @@ TIMER_DEQUEUED: Final = "TIMER_DEQUEUE_MS"
 TIMER_ROLLS: Final = "TIMER_ROLL_TIMES"
 TIMER_OUT_NOW: Final = "PMQ_TIMER_OUT_MS"
 """PocketMQ's property: TIMER_OUT converted to the wall clock of the latest enqueue. Only messages
-have it whose latest enqueue was after a change of the clock.
+whose latest enqueue was after a change of the clock have it.
 """
 TIMER_DELETE: Final = "TIMER_DEL_UNIQKEY"
 RECALL_TAG: Final = "_RECALL_TAG_"
-"""Tag of delete markers that recalls put."""
+"""Tag of the delete marker that a recall puts."""
 RECALL_SEPARATOR: Final = "\x01"
 """Separator of topic and key in the id of a recalled message."""
 PRIORITY: Final = "_SYS_MSG_PRIORITY_"

@@ -4,7 +4,7 @@
                      └─► entries, spooled ─► counts ─► pieces ─► index/
              task      driver: continuous?    driver     task
 
-Tasks write disjoint bytes of the final files and return only counts and offsets. The driver
+Tasks write disjoint bytes of the final files, and counts and offsets to small files. The driver
     1. checks that each range begins at the end of the previous range, and reports damage;
     2. checks that each queue's offsets are continuous over all ranges, and writes pre-blank units
        before the first message; it rebuilds other queues unit by unit;
@@ -128,7 +128,7 @@ def read_segments(segments: Sequence[tuple[str, int, int]]) -> Iterator[NDArray[
 class Piece:
     """A run of consecutive entries of one index file.
 
-    start        start of the file, with the entry number of the piece's first entry
+    start        start of the file; its `number` is that of the piece's first entry in the file
     order        index of the piece in the file
     first_entry  number of the piece's first entry in all spools
     segments     spool rows of the piece's entries
@@ -298,7 +298,7 @@ class RebuildJob:
     workers        concurrent tasks
     piece_size     approximate bytes of log in a range; 0: the number of files determines them
     piece_entries  approximate minimum of entries in a piece of an index file
-    accept_holes   whether damage that valid records follow is skipped; else it is an error
+    accept_holes   whether to skip damage before valid records; else such damage is an error
     keep_spool     whether to keep the files with which a later run reads only new ranges
     expired        consume queue files whose messages have all expired: they are copied unchanged,
                    as only they contain the queue's next offset
@@ -413,7 +413,7 @@ def _result(staging: Staging, part: Range) -> RangeResult:
 def _look_behind_holes(
     staging: Staging, tasks: list[RangeTask], results: list[RangeResult], mapper: Mapper
 ) -> None:
-    """Rereads ranges after damage whose result depends on store times before the damage.
+    """Rereads ranges after damage, if their result depends on store times before the damage.
 
     These times are known only once all ranges have been read.
     """
@@ -456,7 +456,7 @@ def read_range(task: RangeTask) -> str:
         reading.walk.resume(task.last_times, task.stop)
         result = reading.run(part.file, part.begin, part.end)
         units.flush()
-    except BrokerError as error:  # Stored in a file, as a worker's traceback lacks its fields.
+    except BrokerError as error:  # In a file: a worker's traceback lacks the error's fields.
         staging.write(
             staging.range_file(part.name), {"range": range_mark(part), "error": str(error)}
         )

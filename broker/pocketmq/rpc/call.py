@@ -73,9 +73,9 @@ class Call(Protocol):
         """
 
     def if_lost(self, undo: Callable[[], None], /) -> None:
-        """Registers a function that is called once if the answer was lost before it was sent.
+        """Registers a function that is called once if the answer is not sent.
 
-        An answer that was sent may still be lost, as clients do not confirm answers.
+        It is not called for a sent answer that is lost on the way: clients do not confirm answers.
         """
 
     @property

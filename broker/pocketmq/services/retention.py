@@ -133,7 +133,7 @@ def percent_used(used_bytes: int, usable_bytes: int) -> int:
 
 
 def room_of(settings: RetentionSettings, space: DiskSpace) -> DiskRoom:
-    """Returns the room on a disk, the worse level by used percent and free bytes; pure.
+    """Returns the room on a disk: the worse of two levels, by used percent and free bytes; pure.
 
     Level by free bytes: REFUSE if there is no room for one commit-log file, the reserve and
     `disk_margin_bytes`; FORCE if there is no room for one more commit-log file; EXPIRE if there is

@@ -57,7 +57,7 @@ class MovableClock:
 CHUNK: Final = 65_536
 DEV: Final = "dev"
 NO_TLS: Final = "rpc.tls=false"
-"""Default without TLS: generating a certificate would double the time of a start."""
+"""TLS is off unless a test sets it: generating a certificate would double the time of a start."""
 
 
 class Controlled:

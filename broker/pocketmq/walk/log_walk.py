@@ -51,8 +51,8 @@ class Hole:
 def oldest_behind(last_times: Times) -> int | None:
     """Returns the least store time (ms) that a record after damage may have.
 
-    Returns  None if no record before the damage is known. A broker may then have truncated the log
-             at the damage, so the walk does not search for records after the damage.
+    Returns  None if no record before the damage is known: the walk then does not search for records
+             after the damage. They may be remains of a log that a broker truncated there.
     """
     if not last_times:
         return None
@@ -146,9 +146,10 @@ def is_too_old(source: LogSource, begin: int, last_times: Times) -> bool:
 def holes_and_tail(holes: Sequence[Hole], end: int) -> tuple[list[Hole], Hole | None]:
     """Returns the holes inside a log, and the bytes after its last valid record.
 
-    A file that begins with a TOO_OLD record may follow damage. The bytes before the file are then
-    holes, not the tail: a single wrong store time would otherwise hide the file. If such a file
-    follows zeros, a broker truncated the log before it, and the file is not part of the log.
+    A file that begins with a TOO_OLD record may follow damage. Possibly only the store time of this
+    record is wrong, so the file is part of the log: its hole and those before it are inside. If
+    such a file follows zeros, a broker truncated the log before it, and the file is not part of the
+    log.
 
     holes   all holes of a walk
     end     physical offset after the last valid record

@@ -36,7 +36,7 @@ class ClassicPop:
         self._clients = clients
 
     async def pop(self, request: Command, call: ClassicCall) -> Command:
-        """Returns messages under leases: at once, when one arrives, or none after the wait.
+        """Returns messages under leases; if none exist, waits until one arrives or time is up.
 
         Errors   MalformedRequest, IllegalNumber, IllegalFilter, IllegalInvisibleTime, GroupInUse,
                  GroupDisabled, TooManyRequests, those of `find_readable` and
@@ -71,7 +71,7 @@ class ClassicPop:
         self._members.saw(group, topic, client_id, call.channel.peer, RECEIVE, dialect)
 
     async def notification(self, request: Command, call: ClassicCall) -> Command:
-        """Returns whether a group may receive messages of a topic, after a wait if there are none.
+        """Returns whether a topic has messages for a group; waits for them if there are none.
 
         Errors   MalformedRequest, IllegalNumber, GroupNotFound, those of `find_readable`
         """

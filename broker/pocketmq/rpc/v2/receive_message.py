@@ -1,5 +1,6 @@
-"""ReceiveMessage: streams a status, leased messages and the delivery time, or "no new message".
+"""ReceiveMessage: streams a status, leased messages and the delivery time.
 
+Without messages the status is "no new message".
 A poll waits until a message arrives, the requested wait ends, or the call's deadline is near.
 Leases of an answer that is not sent are released.
 Source: ReceiveMessageActivity, ReceiveMessageResponseStreamWriter.
@@ -47,7 +48,7 @@ POLL_MS: Final = 20_000
 RESERVE_MS: Final = 200
 """Part of a call's deadline reserved for sending the answer."""
 UNSAID_RESERVE_MS: Final = 3_000
-"""Reserved part of a deadline if the client sends no wait: clients add it to all deadlines."""
+"""Reserved part of a deadline if the client sends no wait: its deadline is its wait plus this."""
 TOGETHER_SIZE: Final = 65_536
 """Approximate bytes of records that are encoded and sent together."""
 DECOMPRESSED_MAX: Final = 128 * 1024 * 1024

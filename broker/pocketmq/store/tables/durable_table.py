@@ -327,7 +327,7 @@ class NamedTable(Generic[Config]):
     async def remove(self, name: str) -> None:
         """Removes an entry, if it exists; durable when it returns.
 
-        Errors   DiskFull
+        Errors   DiskFull, FsyncFailed
         Source   TopicConfigManager.deleteTopicConfig, deleteSubscriptionGroupConfig
         """
         if self._configs.pop(name, None) is not None:

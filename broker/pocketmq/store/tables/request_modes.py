@@ -48,7 +48,7 @@ class RequestModes:
         return group in self._popping
 
     async def put(self, group: str, topic: str, mode: str, share_count: int) -> None:
-        """Sets the mode of a group in all its rows, also in that for `topic`; durable on return.
+        """Sets the mode of a group for `topic` and in all its other rows; durable on return.
 
         share_count   popShareQueueNum, which is stored for RocketMQ
         Errors        DiskFull, FsyncFailed
