@@ -64,7 +64,8 @@ def failure_of_client(error: ClientError, command: str = "") -> Failure:
     if error.reason == Unauthenticated.__name__:
         return Failure(error.message, Exit.REFUSED, _GIVE_KEY)
     if error.reason == LimitReached.__name__:
-        return Failure(error.message, Exit.REFUSED, _RAISE.format_map(error.fields))
+        setting = error.fields.get("setting", "the limit")
+        return Failure(error.message, Exit.REFUSED, _RAISE.format(setting=setting))
     if command == "produce" and error.reason == "KindConflict":
         next_step = _KIND_STEPS.get(error.fields.get("type", ""), error.next_step)
         return Failure(error.message, Exit.REFUSED, next_step)
@@ -130,5 +131,5 @@ _LOCAL_STEPS: Final[Mapping[type[BrokerError], Any]] = {
     IllegalConfig: "pocketmq config init prints all settings with their defaults",
     NotAStore: "name the directory that holds commitlog/",
     StoreGap: _ACCEPT_LOSS,
-    WrongFileSize: _ACCEPT_LOSS,
+    WrongFileSize: "pocketmq store verify {store}, which lists lost messages and the next step",
 }
