@@ -354,6 +354,15 @@ async def test_sql_and_illegal_pops(broker: StoreBroker, client: RemotingPair) -
     assert (await pop(client, topic="none")).code == 17
 
 
+async def test_a_refused_pop_makes_no_member(broker: StoreBroker, client: RemotingPair) -> None:
+    """Else classic clients could not use the group for two minutes."""
+    await broker.add("orders", b"a")
+    for changed in ({"invisibleTime": "1"}, {"pollTime": "g"}, {"expType": "SQL92", "exp": "a >"}):
+        assert (await pop(client, **changed)).code != 0
+    assert not broker.members.of_group("g")
+    assert (await beat(client, "g", "orders")).code == 0
+
+
 @pytest.mark.usefixtures("pops")
 async def test_orderly_pops_deliver_one_queue_at_a_time(
     broker: StoreBroker, client: RemotingPair

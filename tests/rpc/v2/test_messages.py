@@ -285,6 +285,19 @@ async def test_what_a_receive_may_ask_for(
     assert await desk.code("ReceiveMessage", receive("g", "orders", **fields)) == code
 
 
+async def test_a_refused_receive_makes_no_member(desk: OfficialDesk) -> None:
+    """Neither by an illegal request, nor where the group cannot be created."""
+    broker = desk.broker
+    await broker.add("orders", b"x")
+    broken = pb.FilterExpression(type=pb.SQL, expression="a >")
+    assert await desk.code("ReceiveMessage", receive("g", "orders", filter_expression=broken))
+    assert await desk.code("ReceiveMessage", receive("g", "orders", invisible_s=0))
+    broker.auto_create_groups = False
+    assert await desk.code("ReceiveMessage", receive("absent", "orders")) != "OK"
+    assert not broker.members.of_group("g")
+    assert not broker.members.of_group("absent")
+
+
 @pytest.mark.parametrize(("asked", "count"), [(-1, 1), (0, 1), (2, 2), (32, 32), (33, 32)])
 async def test_a_receive_gets_one_message_at_least_and_32_at_most(
     desk: OfficialDesk, asked: int, count: int

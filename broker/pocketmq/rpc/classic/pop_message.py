@@ -46,11 +46,11 @@ class ClassicPop:
         if self._store.tables.groups.find(group) is None:
             await self._clients.ensure(group)
         find_readable(self._store.tables.topics, topic, group, check_client_reads)
-        self._sessions.check_leasable(group)
-        self._saw(group, topic, request, call)
         if is_sql(request):
             await self._store.turns.turn(turn_user(call))
         asked = request_of(request, call)
+        self._sessions.check_leasable(group)
+        self._saw(group, topic, request, call)
         found = self._consume.receive(asked)
         release = partial(self._consume.release, group, topic)
         received = found if isinstance(found, Received) else await handed_over(found, release)

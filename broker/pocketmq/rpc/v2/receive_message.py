@@ -103,6 +103,7 @@ class ReceiveMessage:
             await self._make_topic(topic)
         request = self._request(message, topic, caller, call)
         await self._ensure_group(request.group)
+        self._join(request, caller, call)
         found = self._consume.receive(request)
         release = partial(self._consume.release, request.group, request.topic)
         received = found if isinstance(found, Received) else await handed_over(found, release)
@@ -171,10 +172,6 @@ class ReceiveMessage:
             raise IllegalInvisibleTime(
                 value_ms=invisible_ms, lower_ms=INVISIBLE_MIN_MS, upper_ms=INVISIBLE_MAX_MS
             )
-        self._sessions.classic.check_leasable(group)
-        self._sessions.heard(caller.session_id)
-        dialect = Dialect(caller.language or OWN.language, caller.version or OWN.version)
-        self._members.saw(group, topic, caller.client_id, call.peer, RECEIVE, dialect)
         return ReceiveRequest(
             group,
             topic,
@@ -189,6 +186,14 @@ class ReceiveMessage:
             user=reading_user(call, is_heavy=message.filter_expression.type == pb.SQL),
             joined=True,
         )
+
+    def _join(self, request: ReceiveRequest, caller: Caller, call: Call) -> None:
+        """Registers the caller as a member of the group, unless classic clients use the group."""
+        group = request.group
+        self._sessions.classic.check_leasable(group)
+        self._sessions.heard(caller.session_id)
+        dialect = Dialect(caller.language or OWN.language, caller.version or OWN.version)
+        self._members.saw(group, request.topic, caller.client_id, call.peer, RECEIVE, dialect)
 
     def _count(self, request: ReceiveRequest, records: list[bytes], attempts: list[int]) -> None:
         sizes = list(map(len, records))
