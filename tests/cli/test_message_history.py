@@ -6,6 +6,7 @@ import pytest
 
 from pocketmq.cli import message_history
 from pocketmq.model.errors import AccessDenied
+from pocketmq.rpc.pb import broker_pb2 as pb
 from tests.cli.command_line import run
 from tests.cli.local_broker import LocalBroker, shown
 from tests.format.test_client_trace import AFTER, AT_MS, BEFORE, PUB, body
@@ -95,3 +96,11 @@ def test_who_may_not_read_traces_sees_the_records(broker: LocalBroker) -> None:
     done = run("msg", "trace", "u7")
     assert (done.code, len(done.document)) == (0, 1)
     assert done.err.startswith("Note: steps of clients are not shown: user app may not get")
+
+
+def test_traces_that_may_be_missing_are_noted(broker: LocalBroker) -> None:
+    broker.answers["Admin/QueryByKey"] = lambda _: pb.QueryByKeyResponse(complete=False)
+    done = run("msg", "trace", "u7")
+    assert (done.code, len(done.document)) == (0, 1)
+    damage = f"the index or the log is damaged: topic '{TRACES}' may have more traces"
+    assert done.err == f"Note: {damage}\n"

@@ -58,6 +58,33 @@ def test_each_kind_and_form_of_an_entry(entry: str, wanted: ClientTrace) -> None
     assert read_traces(body(entry)) == ([wanted], 0)
 
 
+def test_bodies_of_real_clients_are_read_whole() -> None:
+    """Of Java 5.3.3, for a message that is consumed by the second try; 4.9.8 writes the same."""
+    key, first, second = (
+        f"FD000000000000000000000000000002226830946E098A48{end}"
+        for end in ("26AC009E", "2CD900A0", "30D600A2")
+    )
+    published = body(
+        f"Pub|1795811184324|DefaultRegion|tracing|Traced|{key}|A|key|127.0.0.1:43623|4|34|0|"
+        "7F0000010000AA67000000000001005F|true"
+    )
+    consumed = body(
+        f"SubBefore|1795811185881|DefaultRegion|traced|{first}|{key}|0|key",
+        f"SubAfter|{first}|{key}|0|false|key|4|1795811185881|traced",
+        f"SubBefore|1795811186902|DefaultRegion|traced|{second}|{key}|1|key",
+        f"SubAfter|{second}|{key}|0|true|key|0|1795811186902|traced",
+    )
+    assert read_traces(published) == (
+        [ClientTrace("Pub", key, 1795811184324, "tracing", "Traced", "", 34, "SUCCESS")], 0
+    )  # fmt: skip
+    found, skipped_count = read_traces(consumed)
+    assert skipped_count == 0
+    assert {(one.message_id, one.group) for one in found} == {(key, "traced")}
+    assert [(one.request_id, one.status, one.reconsume_times) for one in found] == [
+        (first, "", 0), (first, "FAILED", None), (second, "", 1), (second, "SUCCESS", None),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "bad",
     [
