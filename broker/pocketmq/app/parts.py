@@ -156,7 +156,7 @@ def parts_of(
         MessagingV2(backing, official).service(),
     ]
     if config.rpc.offers_classic:
-        rules = classic_rules(live, store_host)
+        rules = classic_rules(live, store_host)._replace(is_signed=door.is_checked)
         controls = _controls(live, door, process, retention)
         classic = ClassicMethods(backing, rules, ClassicAdmin(backing, rules, controls))
         services.append(classic.service())

@@ -26,7 +26,9 @@ class ClassicMethods:
         admin: ClassicAdmin,
     ) -> None:
         self.admin = admin
-        self.routes = ClassicRoutes(backing.store.tables, rules)
+        self.routes = ClassicRoutes(
+            backing.store.tables, rules, backing.sessions.slaves, backing.store.clock.monotonic_ms
+        )
         self.replies = ClassicReplies(backing)
         self.transactions = ClassicTransactions(backing.transactions)
         self.consume = ClassicConsuming(

@@ -3,6 +3,7 @@
     105  GET_ROUTEINFO_BY_TOPIC     206  GET_ALL_TOPIC_LIST_FROM_NAMESERVER
     106  GET_BROKER_CLUSTER_INFO    205  WIPE_WRITE_PERM_OF_BROKER, 327  ADD_WRITE_PERM_OF_BROKER
 
+Slaves are listed in the cluster, but in no route.
 Routes contain `broker.advertised_host` if it is set, else the address that the client reached.
 A query creates no topic. For a missing topic, a producer queries the default topic's route next,
 and its first message creates the topic.
@@ -27,6 +28,8 @@ from pocketmq.model.topic import (
 from pocketmq.rpc.channel import ClassicCall
 from pocketmq.rpc.classic.fields import text_field
 from pocketmq.rpc.classic.name_settings import ClassicNameSettings
+from pocketmq.rpc.classic.slaves import ClassicSlaves, SlaveRules
+from pocketmq.services.sessions.slaves import SlaveRegistry
 from pocketmq.store.tables.tables import Tables
 from pocketmq.wire.remoting import Command
 
@@ -45,6 +48,8 @@ class ClassicRules(NamedTuple):
     auto_create_topics  returns whether a send creates a missing topic
     queue_count         returns the number of queues of a topic that a send creates
     auto_create_groups  returns whether a heartbeat creates a missing group
+    is_signed           whether the broker checks signatures
+    ha_address          "host:port" for slaves that replicate; "": replication is not served
     """
 
     broker: str
@@ -55,19 +60,34 @@ class ClassicRules(NamedTuple):
     auto_create_topics: Callable[[], bool]
     queue_count: Callable[[], int]
     auto_create_groups: Callable[[], bool]
+    is_signed: bool = False
+    ha_address: str = ""
 
 
 class ClassicRoutes:
     """The requests that clients send to a name server."""
 
-    __slots__ = ("_groups", "_is_write_wiped", "_rules", "_topics", "settings")
+    __slots__ = (
+        "_groups", "_is_write_wiped", "_registry", "_rules", "_topics", "settings", "slaves"
+    )  # fmt: skip
 
-    def __init__(self, tables: Tables, rules: ClassicRules) -> None:
+    def __init__(
+        self,
+        tables: Tables,
+        rules: ClassicRules,
+        registry: SlaveRegistry,
+        now_ms: Callable[[], int],
+    ) -> None:
         self._topics = tables.topics
         self._groups = tables.groups
         self._rules = rules
         self.settings = ClassicNameSettings(tables, rules.broker)
         self._is_write_wiped = False
+        self._registry = registry
+        accepted = SlaveRules(
+            rules.broker, rules.cluster, rules.is_signed, rules.ha_address, self._address
+        )
+        self.slaves = ClassicSlaves(registry, accepted, self.settings, now_ms)
         assert rules.own, "no address for clients"
 
     def route(self, request: Command, call: ClassicCall) -> Command:
@@ -97,11 +117,13 @@ class ClassicRoutes:
         return _answer(found)
 
     def cluster(self, request: Command, call: ClassicCall) -> Command:
-        """Returns the clusters and their brokers: only this broker."""
-        rules = self._rules
+        """Returns the clusters and their brokers: only this broker, and its slaves."""
+        rules, broker = self._rules, self._broker(call)
+        slaves = self._registry.addresses().items()
+        broker["brokerAddrs"] |= {str(number): address for number, address in slaves}
         return _answer(
             {
-                "brokerAddrTable": {rules.broker: self._broker(call)},
+                "brokerAddrTable": {rules.broker: broker},
                 "clusterAddrTable": {rules.cluster: [rules.broker]},
             }
         )
@@ -161,13 +183,16 @@ class ClassicRoutes:
 
     def _broker(self, call: ClassicCall) -> dict[str, Any]:
         rules = self._rules
-        address = rules.advertised or call.channel.local or rules.own
         return {
-            "brokerAddrs": {MASTER: address},
+            "brokerAddrs": {MASTER: self._address(call)},
             "brokerName": rules.broker,
             "cluster": rules.cluster,
             "enableActingMaster": False,
         }
+
+    def _address(self, call: ClassicCall) -> str:
+        rules = self._rules
+        return rules.advertised or call.channel.local or rules.own
 
 
 def _answer(content: dict[str, Any]) -> Command:

@@ -72,6 +72,19 @@ TABLE: Final = RequestTable(
             327, "ADD_WRITE_PERM_OF_BROKER", "routes.add_write", OnCluster(UPDATE),
             fields=("brokerName",),
         ),
+        # Requests of slave brokers.
+        request(
+            103, "REGISTER_BROKER", "routes.slaves.register", OnCluster(UPDATE),
+            body_max=SEND_SIZE_MAX, fields=("brokerName", "clusterName", "brokerAddr"),
+        ),
+        request(
+            104, "UNREGISTER_BROKER", "routes.slaves.unregister", OnCluster(UPDATE),
+            fields=("brokerName", "clusterName", "brokerAddr"),
+        ),
+        request(
+            322, "QUERY_DATA_VERSION", "routes.slaves.version", OnCluster(UPDATE),
+            fields=("brokerName", "clusterName", "brokerAddr"),
+        ),
         # Requests of producers.
         request(
             310, "SEND_MESSAGE_V2", "sending.send", sent, parse=long_names,

@@ -11,11 +11,8 @@ from pocketmq.model.errors import UnsupportedFeature
 _CONFIG: Final = "pocketmq config, or the file of settings and SIGHUP"
 _TOPICS: Final = "pocketmq topic"
 _MESSAGES: Final = "pocketmq message"
-_NO_CLUSTER: Final = "this broker is its own cluster and name server"
 
 NAMES: Final[Mapping[int, tuple[str, str]]] = {
-    103: ("REGISTER_BROKER", _NO_CLUSTER),
-    104: ("UNREGISTER_BROKER", _NO_CLUSTER),
     318: ("UPDATE_NAMESRV_CONFIG", _CONFIG),
     513: ("UPDATE_AND_CREATE_STATIC_TOPIC", _TOPICS),
     200052: ("PEEK_MESSAGE", "pocketmq message"),

@@ -17,6 +17,7 @@ from pocketmq.model.stats import Gauge, LabelValues
 from pocketmq.model.step import Next, Now
 from pocketmq.services.sessions.classic_sessions import ClassicSessions
 from pocketmq.services.sessions.questions import Command, Questions, Reconnect, Say
+from pocketmq.services.sessions.slaves import SlaveRegistry
 
 QUIET_MAX: Final = 20_000
 """Upper limit of clients without a stream; the least recently active client is evicted."""
@@ -74,7 +75,8 @@ class Sessions:
     """
 
     __slots__ = (
-        "_alive", "_gone", "_quiet", "_streaming", "classic", "is_draining", "questions", "stats",
+        "_alive", "_gone", "_quiet", "_streaming", "classic", "is_draining", "questions", "slaves",
+        "stats",
     )  # fmt: skip
 
     def __init__(
@@ -89,6 +91,7 @@ class Sessions:
         self.is_draining = False
         self.classic = ClassicSessions()
         self.questions = Questions()
+        self.slaves = SlaveRegistry()
         self.stats = [
             Gauge(
                 "rocketmq_producer_connections",
@@ -99,7 +102,8 @@ class Sessions:
         ]
 
     def step(self, now: Now) -> Next:
-        """Removes silent classic clients."""
+        """Removes silent classic clients, and silent slaves."""
+        self.slaves.expire(now.monotonic_ms)
         return self.classic.step(now)
 
     def heard(self, client_id: str, kind: int = 0, group: str = "") -> Session:
