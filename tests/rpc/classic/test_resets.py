@@ -224,3 +224,25 @@ async def test_the_status_of_consumers_is_what_they_report(
         expected = f'{{"consumerTable":{{{shown}}},"messageQueueTable":{{}}}}'
         assert (client.replies[number].code, client.replies[number].body.decode()) == (0, expected)
     assert (await client.ask(223, {**asked, "clientAddr": "other"})).code == 1
+
+
+@pytest.mark.usefixtures("queue")
+async def test_offsets_are_cloned_in_one_topic_or_in_all(
+    broker: StoreBroker, client: RemotingPair
+) -> None:
+    find = broker.store.tables.offsets.find
+    asked = {"srcGroup": "g", "destGroup": "h", "topic": "orders", "offline": "true"}
+    reply = await client.ask(314, asked)
+    assert (reply.code, reply.body, find("h", "orders", 0)) == (0, b"", 3)
+    assert (await client.ask(314, {"srcGroup": "g", "destGroup": "i"})).code == 0
+    assert find("i", "orders", 0) == 3
+    for changed, code in (({"srcGroup": "none"}, 26), ({"topic": "none"}, 17)):
+        assert (await client.ask(314, asked | {"destGroup": "j"} | changed)).code == code
+    assert (await client.ask(314, asked | {"destGroup": "g"})).code == 1
+    assert broker.store.tables.groups.find("j") is None
+
+
+@pytest.mark.parametrize("code", [43, 45, 60, 61, 402])
+async def test_tables_of_slaves_are_refused_with_a_remark(client: RemotingPair, code: int) -> None:
+    reply = await client.ask(code)
+    assert (reply.code, "replication to slaves is not served" in reply.remark) == (3, True)

@@ -155,6 +155,17 @@ def group_reset(request: Command, call: Call) -> list[Need]:
     return [group_need(group_of(request), UPDATE), topic_need(topic, LOOK)]
 
 
+def group_cloned(request: Command, call: Call) -> list[Need]:
+    """Returns the permissions to copy a group's offsets to another group."""
+    fields = request.fields
+    topic = fields.get("topic", "").strip()
+    needs = [
+        group_need(fields.get("srcGroup", ""), LOOK),
+        group_need(fields.get("destGroup", ""), UPDATE),
+    ]
+    return [*needs, topic_need(topic, LOOK)] if topic else needs
+
+
 def producers_seen(request: Command, call: Call) -> list[Need]:
     """Returns the permissions to look at a producer group: PUB or LOOK on the group."""
     return [group_need(request.fields.get("producerGroup", ""), (*PUB, *LOOK))]

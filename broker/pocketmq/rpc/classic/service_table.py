@@ -18,6 +18,7 @@ from pocketmq.rpc.classic.permissions import (
     found,
     group_and_topic_seen,
     group_changed,
+    group_cloned,
     group_reset,
     group_seen,
     joined,
@@ -298,6 +299,10 @@ TABLE: Final = RequestTable(
         request(
             222, "INVOKE_BROKER_TO_RESET_OFFSET", "admin.groups.resets.reset", group_reset,
             call_class=CallClass.QUERY, fields=("group", "topic"),
+        ),
+        request(
+            314, "CLONE_GROUP_OFFSET", "admin.groups.resets.clone", group_cloned,
+            fields=("srcGroup", "destGroup"),
         ),
         request(
             223, "INVOKE_BROKER_TO_GET_CONSUMER_STATUS", "admin.groups.resets.status",

@@ -1,5 +1,6 @@
 """Resets of groups' offsets, and the offsets of connected consumers, for operators.
 
+    314  CLONE_GROUP_OFFSET
     222  INVOKE_BROKER_TO_RESET_OFFSET          220  RESET_CONSUMER_CLIENT_OFFSET, to clients
     223  INVOKE_BROKER_TO_GET_CONSUMER_STATUS   221  GET_CONSUMER_STATUS_FROM_CLIENT, to clients
 
@@ -24,9 +25,9 @@ from pocketmq.rpc.classic.object_keys import (
     queue_key,
     text_of,
 )
-from pocketmq.rpc.classic.status import SUCCESS, SYSTEM_ERROR
+from pocketmq.rpc.classic.status import OK, SUCCESS, SYSTEM_ERROR
 from pocketmq.rpc.services import Services
-from pocketmq.services.admin.positions import reset_offsets
+from pocketmq.services.admin.positions import clone_offsets, reset_offsets
 from pocketmq.services.sessions.classic_groups import ClassicMember
 from pocketmq.wire.remoting import Command
 
@@ -71,6 +72,15 @@ class AdminResets:
         moved = await reset_offsets(self._store, group, topic, target, queue_ids=queue_ids)
         rows = ((queue_key(self._broker, topic, one.queue_id), one.new_offset) for one in moved)
         return keyed_answer("offsetTable", rows)
+
+    async def clone(self, request: Command, call: ClassicCall) -> Command:
+        """Copies a group's offsets to another group, in one topic or in all; creates that group.
+
+        Errors   MalformedRequest, those of `clone_offsets`
+        """
+        source, target = text_field(request, "srcGroup"), text_field(request, "destGroup")
+        await clone_offsets(self._store, source, target, request.fields.get("topic", "").strip())
+        return OK
 
     def _is_pulling(self, group: str) -> bool:
         found = self._groups.group(group)
