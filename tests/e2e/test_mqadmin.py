@@ -83,9 +83,14 @@ REFUSED: Final = {
 COMMANDS: Final = {"5.5.0": (*READ, *MORE, *REFUSED), "5.3.3": (*READ,)}
 
 
-def mqadmin(classes: str, home: Path, at: str, commands: Sequence[str]) -> dict[str, str]:
-    """Runs commands on a broker, in one JVM; returns what each prints."""
-    lines = [f"{command.format(at=at, home=home)} -n {at}".split() for command in commands]
+def mqadmin(
+    classes: str, home: Path, at: str, commands: Sequence[str], names: str = ""
+) -> dict[str, str]:
+    """Runs commands on a broker, in one JVM; returns what each prints.
+
+    names   address of the name server; "": that of the broker
+    """
+    lines = [f"{one.format(at=at, home=home)} -n {names or at}".split() for one in commands]
     words = [word for line in lines for word in (*line, "--")]
     done = subprocess.run(
         ("java", f"-Duser.home={home}", "-Xmx256m", "-cp", classes, "Admin", *words),

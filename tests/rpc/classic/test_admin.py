@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -10,7 +11,7 @@ from pocketmq.model.administration import GroupSettings
 from pocketmq.model.step import Now
 from pocketmq.wire.remoting import RESPONSE, Command
 from tests.kit.remoting_pair import RemotingPair
-from tests.kit.store_broker import StoreBroker
+from tests.kit.store_broker import StoreBroker, store_broker
 from tests.rpc.classic.consumer import beat, pull
 
 _KEY: Final = re.compile(r"([{,])\{([^{}]*)\}:\{")
@@ -146,6 +147,20 @@ async def test_the_broker_describes_itself(broker: StoreBroker, client: Remoting
     assert {"store.flush=async", "brokerName=broker-a", "brokerPermission=6"} <= {*lines}
     assert content(await client.ask(907))["masterCommitLogMaxOffset"] == broker.store.appended
     assert (await client.ask(319)).body.endswith(b"\n")
+
+
+async def test_bytes_count_from_the_start_as_messages_do(tmp_path: Path) -> None:
+    async with store_broker(tmp_path) as first:
+        first.store.tables.topics.adopt("orders", 1)
+        await first.add("orders", b"before")
+    async with store_broker(tmp_path) as broker:
+        begun = broker.store.appended
+        client = RemotingPair(broker.classic.service())
+        await broker.add("orders", b"after")
+        table = content(await client.ask(28))["table"]
+        assert table["putMessageSizeTotal"] == str(broker.store.appended - begun)
+        client.server.cut_off()
+    assert begun > 0
 
 
 async def test_an_empty_log_has_no_earliest_message(client: RemotingPair) -> None:

@@ -31,7 +31,8 @@ class AdminRuntime:
     """The requests about the broker as a whole."""
 
     __slots__ = (
-        "_change_settings", "_rates", "_read_settings", "_rules", "_started_ms", "_store", "rates"
+        "_change_settings", "_rates", "_read_settings", "_rules", "_started_ms", "_started_size",
+        "_store", "rates",
     )  # fmt: skip
 
     def __init__(
@@ -48,6 +49,7 @@ class AdminRuntime:
         self._read_settings = controls.read_settings
         self._change_settings = controls.change_settings
         self._started_ms = self._store.clock.wall_ms()
+        self._started_size = self._store.appended
 
     def config(self, request: Command, call: ClassicCall) -> Command:
         """Returns the settings as lines of a properties file."""
@@ -121,6 +123,7 @@ class AdminRuntime:
         (put, put_tps), (got, got_tps) = totals["BROKER_PUT_NUMS"], totals["BROKER_GET_NUMS"]
         _, used, free = store.disk_space()
         disk = f"{used / max(used + free, 1):.2f}"
+        put_size = store.appended - self._started_size
         age_s = max(store.clock.wall_ms() - self._started_ms, 0) // 1_000
         table = {
             "brokerActive": "true",
@@ -136,8 +139,8 @@ class AdminRuntime:
             "getTotalTps": _triplet(got_tps),
             "getMissTps": _triplet(0.0),
             "putMessageTimesTotal": str(put),
-            "putMessageSizeTotal": str(store.appended),
-            "putMessageAverageSize": str(store.appended / put if put else 0.0),
+            "putMessageSizeTotal": str(put_size),
+            "putMessageAverageSize": str(put_size / put if put else 0.0),
             "commitLogMinOffset": str(store.min_offset),
             "commitLogMaxOffset": str(store.appended),
             "commitLogDiskRatio": disk,
