@@ -85,7 +85,6 @@ COMPILED: Final = (
     "pocketmq.store.dispatch.dispatch_buffer",
     "pocketmq.store.watermark",
     "pocketmq.store.read.known_records",
-    "pocketmq.store.read.pulling",
     "pocketmq.store.read.read_plan",
     "pocketmq.store.read.record_check",
     "pocketmq.store.write.flush_group",
