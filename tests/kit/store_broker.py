@@ -26,7 +26,6 @@ from pocketmq.config.live import LiveConfig
 from pocketmq.config.sections import Config
 from pocketmq.format.addresses import UniqueKeyMaker
 from pocketmq.format.body_codec import plain_body
-from pocketmq.format.names import COMMIT_LOG_DIRECTORY, offset_file_name
 from pocketmq.format.properties import encode_properties
 from pocketmq.format.record import encode_blank
 from pocketmq.model.batch import Destination, PutResult
@@ -222,8 +221,9 @@ class StoreBroker:
         size = self.store.settings.commit_log_file_size_bytes
         left = -place % size
         assert left, "a file begins with no record"
-        file = COMMIT_LOG_DIRECTORY / Path(offset_file_name(place + left - size))
-        end = (self.talking.directory / file).read_bytes()[-left:]
+        file = self.store.log.files.file_at(place)
+        assert file is not None, "no file holds the place"
+        end = bytes(file.open().view[place - file.base :])  # A simulated disk's file may lag.
         assert end.startswith(encode_blank(left)), "neither a record nor a BLANK"
         return left
 
