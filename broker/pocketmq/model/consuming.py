@@ -95,7 +95,7 @@ class ReceiveRequest(NamedTuple):
                    client does not repeat it
     auto_renew     whether leases are renewed while the client is alive
     broadcast      broadcasting consumption: every client gets all messages, without leases
-    joined         whether contiguous records of the log may be one element of the result
+    joined         whether an element of the result may be several records, one after another
     room           called with the wanted bytes before the read, it returns how many may be read;
                    called again with the bytes that were read; `int`, the default, sets no limit
     user           the user to whom the work of expensive filters is charged

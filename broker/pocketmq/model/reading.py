@@ -64,8 +64,8 @@ class PullStatus(Enum):
 class PullResult(NamedTuple):
     """Records of one queue in order, and the offset at which to continue.
 
-    records   stored bytes, one element for each record; in a joined pull, one for each run of
-              contiguous records
+    records   stored bytes, one element for each record; in a joined pull, an element may be
+              several records, one after another
     """
 
     status: PullStatus

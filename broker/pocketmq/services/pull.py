@@ -109,7 +109,7 @@ class Pull:
     ) -> PullResult | Awaitable[PullResult]:
         """Returns available messages; an awaitable if the disk has to be read.
 
-        joined   whether contiguous records become one element of the result; ignored with a filter
+        joined   whether an element of the result may be several records; ignored with a filter
         Errors   Corruption, errors of `check_room`
         """
         found = self._read(request, joined=joined)

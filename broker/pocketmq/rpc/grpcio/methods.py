@@ -77,7 +77,7 @@ class GrpcioCall:
         """Accepts any size."""
 
     def if_lost(self, undo: Callable[[], None], /) -> None:
-        """Registers a function that is called once if the answer was lost before it was sent."""
+        """Registers a function that is called once if the answer is not sent."""
         assert not self._undo, "an undo function is already registered"
         self._undo = undo
 

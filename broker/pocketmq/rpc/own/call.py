@@ -96,7 +96,7 @@ class OwnCall(Unsent):
             raise TooManyRequests(field="unread", limit=memory.unread_max)
 
     def if_lost(self, undo: Callable[[], None], /) -> None:
-        """Registers a function that is called once if the answer was lost before it was sent."""
+        """Registers a function that is called once if the answer is not sent."""
         self._undo = undo
 
     @property

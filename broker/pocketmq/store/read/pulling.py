@@ -84,7 +84,8 @@ class Pulling:
     ) -> NowOrLater[PullResult]:
         """Returns records from a queue offset on: at least one, however large it is.
 
-        joined   records adjacent in the log are one element, except in an awaited result
+        joined   whether an element may be several records, one after another: all of them if they
+                 are known to be valid, else those adjacent in the log; not in an awaited result
         Errors   MessageDamaged, raised by the awaitable: the first record is damaged
         Cost     1 µs a record, and the CRC of its body when it is first read
         """

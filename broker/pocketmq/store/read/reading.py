@@ -148,7 +148,7 @@ class Reading:
         """Returns records of a queue from an offset on (store/read/pulling.py).
 
         accept   returns whether a filter accepts a tags code
-        joined   records adjacent in the log may be one element
+        joined   whether an element of the result may be several records, one after another
         Errors   MessageDamaged, raised by the awaitable: the first record is damaged
         """
         queue = self._queues.find(wanted.topic, wanted.queue_id)
