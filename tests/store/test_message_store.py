@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -180,6 +181,18 @@ async def test_a_put_that_does_not_wait_is_flushed_by_the_next_that_does(
     assert store.store.flushed == 0
     await store.send("T", "b")
     assert await store.pulled("T") == ["a", "b"]
+
+
+@pytest.mark.parametrize("mode", [{}, {"flush": "async", "transient_pool": True}])
+async def test_a_topic_is_removed_though_nothing_else_asks_for_a_flush(
+    tmp_path: Path, mode: dict[str, Any]
+) -> None:
+    async with store_at(tmp_path / "s", **mode) as store:
+        await store.send("T", "a", wait=False)
+        assert store.store.dispatched == 0
+        async with asyncio.timeout(5):
+            await store.store.remove_topic("T")
+        assert store.store.dispatched == store.store.appended
 
 
 async def test_in_async_mode_the_timer_flushes(tmp_path: Path) -> None:

@@ -267,6 +267,7 @@ class MessageStore:
         Cost     a flush, unless one has covered the last append
         """
         end = self.marks.appended.value
+        await self.writing.commit.reached(end)
         while self.marks.flushed.value < end:
             await self.writing.durability.reached(end)
 
@@ -434,8 +435,14 @@ class MessageStore:
         await self.views.expiry.drop_queues(topic)
 
     async def caught_up(self) -> None:
-        """Waits until every record appended so far is dispatched, or the store has failed."""
+        """Waits until every record appended so far is dispatched, or the store has failed.
+
+        Dispatch stops at the visible end, so records that no flush covers yet are flushed.
+        Errors   StoreFailed, such as FsyncFailed
+        """
         end = self.appended
+        if self.marks.visible().value < end:
+            await self.all_durable()
         while self.dispatched < end and not self.failure.done():  # noqa: ASYNC110 - rare
             await asyncio.sleep(CATCH_UP_PAUSE_S)
 

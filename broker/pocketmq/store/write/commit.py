@@ -77,14 +77,21 @@ class Commit:
         self._log.unstage(target, held)
         self._marks.commit(target, time_ms)
 
-    async def drain(self) -> None:
-        """Waits until all appended records are committed, or the store has failed."""
+    async def reached(self, end: int) -> None:
+        """Waits until the records before `end` are committed, or the store has failed."""
         marks = self._marks
-        while marks.committed.value < marks.appended.value and marks.failure is None:
+        assert end <= marks.appended.value, (end, marks.appended.value)
+        while marks.committed.value < end and marks.failure is None:
             self.request()
             if self._job is not None:
                 await asyncio.wait([self._job])
             await asyncio.sleep(0)  # Lets the done callbacks of the job run.
+
+    async def drain(self) -> None:
+        """Waits until all appended records are committed, or the store has failed."""
+        marks = self._marks
+        while marks.committed.value < marks.appended.value and marks.failure is None:
+            await self.reached(marks.appended.value)
 
     def close(self) -> None:
         """Ends the thread."""
