@@ -11,7 +11,7 @@ import pytest
 
 from pocketmq.wire.remoting import Command, CommandReader, encode
 from tests.e2e.daemon import Daemon, pocketmq
-from tests.e2e.official.classic import QUICK, classic_program
+from tests.e2e.official.classic import classic_program, java_command
 from tests.e2e.official.programs import Row
 
 RUN_S: Final = 500
@@ -78,8 +78,7 @@ def test_consumers_for_java(tmp_path: Path, version: str) -> None:
         assert not daemon.ask("group", "create", "popped-in-vain", "--max-attempts", "1").code
         pops(daemon.endpoint, "popped-in-vain", "PoppedInVain")
         done = subprocess.run(
-            ("java", f"-Duser.home={tmp_path}", "-Xmx256m", *QUICK, "-cp", classes, "Classic",
-             daemon.endpoint),
+            java_command(classes, "Classic", daemon.endpoint, home=tmp_path),
             capture_output=True, text=True, check=False, timeout=RUN_S,
         )  # fmt: skip
         lines = done.stdout.splitlines()

@@ -10,7 +10,7 @@ import pytest
 from pocketmq.client import AsyncClient, PullQuery
 from pocketmq.model.message import StoredMessage
 from tests.e2e.daemon import Daemon
-from tests.e2e.official.classic import classic_program
+from tests.e2e.official.classic import classic_program, java_command
 
 RUN_S: Final = 90
 SENT: Final = {
@@ -27,7 +27,7 @@ def produced(version: str, endpoint: str, topic: str, home: Path) -> dict[str, l
     """Runs a producer to its end; returns the columns of its lines by form."""
     classes = classic_program(version, "Producer.java")
     done = subprocess.run(
-        ("java", f"-Duser.home={home}", "-Xmx256m", "-cp", classes, "Producer", endpoint, topic),
+        java_command(classes, "Producer", endpoint, topic, home=home),
         capture_output=True, text=True, check=False, timeout=RUN_S,
     )  # fmt: skip
     found: dict[str, list[list[str]]] = {}

@@ -10,8 +10,9 @@ from typing import Final
 import pytest
 
 from pocketmq.wire.remoting import Command, encode
-from tests.e2e.daemon import Daemon, pocketmq
-from tests.e2e.official.classic import classic_program
+from tests.cli import command_line
+from tests.e2e.daemon import Daemon
+from tests.e2e.official.classic import classic_program, java_command
 from tests.rpc.classic.consumer import heartbeat
 
 RUN_S: Final = 300
@@ -93,7 +94,7 @@ def mqadmin(
     lines = [f"{one.format(at=at, home=home)} -n {names or at}".split() for one in commands]
     words = [word for line in lines for word in (*line, "--")]
     done = subprocess.run(
-        ("java", f"-Duser.home={home}", "-Xmx256m", "-cp", classes, "Admin", *words),
+        java_command(classes, "Admin", *words, home=home),
         capture_output=True, text=True, check=False, timeout=RUN_S,
     )  # fmt: skip
     told = [part.partition("\n") for part in done.stdout.split("== ")[1:]]
@@ -108,7 +109,7 @@ def stocked(at: str) -> None:
         "produce orders b", "group reset readers --topic orders --to 1 --yes",
         "group create idle", "group reset idle --topic orders --to 0 --yes",
     ):  # fmt: skip
-        done = pocketmq(*command.split(), "--endpoint", at)
+        done = command_line.run(*command.split(), "--endpoint", at)
         assert done.code == 0, done.err
 
 

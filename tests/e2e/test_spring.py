@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from tests.e2e.daemon import Daemon
-from tests.e2e.official.classic import QUICK, classic_program
+from tests.e2e.official.classic import classic_program, java_command
 
 STARTER: Final = "2.3.1"
 RUN_S: Final = 200
@@ -22,8 +22,7 @@ def test_the_starter_for_spring_boot(tmp_path: Path) -> None:
     classes = classic_program(STARTER, "Springs.java", "rocketmq-spring-boot-starter")
     with Daemon(tmp_path / "store") as daemon:
         done = subprocess.run(
-            ("java", f"-Duser.home={tmp_path}", "-Xshare:auto", "-Xmx256m", *QUICK, "-cp", classes,
-             "springs.Springs", daemon.endpoint),
+            java_command(classes, "springs.Springs", daemon.endpoint, home=tmp_path),
             capture_output=True, text=True, check=False, timeout=RUN_S,
         )  # fmt: skip
         told = [line for line in done.stdout.splitlines() if line.startswith(("ok ", "failed "))]

@@ -40,17 +40,32 @@ public class Classic {
         returned();
         orderedInVain();
         poppedInVain();
-        shared();
-        retried();
-        ordered();
-        broadcast();
-        litePulled();
-        selected();
-        popped();
-        requested();
-        traced();
+        List<Thread> running = new ArrayList<>();
+        for (Cases cases : Arrays.<Cases>asList(
+                Classic::shared, Classic::retried, Classic::ordered, Classic::popped, Classic::requested,
+                Classic::traced)) {
+            Thread thread = new Thread(() -> run(cases));
+            thread.start();
+            running.add(thread);
+        }
+        for (Thread thread : running) {
+            thread.join();
+        }
         judged();
         System.exit(0);
+    }
+
+    /** Cases that follow each other, beside others with topics and groups of their own. */
+    interface Cases {
+        void run() throws Exception;
+    }
+
+    static void run(Cases cases) {
+        try {
+            cases.run();
+        } catch (Exception error) {
+            error.printStackTrace();
+        }
     }
 
     /** Has no message at an offset returned: the client then sends it to the retry topic itself. */
@@ -123,6 +138,7 @@ public class Classic {
         send("Shared", 20, "A");
         told("the rest takes over", () -> got.size() == all + 20);
         one.shutdown();
+        selected();
     }
 
     static void retried() throws Exception {
@@ -148,6 +164,7 @@ public class Classic {
     static DefaultMQPullConsumer puller() throws Exception {
         DefaultMQPullConsumer puller = new DefaultMQPullConsumer("pullers");
         puller.setNamesrvAddr(address);
+        puller.setInstanceName("puller" + System.nanoTime());
         puller.start();
         return puller;
     }
@@ -182,6 +199,8 @@ public class Classic {
         consumer.start();
         told("orderly", () -> got.get() == 20);
         consumer.shutdown();
+        broadcast();
+        litePulled();
     }
 
     static void broadcast() throws Exception {

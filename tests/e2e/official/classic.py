@@ -13,6 +13,19 @@ QUICK: Final = tuple(
 )
 """Rebalance and lock queues each second: the default is 20 s."""
 OWN: Final = Path(__file__).parents[1] / "classic"
+LAUNCHER: Final = "QuickEnds.java"
+"""Runs a program whose clients end at once."""
+
+
+def java_command(classes: str, program: str, *words: str, home: Path | None = None) -> list[str]:
+    """Returns the command that runs a program of `classic_program`.
+
+    home   folder of its logs; None: the user's home folder
+    """
+    own = () if home is None else (f"-Duser.home={home}",)
+    options = ("-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xmx256m", *QUICK)
+    launched = Path(LAUNCHER).stem
+    return ["java", *own, *options, "-cp", classes, launched, program, *words]
 
 
 def classic_program(version: str, source: str, artifact: str = "rocketmq-client") -> str:
@@ -23,19 +36,28 @@ def classic_program(version: str, source: str, artifact: str = "rocketmq-client"
     Errors   Missing
     """
     need("java", "javac", "mvn")
+    needed = _class_path(version, artifact)
+    sources = [OWN / source, OWN / LAUNCHER]
 
     def build(folder: Path) -> None:
-        classpath = folder / "classpath"
+        run("javac", "-nowarn", "-d", str(folder), "-cp", needed, *map(str, sources))
+
+    made = built(f"classic-{version}", [OWN / "pom.xml", *sources], build)
+    return f"{made}{os.pathsep}{needed}"
+
+
+def _class_path(version: str, artifact: str) -> str:
+    """Returns the class path of a module, which Maven has fetched."""
+
+    def fetch(folder: Path) -> None:
         run(
             "mvn", "-q", "-B", "-f", str(OWN / "pom.xml"), f"-Drocketmq={version}",
             f"-Dartifact={artifact}",
-            "dependency:build-classpath", f"-Dmdep.outputFile={classpath}",
+            "dependency:build-classpath", f"-Dmdep.outputFile={folder / 'classpath'}",
         )  # fmt: skip
-        needed = classpath.read_text("utf-8").strip()
-        run("javac", "-nowarn", "-d", str(folder), "-cp", needed, str(OWN / source))
 
-    folder = built(f"classic-{version}", [OWN / "pom.xml", OWN / source], build)
-    return f"{folder}{os.pathsep}{(folder / 'classpath').read_text('utf-8').strip()}"
+    made = built(f"{artifact}-{version}", [OWN / "pom.xml"], fetch)
+    return (made / "classpath").read_text("utf-8").strip()
 
 
 def lives_program(version: str, home: Path | None = None) -> Program:
@@ -44,7 +66,5 @@ def lives_program(version: str, home: Path | None = None) -> Program:
     home     folder of its logs; None: the user's home folder
     Errors   Missing
     """
-    own = () if home is None else (f"-Duser.home={home}",)
     classes = classic_program(version, "Lives.java", "rocketmq-tools")
-    options = ("-Xshare:auto", "-Xmx256m", *own, *QUICK)
-    return Program(("java", *options, "-cp", classes, "Lives"), {})
+    return Program(tuple(java_command(classes, "Lives", home=home)), {})
