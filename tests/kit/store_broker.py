@@ -77,14 +77,18 @@ SIZES: Final = {"commit_log_file_size_bytes": 1 << 18, "consume_queue_file_size_
 class StoreBroker:
     """Store, services and methods, wired as the broker wires them."""
 
-    def __init__(self, talking: TalkingStore) -> None:
+    def __init__(self, talking: TalkingStore, queue_count: int = 2) -> None:
+        """Opens the services of a store.
+
+        queue_count   of topics that a send creates
+        """
         self.talking = talking
         self.store = store = talking.store
         self.clock = talking.clock
         self.pull, self.query = Pull(store), Query(store)
         self.send = Send(
             store,
-            SendRules(STORE_HOST, "DefaultCluster", default_queue_count=2),
+            SendRules(STORE_HOST, "DefaultCluster", default_queue_count=queue_count),
             store.clock,
             key_maker=UniqueKeyMaker(address=b"\n\0\0\1", process_id=1, random_bytes=b"abcd"),
             random=Random(1),
@@ -115,7 +119,7 @@ class StoreBroker:
         self.official = MessagingV2(self.backing, rules)
         classic = ClassicRules(
             "broker-a", "DefaultCluster", "", "10.0.0.9:8081", permission=lambda: 6,
-            auto_create_topics=lambda: self.auto_create_topics, queue_count=lambda: 2,
+            auto_create_topics=lambda: self.auto_create_topics, queue_count=lambda: queue_count,
             auto_create_groups=lambda: self.auto_create_groups,
         )  # fmt: skip
         self.live = LiveConfig(Config())
@@ -278,7 +282,11 @@ class StoreBroker:
 
 @asynccontextmanager
 async def store_broker(
-    directory: Path | None = None, *, clock: FakeClock | None = None, **settings: Any
+    directory: Path | None = None,
+    *,
+    clock: FakeClock | None = None,
+    queue_count: int = 2,
+    **settings: Any,
 ) -> AsyncIterator[StoreBroker]:
     """Opens a broker without a transport and closes it in the end.
 
@@ -287,20 +295,23 @@ async def store_broker(
     settings   fields of StoreSettings
     """
     if directory is not None:
-        async with store_at(directory, clock=clock, **settings) as talking, _run(talking) as made:
+        async with (
+            store_at(directory, clock=clock, **settings) as talking,
+            _run(talking, queue_count) as made,
+        ):
             yield made
         return
     sizes = {**SIZES, **settings}
     async with store_at(Path("/store"), clock=clock, disk=SimDisk(), **sizes) as talking:
         talking.store.tables.topics.adopt("orders", 2)
-        async with _run(talking) as made:
+        async with _run(talking, queue_count) as made:
             yield made
 
 
 @asynccontextmanager
-async def _run(talking: TalkingStore) -> AsyncIterator[StoreBroker]:
+async def _run(talking: TalkingStore, queue_count: int) -> AsyncIterator[StoreBroker]:
     """Recovers the leases of a store, and ends all waits at the close."""
-    made = StoreBroker(talking)
+    made = StoreBroker(talking, queue_count)
     await made.consume.recover()
     await made.transactions.recover()
     try:

@@ -19,6 +19,9 @@ from pocketmq.wire.remoting import Command
 MESSAGES_MAX: Final = 64
 """Upper limit of messages in an answer; RocketMQ's is 32 (defaultQueryMaxNum)."""
 TAG_INDEX: Final = "T"
+NOT_FOUND: Final = "can not find message, maybe time range not correct"
+NOTHING: Final = {"indexLastUpdateTimestamp": "0", "indexLastUpdatePhyoffset": "0"}
+"""Remark and fields of an answer without messages."""
 
 
 class ClassicQuery:
@@ -42,7 +45,7 @@ class ClassicQuery:
         return Command(0, body=found[1])
 
     async def by_key(self, request: Command, call: ClassicCall) -> Command:
-        """Returns the newest messages of a topic with a key, unique key or tag.
+        """Returns the newest messages of a topic with a key, unique key or tag, oldest first.
 
         Errors   MalformedRequest, IllegalNumber, those of `find_readable` and `Query.by_key`
         """
@@ -68,10 +71,9 @@ class ClassicQuery:
                 found.append(one)
         call.room(sum(len(record) for _, record in found))
         if not found:
-            return Command(
-                QUERY_NOT_FOUND, remark="can not find message, maybe time range not correct"
-            )
-        newest = max((message for message, _ in found), key=lambda one: one.physical_offset)
+            return Command(QUERY_NOT_FOUND, NOTHING, remark=NOT_FOUND)
+        found.sort(key=lambda one: one[0].physical_offset)
+        newest = found[-1][0]
         fields = {
             "indexLastUpdateTimestamp": str(newest.store_timestamp_ms),
             "indexLastUpdatePhyoffset": str(newest.physical_offset),
