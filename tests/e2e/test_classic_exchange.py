@@ -227,6 +227,24 @@ def test_other_clients_get_an_error(
     assert "this broker requires authentication" in logs
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_consumers_with_other_keys_get_nothing(
+    clients: Clients, guarded: Daemon, home: Path, version: str
+) -> None:
+    """Their start succeeds, as that of every consumer without a route; the log has the reason."""
+    client = clients[version]
+    keys = {"wrong": key("app", "wrong"), "unknown": key("nobody"), "none": {}}
+    own = {"topic": "orders", "endpoint": guarded.endpoint}
+    talks = [client.begin("push", group=f"{who}-{version[0]}", **own, **keys[who]) for who in keys]
+    produced(client, guarded, **key("app")).ended()
+    for talk in talks:
+        talk.stop()
+    assert [talk.ended() for talk in talks] == [[]] * len(talks)
+    logs = "".join(log.read_text("utf-8") for log in (home / version).rglob("*.log"))
+    for why in ("the call has no signature", "the access key or the signature is wrong"):
+        assert f"CODE: 16  DESC: {why}; this broker requires authentication" in logs
+
+
 def failure_of(talk: Talk) -> str:
     """Returns the error of the client with which a command ends."""
     with pytest.raises(Failed) as error:
