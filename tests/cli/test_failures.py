@@ -141,3 +141,12 @@ def test_a_port_that_is_no_broker_is_named_in_plain_words(
     failure = failure_at(error, "pocketmq topic ls", "prod", lambda kind: [])
     assert isinstance(failure, Failure)
     assert (step in failure.next_step) == bool(cause)
+
+
+@pytest.mark.parametrize(
+    ("field", "option"),
+    [("rpc.listen", "--listen"), ("http.listen", "--http"), ("rpc.x", "--set rpc.x")],
+)
+def test_an_address_in_use_names_the_option_for_another(field: str, option: str) -> None:
+    error = errors.AddressUnavailable(field=field, address="127.0.0.1:8081", why="in use")
+    assert f"another address: {option} HOST:PORT" in failure_of_broker(error, "serve").next_step

@@ -323,3 +323,9 @@ def test_the_kind_that_a_topic_lacks_leads_to_its_option(
     done = run("produce", "typed", "x")
     assert done.code == 4
     assert told in done.err
+
+
+def test_lines_without_a_body_are_noted(broker: LocalBroker) -> None:
+    done = run("produce", "orders", given="\n\n")
+    assert (done.code, done.document) == (0, [])
+    assert done.err == "Note: nothing was sent: no line had a body\n"

@@ -229,3 +229,28 @@ def test_a_list_of_commands_has_their_order_and_loads_none() -> None:
     done = CliRunner().invoke(LazyGroup("tool", places=places), ["--help"])
     assert done.exit_code == 0
     assert [line.split()[0] for line in done.output.splitlines()[-2:]] == ["topic", "a"]
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("--endpoint h:1 topic ls", "follow its name, as in pocketmq COMMAND --endpoint …"),
+        ("topic --endpoint h:1 ls", "as in pocketmq topic COMMAND --endpoint …"),
+        ("produce orders --topic x", "the topic is an argument, as in pocketmq produce TOPIC"),
+        ("produce orders -f lines.txt", "No such option '-f': use --file"),
+        ("consume orders --follow", "pocketmq tail TOPIC prints new messages"),
+        ("consume orders --pull -n 1", "use --limit"),
+        ("consume orders --from-beginning", "use --from earliest"),
+        ("produce orders one two three", "takes TOPIC [BODY]; a value with spaces"),
+        ("group reset billing orders", "takes NAME; a topic is named by --topic"),
+        ("topic ls orders", "pocketmq topic ls takes options only"),
+    ],
+)
+def test_a_wrong_line_is_told_the_right_one(line: str, hint: str) -> None:
+    done = run(*line.split(" "))
+    assert (done.code, done.out) == (2, "")
+    assert hint in done.err
+
+
+def test_an_option_without_a_counterpart_gets_no_advice() -> None:
+    assert run("topic", "ls", "--partition", "1").err.endswith("No such option '--partition'.\n")

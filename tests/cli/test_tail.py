@@ -77,4 +77,17 @@ def test_a_broker_that_comes_back_is_read_on(
     broker.answers["Broker/PullMessage"] = pull
     done = run("tail", "orders", "--max", "1", "-o", "jsonl")
     assert [row["body_text"] for row in done.rows] == ["late"]
-    assert done.err == "no broker answers; trying again until Ctrl-C\nThe broker answers again.\n"
+    assert done.err == (
+        "waiting for new messages of orders; --from earliest prints those before\n"
+        "no broker answers; trying again until Ctrl-C\nThe broker answers again.\n"
+    )
+
+
+def test_a_wait_for_new_messages_is_announced_unless_the_topic_is_missing(
+    broker: LocalBroker,
+) -> None:
+    broker.fill(1)
+    announced = "waiting for new messages"
+    assert announced not in run("tail", "oders").err
+    assert announced not in run("tail", "orders", "--no-follow").err
+    assert announced not in run("tail", "orders", "-n", "1", "--max", "1").err

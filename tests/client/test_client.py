@@ -194,3 +194,11 @@ def test_importing_it_loads_no_more_than_it_needs(line: str, missing: set[str]) 
     assert {name for name in loaded if name.startswith("pocketmq.format.")} <= {
         "pocketmq.format.addresses", "pocketmq.format.signature"
     }  # fmt: skip
+
+
+def test_wrong_arguments_are_told_the_blocking_methods_own() -> None:
+    with Client("127.0.0.1:1") as client:
+        with pytest.raises(TypeError, match=r"^Client\.receive\(\) .* Client\.receive\(query: Rec"):
+            client.receive("orders", "billing")  # type: ignore[call-arg,arg-type]
+        with pytest.raises(TypeError, match=r"^Admin\.create_topic\(\) .* queue_count: int = 0"):
+            client.admin.create_topic()  # type: ignore[call-arg]

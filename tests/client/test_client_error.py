@@ -77,3 +77,9 @@ def test_what_to_do_is_said_behind_what_happened() -> None:
     assert str(plain) == "h:1: no topic"
     busy = ClientError("StoreBusy", "busy", retryable=True)
     assert str(busy) == "busy; next: try again"
+
+
+def test_a_message_of_the_wrong_type_is_told_the_field_that_makes_it() -> None:
+    step = ClientError("KindConflict", "no", fields={"type": "FIFO"}).next_step
+    assert step == "set message_group; it makes a FIFO message"
+    assert ClientError("KindConflict", "no", fields={"type": "NORMAL"}).next_step == ""

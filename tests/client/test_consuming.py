@@ -92,3 +92,9 @@ async def test_a_loop_waits_for_more(desk: Desk) -> None:
         if len(seen) == 3:
             await desk.broker.add("orders", b"d", b"e")
     assert [one.message.body for one in seen] == [b"a", b"b", b"c", b"d", b"e"]
+
+
+async def test_group_and_topic_in_the_wrong_order_are_noted(desk: Desk) -> None:
+    with pytest.raises(errors.TopicNotFound) as refused:
+        await desk.client.receive(ReceiveQuery("orders", "g"))
+    assert refused.value.__notes__ == ["group 'orders', topic 'g': ReceiveQuery(group, topic)"]

@@ -91,7 +91,9 @@ async def test_a_connection_serves_one_request_after_the_other(served: Served) -
         client.send(b"GET /hello")
         client.send(b"GET /nothing")  # behind it, before it is answered
         assert (await client.answer())[1] == b"hello "
-        assert (await client.answer())[0].startswith("http/1.1 404")
+        head, body = await client.answer()
+        assert head.startswith("http/1.1 404")
+        assert body.startswith(b"Not Found: the pages are /hello")
 
 
 async def test_head_tells_of_a_body_and_sends_none(served: Served) -> None:

@@ -45,5 +45,7 @@ async def test_what_is_asked_for_is_what_may_be_sent(
     answer = await site.answer("/metrics?x=1", {}, peer, has_tls)
     assert answer.status == 401
     assert ("Basic" in answer.challenge) is is_private
+    assert ("HTTP Basic with" in answer.body.decode()) is is_private
+    assert "Authorization: Bearer TOKEN`; `pocketmq user token` prints" in answer.body.decode()
     assert "Bearer" in answer.challenge
     assert asked == [is_private]

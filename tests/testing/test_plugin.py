@@ -121,3 +121,22 @@ def test_a_project_may_have_a_package_called_broker(
     )
     result = pytester.runpytest_subprocess(*PLUGIN)
     result.assert_outcomes(passed=1)
+
+
+def test_a_setting_that_is_no_text_is_refused(run: Run) -> None:
+    result = run(
+        """
+        import pytest
+
+        @pytest.mark.rocketmq(auto_create_topics=False)
+        def test_it(rocketmq):
+            pass
+        """
+    )
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*settings of brokers are texts, as in @pytest.mark.rocketmq(*"])
+
+
+def test_transactions_and_dead_letters_of_the_manual_run(run: Run) -> None:
+    manual = (SOURCE_ROOT.parent / "docs/howto/testing.md").read_text()
+    run(manual.split("```python\n")[2].partition("```")[0]).assert_outcomes(passed=2)

@@ -196,3 +196,10 @@ def test_a_broker_that_hangs_is_killed(
     with pytest.raises(ProcessLookupError):
         os.kill(process.pid, 0)
     process.stop()
+
+
+def test_a_field_that_groups_do_not_have_is_told_those_they_have(
+    rocketmq_module: RocketMQ,
+) -> None:
+    with pytest.raises(TypeError, match="groups have no attempts; they have enabled, fifo, max_at"):
+        rocketmq_module.create_group("unmade", attempts=3)

@@ -101,7 +101,8 @@ class Run:
 def bench() -> None:
     """Measure the rate and the latency of a broker.
 
-    The topic is created if it is missing and stays afterwards: pocketmq topic rm removes it.
+    A missing topic is created by the broker, or refused where broker.auto_create_topics is off. It
+    stays afterwards: pocketmq topic rm removes it.
     """
 
 

@@ -83,6 +83,8 @@ def failure_of_broker(error: BrokerError, command: str = "") -> Failure:
         step = "a broker runs on it already: pocketmq status; a second one needs its own store"
     if isinstance(error, StoreGap | WrongFileSize):
         step = step.format(store=_store_of(Path(error.path)))
+    if isinstance(error, AddressUnavailable):
+        step = step.format(option=_ADDRESS_OPTIONS.get(error.field, f"--set {error.field}"))
     if type(error) is IllegalConfig and not error.field.endswith(")"):
         step = ""  # No origin in parentheses: the text itself has the next step.
     return Failure(str(error), _exit_code(error), step)
@@ -125,9 +127,13 @@ _KIND_STEPS: Final[Mapping[str, str]] = {
 _ACCEPT_LOSS: Final = (
     "pocketmq store repair {store} --accept-loss, which first lists the messages that are lost"
 )
+_ADDRESS_OPTIONS: Final[Mapping[str, str]] = {"rpc.listen": "--listen", "http.listen": "--http"}
 _LOCAL_STEPS: Final[Mapping[type[BrokerError], Any]] = {
     StoreLocked: "stop the other process; most offline commands can read with --read-only",
-    AddressUnavailable: "check whether a broker runs there already, or choose another; port 0: any",
+    AddressUnavailable: (
+        "pocketmq status --endpoint HOST:PORT shows whether a broker runs there; another address: "
+        "{option} HOST:PORT, port 0: any"
+    ),
     IllegalConfig: "pocketmq config init prints all settings with their defaults",
     NotAStore: "name the directory that holds commitlog/",
     StoreGap: _ACCEPT_LOSS,

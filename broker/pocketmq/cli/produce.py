@@ -176,8 +176,10 @@ def _send_groups(
     wait: Wait,
 ) -> None:
     is_new = is_missing(broker, topic)
+    is_empty = True
     try:
         for messages in requests:
+            is_empty = False
             for receipt in send_all(broker, messages, wait):
                 rows.add(receipt_document(receipt))
             rows.flush()
@@ -188,6 +190,8 @@ def _send_groups(
         sent = "the lines before it were sent" if error.number > 1 else "nothing was sent"
         text = f"{error}; {sent}"
         raise Failure(text, Exit.FAILED, "correct the line, and send from it on") from error
+    if is_empty:
+        talk("Note: nothing was sent: no line had a body")
 
 
 def _check_sources(is_file: bool, is_json: bool, count: int, is_template: bool) -> None:

@@ -66,7 +66,10 @@ class Program(LazyGroup):
             if not is_utf8(text):
                 shown = os.fsencode(text)
                 raise click.UsageError(f"argument {number} is not UTF-8: {shown!r}", ctx)
-        return super().parse_args(ctx, program_line(args, os.environ))
+        try:
+            return super().parse_args(ctx, program_line(args, os.environ))
+        except click.UsageError as error:
+            raise _with_hint(error) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         """Runs the named command."""
@@ -74,6 +77,8 @@ class Program(LazyGroup):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             sys.exit(Exit.INTERRUPTED)
+        except click.UsageError as error:
+            raise _with_hint(error) from None
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:
@@ -81,6 +86,12 @@ class Program(LazyGroup):
             if failure is None:
                 raise
             raise failure from error
+
+
+def _with_hint(error: click.UsageError) -> click.UsageError:
+    from pocketmq.cli.usage_hints import with_hint
+
+    return with_hint(error)
 
 
 def _failure_of(error: Exception, command: str) -> click.ClickException | None:

@@ -6,6 +6,7 @@ import click
 
 from pocketmq.cli.broker_names import topic_argument
 from pocketmq.cli.connection import BrokerConnection, asks_broker
+from pocketmq.cli.creation import is_missing
 from pocketmq.cli.documents import MESSAGE_COLUMNS, ShownMessages
 from pocketmq.cli.options import POSITION, Position, filtered
 from pocketmq.cli.output import Output, talk
@@ -47,6 +48,9 @@ def tail(
     if begin is not None and wanted.last_count is not None:
         raise click.UsageError("--from and --last exclude each other")
 
+    is_silent = wanted.follow and wanted.since_ms is None and wanted.last_count is None
+    if is_silent and not is_missing(broker, topic):
+        talk(f"waiting for new messages of {topic}; --from earliest prints those before")
     with out.rows(MESSAGE_COLUMNS) as rows:
         shown = ShownMessages(rows, count_max)
         broker.show(broker.client.tail_pages(wanted, BrokerWait(talk)), shown.add)

@@ -4,6 +4,7 @@ Each method has the arguments and results of the equally named method of AsyncCl
 AsyncAccess, and blocks the calling thread.
 """
 
+import re
 from collections.abc import Callable, Coroutine, Generator
 from functools import update_wrapper
 from types import TracebackType
@@ -34,13 +35,30 @@ class Blocking(Generic[Inner]):
 def blocking(
     method: Callable[Concatenate[Inner, Given], Coroutine[Any, Any, Answer]],
 ) -> Callable[Concatenate[Blocking[Inner], Given], Answer]:
-    """Returns a method that blocks until the async method has ended."""
+    """Returns a method that blocks until the async method has ended.
+
+    Errors   TypeError: wrong arguments; names the method's own ones
+    """
 
     def call(self: Blocking[Inner], /, *args: Given.args, **options: Given.kwargs) -> Answer:
-        return drive(method(self._inner, *args, **options))
+        try:
+            question = method(self._inner, *args, **options)
+        except TypeError as error:  # The coroutine does not run yet, so the arguments are wrong.
+            raise TypeError(_misuse(error, type(self).__name__, method)) from None
+        return drive(question)
 
     update_wrapper(call, method)
     return call
+
+
+def _misuse(error: TypeError, owner: str, method: Callable[..., Any]) -> str:
+    """Returns the text of an error of arguments, with the method's name in `owner`."""
+    from inspect import signature
+
+    name = f"{owner}.{method.__name__}"
+    fault = str(error).replace(method.__qualname__, name)
+    given = re.sub(r"\b\w+\.(?=\w+\.|[A-Z]\w*\b(?!:))", "", str(signature(method)))
+    return f"{fault}; it is called as {name}{given.replace('(self, ', '(').replace('(self', '(')}"
 
 
 class AccessAdmin(Blocking[AsyncAccess]):

@@ -177,6 +177,13 @@ CAUSES: Final[Mapping[str, tuple[str, str]]] = {
 }
 """Part of gRPC's error text -> (cause, next step)."""
 _LATE: Final = "read the broker's log, or raise the client's timeout (timeout_ms)"
+_KIND_STEPS: Final[Mapping[str, str]] = {
+    "FIFO": "set message_group; it makes a FIFO message",
+    "DELAY": "set delay_ms, deliver_at_ms or delay_level; each makes a DELAY message",
+    "TRANSACTION": "set transactional, or call send_in_transaction",
+    "PRIORITY": "set priority; it makes a PRIORITY message",
+}
+"""Type of a topic -> fields of a Message of that type."""
 _NEXT_STEPS: Final[Mapping[str, Callable[[Mapping[str, str]], str]]] = {
     "TopicNotFound": lambda fields: "pocketmq topic ls",
     "GroupNotFound": lambda fields: "pocketmq group ls",
@@ -195,6 +202,7 @@ _NEXT_STEPS: Final[Mapping[str, Callable[[Mapping[str, str]], str]]] = {
     "OriginUnknown": lambda fields: (
         f"pocketmq dlq redrive {fields.get('group', 'GROUP')} --to-topic TOPIC"
     ),
+    "KindConflict": lambda fields: _KIND_STEPS.get(fields.get("type", ""), ""),
     "NotOpen": lambda fields: "create a new client",
 }
 """Next steps, by the reason and fields of the broker's error."""

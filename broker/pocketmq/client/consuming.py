@@ -23,6 +23,7 @@ from pocketmq.client.messages import stored_message
 from pocketmq.client.values import Leased, ReceiveQuery
 from pocketmq.client.wire import Wire
 from pocketmq.model.consuming import RECEIVE_MAX, Settled, SettleStatus
+from pocketmq.model.errors import TopicNotFound
 from pocketmq.rpc.pb import broker_pb2
 
 WAIT_MS: Final = 15_000
@@ -39,6 +40,14 @@ ACK_WITHIN: Final = 4
 
 async def receive(stub: Stub, query: ReceiveQuery) -> list[Leased]:
     """Receives messages; a repeat with the query's attempt id returns the same messages."""
+    try:
+        return await _received(stub, query)
+    except TopicNotFound as error:
+        error.add_note(f"group {query.group!r}, topic {query.topic!r}: ReceiveQuery(group, topic)")
+        raise
+
+
+async def _received(stub: Stub, query: ReceiveQuery) -> list[Leased]:
     kind = broker_pb2.Filter.SQL if query.sql else broker_pb2.Filter.TAG
     answer = await stub.ask(
         "Receive",

@@ -43,6 +43,7 @@ class Message:
     first_check_ms time before the first check of a transactional message; None: the broker's
                    setting
     properties     user properties
+    Errors         TypeError: body or keys are a str
     """
 
     topic: str
@@ -63,6 +64,13 @@ class Message:
     born_timestamp_ms: int | None = None
     born_host: str | None = None
     flag: int = 0
+
+    def __post_init__(self) -> None:
+        body: object = self.body
+        if isinstance(body, str):
+            raise TypeError("the body is a str, but a message has bytes: write text.encode()")
+        if isinstance(self.keys, str):
+            raise TypeError(f"keys is a str, but a message has several: write [{self.keys!r}]")
 
 
 class Receipt(NamedTuple):

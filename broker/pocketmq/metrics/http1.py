@@ -31,6 +31,11 @@ TEXT: Final = "text/plain; charset=utf-8"
 TOKEN_ALONE: Final = 'Bearer realm="pocketmq"'
 """Challenge on a connection without TLS: a secret could be read on its way."""
 SECRET_OR_TOKEN: Final = 'Basic realm="pocketmq", Bearer realm="pocketmq"'
+GIVE_TOKEN: Final = (
+    "the broker checks users: send the header `Authorization: Bearer TOKEN`; `pocketmq user token` "
+    "prints a user's token"
+)
+GIVE_EITHER: Final = f"{GIVE_TOKEN}; HTTP Basic with access key and secret works here, too"
 
 logger = logging.getLogger(__name__)
 
@@ -78,10 +83,11 @@ class Site:
         page = self.pages.get(path)
         try:
             if page is None:
-                return plain(HTTPStatus.NOT_FOUND)
+                return plain(HTTPStatus.NOT_FOUND, f"the pages are {' '.join(self.pages)}")
             if not self.admits(path, authorization, peer, is_private):
                 challenge = SECRET_OR_TOKEN if is_private else TOKEN_ALONE
-                return plain(HTTPStatus.UNAUTHORIZED)._replace(challenge=challenge)
+                step = GIVE_EITHER if is_private else GIVE_TOKEN
+                return plain(HTTPStatus.UNAUTHORIZED, step)._replace(challenge=challenge)
             return await page(fields.get(b"accept", b"").decode("latin-1"))
         except Exception as error:
             logger.error("http.failed", exc_info=error, extra={"path": target})
@@ -300,9 +306,10 @@ class HttpPort:
             await asyncio.sleep(0)  # Sockets are closed in the next loop iteration.
 
 
-def plain(status: HTTPStatus) -> Answer:
-    """Returns a response with the status phrase as text."""
-    return Answer(status, TEXT, f"{status.phrase}\n".encode())
+def plain(status: HTTPStatus, step: str = "") -> Answer:
+    """Returns a response with the status phrase and a next step as text."""
+    text = f"{status.phrase}: {step}" if step else status.phrase
+    return Answer(status, TEXT, f"{text}\n".encode())
 
 
 def _listen(address: str) -> socket.socket:

@@ -89,10 +89,21 @@ def rocketmq(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[RocketMQ]:
     """A broker for one test."""
-    own = [text for mark in request.node.iter_markers(MARKER) for text in mark.args]
+    own = [text for mark in request.node.iter_markers(MARKER) for text in _settings_of(mark)]
     directory = tmp_path_factory.mktemp("rocketmq")
     with _running(request.config, rocketmq_spawner, directory, own) as broker:
         yield broker
+
+
+def _settings_of(mark: pytest.Mark) -> tuple[str, ...]:
+    """Returns the settings of a marker.
+
+    Errors   pytest.UsageError: arguments that are no texts
+    """
+    if mark.kwargs or not all(isinstance(text, str) for text in mark.args):
+        example = '@pytest.mark.rocketmq("broker.auto_create_topics=false")'
+        raise pytest.UsageError(f"settings of brokers are texts, as in {example}")
+    return mark.args
 
 
 @pytest.fixture(scope="module")

@@ -118,10 +118,13 @@ class RocketMQ:
         """Creates a consumer group.
 
         settings   fields of `pocketmq.client.GroupSettings`, such as fifo=True or max_attempts=3
-        Errors     errors.GroupExists: it has other settings
+        Errors     errors.GroupExists: it has other settings; TypeError: unknown field
         """
         from pocketmq.client import GroupSettings
 
+        fields = GroupSettings._fields
+        if unknown := [name for name in settings if name not in fields]:
+            raise TypeError(f"groups have no {', '.join(unknown)}; they have {', '.join(fields)}")
         self.client.admin.create_group(name, GroupSettings(**settings))
 
     def messages(

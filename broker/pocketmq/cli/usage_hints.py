@@ -1,0 +1,70 @@
+"""Advice in usage errors: where an option belongs, what it is named here, what needs quotes."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import click
+
+OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "-n": ("--limit",),
+    "--max-messages": ("--limit",),
+    "-f": ("--file", "--follow"),
+    "--from-beginning": ("--from earliest", "--since"),
+    "--timeout": ("--wait",),
+    "--count": ("--limit",),
+    "--consumer-group": ("--group",),
+    "--broker": ("--endpoint",),
+    "--bootstrap-server": ("--endpoint",),
+    "--namesrv": ("--endpoint",),
+    "--url": ("--endpoint",),
+    "--partition": ("--queue",),
+    "--partitions": ("--queues",),
+    "--format": ("--output",),
+    "--json": ("-o json",),
+    "--force": ("--yes",),
+}
+"""Options that other tools have -> options of the same meaning; a command has one of them or none.
+"""
+COMMANDS: Final[Mapping[tuple[str, str], str]] = {
+    ("consume", "--follow"): "pocketmq tail TOPIC prints new messages as they are stored",
+    ("consume", "-f"): "pocketmq tail TOPIC prints new messages as they are stored",
+}
+"""(command, option that it does not have) -> the command that does this."""
+EXTRA: Final = "Got unexpected extra argument"
+
+
+def with_hint(error: click.UsageError) -> click.UsageError:
+    """Returns the error of a wrong command line with advice, or unchanged if there is none."""
+    ctx, hint = error.ctx, ""
+    if ctx and isinstance(error, click.NoSuchOption):
+        hint = _of_option(ctx, error.option_name) if not error.possibilities else ""
+    elif ctx and error.message.startswith(EXTRA):
+        hint = _of_extra(ctx)
+    return click.UsageError(f"{error.message.removesuffix('.')}: {hint}", ctx) if hint else error
+
+
+def _of_option(ctx: click.Context, name: str) -> str:
+    command = ctx.command
+    if isinstance(command, click.Group):
+        return f"a command's options follow its name, as in {ctx.command_path} COMMAND {name} …"
+    if (command.name or "", name) in COMMANDS:
+        return COMMANDS[command.name or "", name]
+    if name == "--topic" and any(one.name == "topic" for one in _arguments(command)):
+        return f"the topic is an argument, as in {ctx.command_path} TOPIC"
+    has = {text for one in command.params for text in (*one.opts, *one.secondary_opts)}
+    right = (text for text in OPTIONS.get(name, ()) if text.partition(" ")[0] in has)
+    return next((f"use {text}" for text in right), "")
+
+
+def _of_extra(ctx: click.Context) -> str:
+    names = [one.make_metavar(ctx) for one in _arguments(ctx.command)]
+    if not names:
+        return f"{ctx.command_path} takes options only"
+    options = {text for one in ctx.command.params for text in one.opts}
+    about = "; a topic is named by --topic" if "--topic" in options else ""
+    quotes = "a value with spaces is written in quotes"
+    return f"{ctx.command_path} takes {' '.join(names)}{about}; {quotes}"
+
+
+def _arguments(command: click.Command) -> list[click.Argument]:
+    return [one for one in command.params if isinstance(one, click.Argument)]
