@@ -6,6 +6,7 @@ no network of its own, so containers are enclosures that follow the image's sett
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -76,10 +77,10 @@ class Image:
 
 @contextmanager
 def built_image(place: Path) -> Iterator[Image]:
-    """Builds the image, and removes it in the end.
+    """Builds the image.
 
-    The bases and compiled objects are kept for the next run, of any checkout; one run has them at a
-    time.
+    Bases, layers and compiled objects are kept for the next run, of any checkout: as docker does,
+    it builds from the first step on whose input has changed. One run has them at a time.
     Errors   Unavailable – nothing to build on, or no way to Python's packages
     """
     KEPT.mkdir(parents=True, exist_ok=True)
@@ -89,18 +90,24 @@ def built_image(place: Path) -> Iterator[Image]:
         buildah("rm", "--all")
         for name, packages in BASES.items():
             buildah.make_base(name, debian_root(packages))
-        if not can_fetch("hatchling", place):
-            raise Unavailable("the network is missing: pip cannot fetch what the image is made of")
         try:
-            buildah.build(pip_settings())
+            _build(buildah, place)
             settings = json.loads(buildah("inspect", "--type", "image", IMAGE))["Docker"]["config"]
             container = buildah("from", "--pull-never", IMAGE)
             yield Image(Path(buildah("mount", container)), settings)
         finally:
             buildah("rm", "--all")
-            buildah("rmi", "--prune", "--force")
-            if buildah.has(IMAGE):
-                buildah("rmi", "--force", IMAGE)
+
+
+def _build(buildah: "_Buildah", place: Path) -> None:
+    try:
+        buildah.build(pip_settings())
+    except AssertionError:
+        if not can_fetch("hatchling", place):
+            raise Unavailable(
+                "the network is missing: pip cannot fetch what the image is made of"
+            ) from None
+        raise
 
 
 class Container(Served):
@@ -222,16 +229,30 @@ class _Buildah:
         self("tag", tagged, name)
 
     def build(self, pip: PipSettings) -> None:
-        """Builds the Dockerfile on the base; how to reach the package index goes in by mounts."""
+        """Builds the Dockerfile on the base; how to reach the package index goes in by mounts.
+
+        Images that it has neither made nor used, which are those of other sources, are removed.
+        """
         conf = self._place / "pip.conf"
         conf.write_text(pip.text)
         mounts = [f"--volume={here}:{there}:ro" for here, there in pip.paths.items()]
-        for name, there in (("objects", "/src/.cache/objects"), ("pip", "/root/.cache/pip")):
+        for name in ("objects", "mypyc"):
             (KEPT / name).mkdir(exist_ok=True)
-            mounts.append(f"--volume={KEPT / name}:{there}")
-        self(
-            *("bud", "--quiet", "--isolation=chroot", "--format=docker", "--pull-never"),
+            mounts.append(f"--volume={KEPT / name}:/src/.cache/{name}")
+        printed = self(
+            *("bud", "--layers", "--isolation=chroot", "--format=docker", "--pull-never"),
             *(f"--build-arg=BASE={BASE}", f"--build-arg=BUILDER={BUILDER}"),
             *(f"--volume={conf}:/etc/pip.conf:ro", *mounts),
             *(f"--tag={IMAGE}", str(ROOT)),
         )
+        self._forget_unused(re.findall(r"^--> ([0-9a-f]{8,})", printed, re.M))
+
+    def _forget_unused(self, used: Sequence[str]) -> None:
+        """Removes the layers of earlier builds; `used` has the first digits of those to keep."""
+        assert used, "a build prints the layers that it makes or uses"
+        listed = self("images", "--all", "--no-trunc", "--noheading", "--format={{.ID}} {{.Name}}")
+        for image, name in map(str.split, listed.splitlines()):
+            if name == "<none>" and not image.removeprefix("sha256:").startswith(tuple(used)):
+                words = [*self._options, "rmi", "--force", image]
+                # A layer is removed with the last one upon it, which may come later in the list.
+                subprocess.run(words, capture_output=True, check=False)
