@@ -146,14 +146,15 @@ def is_in_reach(release: Release) -> bool:
     return True
 
 
-def debian_root(packages: Iterable[str]) -> Path:
+def debian_root(packages: Iterable[str], further: Iterable[str] = ()) -> Path:
     """Returns a tar of a minimal Debian with these packages; builds it the first time.
 
+    further  packages that are added to a tar of the others: quicker than to begin anew
     Cost     a minute the first time; the tar has about 250 MB
     Errors   Unavailable: no source, or the mirror does not answer
     """
     release = own_release()
-    made = KEPT / f"{'-'.join([release.suite, *packages])}.tar"
+    made = KEPT / f"{'-'.join([release.suite, *packages, *further])}.tar"
     if made.exists() and time.time() - made.stat().st_mtime < KEPT_S:
         return made
     if not is_in_reach(release):
@@ -162,7 +163,14 @@ def debian_root(packages: Iterable[str]) -> Path:
     # Not in /tmp, which may forbid device files.
     with tempfile.TemporaryDirectory(prefix="root-", dir=KEPT) as scratch:
         root = Path(scratch) / "root"
-        _fill(root, release, packages)
+        if further:
+            unpack(debian_root(packages), root)
+            _add(root, further)
+        else:
+            _fill(root, release, packages)
+        for place in UNDER_APT:
+            shutil.rmtree(root / place)
+            (root / place / "partial").mkdir(parents=True)
         draft = Path(scratch) / made.name
         _run("tar", "-C", str(root), "--numeric-owner", "-cf", str(draft), ".")
         draft.rename(made)
@@ -176,9 +184,14 @@ def _fill(root: Path, release: Release, packages: Iterable[str]) -> None:
         *("unshare", "--mount", "debootstrap", "--variant=minbase", *wanted),
         *(release.suite, str(root), release.mirror),
     )
-    for place in UNDER_APT:
-        shutil.rmtree(root / place)
-        (root / place / "partial").mkdir(parents=True)
+
+
+def _add(root: Path, packages: Iterable[str]) -> None:
+    # The root is lost with the machine: dpkg need not wait for the disk.
+    options = ("-qq", "--no-install-recommends", "-o", "Dpkg::Options::=--force-unsafe-io")
+    apt = ("chroot", str(root), "env", "DEBIAN_FRONTEND=noninteractive", "apt-get")
+    _run(*apt, "update", "-qq")
+    _run(*apt, "install", "-y", *options, *packages)
 
 
 def unpack(tar: Path, root: Path) -> None:

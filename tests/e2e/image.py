@@ -35,7 +35,7 @@ PACKAGES: Final = ("python3", "python3-venv")
 """What the Dockerfile asks of the image it makes its own of."""
 COMPILER: Final = ("gcc", "libc6-dev", "python3-dev")
 """What it asks besides of the image it builds on."""
-BASES: Final = {BASE: PACKAGES, BUILDER: (*PACKAGES, *COMPILER)}
+BASES: Final = {BASE: (), BUILDER: COMPILER}
 VOLUME: Final = "/var/lib/pocketmq"
 BUILD_S: Final = 1_500
 
@@ -88,8 +88,8 @@ def built_image(place: Path) -> Iterator[Image]:
         flock(lock, LOCK_EX)
         buildah = _Buildah(place, KEPT / "images")
         buildah("rm", "--all")
-        for name, packages in BASES.items():
-            buildah.make_base(name, debian_root(packages))
+        for name, further in BASES.items():
+            buildah.make_base(name, debian_root(PACKAGES, further))
         try:
             _build(buildah, place)
             settings = json.loads(buildah("inspect", "--type", "image", IMAGE))["Docker"]["config"]
