@@ -236,9 +236,9 @@ class _Buildah:
         conf = self._place / "pip.conf"
         conf.write_text(pip.text)
         mounts = [f"--volume={here}:{there}:ro" for here, there in pip.paths.items()]
-        for name in ("objects", "mypyc"):
-            (KEPT / name).mkdir(exist_ok=True)
-            mounts.append(f"--volume={KEPT / name}:/src/.cache/{name}")
+        objects = KEPT / "objects"
+        objects.mkdir(exist_ok=True)
+        mounts.append(f"--volume={objects}:/src/.cache/objects")
         printed = self(
             *("bud", "--layers", "--isolation=chroot", "--format=docker", "--pull-never"),
             *(f"--build-arg=BASE={BASE}", f"--build-arg=BUILDER={BUILDER}"),

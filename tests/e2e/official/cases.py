@@ -1,11 +1,12 @@
 """Cases that hold for RocketMQ's own client of each language, on a broker as users start it.
 
-A module of tests has a class that takes the cases over and names its client. What takes longest is
-begun first and goes on beside the others.
+A module of tests has a class that takes the cases over and names its client. The cases go on
+side by side; what takes longest is begun first.
 """
 
 import asyncio
 import socket
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from pocketmq.model.administration import GroupSettings
 from tests.e2e.daemon import Daemon, pocketmq
 from tests.e2e.official.programs import PROGRAMS, Failed, Missing, Official, Program, Row, Talk
 from tests.e2e.official.relay import Relay
+from tests.e2e.official.side_by_side import SideBySide, beside
 
 TOPICS: Final = {
     "whole": "", "mixed": "", "again": "", "left": "", "pushed-tag": "", "pushed-sql": "",
@@ -33,6 +35,8 @@ TOPICS: Final = {
 DELAY_MS: Final = 1_000
 LETTERS: Final = "%DLQ%dying"
 END_S: Final = 30
+ONE_LOOP: Final = threading.Lock()
+"""Held by a thread with an event loop: gRPC polls for one at a time."""
 ATTEMPTS: Final = 2
 """Deliveries that group "dying" has in all."""
 
@@ -45,12 +49,17 @@ def official(language: str) -> Program:
         pytest.skip(str(why))
 
 
-async def make_topics(endpoint: str) -> None:
+def make_topics(endpoint: str) -> None:
     """Makes what the cases need, each its own."""
-    async with AsyncClient(endpoint) as client:
-        for name, kind in TOPICS.items():
-            await client.admin.create_topic(name, type_name=kind, queue_count=4)
-        await client.admin.create_group("dying", GroupSettings(max_attempts=ATTEMPTS))
+
+    async def make() -> None:
+        async with AsyncClient(endpoint) as client:
+            for name, kind in TOPICS.items():
+                await client.admin.create_topic(name, type_name=kind, queue_count=4)
+            await client.admin.create_group("dying", GroupSettings(max_attempts=ATTEMPTS))
+
+    with ONE_LOOP:
+        asyncio.run(make())
 
 
 def attempts(rows: list[Row]) -> Counter[tuple[str, int]]:
@@ -70,7 +79,7 @@ def key(user: str, secret: str = "a-secret") -> dict[str, str]:
 
 
 @pytest.mark.timeout(120, func_only=True)  # building the client has its own limit, the first time
-class CommonCases:
+class CommonCases(SideBySide):
     """Abilities of every client."""
 
     language = ""
@@ -87,7 +96,7 @@ class CommonCases:
         """A broker for all cases; each has a topic of its own."""
         store = tmp_path_factory.mktemp("official") / "store"
         with Daemon(store, "--set", "transactions.timeout_ms=1s") as daemon:
-            asyncio.run(make_topics(daemon.endpoint))
+            make_topics(daemon.endpoint)
             yield daemon
 
     @pytest.fixture(scope="class")
@@ -105,6 +114,7 @@ class CommonCases:
         bodies = ["commit", "roll back", "asked: commit", "asked: roll back"]
         return client.begin("transact", topic="decided", bodies=bodies)
 
+    @beside
     def test_what_is_sent_is_received_whole(self, client: Official) -> None:
         message = {"tag": "A", "keys": ["k1", "k2"], "properties": {"color": "blue", "größe": "1"}}
         messages = [{"body": body, **message} for body in ("one", "zwölf 取消", "x" * 100_000)]
@@ -118,11 +128,13 @@ class CommonCases:
             assert (row["properties"], row["attempt"]) == (message["properties"], 1)
             assert not row["corrupted"]
 
+    @beside
     def test_what_the_command_line_sends_comes_too(self, broker: Daemon, client: Official) -> None:
         assert broker.ask("produce", "mixed", "hello", "-t", "A").code == 0
         (got,) = client.ask("receive", topic="mixed", group="readers", count=1)
         assert (got["body"], got["tag"]) == ("hello", "A")
 
+    @beside
     def test_what_is_left_comes_again_when_its_time_is_over(self, client: Official) -> None:
         client.ask("send", topic="left", messages=[{"body": "x"}])
         got = client.ask(
@@ -131,6 +143,7 @@ class CommonCases:
         assert [row["attempt"] for row in got] == [1, 2]
         assert got[1]["at_ms"] - got[0]["at_ms"] >= 900
 
+    @beside
     def test_order_is_kept_by_group(self, client: Official) -> None:
         pairs = [(group, f"{group}{number}") for number in range(6) for group in "ab"]
         messages = [{"body": body, "group": group} for group, body in pairs]
@@ -140,12 +153,14 @@ class CommonCases:
             bodies = [row["body"] for row in got if row["group"] == group]
             assert bodies == [f"{group}{number}" for number in range(6)]
 
+    @beside
     def test_a_message_for_later_comes_then(self, client: Official) -> None:
         deliver_at_ms = (time.time_ns() // 1_000_000 // 1_000 + 1) * 1_000 + DELAY_MS
         client.ask("send", topic="later", messages=[{"body": "x", "deliver_at_ms": deliver_at_ms}])
         (got,) = client.ask("receive", topic="later", group="readers", count=1)
         assert got["at_ms"] - deliver_at_ms >= -10
 
+    @beside
     def test_each_group_gets_all(self, client: Official) -> None:
         client.ask("send", topic="grouped", messages=[{"body": str(n)} for n in range(5)])
         for group in ("g1", "g2"):
@@ -160,6 +175,7 @@ class CommonCases:
         with pytest.raises(Failed):
             client.ask("send", topic="plain", messages=[message])
 
+    @beside
     def test_a_client_ends_whose_connection_has_just_broken(
         self, broker: Daemon, client: Official
     ) -> None:
@@ -173,6 +189,7 @@ class CommonCases:
             with suppress(Failed):
                 sending.ended()
 
+    @beside
     def test_over_tls_too(self, program: Program, tmp_path: Path) -> None:
         certificate = tmp_path / "store" / "pocketmq" / "tls" / "certificate.pem"
         roots = ("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", "SSL_CERT_FILE")
@@ -185,6 +202,7 @@ class CommonCases:
             (got,) = client.ask("receive", topic="safe", group="readers", count=1)
             assert got["message_id"] == sent["message_id"]
 
+    @beside
     def test_keys_open_and_others_do_not(self, program: Program, tmp_path: Path) -> None:
         store, secret = tmp_path / "store", tmp_path / "secret"
         secret.write_text("a-secret")
@@ -206,6 +224,7 @@ class CommonCases:
                 with pytest.raises(Failed):
                     talk.ended()
 
+    @beside
     def test_transactions_are_decided_by_the_client_or_when_it_is_asked(
         self, client: Official, decided: Talk
     ) -> None:
@@ -237,12 +256,14 @@ class Cases(CommonCases):
         client.ask("send", topic="dead", messages=[{"body": "x", "keys": ["k"]}])
         return client.begin("push", topic="dead", group="dying", fails=ATTEMPTS)
 
+    @beside
     def test_what_is_given_back_comes_again(self, client: Official) -> None:
         client.ask("send", topic="again", messages=[{"body": "x"}])
         got = client.ask("receive", topic="again", group="readers", count=3, then="back")
         assert [row["attempt"] for row in got] == [1, 2, 3]
         assert got[2]["at_ms"] - got[0]["at_ms"] >= 1_800
 
+    @beside
     def test_order_is_kept_over_failures(self, client: Official) -> None:
         pairs = [(group, f"{group}{number}") for number in range(2) for group in "ab"]
         messages = [{"body": body, "group": group} for group, body in pairs]
@@ -253,6 +274,7 @@ class Cases(CommonCases):
             bodies = [row["body"] for row in got if row["group"] == group]
             assert bodies == [f"{group}0"] * 2 + [f"{group}1"] * 2
 
+    @beside
     def test_a_message_for_later_is_taken_back(self, broker: Daemon, client: Official) -> None:
         deliver_at_ms = time.time_ns() // 1_000_000 + 3_600_000
         (row,) = client.ask(
@@ -262,19 +284,26 @@ class Cases(CommonCases):
         assert found["message_id"] == row["message_id"]
         assert not broker.ask("delay", "ls", "--topic", "recalled", "-o", "jsonl").rows
 
+    @beside
     def test_what_matters_most_comes_first(self, client: Official) -> None:
         messages = [{"body": str(priority), "priority": priority} for priority in (1, 3, 2)]
         client.ask("send", topic="first", messages=messages)
         got = client.ask("receive", topic="first", group="readers", count=3, at_once=1)
         assert [row["body"] for row in got] == ["3", "2", "1"]
 
-    @pytest.mark.parametrize(
-        ("kind", "expression", "wanted"),
-        [("tag", "A || B", ["A:1", "B:2"]), ("sql", "price > 1 AND TAGS <> 'C'", ["B:2"])],
-    )
-    def test_a_push_consumer_gets_what_it_wants_and_again_what_failed(
-        self, client: Official, kind: str, expression: str, wanted: list[str]
+    @beside
+    def test_a_push_consumer_gets_what_it_wants_by_tag_and_again_what_failed(
+        self, client: Official
     ) -> None:
+        self._push(client, "tag", "A || B", ["A:1", "B:2"])
+
+    @beside
+    def test_a_push_consumer_gets_what_it_wants_by_sql_and_again_what_failed(
+        self, client: Official
+    ) -> None:
+        self._push(client, "sql", "price > 1 AND TAGS <> 'C'", ["B:2"])
+
+    def _push(self, client: Official, kind: str, expression: str, wanted: list[str]) -> None:
         topic = f"pushed-{kind}"
         messages = [
             {"body": f"{tag}:{price}", "tag": tag, "properties": {"price": price}}
@@ -288,6 +317,7 @@ class Cases(CommonCases):
             (body, attempt) for body in wanted for attempt in (1, 2)
         )
 
+    @beside
     def test_operators_ask_it_and_settings_come_again(
         self, broker: Daemon, client: Official
     ) -> None:
@@ -309,6 +339,7 @@ class Cases(CommonCases):
         got = Counter(row["body"] for row in deliveries(pushed, first_count + 1))
         assert got == {"first": first_count, "second": 1}
 
+    @beside
     def test_two_consumers_of_a_group_share_its_messages(self, client: Official) -> None:
         talk = client.begin("push", topic="shared", group="sharers", consumers=2)
         talk.until(lambda rows: any("started" in row for row in rows))
@@ -316,6 +347,7 @@ class Cases(CommonCases):
         got = deliveries(talk, 40)
         assert attempts(got) == Counter((str(number), 1) for number in range(40))
 
+    @beside
     def test_a_namespace_is_part_of_names(self, broker: Daemon, client: Official) -> None:
         own = {"topic": "orders", "namespace": "shop"}
         client.ask("send", messages=[{"body": "x"}], **own)
@@ -324,6 +356,7 @@ class Cases(CommonCases):
         groups = {row["name"] for row in broker.ask("group", "ls", "-o", "jsonl").rows}
         assert "shop%readers" in groups
 
+    @beside
     def test_clients_go_on_when_the_broker_comes_back(
         self, program: Program, tmp_path: Path
     ) -> None:
@@ -331,7 +364,7 @@ class Cases(CommonCases):
         with Daemon(store) as first:
             address = first.endpoint
             with Official(program, address, log) as client:
-                asyncio.run(make_topics(address))
+                make_topics(address)
                 pushed = client.begin("push", topic="restarted", group="readers")
                 sending = client.begin("keep_sending", topic="restarted", pause_s=0.05)
                 pushed.until_count(5)
@@ -346,6 +379,7 @@ class Cases(CommonCases):
                     pushed.until(lambda rows: numbers <= {row.get("body") for row in rows})
                     assert second.stop() == 0
 
+    @beside
     def test_clients_hear_nothing_of_a_restart_on_a_socket_that_stays(
         self, program: Program, tmp_path: Path
     ) -> None:
@@ -355,7 +389,7 @@ class Cases(CommonCases):
             with Official(program, address, log) as client:
                 with Daemon(store, listening=listening) as first:
                     assert first.endpoint == address
-                    asyncio.run(make_topics(address))
+                    make_topics(address)
                     pushed = client.begin("push", topic="restarted", group="readers")
                     sending = client.begin("keep_sending", topic="restarted", pause_s=0.05)
                     pushed.until_count(5)
@@ -368,6 +402,7 @@ class Cases(CommonCases):
                     pushed.until(lambda rows: numbers <= {row.get("body") for row in rows})
         assert [row for row in told if "failed" in row] == []
 
+    @beside
     def test_what_fails_too_often_is_a_dead_letter(
         self, broker: Daemon, client: Official, dead: Talk
     ) -> None:

@@ -85,7 +85,8 @@ def java() -> Program:
     made = built("java", [OWN / "java" / name for name in ("pom.xml", "Client.java")], _build_java)
     classes = f"{made}{os.pathsep}{(made / 'classpath').read_text('utf-8').strip()}"
     quiet = f"-Drocketmq.log.root={made / 'logs'}"
-    return Program(("java", "-Xshare:auto", "-Xmx256m", quiet, "-cp", classes, "Client"), {})
+    options = ("-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xmx256m", quiet)
+    return Program(("java", *options, "-cp", classes, "Client"), {})
 
 
 def go() -> Program:
