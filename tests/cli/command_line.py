@@ -26,8 +26,8 @@ class Ran(NamedTuple):
         return [json.loads(line) for line in self.out.splitlines()]
 
 
-def run(*arguments: str, given: str | bytes | None = None, **environment: str) -> Ran:
-    """Runs `pocketmq ARGUMENTS` in this process."""
+def run(*arguments: str, given: str | bytes | None = None, **environment: str | None) -> Ran:
+    """Runs `pocketmq ARGUMENTS` in this process; None removes a variable."""
     done = CliRunner().invoke(
         program, arguments, input=given, env=environment, prog_name="pocketmq"
     )

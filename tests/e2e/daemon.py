@@ -22,9 +22,11 @@ from typing import IO, Any, Final, NamedTuple, Self
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, build_opener
 
+from pocketmq import native
 from pocketmq.client import AsyncClient, PullQuery
 from pocketmq.model.message import StoredMessage
 from pocketmq.model.reading import PullStatus
+from tests.cli import command_line
 
 READY_S: Final = 60
 """How long a start may take on a machine that does other things too."""
@@ -71,6 +73,22 @@ def pocketmq(*arguments: str, given: str | None = None, **environment: str) -> D
     """Runs `pocketmq ARGUMENTS` to its end."""
     command = [sys.executable, "-m", "pocketmq", *arguments]
     return ended(command, input=given, env=_environment(environment))
+
+
+def here(*arguments: str, given: str | None = None, **environment: str) -> Done:
+    """Runs `pocketmq ARGUMENTS` to its end in this process, unless an event loop runs in it.
+
+    It is for commands that are no subject of a test: to start Python for each costs half a second.
+    """
+    with suppress(RuntimeError):
+        asyncio.get_running_loop()
+        return pocketmq(*arguments, given=given, **environment)
+    foreign = {
+        name: None
+        for name in os.environ
+        if name.startswith("POCKETMQ") and name != native.PURE_VARIABLE
+    }
+    return Done(*command_line.run(*arguments, given=given, **{**foreign, **environment}))
 
 
 def ended(command: Sequence[str], **options: Any) -> Done:
@@ -270,6 +288,10 @@ class Daemon(Served):
     def ask(self, *arguments: str, given: str | None = None) -> Done:
         """Runs a command against this broker."""
         return pocketmq(*arguments, given=given, POCKETMQ_ENDPOINT=self.endpoint)
+
+    def ask_here(self, *arguments: str, given: str | None = None) -> Done:
+        """Runs a command against this broker, where possible in this process."""
+        return here(*arguments, given=given, POCKETMQ_ENDPOINT=self.endpoint)
 
     def page(self, path: str) -> Page:
         """Returns a page of the HTTP port."""

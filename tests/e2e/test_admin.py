@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pocketmq.client import AsyncClient
-from tests.e2e.daemon import Daemon, Served, pocketmq
+from tests.e2e.daemon import Daemon, Served, here, pocketmq
 from tests.kit.golden_log import files_below
 
 
@@ -26,7 +26,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 def send(broker: Daemon, topic: str, *bodies: str, queue_id: int = 0) -> list[int]:
     """Sends messages to a queue; returns their store times."""
     lines = "".join(f"{body}\n" for body in bodies)
-    done = broker.ask(
+    done = broker.ask_here(
         *("produce", topic, "--file", "-", "--queue", str(queue_id), "-o", "jsonl"), given=lines
     )
     assert done.code == 0, done.err
@@ -35,7 +35,7 @@ def send(broker: Daemon, topic: str, *bodies: str, queue_id: int = 0) -> list[in
 
 def document(broker: Daemon, *arguments: str) -> dict[str, object]:
     """Returns the one JSON document a command prints."""
-    done = broker.ask(*arguments, "-o", "json")
+    done = broker.ask_here(*arguments, "-o", "json")
     assert done.code == 0, done.err
     found: dict[str, object] = json.loads(done.out)
     return found
@@ -43,7 +43,7 @@ def document(broker: Daemon, *arguments: str) -> dict[str, object]:
 
 def rows(broker: Daemon, *arguments: str) -> list[dict[str, object]]:
     """Returns the rows a command prints."""
-    done = broker.ask(*arguments, "-o", "jsonl")
+    done = broker.ask_here(*arguments, "-o", "jsonl")
     assert done.code == 0, done.err
     return done.rows
 
@@ -58,11 +58,11 @@ def test_a_topic_lives(broker: Daemon) -> None:
 
     changed = document(broker, "topic", "edit", "life", "--queues", "4", "--permission", "r")
     assert (changed["read_queue_count"], changed["permission"]) == (4, 4)
-    refused = broker.ask("produce", "life", "c")
+    refused = broker.ask_here("produce", "life", "c")
     assert refused.code == 4
     document(broker, "topic", "edit", "life", "--permission", "rw")
     send(broker, "life", "c", queue_id=3)
-    fewer = broker.ask("topic", "edit", "life", "--read-queues", "2", "--yes")
+    fewer = broker.ask_here("topic", "edit", "life", "--read-queues", "2", "--yes")
     assert "1 messages are in queues from 2 on" in fewer.err
     document(broker, "topic", "edit", "life", "--read-queues", "4")
 
@@ -77,9 +77,9 @@ def test_a_topic_is_removed_only_with_yes(broker: Daemon) -> None:
     document(broker, "group", "create", "mourners")
     send(broker, "gone", "a")
     reset = ("group", "reset", "mourners", "--topic", "gone", "--to", "earliest", "--yes")
-    assert broker.ask(*reset).code == 0
+    assert broker.ask_here(*reset).code == 0
 
-    planned = broker.ask("topic", "rm", "gone")
+    planned = broker.ask_here("topic", "rm", "gone")
     assert planned.code == 4
     assert json.loads(planned.out) == {
         "topic": "gone",
@@ -91,7 +91,7 @@ def test_a_topic_is_removed_only_with_yes(broker: Daemon) -> None:
         "open_transactions": 0,
     }
     assert document(broker, "topic", "rm", "gone", "--yes")["removed_topics"] == ["gone"]
-    assert broker.ask("topic", "info", "gone").code == 3
+    assert broker.ask_here("topic", "info", "gone").code == 3
     assert rows(broker, "group", "lag", "mourners") == []
     document(broker, "topic", "create", "gone", "--queues", "1")
     assert document(broker, "topic", "stats", "gone")["message_count"] == 0
@@ -114,7 +114,7 @@ def test_a_group_falls_behind_and_is_moved(broker: Daemon) -> None:
     send(broker, "work", "late")
 
     reset = ("group", "reset", "workers", "--topic", "work")
-    planned = broker.ask(*reset, "--to", str(middle), "-o", "jsonl")
+    planned = broker.ask_here(*reset, "--to", str(middle), "-o", "jsonl")
     assert (planned.code, planned.rows[0]["new_offset"]) == (4, 2)
     assert rows(broker, "group", "lag", "workers") == []
     (moved,) = rows(broker, *reset, "--to", str(middle), "--yes")
@@ -129,16 +129,16 @@ def test_a_group_falls_behind_and_is_moved(broker: Daemon) -> None:
     (lag,) = rows(broker, "group", "lag", "workers")
     assert lag["lag_messages"] == 3
     rows(broker, *reset, "--to-offset", "1", "--queue", "0", "--yes")
-    assert broker.ask(*reset, "--to-offset", "4", "--yes").code == 4
+    assert broker.ask_here(*reset, "--to-offset", "4", "--yes").code == 4
 
     (cloned,) = rows(broker, "group", "clone", "workers", "others", "--yes")
     assert (cloned["group"], cloned["new_offset"]) == ("others", 1)
     sums = {row["group"]: row["lag_messages"] for row in rows(broker, "group", "lag")}
     assert (sums["workers"], sums["others"]) == (2, 2)
 
-    assert broker.ask("group", "rm", "workers").code == 4
+    assert broker.ask_here("group", "rm", "workers").code == 4
     document(broker, "group", "rm", "workers", "--yes")
-    assert broker.ask("group", "info", "workers").code == 3
+    assert broker.ask_here("group", "info", "workers").code == 3
     assert "workers" not in {row["name"] for row in rows(broker, "group", "ls")}
 
 
@@ -152,7 +152,7 @@ def test_what_was_changed_is_there_after_a_restart(tmp_path: Path) -> None:
         document(broker, "topic", "rm", "gone", "--yes")
         document(broker, "group", "create", "readers", "--max-attempts", "5")
         reset = ("group", "reset", "readers", "--topic", "orders", "--to", "latest", "--yes")
-        assert broker.ask(*reset).code == 0
+        assert broker.ask_here(*reset).code == 0
         assert broker.stop() == 0
     with Daemon(tmp_path / "store") as broker:
         assert document(broker, "topic", "info", "orders")["order"] is True
@@ -177,7 +177,7 @@ def test_the_status_is_told(broker: Daemon) -> None:
         assert isinstance(number, int), name
         assert number > 0, name
     assert status["retention_state"]
-    words = broker.ask("status", "-o", "table").out
+    words = broker.ask_here("status", "-o", "table").out
     assert "running since" in words
 
 
@@ -197,13 +197,13 @@ def test_a_moment_of_top(broker: Daemon) -> None:
 
 async def test_a_broker_flushes_and_ends_when_asked_to(tmp_path: Path) -> None:
     with Daemon(tmp_path / "store", "--set", "store.flush=async") as broker:
-        send(broker, "orders", "a")
+        assert broker.ask("produce", "orders", "a").code == 0
         async with AsyncClient(broker.endpoint, retry_ms=0) as client:
             status = await client.admin.store_status()
             assert await client.admin.flush() >= status.appended_offset
             await client.admin.drain()
         assert broker.wait() == 0
-    (message,) = pocketmq("store", "dump", str(tmp_path / "store"), "-o", "jsonl").rows
+    (message,) = here("store", "dump", str(tmp_path / "store"), "-o", "jsonl").rows
     assert message["body_text"] == "a"
 
 
@@ -276,11 +276,11 @@ def test_a_store_with_a_removed_topic_is_sound_and_built_anew_without_it(tmp_pat
     store = tmp_path / "store"
     with Daemon(store) as broker:
         for topic in ("orders", "others"):
-            assert broker.ask("produce", topic, "a", "-k", "k").code == 0
-        assert broker.ask("topic", "rm", "orders", "--yes").code == 0
-        assert broker.ask("produce", "orders", "b").code == 0
+            assert broker.ask_here("produce", topic, "a", "-k", "k").code == 0
+        assert broker.ask_here("topic", "rm", "orders", "--yes").code == 0
+        assert broker.ask_here("produce", "orders", "b").code == 0
         assert broker.stop() == 0
-    assert pocketmq("store", "verify", str(store)).code == 0
+    assert here("store", "verify", str(store)).code == 0
     built = pocketmq("store", "rebuild", str(store), "--out", str(tmp_path / "built"))
     assert built.code == 0, built.err
     for view in ("consumequeue", "index"):

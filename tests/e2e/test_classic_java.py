@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from pocketmq.wire.remoting import Command, CommandReader, encode
-from tests.e2e.daemon import Daemon, pocketmq
+from tests.e2e.daemon import Daemon, here
 from tests.e2e.official.classic import classic_program, java_command
 from tests.e2e.official.programs import Row
 
@@ -31,7 +31,7 @@ STEPS: Final = ["Pub", "SubBefore", "SubAfter", "SubBefore", "SubAfter"]
 
 def pops(endpoint: str, group: str, topic: str) -> None:
     """Lets a group pop, as mqadmin setConsumeMode does."""
-    assert not pocketmq("topic", "create", topic, "--endpoint", endpoint).code
+    assert not here("topic", "create", topic, "--endpoint", endpoint).code
     mode = {"consumerGroup": group, "mode": "POP", "popShareQueueNum": -1, "topic": topic}
     host, _, port = endpoint.rpartition(":")
     with socket.create_connection((host, int(port)), timeout=30) as connection:
@@ -59,7 +59,7 @@ def check_traces(daemon: Daemon, lines: Sequence[str]) -> None:
         (step for _, step in decoded),
         key=lambda step: (step["client_timestamp_ms"], STEPS.index(step["step"])),
     )
-    done = daemon.ask("msg", "trace", decoded[0][0], "-o", "jsonl")
+    done = daemon.ask_here("msg", "trace", decoded[0][0], "-o", "jsonl")
     assert done.code == 0, done.err
     shown = [row for row in done.rows if "client" in row]
     assert [row["step"] for row in shown] == STEPS
@@ -75,7 +75,7 @@ def test_consumers_for_java(tmp_path: Path, version: str) -> None:
     classes = classic_program(version, "Classic.java")
     with Daemon(tmp_path / "store") as daemon:
         pops(daemon.endpoint, "popped", "Popped")
-        assert not daemon.ask("group", "create", "popped-in-vain", "--max-attempts", "1").code
+        assert not daemon.ask_here("group", "create", "popped-in-vain", "--max-attempts", "1").code
         pops(daemon.endpoint, "popped-in-vain", "PoppedInVain")
         done = subprocess.run(
             java_command(classes, "Classic", daemon.endpoint, home=tmp_path),

@@ -9,7 +9,7 @@ import pytest
 
 from pocketmq.client import AsyncClient, Message, PullQuery
 from pocketmq.model.reading import PullStatus
-from tests.e2e.daemon import Daemon, bodies_of, messages_of, pocketmq
+from tests.e2e.daemon import Daemon, bodies_of, here, messages_of
 from tests.golden_stores import GoldenStores
 
 COUNT: Final = 300
@@ -60,7 +60,7 @@ def test_a_real_store_goes_on_through_a_stop_and_a_kill(
     with Daemon(store, *settings(*given)) as broker:
         assert bodies_of(broker.endpoint, topic) == old + first + second
         assert broker.stop() == 0
-    done = pocketmq("store", "verify", str(store))
+    done = here("store", "verify", str(store))
     assert (done.code, done.err.count("Error")) == (0, 0), done.out + done.err
 
 
@@ -93,7 +93,7 @@ def test_old_messages_go_and_the_rest_survives_a_kill(golden: GoldenStores, tmp_
     with Daemon(store, *settings("retention.mode=off")) as broker:
         assert bodies_of(broker.endpoint, topic) == kept
         assert broker.stop() == 0
-    done = pocketmq("store", "verify", str(store))
+    done = here("store", "verify", str(store))
     assert done.code == 0, done.out + done.err
 
 

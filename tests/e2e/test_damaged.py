@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.daemon import Daemon, pocketmq
+from tests.e2e.daemon import Daemon, here
 from tests.e2e.test_health import NOT_SERVING, SERVING, asker_of
 
 TOPIC = "orders"
@@ -27,17 +27,17 @@ def flip(store: Path, row: dict[str, int]) -> None:
 def store(tmp_path: Path) -> Path:
     """A store of 40 messages in one queue, its broker killed, one of them damaged since."""
     with Daemon(tmp_path / "store") as broker:
-        assert broker.ask("topic", "create", TOPIC, "--queues", "1").code == 0
-        broker.ask("produce", TOPIC, "--file", "-", given="\n".join(SENT) + "\n")
+        assert broker.ask_here("topic", "create", TOPIC, "--queues", "1").code == 0
+        broker.ask_here("produce", TOPIC, "--file", "-", given="\n".join(SENT) + "\n")
         broker.signal(signal.SIGKILL)  # What is durable is looked at again.
         assert broker.wait() == -signal.SIGKILL
-    rows = pocketmq("store", "dump", str(tmp_path / "store"), "-o", "jsonl").rows
+    rows = here("store", "dump", str(tmp_path / "store"), "-o", "jsonl").rows
     flip(tmp_path / "store", rows[DAMAGED])
     return tmp_path / "store"
 
 
 def bodies(broker: Daemon) -> list[str]:
-    read = broker.ask("consume", TOPIC, "--pull", "--queue", "0", "-o", "jsonl")
+    read = broker.ask_here("consume", TOPIC, "--pull", "--queue", "0", "-o", "jsonl")
     return [row["body_text"] for row in read.rows]
 
 
@@ -49,7 +49,7 @@ async def test_what_is_sound_is_served_and_nothing_is_taken(store: Path) -> None
     log_before = next((store / "commitlog").iterdir()).read_bytes()
     with Daemon(store) as broker:
         assert bodies(broker) == sound()
-        refused = broker.ask("produce", TOPIC, "more")
+        refused = broker.ask_here("produce", TOPIC, "more")
         assert refused.code != 0
         assert "damaged" in refused.err
         async with asker_of(broker) as asker:
@@ -62,23 +62,23 @@ async def test_what_is_sound_is_served_and_nothing_is_taken(store: Path) -> None
     (damage,) = [line for line in told if line["event"] == "log.damaged"]
     assert damage["path"].endswith("0" * 20)
     assert damage["bytes"] > 200
-    assert pocketmq("store", "verify", str(store)).code == EXIT_DAMAGED
+    assert here("store", "verify", str(store)).code == EXIT_DAMAGED
 
 
 def test_accepted_damage_costs_that_message_alone(store: Path) -> None:
     with Daemon(store, "--accept-damage") as broker:
-        assert broker.ask("produce", TOPIC, "more").code == 0
+        assert broker.ask_here("produce", TOPIC, "more").code == 0
         assert bodies(broker) == [*sound(), "more"]
         assert broker.stop() == 0
     assert len(list((store / "pocketmq" / "quarantine").glob("*/*.json"))) == 1
-    assert pocketmq("store", "verify", str(store)).code == 0
+    assert here("store", "verify", str(store)).code == 0
     with Daemon(store) as broker:
         assert bodies(broker) == [*sound(), "more"]
 
 
 def test_a_repair_mends_it_too(store: Path) -> None:
-    assert pocketmq("store", "repair", str(store)).code == EXIT_DAMAGED
-    assert pocketmq("store", "repair", str(store), "--yes").code == 0
+    assert here("store", "repair", str(store)).code == EXIT_DAMAGED
+    assert here("store", "repair", str(store), "--yes").code == 0
     with Daemon(store) as broker:
         assert bodies(broker) == sound()
-        assert broker.ask("produce", TOPIC, "more").code == 0
+        assert broker.ask_here("produce", TOPIC, "more").code == 0

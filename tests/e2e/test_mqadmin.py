@@ -10,8 +10,7 @@ from typing import Final
 import pytest
 
 from pocketmq.wire.remoting import Command, encode
-from tests.cli import command_line
-from tests.e2e.daemon import Daemon
+from tests.e2e.daemon import Daemon, here
 from tests.e2e.official.classic import classic_program, java_command
 from tests.rpc.classic.consumer import heartbeat
 
@@ -109,7 +108,7 @@ def stocked(at: str) -> None:
         "produce orders b", "group reset readers --topic orders --to 1 --yes",
         "group create idle", "group reset idle --topic orders --to 0 --yes",
     ):  # fmt: skip
-        done = command_line.run(*command.split(), "--endpoint", at)
+        done = here(*command.split(), "--endpoint", at)
         assert done.code == 0, done.err
 
 

@@ -26,7 +26,7 @@ from pocketmq.client import (
     ReceiveQuery,
     Resolution,
 )
-from tests.e2e.daemon import Daemon, pocketmq
+from tests.e2e.daemon import Daemon, here
 from tests.metrics.contract import (
     ACCESS,
     EXPORTS,
@@ -133,16 +133,16 @@ class Prometheus:
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     with Daemon(tmp_path_factory.mktemp("scraped") / "store") as daemon:
         for number in range(SENT):
-            assert daemon.ask("produce", "orders", f"hello {number}", "--queue", "0").code == 0
+            assert daemon.ask_here("produce", "orders", f"hello {number}", "--queue", "0").code == 0
         yield daemon
 
 
 def test_over_tls_it_is_scraped_with_a_token_on_the_port_of_clients(tmp_path: Path) -> None:
     needed("prometheus")
     store = tmp_path / "store"
-    made = pocketmq("user", "add", "scraper", "--admin", "--store", str(store))
+    made = here("user", "add", "scraper", "--admin", "--store", str(store))
     keys = ("--access-key", "scraper", "--secret-key", json.loads(made.out)["secret"])
-    token = pocketmq("user", "token", *keys).out.strip()
+    token = here("user", "token", *keys).out.strip()
     certificate = store / "pocketmq" / "tls" / "certificate.pem"
     asks = ("--set", "access.check=on", "--set", "rpc.tls_only=true")
     broker = Daemon(store, *asks)
@@ -162,7 +162,7 @@ def test_what_was_sent_is_counted_by_a_real_prometheus(broker: Daemon, tmp_path:
         prometheus.until('up{job="pocketmq"}', [1])
         prometheus.until('sum(rocketmq_messages_in_total{topic="orders"})', [SENT])
         prometheus.until('pocketmq_store_state{state="running"}', [1])
-        assert broker.ask("produce", "orders", "one more").code == 0
+        assert broker.ask_here("produce", "orders", "one more").code == 0
         prometheus.until('sum(rocketmq_messages_in_total{topic="orders"})', [SENT + 1])
         prometheus.until(
             'kafka_server_brokertopicmetrics_messagesin_total{topic="orders"}', [SENT + 1]
@@ -238,9 +238,9 @@ async def use_everything(endpoint: str, secret: str) -> None:
 def test_every_query_of_the_dashboard_has_data(tmp_path: Path) -> None:
     needed("prometheus")
     store = tmp_path / "store"
-    made = pocketmq("user", "add", "admin", "--admin", "--store", str(store))
+    made = here("user", "add", "admin", "--admin", "--store", str(store))
     secret = json.loads(made.out)["secret"]
-    token = pocketmq("user", "token", "--access-key", "admin", "--secret-key", secret).out.strip()
+    token = here("user", "token", "--access-key", "admin", "--secret-key", secret).out.strip()
     sets = ("access.check=on", "transactions.timeout_ms=1s", "transactions.check_interval_ms=1s")
     settings = [word for one in sets for word in ("--set", one)]
     with Daemon(store, *settings) as broker:
