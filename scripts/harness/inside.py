@@ -12,6 +12,7 @@ from pocketmq.config.live import LiveConfig
 from pocketmq.config.load import load
 from pocketmq.files.disk import Disk
 from pocketmq.model.step import Clock, SystemClock
+from pocketmq.rpc.replication.slave_port import SlavePort
 from pocketmq.store.message_store import MessageStore, open_store
 from pocketmq.store.runner import Runner
 
@@ -48,8 +49,9 @@ async def opened_broker(
     """
     live = LiveConfig(load(assignments=list(assignments)))
     store = await open_store(live.config.store_settings(), clock, Disk())
-    door = door_of(live, Disk(), clock, Ports(address, (), None), Container())
-    parts = parts_of(store, live, address, lambda: None, door)
+    ports = Ports(address, (), None, SlavePort(()))
+    door = door_of(live, Disk(), clock, ports, Container())
+    parts = parts_of(store, live, ports, lambda: None, door)
     runner = Runner(clock)
     try:
         yield store, parts, runner

@@ -13,6 +13,7 @@ from pocketmq.client.client_error import ClientError
 from pocketmq.config.load import load
 from pocketmq.model.access import User
 from pocketmq.model.errors import IllegalConfig
+from pocketmq.rpc.replication.slave_port import SlavePort
 from pocketmq.tools.users import changed_roster
 from tests.kit.users import SECRET
 from tests.running_broker import broker_with
@@ -28,7 +29,7 @@ def handed(host: str) -> Stage:
 
 def why_open(address: str, *assignments: str, setting: str = "rpc.listen") -> str:
     """Returns why a port is open, "" for one that only this machine reaches."""
-    ports = Ports("localhost:8081", (BoundAddress(setting, address),), None)
+    ports = Ports("localhost:8081", (BoundAddress(setting, address),), None, SlavePort(()))
     found = ports.opened(load(assignments=assignments))
     assert all(key == setting for key, _ in found)
     return "; ".join(why for _, why in found)

@@ -8,7 +8,8 @@ from typing import Final
 from pocketmq.app.container import SECRET, Container
 from pocketmq.app.ports import Ports
 from pocketmq.config.live import LiveConfig
-from pocketmq.config.sections import AUTO, OFF, ON, USERS, Config
+from pocketmq.config.port_sections import AUTO, OFF, ON
+from pocketmq.config.sections import USERS, Config
 from pocketmq.files.disk import Disk
 from pocketmq.model.access import Need, ResourceKind, User
 from pocketmq.model.errors import BrokerError, IllegalConfig, IllegalUser

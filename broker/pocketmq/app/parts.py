@@ -13,9 +13,11 @@ from typing import NamedTuple
 
 from pocketmq.app.access import AccessControl
 from pocketmq.app.backing import backing_of
+from pocketmq.app.ports import Ports
 from pocketmq.config.addresses import advertised_address
 from pocketmq.config.live import LiveConfig
-from pocketmq.config.sections import KNOBS, OFF, Config
+from pocketmq.config.port_sections import OFF
+from pocketmq.config.sections import KNOBS, Config
 from pocketmq.format.addresses import UniqueKeyMaker, pack_host, text_from_host
 from pocketmq.format.names import zone_from_name
 from pocketmq.model.stats import Gauge, Stat
@@ -35,6 +37,7 @@ from pocketmq.services.consume.consume import Consume
 from pocketmq.services.delay.levels import Schedule
 from pocketmq.services.delay.timer import Timer
 from pocketmq.services.pull import Pull
+from pocketmq.services.replication.leader import Leader
 from pocketmq.services.retention import DiskSpace, Retention, is_wanted
 from pocketmq.services.topic_retention import TopicRetention
 from pocketmq.store.message_store import MessageStore
@@ -48,6 +51,7 @@ class Parts(NamedTuple):
     schedule: Schedule
     timer: Timer
     retention: Retention
+    leader: Leader
     door: AccessControl
     services: list[Service]
 
@@ -58,7 +62,7 @@ class Parts(NamedTuple):
         backing = self.backing
         return [
             self.retention.step, backing.consume.step, backing.transactions.step,
-            backing.sessions.step, backing.rates.step, *later,
+            backing.sessions.step, backing.rates.step, self.leader.step, *later,
         ]  # fmt: skip
 
     async def recover(self) -> None:
@@ -90,7 +94,7 @@ class Parts(NamedTuple):
         _, send, pull, _, consume, members, sessions, transactions, _ = self.backing
         parts = (
             send, pull, consume, members, sessions, self.schedule, self.timer, transactions,
-            self.retention, self.door.access,
+            self.retention, self.leader, self.door.access,
         )  # fmt: skip
         found = [stat for part in parts for stat in part.stats]
         return [*found, long_poll_waiters(pull, consume)]
@@ -108,17 +112,16 @@ def long_poll_waiters(pull: Pull, consume: Consume) -> Gauge:
 def parts_of(
     store: MessageStore,
     live: LiveConfig,
-    bound: str,
+    ports: Ports,
     drain: Callable[[], None],
     door: AccessControl,
 ) -> Parts:
     """Returns the services that run on an open store.
 
-    bound   listening address of gRPC
     drain   requests the broker's stop
     """
     config = live.config
-    address, port = advertised_address(config.broker, bound)
+    address, port = advertised_address(config.broker, ports.grpc)
     store_host = pack_host(address, port)
     keys = UniqueKeyMaker(
         address=address.packed, process_id=os.getpid(), random_bytes=secrets.token_bytes(4)
@@ -126,15 +129,14 @@ def parts_of(
     backing = backing_of(store, live, store_host, keys)
     consume, transactions = backing.consume, backing.transactions
     timer = Timer(store, store_host, consume.is_lease_open)
-    retention = retention_of(store, config, [timer.floor, transactions.floor])
+    leader = Leader(store, config.replication.lag_max_bytes)
+    floors = [timer.floor, transactions.floor, leader.floor]
+    retention = retention_of(store, config, floors)
     live.follow(
         lambda config: retention.take(config.retention_settings(), is_on=_expires(store, config))
     )
     process = Process(
-        lambda: [
-            (key, knob.text_of(live.config.value(key)), live.config.origin(key))
-            for key, knob in KNOBS.items()
-        ],
+        lambda: settings_rows(live),
         drain,
         lambda: retention.status,
         store_host,
@@ -156,13 +158,23 @@ def parts_of(
         MessagingV2(backing, official).service(),
     ]
     if config.rpc.offers_classic:
-        rules = classic_rules(live, store_host)._replace(is_signed=door.is_checked)
-        controls = _controls(live, door, process, retention)
+        rules = classic_rules(live, store_host)._replace(
+            is_signed=door.is_checked, ha_port=lambda: ports.slaves.number
+        )
+        controls = _controls(live, door, process, retention)._replace(replicas=leader.rows)
         classic = ClassicMethods(backing, rules, ClassicAdmin(backing, rules, controls))
         services.append(classic.service())
     schedule = Schedule(store, store_host)
     services = door.guarded(services, store.tables)
-    return Parts(backing, schedule, timer, retention, door, services)
+    return Parts(backing, schedule, timer, retention, leader, door, services)
+
+
+def settings_rows(live: LiveConfig) -> list[tuple[str, str, str]]:
+    """Returns key, value and origin of every setting."""
+    return [
+        (key, knob.text_of(live.config.value(key)), live.config.origin(key))
+        for key, knob in KNOBS.items()
+    ]
 
 
 def _controls(

@@ -9,6 +9,7 @@ import logging
 import socket
 from collections.abc import Iterable
 from contextlib import suppress
+from ipaddress import ip_network
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pocketmq.app.inherited import COUNT, address_of
@@ -17,6 +18,8 @@ from pocketmq.config.sections import Config
 from pocketmq.metrics.http1 import HttpPort, Site
 from pocketmq.model.errors import AddressUnavailable, IllegalConfig
 from pocketmq.rpc.own.server import OwnServer
+from pocketmq.rpc.replication.slave_port import SlavePort
+from pocketmq.services.replication.leader import Leader
 
 if TYPE_CHECKING:
     from pocketmq.rpc.grpcio.server import GrpcioServer
@@ -46,11 +49,13 @@ class Ports(NamedTuple):
     grpc     "host:port" as configured, or the address of a passed socket
     bound    every listening address
     http     the separate HTTP port of pages; None if `grpc` serves the pages
+    slaves   the port of slave brokers, not open yet
     """
 
     grpc: str
     bound: tuple[BoundAddress, ...]
     http: HttpPort | None
+    slaves: SlavePort
 
     @property
     def hosts(self) -> list[str]:
@@ -64,9 +69,18 @@ class Ports(NamedTuple):
         return self.grpc if self.http is None else self.http.address
 
     async def close(self) -> None:
-        """Closes the port of pages; the server closes its own sockets."""
+        """Closes the ports of pages and slaves; the server closes its own sockets."""
+        await self.slaves.close()
         if self.http is not None:
             await self.http.close()
+
+    async def serve_slaves(self, config: Config, leader: Leader) -> None:
+        """Opens the port of slaves, if its address is set.
+
+        Errors   AddressUnavailable
+        """
+        if config.replication.listen:
+            await self.slaves.start(leader, *split_address(config.replication.listen))
 
     def opened(self, config: Config) -> list[tuple[str, str]]:
         """Returns (setting, reason) of the ports that other machines can reach.
@@ -133,7 +147,8 @@ def bind(
     if http is not None:
         bound.append(BoundAddress(HTTP, http.address))
     assert bound, "the server has no listening address"
-    return Ports(address, tuple(bound), http)
+    networks = [ip_network(part) for part in config.replication.peers.split(",") if part]
+    return Ports(address, tuple(bound), http, SlavePort(networks))
 
 
 def _bind_below(server: OwnServer, listen: str) -> None:

@@ -76,6 +76,8 @@ HOLD_S: Final = 2.0
 """Time for which a call waits for the store to open before it is refused as recovering; official
 clients time out after three seconds."""
 QUIET_S: Final = 1.0  # upper limit of the time in which clients read the replies of ended calls
+WORLD: Final = SystemClock()
+"""Certificates and signatures use the real time."""
 FAILED_GRACE_S: Final = 1.0  # after a failure, running calls only get errors
 
 Announce = Callable[[Mapping[str, object]], None]
@@ -193,10 +195,9 @@ async def serve(
         stage.supervisor.start(lambda: outside.line)
         ports = bind(config, outside.server, stage.listening, site)
         up.push_async_callback(ports.close)
-        grpc, world = ports.grpc, SystemClock()  # certificates and signatures use the real time
-        door = door_of(live, disk, world, ports, stage.container)
+        door = door_of(live, disk, WORLD, ports, stage.container)
         site.admits = door.admits
-        certificate = Certificate(tls, settings.directory, disk, world, ports.hosts)
+        certificate = Certificate(tls, settings.directory, disk, WORLD, ports.hosts)
         certificate.show_what_is_there(config)
         await up.enter_async_context(_http_served(live, outside, site, ports.http))
         await outside.server.start(Recovering(), HOLD_S)
@@ -209,13 +210,14 @@ async def serve(
         await door.begin()
         await asyncio.to_thread(certificate.make_sure, config)
         live.follow(certificate.read_again)
-        parts = parts_of(store, live, grpc, lambda: _ask_to_stop(stop), door)
+        parts = parts_of(store, live, ports, lambda: _ask_to_stop(stop), door)
         runner = Runner(clock)
         up.push_async_callback(parts.close)
         up.callback(runner.close)
         await parts.recover()
         runner.run(*parts.steps, *outside.exports.steps(store, parts.backing.consume))
         await stage.prepare(Opened(store, runner, outside.server))
+        await ports.serve_slaves(config, parts.leader)
         outside.show(store, parts, live, stage.around(parts.services))
         await up.enter_async_context(outside.exports.running(outside.families))
         announce(_addresses(ports, tls, store.settings.directory))

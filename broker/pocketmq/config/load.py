@@ -19,9 +19,10 @@ from typing import Any, Final, NamedTuple
 
 from pocketmq.config import rocketmq
 from pocketmq.config.knob import Knob, Value
+from pocketmq.config.port_sections import OFF
 from pocketmq.config.relations import broken, doubts, too_low
 from pocketmq.config.rocketmq_files import UNKNOWN, is_broker_conf, properties, reason_left_out
-from pocketmq.config.sections import EDGE, KNOBS, OFF, PRESET, PRESETS, SECTIONS, SERVER, Config
+from pocketmq.config.sections import EDGE, KNOBS, PRESET, PRESETS, SECTIONS, SERVER, Config
 from pocketmq.config.texts import bool_from_text, host_doubt, nearest
 from pocketmq.config.toml_lines import lines_of_keys, told_twice
 from pocketmq.config.units import is_utf8

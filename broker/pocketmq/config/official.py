@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from pocketmq.config.load import examine, text_or_nothing
+from pocketmq.config.port_sections import ON
 from pocketmq.config.rocketmq_files import TAKEN, properties, proxy_pairs
-from pocketmq.config.sections import ON, USERS
+from pocketmq.config.sections import USERS
 from pocketmq.model.errors import IllegalConfig
 
 GRPC: Final = "0.0.0.0:8081"

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from pocketmq.config.knob import INT32_MAX, Value
-from pocketmq.config.sections import KNOBS, ON, OWN, Config, RpcSection
+from pocketmq.config.port_sections import ON, OWN, RpcSection
+from pocketmq.config.sections import KNOBS, Config
 from pocketmq.config.units import GIB, HOUR_MS, KIB, text_from_size
 from pocketmq.format.index_layout import IndexGeometry
 from pocketmq.model.errors import IllegalConfig

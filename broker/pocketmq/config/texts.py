@@ -6,7 +6,7 @@ with the reason.
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from typing import Final
 
 from pocketmq.format.names import zone_from_name
@@ -79,6 +79,14 @@ def ip_from_text(text: str) -> str:
     Errors   ValueError
     """
     return str(ip_address(text)) if text else ""
+
+
+def networks_from_text(text: str) -> str:
+    """Parses networks separated by commas: 10.0.0.0/8, or addresses; "" is unchanged.
+
+    Errors   ValueError
+    """
+    return ",".join(str(ip_network(part.strip())) for part in text.split(",") if part.strip())
 
 
 def name_from_text(text: str) -> str:

@@ -32,7 +32,7 @@ def pair(broker: StoreBroker, peer: str = "ipv4:127.0.0.1:7", **changed: Any) ->
     rules = ClassicRules(
         "tiny-a", "DefaultCluster", MASTER_ADDRESS, MASTER_ADDRESS, permission=lambda: 6,
         auto_create_topics=lambda: True, queue_count=lambda: 2, auto_create_groups=lambda: True,
-        ha_address="127.0.0.1:34912",
+        ha_port=lambda: 34_912,
     )._replace(**changed)  # fmt: skip
     admin = ClassicAdmin(broker.backing, rules, Controls())
     made = RemotingPair(ClassicMethods(broker.backing, rules, admin).service())
@@ -185,7 +185,7 @@ async def test_slaves_are_counted_and_one_address_is_one_slave(slave: RemotingPa
 async def test_a_master_without_replication_names_no_address_for_it(
     broker: StoreBroker, slave: RemotingPair
 ) -> None:
-    client = pair(broker, ha_address="")
+    client = pair(broker, ha_port=int)
     await broker.store.tables.topics.create("steps", queue_count=2)
     await broker.store.tables.topics.update("steps", order=True)
     reply = await registered(client, compressed="true")

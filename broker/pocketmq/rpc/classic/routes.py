@@ -28,6 +28,7 @@ from pocketmq.model.topic import (
 from pocketmq.rpc.channel import ClassicCall
 from pocketmq.rpc.classic.fields import text_field
 from pocketmq.rpc.classic.name_settings import ClassicNameSettings
+from pocketmq.rpc.classic.slave_tables import SlaveTables
 from pocketmq.rpc.classic.slaves import ClassicSlaves, SlaveRules
 from pocketmq.services.sessions.slaves import SlaveRegistry
 from pocketmq.store.tables.tables import Tables
@@ -49,7 +50,7 @@ class ClassicRules(NamedTuple):
     queue_count         returns the number of queues of a topic that a send creates
     auto_create_groups  returns whether a heartbeat creates a missing group
     is_signed           whether the broker checks signatures
-    ha_address          "host:port" for slaves that replicate; "": replication is not served
+    ha_port             returns the port for slaves that replicate; 0: replication is not served
     """
 
     broker: str
@@ -61,7 +62,7 @@ class ClassicRules(NamedTuple):
     queue_count: Callable[[], int]
     auto_create_groups: Callable[[], bool]
     is_signed: bool = False
-    ha_address: str = ""
+    ha_port: Callable[[], int] = int
 
 
 class ClassicRoutes:
@@ -85,9 +86,10 @@ class ClassicRoutes:
         self._is_write_wiped = False
         self._registry = registry
         accepted = SlaveRules(
-            rules.broker, rules.cluster, rules.is_signed, rules.ha_address, self._address
+            rules.broker, rules.cluster, rules.is_signed, rules.ha_port, self._address
         )
-        self.slaves = ClassicSlaves(registry, accepted, self.settings, now_ms)
+        copied = SlaveTables(tables)
+        self.slaves = ClassicSlaves(registry, accepted, self.settings, now_ms, copied)
         assert rules.own, "no address for clients"
 
     def route(self, request: Command, call: ClassicCall) -> Command:

@@ -86,6 +86,11 @@ TABLE: Final = RequestTable(
             322, "QUERY_DATA_VERSION", "routes.slaves.version", OnCluster(UPDATE),
             fields=("brokerName", "clusterName", "brokerAddr"),
         ),
+        request(43, "GET_ALL_CONSUMER_OFFSET", "routes.slaves.copy.offsets", lists_groups),
+        request(45, "GET_ALL_DELAY_OFFSET", "routes.slaves.copy.delay_offsets", lists_topics),
+        request(60, "GET_TIMER_CHECK_POINT", "routes.slaves.copy.timer_check", lists_topics),
+        request(61, "GET_TIMER_METRICS", "routes.slaves.copy.timer_counts", lists_topics),
+        request(402, "GET_ALL_MESSAGE_REQUEST_MODE", "routes.slaves.copy.modes", lists_groups),
         # Requests of producers.
         request(
             310, "SEND_MESSAGE_V2", "sending.send", sent, parse=long_names,

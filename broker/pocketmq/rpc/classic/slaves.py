@@ -20,6 +20,7 @@ from pocketmq.rpc.channel import ClassicCall
 from pocketmq.rpc.classic.fields import flag_field, number_field, text_field
 from pocketmq.rpc.classic.json_body import body_of, whole_in
 from pocketmq.rpc.classic.name_settings import ORDER_NAMESPACE, ClassicNameSettings
+from pocketmq.rpc.classic.slave_tables import SlaveTables
 from pocketmq.rpc.classic.status import NO_PERMISSION, OK
 from pocketmq.rpc.service import MalformedRequest
 from pocketmq.services.sessions.slaves import Slave, SlaveRegistry
@@ -43,14 +44,14 @@ class SlaveRules(NamedTuple):
 
     broker, cluster   names of this broker
     is_signed         whether only signed requests arrive
-    ha_address        "host:port" for replication; "": it is not served, and left out
+    ha_port           returns the port of replication; 0: it is not served, and left out
     own_address       returns the master's address for a call
     """
 
     broker: str
     cluster: str
     is_signed: bool
-    ha_address: str
+    ha_port: Callable[[], int]
     own_address: Callable[[ClassicCall], str]
 
 
@@ -58,11 +59,12 @@ class ClassicSlaves:
     """The requests of slave brokers.
 
     registry   the registered slaves
+    copy       handlers of the tables that slaves copy
     settings   contains the queues of topics in order, which slaves get
     now_ms     returns the monotonic time
     """
 
-    __slots__ = ("_now_ms", "_registry", "_rules", "_settings")
+    __slots__ = ("_now_ms", "_registry", "_rules", "_settings", "copy")
 
     def __init__(
         self,
@@ -70,7 +72,9 @@ class ClassicSlaves:
         rules: SlaveRules,
         settings: ClassicNameSettings,
         now_ms: Callable[[], int],
+        copy: SlaveTables,
     ) -> None:
+        self.copy = copy
         self._registry = registry
         self._rules = rules
         self._settings = settings
@@ -95,9 +99,10 @@ class ClassicSlaves:
             slave = Slave(broker_id, address, version, channel, self._now_ms())
             if registry.register(slave):
                 channel.when_gone(lambda: registry.gone(channel))
-        fields = {"masterAddr": self._rules.own_address(call)}
-        if self._rules.ha_address:
-            fields["haServerAddr"] = self._rules.ha_address
+        address = self._rules.own_address(call)
+        fields, ha_port = {"masterAddr": address}, self._rules.ha_port()
+        if ha_port:
+            fields["haServerAddr"] = f"{address.rpartition(':')[0]}:{ha_port}"
         asked = Command(request.code, {"namespace": ORDER_NAMESPACE})
         return Command(0, fields, self._settings.all_of(asked, call).body)
 

@@ -11,15 +11,9 @@ from pocketmq.model.errors import UnsupportedFeature
 _CONFIG: Final = "pocketmq config, or the file of settings and SIGHUP"
 _TOPICS: Final = "pocketmq topic"
 _FILTER: Final = "filters by tags or SQL92"
-_REPLICATION: Final = "pocketmq store backup; replication to slaves is not served"
 
 NAMES: Final[Mapping[int, tuple[str, str]]] = {
-    43: ("GET_ALL_CONSUMER_OFFSET", _REPLICATION),
-    45: ("GET_ALL_DELAY_OFFSET", _REPLICATION),
-    60: ("GET_TIMER_CHECK_POINT", _REPLICATION),
-    61: ("GET_TIMER_METRICS", _REPLICATION),
     301: ("REGISTER_FILTER_SERVER", _FILTER),
-    402: ("GET_ALL_MESSAGE_REQUEST_MODE", _REPLICATION),
     318: ("UPDATE_NAMESRV_CONFIG", _CONFIG),
     513: ("UPDATE_AND_CREATE_STATIC_TOPIC", _TOPICS),
     200052: ("PEEK_MESSAGE", "pocketmq message"),

@@ -311,6 +311,15 @@ class Reading:
 
         return self._patience.now_or_later(look)
 
+    def log_bytes(self, physical_offset: int, size_bytes: int) -> NowOrLater[bytes]:
+        """Returns a copy of bytes of the log, whatever they are; fewer at the end of a file.
+
+        Errors   ReadFailed, DiskSlow
+        """
+        return self._patience.now_or_later(
+            lambda: self._log.read_resident(physical_offset, size_bytes)
+        )
+
     def records_with(
         self, texts: Sequence[bytes], begin: int, end: int, count_max: int
     ) -> tuple[list[bytes], int]:

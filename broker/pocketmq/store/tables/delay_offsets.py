@@ -23,7 +23,7 @@ from pocketmq.format.names import CONFIG_DIRECTORY, DELAY_OFFSETS_FILE, queue_id
 from pocketmq.format.table_json import OFFSETS_MEMBER, decode_file, encode_table, queue_offsets
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.model.step import Clock
-from pocketmq.store.tables.durable_table import DurableTable, Encode
+from pocketmq.store.tables.durable_table import NO_VERSION, DurableTable, Encode
 
 _VERSION: Final = "dataVersion"
 _OWN: Final = "pocketmq"
@@ -66,6 +66,11 @@ class DelayOffsets:
     def find(self, level: int) -> int:
         """Returns the queue offset of a level's next message to deliver."""
         return self._rows.get(level, 0)
+
+    def content(self) -> dict[str, Any]:
+        """Returns version and offsets, for a copy."""
+        version = table_of(self._others.get(_VERSION)) or NO_VERSION
+        return {_VERSION: version, OFFSETS_MEMBER: dict(sorted(self._rows.items()))}
 
     async def clamp(self, end_of: Callable[[int], int], log_end: int) -> int:
         """Clamps offsets to the end of their level; durable when it returns.

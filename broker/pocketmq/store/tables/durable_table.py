@@ -31,6 +31,7 @@ Encode = Callable[[], bytes]
 """Encodes a snapshot, in a thread."""
 COUNT_MAX: Final = 2**31 - 1
 """Limit of rows of a table for which no limit is set."""
+NO_VERSION: Final = {"counter": 0, "stateVersion": 0, "timestamp": 0}
 Work = Callable[[], None]
 """Blocking function, called in a thread."""
 
@@ -177,6 +178,17 @@ class RowTable:
         found = self._others.get(member)
         return found if isinstance(found, dict) else {}
 
+    @property
+    def version(self) -> dict[str, Any]:
+        """The table's version, which each change of rows increments (DataVersion)."""
+        found = self._others.get("dataVersion")
+        return dict(found) if isinstance(found, dict) else dict(NO_VERSION)
+
+    def content(self) -> dict[str, Any]:
+        """Returns version and rows as they would be written now."""
+        rows = self._written() if self._written is not None else self.rows
+        return {"dataVersion": self.version, self._member: rows}
+
     def keep(self, member: str, value: dict[str, Any]) -> None:
         """Sets another member of the file, which RocketMQ may drop."""
         assert member != self._member
@@ -274,6 +286,11 @@ class NamedTable(Generic[Config]):
         self._kind = kind
         self._configs: dict[str, Config] = {}
         self._followers: list[Callable[[str], None]] = []
+
+    @property
+    def version(self) -> dict[str, Any]:
+        """The table's version (DataVersion)."""
+        return self._table.version
 
     def follow(self, told: Callable[[str], None]) -> None:
         """Calls `told`, which must not raise, with each name that is set or removed."""

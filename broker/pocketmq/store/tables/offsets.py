@@ -10,7 +10,7 @@ Source: ConsumerOffsetManager.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pocketmq.files.disk import Disk
 from pocketmq.format.table_json import BOTH_MEMBER, OFFSETS_MEMBER, queue_offsets
@@ -84,6 +84,10 @@ class ConsumerOffsets:
         """Returns a group's offsets: topic -> queue id -> queue offset."""
         rows = self._table.rows.items()
         return {_topic_of(name): dict(row) for name, row in rows if _group_of(name) == group}
+
+    def content(self) -> dict[str, Any]:
+        """Returns the table as it would be written now, for a copy."""
+        return self._table.content()
 
     def positions(self) -> Iterator[tuple[str, str, Mapping[int, int]]]:
         """Yields (group, topic, queue id -> queue offset) of every group in every topic."""

@@ -10,7 +10,7 @@ Source: MessageRequestModeManager.
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pocketmq.files.disk import Disk
 from pocketmq.format.json_text import table_of
@@ -46,6 +46,10 @@ class RequestModes:
         Cost   0.1 µs
         """
         return group in self._popping
+
+    def content(self) -> dict[str, Any]:
+        """Returns the table as it would be written now, for a copy."""
+        return self._table.content()
 
     async def put(self, group: str, topic: str, mode: str, share_count: int) -> None:
         """Sets the mode of a group for `topic` and in all its other rows; durable on return.

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from pocketmq.services.access.access import Access
+from pocketmq.services.replication.leader import SlaveRow
 
 
 def _off() -> bool:
@@ -18,9 +19,11 @@ class Controls(NamedTuple):
                     retention is off
     access          users and their rules; None: the broker does not check signatures
     change_settings applies lines of a properties file (config/remote.py); None: refused to all
+    replicas        returns the slaves that copy the log
     """
 
     read_settings: Callable[[], Iterable[tuple[str, str, str]]] = tuple
     expire_soon: Callable[[], bool] = _off
     access: Access | None = None
     change_settings: Callable[[str], None] | None = None
+    replicas: Callable[[], list[SlaveRow]] = list

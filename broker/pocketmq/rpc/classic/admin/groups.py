@@ -15,7 +15,7 @@ from pocketmq.rpc.classic.admin.offset_rows import offset_rows
 from pocketmq.rpc.classic.admin.reset_offsets import AdminResets
 from pocketmq.rpc.classic.fields import number_field, text_field
 from pocketmq.rpc.classic.json_body import json_answer
-from pocketmq.rpc.classic.object_keys import VERSION, keyed_answer
+from pocketmq.rpc.classic.object_keys import keyed_answer
 from pocketmq.rpc.permissions import SEE, topic_need
 from pocketmq.rpc.services import Services
 from pocketmq.services.admin.rates import Rates
@@ -44,7 +44,7 @@ class AdminGroups:
         count = number_field(request, "maxGroupNum", absent=INT32_MAX)
         table = {name: config_row(groups.existing(name)) for name in names[begin : begin + count]}
         answer = json_answer(
-            {"dataVersion": VERSION, "forbiddenTable": {}, "subscriptionGroupTable": table}
+            {"dataVersion": groups.version, "forbiddenTable": {}, "subscriptionGroupTable": table}
         )
         return answer._replace(fields={"totalGroupNum": str(len(names))})
 

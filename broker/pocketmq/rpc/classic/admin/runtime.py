@@ -25,14 +25,16 @@ from pocketmq.wire.remoting import Command
 
 _POOLS: Final = ("send", "pull", "litePull", "query", "ack")
 _GIB: Final = 1 << 30
+IN_SYNC_BYTES: Final = 256 << 20
+"""Lag below which a slave counts as in sync (haMaxGapNotInSync)."""
 
 
 class AdminRuntime:
     """The requests about the broker as a whole."""
 
     __slots__ = (
-        "_change_settings", "_rates", "_read_settings", "_rules", "_started_ms", "_started_size",
-        "_store", "rates",
+        "_change_settings", "_rates", "_read_settings", "_replicas", "_rules", "_started_ms",
+        "_started_size", "_store", "rates",
     )  # fmt: skip
 
     def __init__(
@@ -48,6 +50,7 @@ class AdminRuntime:
         self.rates = AdminRates(rates)
         self._read_settings = controls.read_settings
         self._change_settings = controls.change_settings
+        self._replicas = controls.replicas
         self._started_ms = self._store.clock.wall_ms()
         self._started_size = self._store.appended
 
@@ -93,14 +96,24 @@ class AdminRuntime:
         return Command(0, body=b"orderMessageEnable=true\nreturnOrderTopicConfigToBroker=true\n")
 
     def ha_status(self, request: Command, call: ClassicCall) -> Command:
-        """Returns the state of replication: a master without slaves."""
+        """Returns the state of replication: a master and the slaves that are connected."""
         client = {
             "lastReadTimestamp": 0, "lastWriteTimestamp": 0, "masterFlushOffset": 0,
             "maxOffset": 0, "transferredByteInSecond": 0,
         }  # fmt: skip
+        rows = [
+            {
+                "addr": row.peer, "diff": row.lag_bytes, "inSync": row.lag_bytes < IN_SYNC_BYTES,
+                "slaveAckOffset": row.acknowledged, "transferFromWhere": row.sent,
+                "transferredByteInSecond": 0,
+            }
+            for row in self._replicas()
+            if row.is_connected
+        ]  # fmt: skip
         return json_answer(
             {
-                "haClientRuntimeInfo": client, "haConnectionInfo": [], "inSyncSlaveNums": 0,
+                "haClientRuntimeInfo": client, "haConnectionInfo": rows,
+                "inSyncSlaveNums": sum(row["inSync"] is True for row in rows),
                 "master": True, "masterCommitLogMaxOffset": self._store.appended,
             }
         )  # fmt: skip

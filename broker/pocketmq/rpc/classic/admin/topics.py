@@ -45,7 +45,11 @@ class AdminTopics:
         count = number_field(request, "maxTopicNum", absent=INT32_MAX)
         table = {name: config_row(topics.existing(name)) for name in names[begin : begin + count]}
         answer = json_answer(
-            {"dataVersion": VERSION, "mappingDataVersion": VERSION, "topicConfigTable": table}
+            {
+                "dataVersion": topics.version,
+                "mappingDataVersion": VERSION,
+                "topicConfigTable": table,
+            }
         )
         return answer._replace(fields={"totalTopicNum": str(len(names))})
 

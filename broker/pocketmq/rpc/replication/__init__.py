@@ -1,0 +1,1 @@
+"""The port on which slave brokers get the commit log."""

@@ -1,0 +1,1 @@
+"""Replication of the commit log to slave brokers."""

@@ -1,0 +1,233 @@
+"""The leader of slave brokers: which slaves follow, how far they are, and what is kept for them.
+
+Slaves get the log up to its visible end, so that a slave never has what this broker may lose
+without having shown it. With sync flush these are the flushed records.
+Source: DefaultHAService.
+"""
+
+import asyncio
+import logging
+from typing import Final, NamedTuple
+
+from pocketmq.model.message import OFFSET_MAX
+from pocketmq.model.stats import Counter, Gauge, LabelValues, Stat
+from pocketmq.model.step import Next, Now
+from pocketmq.services.replication.protocol import LogEnds, LogPiece, SlaveRefused, SlaveStream
+from pocketmq.store.message_store import MessageStore
+from pocketmq.store.read.cold_read import value_of
+from pocketmq.store.watermark import Watermark
+
+KEEP_MS: Final = 3_600_000
+"""Time after its connection ends for which the log is kept for a slave."""
+RING_AGAIN_MS: Final = 1_000
+"""Pause before a connection is woken again, if sending takes that long."""
+IDLE_MS: Final = 60_000
+"""Interval of steps while no slave is connected."""
+GONE_MAX: Final = 16
+"""Upper limit of slaves that are remembered without a connection."""
+
+logger = logging.getLogger(__name__)
+
+
+class SlaveRow(NamedTuple):
+    """A slave as operators see it.
+
+    acknowledged   physical offset below which it has the log; -1 before its first report
+    sent           physical offset below which it was sent the log; -1 before its first report
+    lag_bytes      bytes of the visible log that it does not have
+    """
+
+    peer: str
+    acknowledged: int
+    sent: int
+    lag_bytes: int
+    is_connected: bool
+
+
+class Leader:
+    """The slaves of an open store.
+
+    lag_bytes_max   upper limit of the bytes that retention keeps for a slave
+    """
+
+    __slots__ = (
+        "_arrivals", "_gone", "_lag_bytes_max", "_refused", "_rings", "_sent_bytes", "_store",
+        "stats",
+    )  # fmt: skip
+
+    def __init__(self, store: MessageStore, lag_bytes_max: int) -> None:
+        self._store = store
+        self._lag_bytes_max = lag_bytes_max
+        self._rings: dict[SlaveStream, Watermark] = {}
+        self._arrivals = Watermark()
+        """Number of changes of connections, on which heartbeats depend."""
+        self._gone: dict[str, tuple[int, int]] = {}
+        """Host of a slave without a connection -> (acknowledged, monotonic ms of its end)."""
+        self._sent_bytes = Counter(
+            "pocketmq_replica_sent_bytes_total", "Bytes of the log sent to slaves."
+        )
+        self._refused = Counter(
+            "pocketmq_replica_refused_total", "Connections of slaves that were refused."
+        )
+        self.stats: list[Stat] = [
+            self._sent_bytes,
+            self._refused,
+            Gauge("pocketmq_replicas", "Connected slaves.", lambda: float(len(self._rings))),
+            Gauge(
+                "pocketmq_replica_lag_bytes", "Bytes of the visible log that a slave lacks.",
+                self._lags, ("replica",),
+            ),
+        ]  # fmt: skip
+
+    # -- connections ---------------------------------------------------------------------------
+    def connect(self, peer: str) -> SlaveStream:
+        """Adds the connection of a slave; `disconnect` must follow."""
+        stream = SlaveStream(peer, self._now_ms())
+        self._rings[stream] = Watermark()
+        _ring(self._arrivals)
+        logger.info("replica.connected", extra={"peer": peer})
+        return stream
+
+    def disconnect(self, stream: SlaveStream, why: str) -> None:
+        """Removes a connection, and keeps the log for its slave for KEEP_MS.
+
+        The protocol names no slave: one that connects from the same host counts as the same.
+        """
+        del self._rings[stream]
+        host = _host(stream.peer)
+        is_back = any(_host(one.peer) == host and one.sent >= 0 for one in self._rings)
+        if stream.acknowledged >= 0 and not is_back:
+            self._gone.pop(host, None)
+            while len(self._gone) >= GONE_MAX:
+                del self._gone[next(iter(self._gone))]
+            self._gone[host] = (stream.acknowledged, self._now_ms())
+        extra = {"peer": stream.peer, "acknowledged": stream.acknowledged, "reason": why}
+        logger.warning("replica.disconnected", extra=extra)
+
+    def receive(self, stream: SlaveStream, content: bytes) -> None:
+        """Takes bytes from a slave.
+
+        Errors   SlaveRefused: the connection must be closed
+        """
+        is_first = stream.acknowledged < 0
+        try:
+            stream.receive(content, self.ends(), self._now_ms())
+        except SlaveRefused as refused:
+            self.refuse(stream.peer, str(refused))
+            raise
+        if is_first and stream.acknowledged >= 0:
+            self._gone.pop(_host(stream.peer), None)
+            extra = {"peer": stream.peer, "asked": stream.acknowledged, "begin": stream.sent}
+            logger.info("replica.follows", extra=extra)
+            _ring(self._rings[stream])
+
+    def refuse(self, peer: str, why: str) -> None:
+        """Counts and logs a connection that is not served."""
+        self._refused.value += 1
+        logger.warning("replica.refused", extra={"peer": peer, "reason": why})
+
+    def next_piece(self, stream: SlaveStream) -> LogPiece | None:
+        """Returns what to send to a slave now, None for nothing."""
+        return stream.next_piece(self.ends(), self._now_ms())
+
+    async def content(self, piece: LogPiece) -> bytes:
+        """Returns the bytes of a piece; old ones are read in a thread.
+
+        Errors   ReadFailed, DiskSlow, SlaveRefused: they have expired
+        """
+        if not piece.size_bytes:
+            return b""
+        content = await value_of(self._store.reading.log_bytes(*piece))
+        if len(content) != piece.size_bytes:
+            raise SlaveRefused("the log no longer has what it asks for: older files have expired")
+        return content
+
+    def said(self, stream: SlaveStream, piece: LogPiece) -> None:
+        """Notes that a piece was sent."""
+        self._sent_bytes.value += piece.size_bytes
+        stream.said(piece, self._now_ms())
+
+    def ends(self) -> LogEnds:
+        """Returns the part of the log that slaves may have."""
+        log = self._store.log
+        end = self._store.marks.visible().value
+        return LogEnds(min(log.min_offset, end), end, log.file_size_bytes)
+
+    async def woken(self, stream: SlaveStream) -> None:
+        """Waits until there may be something to send to a slave.
+
+        Errors   SlaveRefused: it was silent for too long
+        """
+        rung = self._rings[stream]
+        waits = [rung.reached(rung.value + 1)]
+        if stream.sent >= 0:
+            waits.append(self._store.marks.visible().reached(stream.sent + 1))
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in waits:
+                one.cancel()
+        if stream.is_dead(self._now_ms()):
+            raise SlaveRefused("it was silent for 20 s")
+
+    # -- background ----------------------------------------------------------------------------
+    def step(self, now: Now) -> Next:
+        """Wakes the connections whose heartbeat is due, and those that are dead; a step."""
+        now_ms = now.monotonic_ms
+        at_ms = now_ms + IDLE_MS
+        for stream, rung in self._rings.items():
+            wakes_at_ms = stream.wakes_at_ms
+            if wakes_at_ms <= now_ms:
+                _ring(rung)
+                wakes_at_ms = now_ms + RING_AGAIN_MS
+            at_ms = min(at_ms, wakes_at_ms)
+        return Next(at_ms, self._arrivals, self._arrivals.value + 1)
+
+    def floor(self) -> int:
+        """Returns the physical offset from which on the log is kept for slaves.
+
+        A slave that lags by more than `lag_bytes_max`, or that is gone for KEEP_MS, is not waited
+        for.
+        """
+        now_ms, end = self._now_ms(), self.ends().end
+        acknowledged = [
+            stream.acknowledged if stream.acknowledged > 0 else stream.sent
+            for stream in self._rings
+            if stream.sent >= 0
+        ]
+        acknowledged += [
+            offset for offset, ended_ms in self._gone.values() if now_ms - ended_ms < KEEP_MS
+        ]
+        kept = [offset for offset in acknowledged if end - offset <= self._lag_bytes_max]
+        return min(kept, default=OFFSET_MAX)
+
+    def streams(self) -> list[SlaveStream]:
+        """Returns the connections, in order of their begin."""
+        return list(self._rings)
+
+    def rows(self) -> list[SlaveRow]:
+        """Returns all slaves, connected ones first."""
+        end = self.ends().end
+        connected = [
+            SlaveRow(one.peer, one.acknowledged, one.sent, end - max(one.acknowledged, 0), True)
+            for one in self._rings
+        ]
+        gone = [
+            SlaveRow(host, offset, offset, end - offset, False)
+            for host, (offset, _) in self._gone.items()
+        ]
+        return connected + gone
+
+    def _now_ms(self) -> int:
+        return self._store.clock.monotonic_ms()
+
+    def _lags(self) -> dict[LabelValues, float]:
+        return {(row.peer,): float(row.lag_bytes) for row in self.rows() if row.is_connected}
+
+
+def _ring(mark: Watermark) -> None:
+    mark.advance(mark.value + 1)
+
+
+def _host(peer: str) -> str:
+    return peer.rpartition(":")[0]

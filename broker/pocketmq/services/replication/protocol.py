@@ -1,0 +1,137 @@
+"""RocketMQ's HA protocol on the leader's side: one connection, without sockets or files.
+
+    slave → leader   i64 offset                     a report: the slave has the log below it
+    leader → slave   i64 offset, i32 size, bytes    a piece of the log; size 0: heartbeat
+
+The slave reports once, and the leader then sends the log from that offset on. Reports follow each
+piece. They mean that the slave has the bytes in memory, not on disk, and usually lie in the middle
+of a record. After a crash, a slave may ask for less than it had reported.
+Source: DefaultHAConnection, DefaultHAClient.
+"""
+
+from struct import Struct
+from typing import Final, NamedTuple
+
+HEAD: Final = Struct(">qi")
+"""Physical offset and size of the bytes that follow."""
+REPORT: Final = Struct(">q")
+PIECE_SIZE_MAX: Final = 1 << 20
+"""Upper limit of the bytes of a piece; a slave reads pieces of up to 4 MiB less HEAD's size."""
+HEARTBEAT_MS: Final = 5_000
+"""Silence of the leader after which it sends a heartbeat."""
+SILENCE_MAX_MS: Final = 20_000
+"""Silence of the slave after which its connection is closed."""
+
+
+class SlaveRefused(Exception):
+    """A slave that cannot be served: its connection is closed for this reason."""
+
+
+class LogEnds(NamedTuple):
+    """The part of the log that slaves may have: [begin, end), in files of `file_size_bytes`."""
+
+    begin: int
+    end: int
+    file_size_bytes: int
+
+
+class LogPiece(NamedTuple):
+    """Bytes of the log to send; no bytes: a heartbeat."""
+
+    physical_offset: int
+    size_bytes: int
+
+    @property
+    def head(self) -> bytes:
+        """The bytes before the log's bytes."""
+        return HEAD.pack(*self)
+
+
+class SlaveStream:
+    """The state of one connection: what the slave reported, and what it was sent.
+
+    peer     the slave's address
+    now_ms   monotonic time of its connection
+    """
+
+    __slots__ = ("_heard_ms", "_rest", "_said_ms", "acknowledged", "peer", "sent")
+
+    def __init__(self, peer: str, now_ms: int) -> None:
+        self.peer = peer
+        self.acknowledged = -1
+        """Last report; -1 before the first one."""
+        self.sent = -1
+        """Physical offset of the next piece; -1 before the first report."""
+        self._rest = b""
+        self._heard_ms = self._said_ms = now_ms
+
+    def receive(self, content: bytes, ends: LogEnds, now_ms: int) -> None:
+        """Reads reports, of which the last one counts.
+
+        Errors   SlaveRefused: the connection must be closed
+        """
+        self._heard_ms = now_ms
+        content = self._rest + content
+        whole = len(content) // REPORT.size * REPORT.size
+        self._rest = content[whole:]
+        for (report,) in REPORT.iter_unpack(content[:whole]):
+            if self.sent < 0:
+                if len(content) > REPORT.size:
+                    raise SlaveRefused("it speaks before it was answered")
+                self.sent = _begin(report, ends)
+            elif not 0 <= report <= self.sent:
+                why = f"it acknowledges {report}, but was sent the log up to {self.sent}"
+                raise SlaveRefused(why)
+            self.acknowledged = report
+        assert self.acknowledged <= max(self.sent, 0)
+
+    def next_piece(self, ends: LogEnds, now_ms: int) -> LogPiece | None:
+        """Returns what to send now, None for nothing; `said` must follow once it is sent."""
+        if self.sent < 0:
+            return None
+        file_end = self.sent - self.sent % ends.file_size_bytes + ends.file_size_bytes
+        size_bytes = min(ends.end, file_end, self.sent + PIECE_SIZE_MAX) - self.sent
+        if size_bytes > 0:
+            return LogPiece(self.sent, size_bytes)
+        return LogPiece(self.sent, 0) if now_ms - self._said_ms >= HEARTBEAT_MS else None
+
+    def said(self, piece: LogPiece, now_ms: int) -> None:
+        """Notes that a piece was sent."""
+        assert piece.physical_offset == self.sent
+        self.sent += piece.size_bytes
+        self._said_ms = now_ms
+
+    def is_dead(self, now_ms: int) -> bool:
+        """Whether the slave was silent for too long."""
+        return now_ms - self._heard_ms > SILENCE_MAX_MS
+
+    @property
+    def wakes_at_ms(self) -> int:
+        """Monotonic time of the next heartbeat, or of the end of a silent connection."""
+        dead_ms = self._heard_ms + SILENCE_MAX_MS + 1
+        return dead_ms if self.sent < 0 else min(self._said_ms + HEARTBEAT_MS, dead_ms)
+
+
+def _begin(report: int, ends: LogEnds) -> int:
+    """Returns where to begin for a first report; an empty slave (0) gets the log from its begin.
+
+    A slave takes any begin of a file for its first byte. RocketMQ begins with the last file.
+    """
+    if report < 0:
+        raise SlaveRefused(f"its first report {report} is no offset")
+    if report == 0:
+        return ends.begin
+    if report > ends.end:
+        why = (
+            f"it has the log up to {report}, this broker only up to {ends.end}: it followed "
+            "another broker or this one has lost its end; compare both, then empty the slave's "
+            "store to copy it again"
+        )
+        raise SlaveRefused(why)
+    if report < ends.begin:
+        why = (
+            f"it has the log up to {report}, but the log begins at {ends.begin}, as older files "
+            "have expired; empty the slave's store to copy it again"
+        )
+        raise SlaveRefused(why)
+    return report
