@@ -58,7 +58,7 @@ def test_what_is_left_out_is_told_with_the_reason(tmp_path: Path) -> None:
     assert imported.left_out == ["brokerId", "brokerRole", "storePathCommitLog"]
     assert imported.text.endswith(
         "# Left out:\n"
-        "#   this broker has no replicas\n"
+        "#   this broker is a master; [replication] sets its port of slaves\n"
         "#     brokerId = 0\n"
         "#     brokerRole = ASYNC_MASTER\n"
         "#   all files are below store.directory, in RocketMQ's layout\n"

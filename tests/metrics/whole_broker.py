@@ -23,6 +23,7 @@ from pocketmq.services.produce.rules import SendRules
 from pocketmq.services.produce.send import Send
 from pocketmq.services.pull import Pull
 from pocketmq.services.query import Query
+from pocketmq.services.replication.leader import Leader
 from pocketmq.services.retention import DiskSpace, Retention, RetentionSettings
 from pocketmq.services.sessions.sessions import Sessions
 from pocketmq.services.transaction.checking import CheckRules
@@ -72,6 +73,7 @@ class WholeBroker:
                 *members.stats,
                 *server.stats,
                 *retention.stats,
+                *Leader(store, lag_bytes_max=1).stats,
             ],
             read_positions=store.tables.offsets.positions,
             read_leased=self.consume.leased,

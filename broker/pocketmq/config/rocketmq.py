@@ -18,7 +18,8 @@ Translation = tuple[object, str]
 """(value for PocketMQ's setting, note for the operator or "")."""
 
 _IGNORED: Final[Mapping[str, str]] = {
-    "this broker has no replicas": """brokerId brokerIP2 brokerRole haListenPort
+    "this broker is a master; [replication] sets its port of slaves": """
+        brokerId brokerIP2 brokerRole haListenPort
         haSendHeartbeatInterval haHousekeepingInterval haTransferBatchSize haMasterAddress
         haSlaveFallbehindMax haMaxGapNotInSync inSyncReplicas minInSyncReplicas totalReplicas
         allAckInSyncStateSet slaveTimeout slaveReadEnable offsetCheckInSlave duplicationEnable

@@ -240,9 +240,3 @@ async def test_offsets_are_cloned_in_one_topic_or_in_all(
         assert (await client.ask(314, asked | {"destGroup": "j"} | changed)).code == code
     assert (await client.ask(314, asked | {"destGroup": "g"})).code == 1
     assert broker.store.tables.groups.find("j") is None
-
-
-@pytest.mark.parametrize("code", [43, 45, 60, 61, 402])
-async def test_tables_of_slaves_are_refused_with_a_remark(client: RemotingPair, code: int) -> None:
-    reply = await client.ask(code)
-    assert (reply.code, "replication to slaves is not served" in reply.remark) == (3, True)

@@ -57,6 +57,7 @@ class SlavePort:
             ) from error
         self._server = await asyncio.start_server(self._serve, sock=listening)
         self.number = self._server.sockets[0].getsockname()[1]
+        assert 0 < self.number < 1 << 16
 
     async def close(self) -> None:
         """Closes the port and its connections; may be called before `start`."""

@@ -101,8 +101,10 @@ class Leader:
             while len(self._gone) >= GONE_MAX:
                 del self._gone[next(iter(self._gone))]
             self._gone[host] = (stream.acknowledged, self._now_ms())
-        extra = {"peer": stream.peer, "acknowledged": stream.acknowledged, "reason": why}
-        logger.warning("replica.disconnected", extra=extra)
+        logger.warning(
+            "replica.disconnected",
+            extra={"peer": stream.peer, "acknowledged": stream.acknowledged, "reason": why},
+        )
 
     def receive(self, stream: SlaveStream, content: bytes) -> None:
         """Takes bytes from a slave.
@@ -117,8 +119,10 @@ class Leader:
             raise
         if is_first and stream.acknowledged >= 0:
             self._gone.pop(_host(stream.peer), None)
-            extra = {"peer": stream.peer, "asked": stream.acknowledged, "begin": stream.sent}
-            logger.info("replica.follows", extra=extra)
+            logger.info(
+                "replica.follows",
+                extra={"peer": stream.peer, "asked": stream.acknowledged, "begin": stream.sent},
+            )
             _ring(self._rings[stream])
 
     def refuse(self, peer: str, why: str) -> None:

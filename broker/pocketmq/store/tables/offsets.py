@@ -87,7 +87,8 @@ class ConsumerOffsets:
 
     def content(self) -> dict[str, Any]:
         """Returns the table as it would be written now, for a copy."""
-        return self._table.content()
+        pulled = self._table.other_rows(_PULL_OFFSETS)
+        return self._table.content() | ({_PULL_OFFSETS: pulled} if pulled else {})
 
     def positions(self) -> Iterator[tuple[str, str, Mapping[int, int]]]:
         """Yields (group, topic, queue id -> queue offset) of every group in every topic."""

@@ -48,8 +48,8 @@ class RequestModes:
         return group in self._popping
 
     def content(self) -> dict[str, Any]:
-        """Returns the table as it would be written now, for a copy."""
-        return self._table.content()
+        """Returns the rows as they would be written now, for a copy."""
+        return {REQUEST_MODES: self._table.rows}
 
     async def put(self, group: str, topic: str, mode: str, share_count: int) -> None:
         """Sets the mode of a group for `topic` and in all its other rows; durable on return.
