@@ -23,7 +23,7 @@ from tests.kit.fuzzed_directory import Wrong, made, tried
 from tests.models import consume_steps, later_steps
 from tests.models.churn import ChurnTally, churn
 from tests.models.model_walk import walk
-from tests.sim.crash_deliveries import CASES, crashes, lived_on
+from tests.sim.crash_deliveries import CASES, WRITTEN, crashes, lived_on
 from tests.sim.crash_lives import Budgeted, live_on
 from tests.sim.crash_recovery import Tally as CrashTally
 from tests.sim.crash_recovery import figures
@@ -71,14 +71,17 @@ def _crash_lap(seed: int, seconds: float) -> CrashTally:
 def deliveries(_: Path, budget: Budget) -> dict[str, Any]:
     """Crashes at every step of timers, delay levels, recalls, transactions, receives and revivals.
 
+    At each call of the disk a power cut also leaves the log behind all other files.
+
     Errors   AssertionError, or an escaped error; its notes contain the step of the crash
     """
     states, kills, rounds = Counter[str](), 0, 0
     with quiet():
         for seed in budget.seeds(apart=1_000_000):
-            for case in CASES:
+            for case in CASES | WRITTEN:
                 for flush, cuts in CUTS.items():
-                    found = crashes(case, seed, flush, cuts=cuts)
+                    found = crashes(case, seed, flush, cuts=cuts) if case in CASES else []
+                    found += crashes(case, seed, flush, cuts=0, is_log_behind=True)
                     for one in found:
                         lived_on(one)
                     states[case] += len(found)

@@ -32,8 +32,8 @@ HALF_FILE = "h" * 2_000
 CALLS_MIN = {errno.EIO: 400, errno.ENOSPC: 200, errno.EROFS: 200}
 """Calls of the work that can fail so: EIO may strike any of about 500, the others only those 250
 that write. Fewer would mean that the work leaves something out."""
-STEP, EIO_ONCE_STEP = 3, 2
-"""Each third call is tried; each second one fails once with EIO. scripts/torture/run failing tries
+STEP, EIO_ONCE_STEP = 8, 5
+"""Each eighth call is tried; each fifth one fails once with EIO. scripts/torture/run failing tries
 each call."""
 HANG_S = 20
 

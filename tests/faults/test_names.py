@@ -32,8 +32,10 @@ from tests.kit.store_language import store_at
 
 SEED: Final = int(os.environ.get("SEED", "1"))
 CORPUS_MIN: Final = 500
-REQUESTS_MIN: Final = 20_000
-"""Every name of the corpus in every text field of both services."""
+REQUESTS_MIN: Final = 8_000
+PARTS: Final = 3
+"""A field of a method takes one third of the corpus, the next field of it the next third: each
+name comes to all methods of three fields, and to all kinds of fields."""
 
 PIECES: Final = [
     *("", ".", "..", "/", "\\", "-rf", "-", "~", "*", "?", "|", "%", "%2e%2e", "@", ":", ";", "'"),
@@ -101,11 +103,11 @@ def place(tmp_path: Path) -> Iterator[Path]:
 
 # -- through the API -------------------------------------------------------------------------------
 async def flood(broker: StoreBroker, names: list[str]) -> Counter[str]:
-    """Puts every name into every text field of every method; returns how calls ended."""
+    """Puts names into every text field of every method; returns how calls ended."""
     ended: Counter[str] = Counter()
-    for name, method in broker.methods.items():
-        for way in ways_to(method.request.DESCRIPTOR, TEXTS):
-            for text in names:
+    for first, (name, method) in enumerate(broker.methods.items()):
+        for number, way in enumerate(ways_to(method.request.DESCRIPTOR, TEXTS), first):
+            for text in names[number % PARTS :: PARTS]:
                 request = good_request(method.request)
                 put(request, way, text)
                 ended[await broker.outcome(name, request.SerializeToString())] += 1

@@ -11,7 +11,7 @@ import pytest
 from tests.sim.crash_lives import Budgeted, live_on
 from tests.sim.crash_recovery import Tally, figures
 
-STATES = 3_000
+STATES = 1_200
 """About 2.5 ms each; `scripts/torture/run crash` takes more."""
 PARTS = 2
 CALLS = {

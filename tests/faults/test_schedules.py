@@ -24,10 +24,10 @@ from pocketmq.store.write.writing import Writing
 from tests.sim.schedules import Tally, play
 
 SEED: Final = int(os.environ.get("POCKETMQ_SEED", "1000000"))
-SCHEDULES: Final = 1_000
-"""About 19 ms each."""
+SCHEDULES: Final = 400
+"""About 19 ms each; `scripts/torture/run schedules` plays more."""
 PIECES: Final = 2
-CANCELS_MIN: Final = 50
+CANCELS_MIN: Final = 20
 
 CANCELLED_IN: Final[tuple[Any, ...]] = (
     Send.send,
@@ -50,9 +50,9 @@ SELDOM: Final = {"put", "drain", "wait", "remove_topic", "send"}
 """Functions with an await that only seldom suspends: no room, a flush that is under way, a mark
 that is reached already. Another await of theirs is cancelled often enough."""
 CANCELS_MIN_OF: Final = {
-    Reading.pull_cold: 20,
-    Pulling._read: 20,
-    ColdReads.apart: 20,
+    Reading.pull_cold: 8,
+    Pulling._read: 8,
+    ColdReads.apart: 8,
 }
 """What a store seldom has to wait for: records that are read in a thread. The long battery comes to
 a hundred after some 50,000 schedules."""

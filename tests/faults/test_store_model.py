@@ -17,8 +17,9 @@ from tests.sim.disk import SimDisk
 from tests.sim.loop import SeededLoop, run_seeded
 
 SEED: Final = int(os.environ.get("POCKETMQ_SEED", "3000000"))
-WALKS: Final = 250
-"""About 50 ms each, with a start after every twelfth step."""
+WALKS: Final = 100
+"""About 50 ms each, with a start after every twelfth step; scripts/torture/run schedules takes
+more."""
 PIECES: Final = 2
 STEPS: Final = 50
 

@@ -96,11 +96,11 @@ class RawClient:
         self.flush()
         return events
 
-    def ending(self, stream: int) -> dict[str, str]:
+    def ending(self, stream: int, wait_s: float = WAIT_S) -> dict[str, str]:
         """Returns the trailers of a call; what it answered is let go."""
-        until = monotonic() + WAIT_S
+        until = monotonic() + wait_s
         while monotonic() < until:
-            for event in self.listen(WAIT_S):
+            for event in self.listen(wait_s):
                 if isinstance(event, ConnectionTerminated):
                     raise ConnectionResetError("the broker ends the connection")
                 if isinstance(event, DataReceived):

@@ -136,8 +136,9 @@ async def test_metrics_have_the_names_labels_and_values_of_the_page(
 
 
 def test_a_refusal_is_a_reason_and_no_line_of_the_log(
-    receiver: OtlpReceiver, exporter: OtlpExporter
+    receiver: OtlpReceiver,
 ) -> None:
+    exporter = OtlpExporter(receiver.endpoint, "broker-a", timeout_s=3)  # It retries all the time.
     receiver.refusal = grpc.StatusCode.RESOURCE_EXHAUSTED
     logged = BufferingHandler(100)
     logging.getLogger().addHandler(logged)
@@ -147,6 +148,7 @@ def test_a_refusal_is_a_reason_and_no_line_of_the_log(
     assert logged.buffer == []
     receiver.refusal = None
     assert exporter.export_spans([span("send")]) == ""
+    exporter.close()
 
 
 async def test_series_beyond_the_limit_are_not_exported() -> None:

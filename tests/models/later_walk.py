@@ -66,6 +66,8 @@ HOUR_MS: Final = 3_600_000
 JUMPS_MS: Final = (700, 5_000, HOUR_MS, 30 * 24 * HOUR_MS)
 """Amounts by which the clock is set."""
 END_PAUSE_MS: Final = 61_000
+END_STEP_MS: Final = 3_000
+"""The broker has little to do then; steps as often as it asks for cost ten times the time."""
 
 
 class LaterWalk(SeededStore):
@@ -210,13 +212,18 @@ class LaterWalk(SeededStore):
                 return following.at_ms
         raise AssertionError("it never waits")
 
-    async def pass_time(self, by_ms: int, turns: int | None = None) -> None:
-        """Advances the clock; `turns` after the last steps begin the broker ends."""
+    async def pass_time(
+        self, by_ms: int, turns: int | None = None, *, pause_min_ms: int = 1
+    ) -> None:
+        """Advances the clock; `turns` after the last steps begin the broker ends.
+
+        pause_min_ms   for how long at least a busy broker takes no steps
+        """
         self.note("time passes", by_ms, turns)
         end_ms = self.now.monotonic_ms + by_ms
         while (left_ms := end_ms - self.now.monotonic_ms) > 0:
             pause_ms = await self.step_all() - self.now.monotonic_ms
-            self.loop.clock.advance(min(max(pause_ms, 1), left_ms))
+            self.loop.clock.advance(min(max(pause_ms, pause_min_ms), left_ms))
         if turns is None:
             await self.steps()
         else:
@@ -351,7 +358,7 @@ class LaterWalk(SeededStore):
                 break
             if number == LABELLED_ROUND:  # What a crash left to the later clock waits for it.
                 await self.restart(max(JUMPS_MS))
-            await self.pass_time(END_PAUSE_MS)
+            await self.pass_time(END_PAUSE_MS, pause_min_ms=END_STEP_MS)
         self.model.is_over()
         await self._check_log()
         for service in (self.timer, self.schedule, self.transactions):

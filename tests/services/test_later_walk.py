@@ -9,7 +9,7 @@ import pytest
 from tests.models.later_steps import walk
 
 PIECES: Final = 4
-WALKS: Final = int(os.environ.get("POCKETMQ_WALKS", "80")) // PIECES
+WALKS: Final = int(os.environ.get("POCKETMQ_WALKS", "32")) // PIECES
 """Of a piece; scripts/torture/run semantics takes more of them."""
 STEPS: Final = 50
 ENOUGH: Final = 50

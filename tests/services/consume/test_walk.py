@@ -8,8 +8,8 @@ import pytest
 
 from tests.models.consume_steps import walk
 
-PIECES: Final = 4
-WALKS: Final = int(os.environ.get("POCKETMQ_WALKS", "120")) // PIECES
+PIECES: Final = 2
+WALKS: Final = int(os.environ.get("POCKETMQ_WALKS", "48")) // PIECES
 """Of a piece; scripts/torture/run semantics takes more of them."""
 STEPS: Final = 50
 
