@@ -15,11 +15,11 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from itertools import chain
-from pathlib import Path
+from pathlib import Path, PurePath
 from time import perf_counter
 from typing import Final, TextIO
 
@@ -40,11 +40,21 @@ RUN_ONCE: Final = (
     "tests/services/consume/test_power_cuts.py", "tests/services/consume/test_walk.py",
     "tests/services/test_handing_over.py", "tests/services/test_later_walk.py",
     "tests/services/test_schedule", "tests/services/test_timer",
-    "tests/services/transaction/test_crashes.py", "tests/store/test_left_over.py", "tests/tools/",
-    "tests/walk/", "tests/wire/test_chance.py",
+    "tests/services/transaction/test_crashes.py", "tests/store/read/test_unit_repair.py",
+    "tests/store/test_left_over.py", "tests/tools/", "tests/walk/", "tests/wire/test_chance.py",
 )  # fmt: skip
 """Tests that exercise compiled modules little (whole processes, files, offline tools, access,
 delays), or last long (walks, crash explorers, traced memory, random frames)."""
+VALUES: Final = frozenset({
+    "pocketmq.format.addresses", "pocketmq.format.properties", "pocketmq.model.batch",
+    "pocketmq.model.stats", "pocketmq.rpc.pending_reply", "pocketmq.services.produce.rules",
+})  # fmt: skip
+"""Modules whose values tests of all kinds are made of: only tests of their name exercise them."""
+APART: Final = frozenset({
+    "pocketmq.files", "pocketmq.format", "pocketmq.log", "pocketmq.model", "pocketmq.rpc",
+    "pocketmq.store",
+})  # fmt: skip
+"""Packages with modules that do not use each other: a test exercises only those it imports."""
 REPORTED: Final = "compile: "
 """Begin of a line of progress of compile_library.py."""
 SHOWN_MAX: Final = 8_000
@@ -163,19 +173,38 @@ def followed(command: list[str], progress: TextIO) -> tuple[int, str]:
 def tests_by_module() -> dict[str, list[str]]:
     """Returns the paths of each compiled module's unit tests, sorted.
 
-    These are tests that import the module, and tests in the folder of its package or above it.
+    These are tests that import the module, or another compiled one that imports it, and tests in
+    the folder of its package.
     """
     project = read_project(ROOT)
     known = {source.dotted: source for source in project.broker}
+    uses = {
+        name: {source.dotted for source in imported(known[name], known)} for name in native.COMPILED
+    }
     found: dict[str, list[str]] = {name: [] for name in native.COMPILED}
     for test in filter(is_test, project.sources):
         if not test.path.startswith(RUN_ONCE):
             subjects = {source.dotted for source in imported(test, known)}
-            folder = ".".join(["pocketmq", *test.name.parts[1:-1]])
-            for name in found:
-                package = name.rpartition(".")[0]
-                if name in subjects or folder in (package, package.rpartition(".")[0]):
-                    found[name].append(test.path)
+            for name in _exercised(test.name, subjects, uses):
+                found[name].append(test.path)
+    return found
+
+
+def _exercised(test: PurePath, subjects: set[str], uses: Mapping[str, set[str]]) -> set[str]:
+    """Returns the compiled modules that a test exercises; `subjects`: those it imports."""
+    folder = ".".join(["pocketmq", *test.parts[1:-1]])
+    found, further = set[str](), set[str]()
+    for name in native.COMPILED:
+        package, _, last = name.rpartition(".")
+        if name in VALUES:
+            is_own = package == folder and test.stem == f"test_{last}"
+        else:
+            is_own = name in subjects or (package == folder and folder not in APART)
+        if is_own:
+            further.add(name)
+    while further:
+        found |= further
+        further = {used for name in further for used in uses[name] & uses.keys()} - found
     return found
 
 

@@ -114,7 +114,7 @@ def sound_messages(store: DamagedStore) -> list[Any]:
 # -- random damage ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("name", ["basic", "propcrc", "rebuild-base"])
 def test_random_damage(golden: GoldenStores, tmp_path: Path, name: str, seed: int) -> None:
     store = DamagedStore.of_golden(golden, name, tmp_path / "s")

@@ -185,7 +185,7 @@ def test_golden_stores(golden: GoldenStores, name: str) -> None:
 def test_any_byte_of_a_record_with_a_property_crc(golden: GoldenStores, tmp_path: Path) -> None:
     store = CheckedStore(golden, "propcrc", tmp_path / "s", log_files=2)
     missed = []
-    for path, position, record in store.record_bytes(400, seed=11):
+    for path, position, record in store.record_bytes(200, seed=11):
         with store.changed(path, position):
             if not store.kinds(log_only=True):
                 missed.append((path.name, record, position - record))
@@ -193,7 +193,7 @@ def test_any_byte_of_a_record_with_a_property_crc(golden: GoldenStores, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("name", "count"), [("basic", 40), ("semantics", 60), ("v533", 40), ("cqext", 60)]
+    ("name", "count"), [("basic", 20), ("semantics", 30), ("v533", 20), ("cqext", 30)]
 )
 def test_any_byte_of_a_view(golden: GoldenStores, tmp_path: Path, name: str, count: int) -> None:
     store = CheckedStore(golden, name, tmp_path / "s")
@@ -211,7 +211,7 @@ def test_without_a_property_crc_bodies_and_what_views_repeat_are_seen(
     store = CheckedStore(golden, "semantics", tmp_path / "s")
     seen: Counter[str] = Counter()
     missed: Counter[str] = Counter()
-    for path, position, record in store.record_bytes(160, seed=13):
+    for path, position, record in store.record_bytes(80, seed=13):
         field = field_of(path, record, position)
         with store.changed(path, position):
             (seen if store.kinds() else missed)[field] += 1
