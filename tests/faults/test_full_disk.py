@@ -25,8 +25,9 @@ from tests.kit.store_language import TalkingStore, queue_bodies, small_settings,
 from tests.sim.clock import FakeClock, at
 from tests.sim.failing_os import FailingOs
 
-CYCLES = 60
-"""Fillings of the small store; each meets the end of room at another call."""
+CYCLES = 24
+"""Fillings of the small store; each meets the end of room at another call.
+`scripts/torture/run full` fills real file systems for long."""
 KIB = 1024
 RESUME_S = 5.0
 REFUSED_S = 1.5

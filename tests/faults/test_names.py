@@ -264,7 +264,7 @@ def test_no_value_of_a_broker_conf_escapes_its_line(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.one_of(st.text(max_size=300), st.sampled_from(CORPUS)), min_size=5, max_size=5))
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_text_in_any_field(tmp_path_factory: pytest.TempPathFactory, names: list[str]) -> None:
     import asyncio
 

@@ -84,7 +84,7 @@ async def walk(steps: list[str], seed: int, *, loses_power: bool) -> None:
         await walk.end()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.lists(st.sampled_from(STEPS), max_size=14), st.integers(0, 2**32), st.booleans())
 def test_everything_comes_once_whatever_a_crash_took(
     steps: list[str], seed: int, loses_power: bool
@@ -92,7 +92,7 @@ def test_everything_comes_once_whatever_a_crash_took(
     asyncio.run(walk(steps, seed, loses_power=loses_power))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     st.lists(st.sampled_from(("put", "many", "second", "part", *JUMPS_MS)), max_size=14),
     st.integers(0, 2**32),
