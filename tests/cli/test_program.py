@@ -1,5 +1,6 @@
 """The root: quick help, an example in each command's help, and exit codes."""
 
+import gc
 import json
 import os
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from pocketmq import __version__, native
+from pocketmq.cli.collecting import COLLECT_AT, USUAL, collect_as_usual, collect_rarely
 from pocketmq.cli.groups import WORDS, CommandModule, LazyGroup
 from pocketmq.cli.program import PLACES, program
 from pocketmq.client import Unreachable
@@ -22,7 +24,7 @@ from tests.golden_stores import GoldenStores
 
 HEAVY = (
     "grpc", "google", "numpy", "h11", "prometheus_client", "asyncio", "pocketmq.model.errors",
-    "pocketmq.config.sections",
+    "pocketmq.config.sections", "csv", "json", "difflib", "hashlib", "pocketmq.model.decimal",
 )  # fmt: skip
 
 
@@ -254,3 +256,14 @@ def test_a_wrong_line_is_told_the_right_one(line: str, hint: str) -> None:
 
 def test_an_option_without_a_counterpart_gets_no_advice() -> None:
     assert run("topic", "ls", "--partition", "1").err.endswith("No such option '--partition'.\n")
+
+
+def test_a_command_collects_rarely_and_a_broker_as_usual() -> None:
+    usual = gc.get_threshold()
+    try:
+        collect_rarely()
+        assert gc.get_threshold()[0] == COLLECT_AT > usual[0]
+        collect_as_usual()
+        assert gc.get_threshold() == usual == USUAL
+    finally:
+        gc.set_threshold(*usual)

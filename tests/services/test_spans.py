@@ -5,14 +5,18 @@ from pathlib import Path
 
 import pytest
 
+from pocketmq.filter.tag import EVERYTHING
 from pocketmq.format.properties import encode_properties
 from pocketmq.model.administration import GroupSettings
 from pocketmq.model.batch import Destination
+from pocketmq.model.reading import ReadRange
 from pocketmq.model.spans import Span
 from pocketmq.model.step import Now
 from pocketmq.services import spans as spans_module
+from pocketmq.services.pull import Pull, PullRequest
 from pocketmq.services.spans import SpanSource
 from pocketmq.store.job import Job
+from pocketmq.store.read.cold_read import value_of
 from tests.kit.consuming import GROUP, TOPIC, ConsumeDesk, consuming
 from tests.kit.rows import Row, batch
 from tests.kit.store_language import BORN_HOST, BORN_MS, STORE_HOST
@@ -247,3 +251,20 @@ async def test_many_records_are_examined_in_several_turns(
     monkeypatch.setattr(spans_module, "RECORDS_MAX", 2)
     await traced.send(*[b"x"] * 5, traceparent=SAMPLED)
     assert traced.names == ["send orders"] * 5
+
+
+async def test_each_pull_of_a_group_is_a_delivery(traced: TracedDesk) -> None:
+    await traced.send(b"a", b"b", traceparent=SAMPLED)
+    await traced.send(b"c")
+    pull = Pull(traced.desk.store)
+    pull.on_pulled = lambda request, records: traced.source.pulled(
+        request.group, request.range.topic, records
+    )
+    asked = PullRequest(ReadRange(TOPIC, 0, 0, 32, 1 << 20), EVERYTHING, 0, GROUP)
+    assert len((await value_of(pull.pull(asked, joined=True))).records) == 3
+    await value_of(pull.pull(asked._replace(group="")))
+    send, _, first, second = traced.spans
+    assert traced.names == ["send orders"] * 2 + ["deliver orders"] * 2
+    assert (first.parent_id, first.attributes["pocketmq.queue_offset"]) == (send.span_id, 0)
+    assert first.attributes["messaging.consumer.group.name"] == GROUP
+    assert second.attributes["pocketmq.queue_offset"] == 1

@@ -215,7 +215,7 @@ async def serve(
         up.push_async_callback(parts.close)
         up.callback(runner.close)
         await parts.recover()
-        runner.run(*parts.steps, *outside.exports.steps(store, parts.backing.consume))
+        runner.run(*parts.steps, *outside.exports.steps(parts.backing))
         await stage.prepare(Opened(store, runner, outside.server))
         await ports.serve_slaves(config, parts.leader)
         outside.show(store, parts, live, stage.around(parts.services))

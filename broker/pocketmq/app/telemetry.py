@@ -21,9 +21,8 @@ from pocketmq.model.errors import IllegalConfig
 from pocketmq.model.spans import Span
 from pocketmq.model.stats import Counter, Stat
 from pocketmq.model.step import Step
-from pocketmq.services.consume.consume import Consume
+from pocketmq.rpc.services import Services
 from pocketmq.services.spans import SpanSource
-from pocketmq.store.message_store import MessageStore
 
 if TYPE_CHECKING:
     from pocketmq.metrics.otlp import OtlpExporter
@@ -80,17 +79,20 @@ class OtlpExports:
         """The counts of exports."""
         return [self.spans, self.exports]
 
-    def steps(self, store: MessageStore, consume: Consume) -> list[Step]:
+    def steps(self, backing: Services) -> list[Step]:
         """Returns the step that finds spans in an open store, if they are exported.
 
-        Effects   `consume` reports deliveries in FIFO order
+        Effects   the services report deliveries in FIFO order and those of pulls
         """
         if self._exporter is None or not self._has_spans:
             return []
-        source = SpanSource(store, self.take)
-        consume.watch_in_order(
+        source = SpanSource(backing.store, self.take)
+        backing.consume.watch_in_order(
             lambda queue, *rest: source.leased(queue.group, queue.topic, queue.queue_id, *rest),
             lambda queue, *rest: source.acked(queue.group, queue.topic, queue.queue_id, *rest),
+        )
+        backing.pull.on_pulled = lambda request, records: source.pulled(
+            request.group, request.range.topic, records
         )
         return [source.step]
 

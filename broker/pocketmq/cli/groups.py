@@ -5,7 +5,6 @@ gRPC, numpy and the broker are imported only if that command needs them.
 """
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
@@ -104,6 +103,8 @@ class NamingGroup(click.Group):
         known = WORDS.get(name.lower(), "")
         if known.partition(" ")[0] in names:
             return known
+        from difflib import get_close_matches
+
         near = get_close_matches(name.lower(), names, n=1, cutoff=NEARNESS)
         return near[0] if near else ""
 

@@ -23,7 +23,6 @@ from pocketmq.cli.output import FORMATS, Output
 from pocketmq.cli.vocabulary import option
 from pocketmq.config import units
 from pocketmq.config.units import DURATION_UNITS, is_bare, refuse_bare, size_from_text
-from pocketmq.model.decimal import number_of
 from pocketmq.model.endpoint import DEFAULT_HOST, DEFAULT_PORT, endpoint_from_text
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -182,6 +181,8 @@ def position_from_text(text: str) -> Position:
     A number from EPOCH_MIN_MS on is a time.
     Errors   ValueError
     """
+    from pocketmq.model.decimal import number_of
+
     if text in ENDS:
         return Position(is_latest=ENDS[text])
     number = number_of(text)
@@ -195,6 +196,8 @@ def position_from_text(text: str) -> Position:
 
 
 def _queue(text: str) -> tuple[str, int]:
+    from pocketmq.model.decimal import number_of  # Help parses no number.
+
     topic, _, number = text.rpartition(":")
     queue_id = number_of(number)
     if not topic or queue_id < 0:

@@ -14,8 +14,6 @@ Error: topic 'orders' does not exist
 Next:  pocketmq topic create orders
 """
 
-import csv
-import json
 import os
 import re
 import sys
@@ -95,8 +93,7 @@ def _scalar(value: Any) -> str:
     is_plain = isinstance(value, str) and _PLAIN.fullmatch(value)
     if is_plain and value.lower() not in _OTHERWISE:
         return str(value)
-    text = json.dumps(value, ensure_ascii=False)
-    return escaped(text)
+    return json_text(value)
 
 
 # -- tables and rows ---------------------------------------------------------------------------
@@ -432,11 +429,15 @@ def write(text: str) -> None:
 
 def json_text(document: Any, indent: int | None = None) -> str:
     """Returns a document as JSON, with terminal control characters escaped."""
+    import json
+
     separators = (",", ":") if indent is None else None
     return escaped(json.dumps(document, ensure_ascii=False, indent=indent, separators=separators))
 
 
 def _write_csv(cells: Iterable[Any]) -> None:
+    import csv
+
     nested = (Mapping, list, tuple, bool)
     line = [json_text(cell) if isinstance(cell, nested) else cell for cell in cells]
     written = StringIO()

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import click
 
+from pocketmq.cli.collecting import collect_as_usual
 from pocketmq.cli.options import (
     ReadBy,
     examples,
@@ -255,6 +256,7 @@ def run(
         read = partial(load, environment=os.environ, assignments=assignments, **sources)
         live = LiveConfig(read(), read if is_live else None)
         stage = Stage(prepare=with_topics(topics))
+        collect_as_usual()
         return run_broker(live, announce or tell, accept_damage=accept_damage, stage=stage)
     finally:
         gc.enable()

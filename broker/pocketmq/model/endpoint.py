@@ -1,10 +1,7 @@
 """Parses the endpoint of a broker: HOST:PORT, or tls://HOST:PORT for TLS."""
 
 import re
-from ipaddress import IPv6Address
 from typing import Final
-
-from pocketmq.model.decimal import number_of
 
 DEFAULT_PORT: Final = 8081
 DEFAULT_HOST: Final = "127.0.0.1"
@@ -22,6 +19,8 @@ def endpoint_from_text(text: str) -> str:
 
     Errors   ValueError
     """
+    from pocketmq.model.decimal import number_of  # Help needs the defaults above alone.
+
     stripped = text.strip()
     scheme = TLS if stripped.startswith(TLS) else ""
     host, port = _parts(stripped.removeprefix(TLS))
@@ -32,6 +31,8 @@ def endpoint_from_text(text: str) -> str:
 
 
 def _is_ipv6(text: str) -> bool:
+    from ipaddress import IPv6Address
+
     try:
         IPv6Address(text)
     except ValueError:

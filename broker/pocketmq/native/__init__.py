@@ -15,7 +15,6 @@ import os
 import sys
 from collections.abc import Sequence
 from functools import cache
-from hashlib import sha256
 from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleSpec
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -188,6 +187,8 @@ def source_of(name: str) -> str:
 
 def digest_of(path: str) -> str:
     """Returns the SHA-256 of a source in hexadecimal, "" if it cannot be read."""
+    from hashlib import sha256  # OpenSSL, which a command without compiled modules does not need
+
     try:
         return sha256((ROOT / path).read_bytes()).hexdigest()
     except OSError:

@@ -10,7 +10,7 @@ Source: PullMessageProcessor, PullRequestHoldService.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from pocketmq.filter.turns import within_turn
@@ -89,6 +89,7 @@ class Pull:
         "_store",
         "_waiting",
         "delivered",
+        "on_pulled",
         "stats",
     )
 
@@ -96,6 +97,8 @@ class Pull:
         self._store = store
         self._waiting: AppendNotifier | None = None
         self._is_draining = False
+        self.on_pulled: Callable[[PullRequest, Sequence[bytes]], None] | None = None
+        """Called with each pull of a group that found messages, and their records."""
         self.delivered = Delivered()
         self.stats = self.delivered.stats
 
@@ -109,10 +112,11 @@ class Pull:
     ) -> PullResult | Awaitable[PullResult]:
         """Returns available messages; an awaitable if the disk has to be read.
 
-        joined   whether an element of the result may be several records; ignored with a filter
+        joined   whether an element of the result may be several records; ignored with a filter, and
+                 while `on_pulled` is set
         Errors   Corruption, errors of `check_room`
         """
-        found = self._read(request, joined=joined)
+        found = self._read(request, joined=joined and self.on_pulled is None)
         if isinstance(found, PullResult):
             return self._counted(request, found)
         return self._counted_later(request, found)
@@ -128,6 +132,8 @@ class Pull:
         if size:
             topic, group = request.range.topic, request.group
             self.delivered.count(topic, group, result.record_count, size)
+            if group and self.on_pulled is not None:
+                self.on_pulled(request, result.records)
         return result
 
     def _read(

@@ -3,7 +3,7 @@
 Messages with a sampled traceparent make spans of sends, delays, retries and dead letters.
 Checkpoints and acks of the lease journal make spans of deliveries and acks. After a restart, older
 records are not read, so that no span is exported twice. Deliveries in FIFO order have no record in
-the log: the FIFO service calls `leased` and `acked`. Pulls have no span.
+the log: the FIFO service calls `leased` and `acked`, and Pull calls `pulled`.
 """
 
 import logging
@@ -41,14 +41,9 @@ IN_ORDER: Final = -1
 READ_BYTES: Final = 4 * 1024 * 1024
 MessagePlace = tuple[str, str, int, int]
 """(group, topic, queue id, queue offset) of a delivered message."""
-MARKS: Final = tuple(
-    text.encode()
-    for text in (
-        f"{TRACEPARENT}\x01",
-        f"{TRACE_CONTEXT}\x01",
-        f"REAL_TOPIC\x01{REVIVE_TOPIC_PREFIX}",
-    )
-)
+CONTEXT_MARKS: Final = (f"{TRACEPARENT}\x01".encode(), f"{TRACE_CONTEXT}\x01".encode())
+"""Texts of which each record with a trace context contains one."""
+MARKS: Final = (*CONTEXT_MARKS, f"REAL_TOPIC\x01{REVIVE_TOPIC_PREFIX}".encode())
 """Only records that contain one of these texts are examined."""
 
 logger = logging.getLogger(__name__)
@@ -149,6 +144,24 @@ class SpanSource:
                 if span is not None and self._is_new(key, place):
                     spans.append(span)
                     _remember(self._deliveries, key, (place, span))
+        if spans:
+            self._take(spans)
+
+    def pulled(self, group: str, topic: str, records: Iterable[bytes]) -> None:
+        """Makes spans of the delivery of pulled messages, which are not acknowledged one by one.
+
+        Cost     20 µs a record with a trace context
+        """
+        now_ms = self._store.clock.wall_ms()
+        spans: list[Span] = []
+        for record in records:
+            if not any(mark in record for mark in CONTEXT_MARKS):
+                continue
+            with suppress(BadRecord):
+                message = decode_record(record, decompress=False)
+                place = Batched(group, topic, message.queue_id, IN_ORDER, now_ms, "")
+                span = self._delivery_of(message, place, now_ms)
+                spans += [span] if span is not None else []
         if spans:
             self._take(spans)
 

@@ -179,3 +179,14 @@ async def test_many_pulls_of_one_read_are_all_answered_in_order(
     await client.settled()
     assert [reply.opaque for reply in client.all_replies] == list(range(100, 100 + count))
     assert {reply.code for reply in client.all_replies} == {0}
+
+
+async def test_while_pulls_are_watched_the_usual_path_reports_each_record(
+    broker: StoreBroker, client: RemotingPair
+) -> None:
+    pulled: list[int] = []
+    broker.pull.on_pulled = lambda request, records: pulled.append(len(records))
+    raw = frame(SUBSCRIBED)
+    assert quick(broker, raw) is None
+    assert decode(usual(client, raw)).code == 0
+    assert pulled == [MESSAGES]

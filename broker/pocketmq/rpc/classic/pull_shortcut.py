@@ -61,6 +61,8 @@ class ClassicPullShortcut:
                     the request or raises the error
         Errors      GroupInUse
         """
+        if self._pull.on_pulled is not None:  # It is given single records.
+            return None
         header = self._header
         if not header.read(raw) or header.flag or header.is_binary:
             return None
