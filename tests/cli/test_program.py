@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from pocketmq import __version__, native
+from pocketmq.cli import main
 from pocketmq.cli.collecting import COLLECT_AT, USUAL, collect_as_usual, collect_rarely
 from pocketmq.cli.groups import WORDS, CommandModule, LazyGroup
 from pocketmq.cli.program import PLACES, program
@@ -267,3 +268,17 @@ def test_a_command_collects_rarely_and_a_broker_as_usual() -> None:
         assert gc.get_threshold() == usual == USUAL
     finally:
         gc.set_threshold(*usual)
+
+
+def test_a_command_ends_without_a_last_collection(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["pocketmq", "--version"])
+    try:
+        with pytest.raises(SystemExit):
+            main()
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()
+        collect_as_usual()
+    assert "version" in capsys.readouterr().out

@@ -1,6 +1,6 @@
 """The command line: `pocketmq`."""
 
-from pocketmq.cli.collecting import collect_rarely
+from pocketmq.cli.collecting import collect_rarely, end_without_collection
 
 __all__ = ["main"]
 
@@ -8,6 +8,9 @@ __all__ = ["main"]
 def main() -> None:
     """Runs the command line of this process."""
     collect_rarely()
-    from pocketmq.cli.program import main as run  # Imports are what the above is for.
+    from pocketmq.cli.program import main as run  # Its imports are collected rarely, too.
 
-    run()
+    try:
+        run()
+    finally:
+        end_without_collection()
