@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.client import Message, ReceiveQuery
+from pocketmq.client import Message, PullQuery, ReceiveQuery
 from tests.kit.otlp_receiver import OtlpReceiver, attributes, otlp_receiver
 from tests.running_broker import broker_with
 
@@ -35,6 +35,21 @@ async def test_the_life_of_a_message_is_one_trace(tmp_path: Path) -> None:
     assert {span.trace_id.hex() for span in receiver.spans} == {TRACE}
     assert attributes(receiver.spans[1])["messaging.consumer.group.name"] == "readers"
     assert receiver.service["service.instance.id"] == "broker-a"
+
+
+async def test_a_pull_of_a_group_is_a_delivery_and_others_are_not(tmp_path: Path) -> None:
+    with otlp_receiver() as receiver:
+        async with broker_with(tmp_path, f"otel.endpoint={receiver.endpoint}") as broker:
+            client = broker.client
+            await client.admin.create_group("readers")
+            sent = await client.send(Message("orders", b"paid", properties=TRACED))
+            for group in ("", "readers"):
+                query = PullQuery("orders", sent.queue_id, sent.queue_offset, group=group)
+                assert len((await client.pull(query)).messages) == 1
+            assert await asyncio.to_thread(receiver.has, "deliver orders")
+    assert sorted(receiver.names) == ["deliver orders", "send orders"]
+    (pulled,) = (span for span in receiver.spans if span.name == "deliver orders")
+    assert attributes(pulled)["messaging.consumer.group.name"] == "readers"
 
 
 @pytest.mark.knob("otel.traces")
