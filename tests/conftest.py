@@ -21,7 +21,11 @@ settings.load_profile("tests")
 if native.SOURCES.exists() and native.stale():
     os.environ[native.PURE_VARIABLE] = "1"
 
-LONG: Final = ("tests/backfill/test_spark.py", "tests/e2e/", "tests/faults/")
+LONG: Final = (
+    "tests/backfill/test_spark.py", "tests/e2e/", "tests/faults/",
+    "tests/services/test_later_walk.py", "tests/tools/repair/", "tests/tools/verify/",
+    "tests/rpc/own/test_requests_go.py",
+)  # fmt: skip
 
 
 def pytest_report_header() -> str:

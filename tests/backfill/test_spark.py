@@ -52,12 +52,43 @@ IDENTICAL = ("basic", "semantics", "propcrc", "rebuild-base", "v533", "rebuild-a
 """Stores whose views RocketMQ itself built from the whole log."""
 
 
+class Drivers:
+    """Drivers with a session of their own, which run beside the tests of the session of all."""
+
+    def __init__(self, golden: GoldenStores, place: Path) -> None:
+        self.out = place / "out"
+        job = golden_job(golden, "rebuild-base", self.out)
+        sizes = (
+            job.files[0].size, job.settings.consume_queue_file_size_bytes, *job.settings.geometry
+        )  # fmt: skip
+        words = [golden.store("rebuild-base"), self.out, "10", *sizes]
+        self.killed = self._begun(driver_to_kill.__file__, *map(str, words))
+        own = {name: os.environ[name] for name in ("HOME", "JAVA_HOME") if name in os.environ}
+        own["PATH"] = "/usr/local/bin:/usr/bin:/bin"
+        self.own = self._begun(own_session.__file__, str(golden.store("basic")), env=own, cwd="/")
+
+    def _begun(self, *words: str, **options: Any) -> subprocess.Popen[str]:
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            [sys.executable, *words], stdout=pipe, stderr=pipe, text=True, **options
+        )
+
+
 @pytest.fixture(scope="module")
-def spark() -> Iterator["SparkSession"]:
+def drivers(golden: GoldenStores, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drivers]:
     try:
         check_java()
     except SparkMissing:
         pytest.skip("Java is missing: a runtime of version 17 or newer")
+    begun = Drivers(golden, tmp_path_factory.mktemp("drivers"))
+    yield begun
+    for one in (begun.killed, begun.own):
+        one.kill()
+        one.communicate()
+
+
+@pytest.fixture(scope="module")
+def spark(drivers: Drivers) -> Iterator["SparkSession"]:
     settings = {
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
         "spark.log.level": "OFF",
@@ -115,15 +146,12 @@ def test_a_task_that_always_fails_ends_the_job_and_says_why(
 
 
 def test_a_driver_that_was_killed_is_gone_on_from(
-    spark: "SparkSession", golden: GoldenStores, tmp_path: Path
+    spark: "SparkSession", golden: GoldenStores, drivers: Drivers
 ) -> None:
-    job = golden_job(golden, "rebuild-base", tmp_path / "out")
+    _, errors = drivers.killed.communicate()
+    assert drivers.killed.returncode == -9, errors
+    job = golden_job(golden, "rebuild-base", drivers.out)
     settings = job.settings
-    sizes = (job.files[0].size, settings.consume_queue_file_size_bytes, *settings.geometry)
-    store = str(golden.store("rebuild-base"))
-    command = [sys.executable, driver_to_kill.__file__, store, str(job.out), "10", *map(str, sizes)]
-    killed = subprocess.run(command, capture_output=True, text=True)
-    assert killed.returncode == -9, killed.stderr
     left = ProgressReader(job.out).look()
     assert left is not None
     assert (left.phase, left.ranges_finished, left.is_running) == (Phase.READING, 10, False)
@@ -235,17 +263,11 @@ def test_a_store_is_a_source_and_a_frame_answers_every_query(
         spark.read.format("pocketmq").option("colums", "topic").load(store)
 
 
-def test_a_session_of_ones_own_needs_no_environment(golden: GoldenStores) -> None:
+def test_a_session_of_ones_own_needs_no_environment(golden: GoldenStores, drivers: Drivers) -> None:
     """Neither PATH nor PYSPARK_PYTHON lead to this Python, nor PYTHONPATH to this package."""
-    store = golden.store("basic")
-    environment = {name: os.environ[name] for name in ("HOME", "JAVA_HOME") if name in os.environ}
-    environment["PATH"] = "/usr/local/bin:/usr/bin:/bin"
-    done = subprocess.run(
-        [sys.executable, own_session.__file__, str(store)], capture_output=True, text=True,
-        env=environment, cwd="/", check=False,
-    )  # fmt: skip
+    out, errors = drivers.own.communicate()
     count = len(plain(golden, "basic"))
-    assert done.stdout.splitlines() == [f"{count} messages {sys.executable}"], done.stderr
+    assert out.splitlines() == [f"{count} messages {sys.executable}"], errors
 
 
 def test_reading_ends_at_damage_or_tells_it_as_a_row(

@@ -3,7 +3,8 @@
 import json
 import socket
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -69,20 +70,51 @@ def check_traces(daemon: Daemon, lines: Sequence[str]) -> None:
     assert [{name: row[name] for name in names & row.keys()} for row in shown] == wanted
 
 
+class Running:
+    """A version of the client that runs all cases, with a broker of its own."""
+
+    def __init__(self, version: str, place: Path, stack: ExitStack) -> None:
+        self.daemon = stack.enter_context(Daemon(place / "store"))
+        pops(self.daemon.endpoint, "popped", "Popped")
+        made = self.daemon.ask_here("group", "create", "popped-in-vain", "--max-attempts", "1")
+        assert not made.code
+        pops(self.daemon.endpoint, "popped-in-vain", "PoppedInVain")
+        classes = classic_program(version, "Classic.java")
+        self._out, self._errors = place / "out", place / "errors"
+        with self._out.open("wb") as out, self._errors.open("wb") as errors:
+            self._process = subprocess.Popen(
+                java_command(classes, "Classic", self.daemon.endpoint, home=place),
+                stdout=out, stderr=errors,
+            )  # fmt: skip
+        stack.callback(self._process.wait)
+        stack.callback(self._process.kill)
+
+    def lines(self) -> list[str]:
+        """Returns what it has printed when it has ended."""
+        self._process.wait(RUN_S)
+        return self._out.read_text("utf-8").splitlines()
+
+    def errors(self) -> str:
+        """Returns the end of its standard error."""
+        return self._errors.read_text("utf-8")[-2_000:]
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Running]]:
+    """The versions side by side, as each waits for delays most of the time."""
+    with ExitStack() as stack:
+        yield {
+            version: Running(version, tmp_path_factory.mktemp("classic"), stack)
+            for version in OWN_CASES
+        }
+
+
 @pytest.mark.timeout(240, func_only=True)
-@pytest.mark.parametrize("version", ["4.9.8", "5.3.3"])
-def test_consumers_for_java(tmp_path: Path, version: str) -> None:
-    classes = classic_program(version, "Classic.java")
-    with Daemon(tmp_path / "store") as daemon:
-        pops(daemon.endpoint, "popped", "Popped")
-        assert not daemon.ask_here("group", "create", "popped-in-vain", "--max-attempts", "1").code
-        pops(daemon.endpoint, "popped-in-vain", "PoppedInVain")
-        done = subprocess.run(
-            java_command(classes, "Classic", daemon.endpoint, home=tmp_path),
-            capture_output=True, text=True, check=False, timeout=RUN_S,
-        )  # fmt: skip
-        lines = done.stdout.splitlines()
-        told = [line for line in lines if line.startswith(("ok ", "failed "))]
-        wanted = [f"ok {name}" for name in [*CASES, *OWN_CASES[version]]]
-        assert sorted(told) == sorted(wanted), done.stderr[-2_000:]
-        check_traces(daemon, lines)
+@pytest.mark.parametrize("version", OWN_CASES)
+def test_consumers_for_java(running: dict[str, Running], version: str) -> None:
+    client = running[version]
+    lines = client.lines()
+    told = [line for line in lines if line.startswith(("ok ", "failed "))]
+    wanted = [f"ok {name}" for name in [*CASES, *OWN_CASES[version]]]
+    assert sorted(told) == sorted(wanted), client.errors()
+    check_traces(client.daemon, lines)
