@@ -107,6 +107,8 @@ def test_workers_of_any_session_run_this_python_and_get_this_package(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    archive = package_archive()  # Made once for all sessions below, as it compiles the package.
+    monkeypatch.setattr("pocketmq.backfill.session.package_archive", lambda: archive)
     root = str(Path(backfill.__file__).parents[2])
 
     def fitted(name: str, master: str, *settings: str, path: str = root) -> Fitted:
