@@ -4,6 +4,9 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -35,31 +38,39 @@ def test_the_examples_with_rocketmqs_client_run(rocketmq: RocketMQ, tmp_path: Pa
     endpoint = rocketmq.endpoint
     for topic, kind in (("steps", "fifo"), ("reminders", "delay"), ("payments", "transaction")):
         rocketmq.create_topic(topic, kind)
-    sent = run("producer.py", endpoint)
-    assert all(re.fullmatch(r"sent \w{34}", line) for line in sent)
-    assert [message.unique_key for message in rocketmq.messages("orders", 3)] == [
-        line.removeprefix("sent ") for line in sent
-    ]
-    audited = run("simple_consumer.py", endpoint)
-    assert sorted(line.split(" paid ")[0] for line in audited) == [
-        f"order {number}" for number in (40, 41, 42)
-    ]
-    assert all("{'country': 'NO'}" in line for line in audited)
-    with Pushed(endpoint) as pushed:
-        rocketmq.wait_for_lag_0("shippers", "orders", timeout=30)
-    assert sorted(pushed.lines) == [
-        "order 40 paid: shipped at attempt 1",
-        "order 41 paid: no truck, again later",
-        "order 41 paid: shipped at attempt 2",
-        "order 42 paid: shipped at attempt 1",
-    ]
-    steps = run("fifo.py", endpoint)
+    names = ("fifo.py", "delay.py", "transaction.py")
+    with beside(*names, endpoint=endpoint) as (steps, delays, payments):
+        sent = run("producer.py", endpoint)
+        assert all(re.fullmatch(r"sent \w{34}", line) for line in sent)
+        assert [message.unique_key for message in rocketmq.messages("orders", 3)] == [
+            line.removeprefix("sent ") for line in sent
+        ]
+        audited = run("simple_consumer.py", endpoint)
+        assert sorted(line.split(" paid ")[0] for line in audited) == [
+            f"order {number}" for number in (40, 41, 42)
+        ]
+        assert all("{'country': 'NO'}" in line for line in audited)
+        with Pushed(endpoint) as pushed:
+            rocketmq.wait_for_lag_0("shippers", "orders", timeout=30)
+        assert sorted(pushed.lines) == [
+            "order 40 paid: shipped at attempt 1",
+            "order 41 paid: no truck, again later",
+            "order 41 paid: shipped at attempt 2",
+            "order 42 paid: shipped at attempt 1",
+        ]
     for order in ("order-1", "order-2"):
-        own = [line for line in steps if line.startswith(order)]
+        own = [line for line in steps.result() if line.startswith(order)]
         assert own == [f"{order} {step}" for step in ("paid", "packed", "shipped")]
-    assert run("delay.py", endpoint) == ["drink tea"]
-    assert run("transaction.py", endpoint) == ["payment 1 booked", "payment 2 rolled back"]
+    assert delays.result() == ["drink tea"]
+    assert payments.result() == ["payment 1 booked", "payment 2 rolled back"]
     assert [message.body for message in rocketmq.messages("payments", 1)] == [b"payment 1"]
+
+
+@contextmanager
+def beside(*names: str, endpoint: str) -> Iterator[list[Future[list[str]]]]:
+    """Runs examples beside those of the block, as each has topics of its own."""
+    with ThreadPoolExecutor() as pool:
+        yield [pool.submit(run, name, endpoint) for name in names]
 
 
 class Pushed:
@@ -83,24 +94,24 @@ class Pushed:
 
 def test_the_examples_with_our_client_run(tmp_path: Path) -> None:
     with Daemon(tmp_path / "store") as broker:
-        stored, pulled, by_key, by_id = run("own/blocking.py", broker.endpoint)
+        names = ("own/consuming.py", "own/transactions.py", "own/delays.py")
+        with beside(*names, endpoint=broker.endpoint) as (consuming, transactions, delays):
+            stored, pulled, by_key, by_id = run("own/blocking.py", broker.endpoint)
+            assert run("own/tasks.py", broker.endpoint) == [f"{n} step {n}" for n in range(10)]
+            told = run("own/tail.py", "example-tasks", broker.endpoint, "3")
         assert re.fullmatch(r"stored: \w{32} and \w{32}", stored)
         assert pulled == "pulled: order 42 paid"
         assert by_key == "by key: ['order 42 shipped', 'order 42 paid']"
         assert by_id == "by id: order 42 shipped"
-        assert run("own/tasks.py", broker.endpoint) == [f"{n} step {n}" for n in range(10)]
-        told = run("own/tail.py", "example-tasks", broker.endpoint, "3")
         assert told == ["0 0 None step 0", "0 1 None step 1", "0 2 None step 2"]
-        worked = run("own/consuming.py", broker.endpoint)
-        assert worked == [
+        assert consuming.result() == [
             *(f"invoice {n} attempt 1" for n in range(3)),
             "nonsense attempt 1",
             "given up: this one cannot be worked off",
             "dead letter: nonsense",
         ]
-        placed = run("own/transactions.py", broker.endpoint)
-        assert placed == ["order 1: COMMIT", "asked about 1 order", "open: 0"]
-        *waits, taken_back, first, second = run("own/delays.py", broker.endpoint)
+        assert transactions.result() == ["order 1: COMMIT", "asked about 1 order", "open: 0"]
+        *waits, taken_back, first, second = delays.result()
         assert [line.split()[0] for line in [*waits, taken_back]] == ["waits:"] * 3 + ["taken"]
         assert {first, second} == {"due: in two seconds", "due: when level 2 is over"}
         assert broker.stop() == 0
