@@ -93,8 +93,6 @@ EXPLAINED_OF: Final = {
     (400, "%RETRY%c-pop"): "pops include the retry topic, so it is assigned to no client",
 }
 """Code, and topic or group, of requests whose replies differ -> why."""
-NOT_SHOWN: Final = {"putMessageDistributeTime": "PocketMQ has no histogram on this page"}
-"""Names in bodies cut short that PocketMQ does not have -> why."""
 
 
 def plain(text: str) -> str:
@@ -133,7 +131,7 @@ def body_shown(body: bytes, told: Frame, *, by_names: bool) -> Any:
         count = len(messages_of(raw)) if is_cut(told) else None
         return [parts(one) for one in messages_of(body)[:count]]
     if is_cut(told) or by_names:
-        wanted = {*NAME.findall(raw.decode(errors="replace"))} - NOT_SHOWN.keys()
+        wanted = {*NAME.findall(raw.decode(errors="replace"))}
         return sorted(wanted & set(NAME.findall(body.decode())))
     if body[:1] in (b"{", b"["):
         return settled(json.loads(plain(json.dumps(content_of(body.decode())))))

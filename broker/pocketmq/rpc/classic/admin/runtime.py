@@ -21,7 +21,7 @@ from pocketmq.rpc.service import MalformedRequest
 from pocketmq.rpc.services import Services
 from pocketmq.services.admin.rates import Rates
 from pocketmq.store.read.cold_read import value_of
-from pocketmq.wire.remoting import Command
+from pocketmq.wire.remoting import VERSION, Command
 
 _POOLS: Final = ("send", "pull", "litePull", "query", "ack")
 _GIB: Final = 1 << 30
@@ -140,6 +140,7 @@ class AdminRuntime:
         age_s = max(store.clock.wall_ms() - self._started_ms, 0) // 1_000
         table = {
             "brokerActive": "true",
+            "brokerVersion": str(VERSION),  # RocketMQ 5.5 lacks it, but its exporter needs it.
             "brokerVersionDesc": "V5_5_0",
             "bootTimestamp": str(self._started_ms),
             "earliestMessageTimeStamp": str(await self._earliest_ms()),
@@ -151,6 +152,7 @@ class AdminRuntime:
             "getTransferredTps": _triplet(got_tps),
             "getTotalTps": _triplet(got_tps),
             "getMissTps": _triplet(0.0),
+            "putMessageDistributeTime": "null",  # As RocketMQ shows it in its first minute.
             "putMessageTimesTotal": str(put),
             "putMessageSizeTotal": str(put_size),
             "putMessageAverageSize": str(put_size / put if put else 0.0),
