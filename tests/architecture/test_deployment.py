@@ -78,13 +78,17 @@ def test_compose_mounts_files_that_exist_and_scrapes_the_broker() -> None:
 
 
 def test_composes_dashboard_finds_the_broker_as_its_name_server() -> None:
+    """Dashboard 2.1.0 listens on 8082, and its own namesrvAddrs go before a namesrvAddr."""
     services = yaml.safe_load((ROOT / "compose.yaml").read_text("utf-8"))["services"]
     options = services["dashboard"]["environment"]["JAVA_OPTS"]
-    (address,) = re.findall(r"-Drocketmq\.config\.namesrvAddr=(\S+)", options)
+    (address,) = re.findall(r"-Drocketmq\.config\.namesrvAddrs=(\S+)", options)
     name, _, port = address.partition(":")
     assert name in services
     assert image_defaults().rpc.listen.endswith(f":{port}")
     assert "-Drocketmq.config.isVIPChannel=false" in options
+    image, published = services["dashboard"]["image"], services["dashboard"]["ports"]
+    assert image.endswith(":2.1.0")
+    assert [one.rpartition(":")[2] for one in published] == ["8082"]
 
 
 def test_the_provisioned_datasource_and_dashboard_are_where_compose_has_them() -> None:

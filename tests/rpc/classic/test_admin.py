@@ -56,6 +56,21 @@ async def test_topics_have_the_members_of_rocketmqs(
     assert [*page["topicConfigTable"]] == ["steps"]
 
 
+async def test_the_retry_topic_of_a_group_is_there_before_its_first_message(
+    broker: StoreBroker, client: RemotingPair
+) -> None:
+    """rocketmq-exporter asks for the offsets and settings of each topic in the list."""
+    await broker.store.tables.groups.create("idle", GroupSettings(retry_queue_count=2))
+    topic = {"topic": "%RETRY%idle"}
+    assert topic["topic"] in content(await client.ask(206))["topicList"]
+    assert content(await client.ask(105, topic))["queueDatas"][0]["readQueueNums"] == 2
+    assert content(await client.ask(351, topic))["writeQueueNums"] == 2
+    rows = content(await client.ask(202, topic))["offsetTable"]
+    assert [row["maxOffset"] for row in rows.values()] == [0, 0]
+    for code in (105, 202, 351):
+        assert (await client.ask(code, {"topic": "%RETRY%none"})).code == 17
+
+
 async def test_groups_have_the_members_of_rocketmqs(
     broker: StoreBroker, client: RemotingPair
 ) -> None:
@@ -142,6 +157,7 @@ async def test_the_broker_describes_itself(broker: StoreBroker, client: Remoting
     assert table["commitLogMaxOffset"] == str(broker.store.appended)
     first = (await broker.messages())[0]
     assert table["earliestMessageTimeStamp"] == str(first.store_timestamp_ms)
+    assert (table["brokerVersion"], table["putMessageDistributeTime"]) == ("513", "null")
     assert len(table["putTps"].split()) == len(table["getTotalTps"].split()) == 3
     lines = (await client.ask(26)).body.decode().splitlines()
     assert {"store.flush=async", "brokerName=broker-a", "brokerPermission=6"} <= {*lines}

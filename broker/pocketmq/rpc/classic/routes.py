@@ -20,7 +20,6 @@ from pocketmq.model.topic import (
     PERMISSION_INHERIT,
     PERMISSION_READ,
     PERMISSION_WRITE,
-    RETRY_PREFIX,
     TRACE_TOPIC,
     TopicConfig,
     retry_topic,
@@ -28,6 +27,7 @@ from pocketmq.model.topic import (
 from pocketmq.rpc.channel import ClassicCall
 from pocketmq.rpc.classic.fields import text_field
 from pocketmq.rpc.classic.name_settings import ClassicNameSettings
+from pocketmq.rpc.classic.retry_topics import topic_or_retry
 from pocketmq.rpc.classic.slave_tables import SlaveTables
 from pocketmq.rpc.classic.slaves import ClassicSlaves, SlaveRules
 from pocketmq.services.sessions.slaves import SlaveRegistry
@@ -69,7 +69,7 @@ class ClassicRoutes:
     """The requests that clients send to a name server."""
 
     __slots__ = (
-        "_groups", "_is_write_wiped", "_registry", "_rules", "_topics", "settings", "slaves"
+        "_is_write_wiped", "_registry", "_rules", "_tables", "settings", "slaves",
     )  # fmt: skip
 
     def __init__(
@@ -79,8 +79,7 @@ class ClassicRoutes:
         registry: SlaveRegistry,
         now_ms: Callable[[], int],
     ) -> None:
-        self._topics = tables.topics
-        self._groups = tables.groups
+        self._tables = tables
         self._rules = rules
         self.settings = ClassicNameSettings(tables, rules.broker)
         self._is_write_wiped = False
@@ -135,8 +134,8 @@ class ClassicRoutes:
 
         mqadmin derives its list of groups from the retry topics.
         """
-        retries = map(retry_topic, self._groups.names())
-        return _answer({"topicList": sorted({*self._topics.names(), *retries})})
+        retries = map(retry_topic, self._tables.groups.names())
+        return _answer({"topicList": sorted({*self._tables.topics.names(), *retries})})
 
     def wipe_write(self, request: Command, call: ClassicCall) -> Command:
         """Removes the write permission from routes, until `add_write` or a restart.
@@ -159,18 +158,12 @@ class ClassicRoutes:
         if text_field(request, "brokerName") != self._rules.broker:
             return 0
         self._is_write_wiped = is_wiped
-        return len(self._topics.names())
+        return len(self._tables.topics.names())
 
     def _config(self, topic: str) -> TopicConfig:
-        found = self._topics.find(topic)
+        found = topic_or_retry(self._tables, topic)
         if found is not None:
             return found
-        group = self._groups.find(topic.removeprefix(RETRY_PREFIX))
-        if group is not None and topic.startswith(RETRY_PREFIX):
-            # mqadmin may query this route before a retried message or a classic consumer creates
-            # the topic.
-            count = max(group.settings.retry_queue_count or 0, 1)
-            return TopicConfig(topic, count, count, PERMISSION_READ | PERMISSION_WRITE)
         if topic in (TRACE_TOPIC, f"{self._rules.cluster}{REPLY_TOPIC_END}"):
             return TopicConfig(topic, 1, 1, PERMISSION_READ | PERMISSION_WRITE)
         if topic != DEFAULT_TOPIC or not self._rules.auto_create_topics():

@@ -16,11 +16,11 @@ from pocketmq.rpc.channel import ClassicCall
 from pocketmq.rpc.classic.fields import number_field, text_field
 from pocketmq.rpc.classic.json_body import json_answer
 from pocketmq.rpc.classic.object_keys import VERSION, keyed_answer, queue_key
+from pocketmq.rpc.classic.retry_topics import existing_topic, topic_queues
 from pocketmq.rpc.classic.routes import ClassicRules
 from pocketmq.rpc.permissions import SEE, group_need
 from pocketmq.rpc.services import Services
 from pocketmq.services.admin.rates import Rates
-from pocketmq.services.admin.topics import describe_topic
 from pocketmq.wire.remoting import Command
 
 
@@ -58,8 +58,8 @@ class AdminTopics:
 
         Errors   MalformedRequest, IllegalTopic, TopicNotFound
         """
-        topics = self._backing.store.tables.topics
-        return json_answer(config_row(topics.existing(text_field(request, "topic"))))
+        tables = self._backing.store.tables
+        return json_answer(config_row(existing_topic(tables, text_field(request, "topic"))))
 
     async def stats(self, request: Command, call: ClassicCall) -> Command:
         """Returns the offsets of each queue of a topic, and the store time of its last message.
@@ -68,7 +68,7 @@ class AdminTopics:
         Cost     two reads of the log a queue
         """
         topic = text_field(request, "topic")
-        _, queues = await describe_topic(self._backing.store, topic)
+        queues = await topic_queues(self._backing.store, topic)
         rows = [
             (
                 queue_key(self._rules.broker, topic, queue.queue_id),
