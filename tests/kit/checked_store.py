@@ -5,6 +5,7 @@ with store.changed(path, 17): assert store.kinds()
 """
 
 import random
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,9 +25,18 @@ class CheckedStore:
     """A copy of a golden store."""
 
     def __init__(
-        self, golden: GoldenStores, name: str, directory: Path, *, log_files: int | None = None
+        self,
+        golden: GoldenStores,
+        name: str,
+        directory: Path,
+        *,
+        log_files: int | None = None,
+        with_wheel: bool = True,
     ) -> None:
         self.directory = golden.copy(name, directory)
+        if not with_wheel:  # It takes most of the time.
+            (self.directory / "timerwheel").unlink(missing_ok=True)
+            shutil.rmtree(self.directory / "timerlog", ignore_errors=True)
         for path in (
             sorted((self.directory / "commitlog").iterdir())[log_files:] if log_files else ()
         ):
