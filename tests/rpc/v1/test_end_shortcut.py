@@ -16,7 +16,7 @@ from tests.kit.store_broker import CALL, StoreBroker, store_broker
 from tests.kit.store_language import turns
 from tests.sim.clock import at
 
-ROUNDS = 150
+ROUNDS = 80
 GROUPS = ("payers", "", "%a|b-_")
 
 
