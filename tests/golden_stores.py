@@ -135,7 +135,7 @@ def _listing_of_folder(store: Path) -> dict[str, tuple[int, int]]:
 
 
 def _make_sparse(path: Path) -> None:
-    """Turns zeros of a file into holes: the timer wheel is 38 MB of them, in dozens of copies."""
+    """Turns zeros of a file into holes: a timer wheel has 38 MB of them."""
     content, times = path.read_bytes(), path.stat()
     with path.open("wb") as file:
         for begin in range(0, len(content), PIECE):
