@@ -16,7 +16,7 @@ from pocketmq.rpc.replication.slave_port import SlavePort
 from pocketmq.services.replication.leader import KEEP_MS, Leader
 from pocketmq.services.replication.protocol import HEARTBEAT_MS, SILENCE_MAX_MS
 from tests.kit.store_broker import StoreBroker, store_broker
-from tests.kit.store_language import until
+from tests.kit.store_language import turns, until
 
 HEAD, REPORT = Struct(">qi"), Struct(">q")
 LOCAL = (ip_network("127.0.0.0/8"),)
@@ -49,8 +49,10 @@ class Slave:
             self.report(offset + len(content))
 
     async def is_cut(self) -> bool:
-        """Returns once the leader has closed the connection."""
-        return not await self.reader.read()
+        """Returns once the leader has closed the connection, whatever it sent before."""
+        while await self.reader.read(1 << 16):
+            pass
+        return self.reader.at_eof()
 
 
 class Pair:
@@ -93,7 +95,7 @@ async def serving(allowed: tuple[object, ...] = LOCAL) -> AsyncIterator[Pair]:
         finally:
             await port.close()
             for writer in made.writers:
-                writer.close()
+                writer.transport.abort()
                 with suppress(ConnectionError):
                     await writer.wait_closed()
 
@@ -165,6 +167,32 @@ async def test_a_silent_slave_is_disconnected(pair: Pair, caplog: pytest.LogCapt
         pair.pass_time(SILENCE_MAX_MS + 1)
         assert await slave.is_cut()
     assert "silent" in caplog.records[-1].reason  # type: ignore[attr-defined]
+
+
+async def test_a_slave_that_stops_reading_is_disconnected(pair: Pair) -> None:
+    for _ in range(60):
+        await pair.broker.add("orders", bytes(200_000))
+    await pair.slave()
+    sent = -1
+    while sent < (sent := pair.leader.rows()[0].sent):  # Until the sockets are full.
+        await turns(200)
+    assert sent < pair.broker.store.flushed, "all of it was taken"
+    pair.pass_time(SILENCE_MAX_MS + 1)
+    async with asyncio.timeout(5):
+        await until(lambda: not pair.leader.streams())
+
+
+async def test_a_stop_does_not_wait_for_a_slave_that_stops_reading(
+    pair: Pair, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(60):
+        await pair.broker.add("orders", bytes(200_000))
+    await pair.slave()
+    await turns(2_000)
+    async with asyncio.timeout(5):
+        await pair.port.close()
+    assert not pair.leader.streams()
+    assert [one.message for one in caplog.records] == ["replica.disconnected"]
 
 
 async def test_a_slave_that_lies_is_disconnected_and_counts_for_nothing(pair: Pair) -> None:

@@ -65,7 +65,7 @@ class SlavePort:
             return
         self._server.close()
         for writer in self._open.values():
-            writer.close()
+            writer.transport.abort()  # A peer that does not read would delay a close for ever.
         if self._open:
             await asyncio.wait([*self._open])
 
@@ -84,7 +84,7 @@ class SlavePort:
             await _follow(leader, f"{host}:{port}", reader, writer)
         finally:
             del self._open[task]
-            writer.close()
+            writer.transport.abort()
 
     def _refusal(self, host: str) -> str:
         if len(self._open) >= CONNECTIONS_MAX:
@@ -100,8 +100,9 @@ async def _follow(
 ) -> None:
     stream, why = leader.connect(peer), "the call was cancelled"
     try:
-        async with asyncio.TaskGroup() as both:
-            both.create_task(_send(leader, stream, writer))
+        async with asyncio.TaskGroup() as parts:
+            parts.create_task(_send(leader, stream, writer))
+            parts.create_task(leader.watch(stream))
             await _read(leader, stream, reader)
     except* SlaveRefused as refused:
         why = str(refused.exceptions[0])

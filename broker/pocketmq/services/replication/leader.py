@@ -158,10 +158,7 @@ class Leader:
         return LogEnds(min(log.min_offset, end), end, log.file_size_bytes)
 
     async def woken(self, stream: SlaveStream) -> None:
-        """Waits until there may be something to send to a slave.
-
-        Errors   SlaveRefused: it was silent for too long
-        """
+        """Waits until there may be something to send to a slave."""
         rung = self._rings[stream]
         waits = [rung.reached(rung.value + 1)]
         if stream.sent >= 0:
@@ -171,8 +168,16 @@ class Leader:
         finally:
             for one in waits:
                 one.cancel()
-        if stream.is_dead(self._now_ms()):
-            raise SlaveRefused("it was silent for 20 s")
+
+    async def watch(self, stream: SlaveStream) -> None:
+        """Waits until a slave was silent for too long, also while it does not read.
+
+        Errors   SlaveRefused
+        """
+        rung = self._rings[stream]
+        while not stream.is_dead(self._now_ms()):
+            await rung.reached(rung.value + 1)
+        raise SlaveRefused("it was silent for 20 s")
 
     # -- background ----------------------------------------------------------------------------
     def step(self, now: Now) -> Next:
