@@ -256,7 +256,7 @@ def test_loading_the_group_loads_no_broker() -> None:
     assert "pocketmq.cli.config" in loaded
     ours = {name for name in loaded if name.startswith(("pocketmq.config", "pocketmq.store"))}
     assert ours == {
-        "pocketmq.config", "pocketmq.config.command_line", "pocketmq.config.units"
+        "pocketmq.config", "pocketmq.config.units"
     }  # fmt: skip
 
 
