@@ -80,7 +80,7 @@ class Ports(NamedTuple):
         Errors   AddressUnavailable
         """
         if config.replication.listen:
-            await self.slaves.start(leader, *split_address(config.replication.listen))
+            await self.slaves.start(leader, config.replication.listen)
 
     def opened(self, config: Config) -> list[tuple[str, str]]:
         """Returns (setting, reason) of the ports that other machines can reach.

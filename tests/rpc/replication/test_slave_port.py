@@ -88,7 +88,7 @@ async def serving(allowed: tuple[object, ...] = LOCAL) -> AsyncIterator[Pair]:
     async with store_broker() as broker:
         leader = Leader(broker.store, LAG_MAX)
         port = SlavePort(allowed)  # type: ignore[arg-type]
-        await port.start(leader, "127.0.0.1", 0)
+        await port.start(leader, "127.0.0.1:0")
         made = Pair(broker, leader, port)
         try:
             yield made
@@ -261,4 +261,4 @@ async def test_a_slave_that_returned_on_a_new_connection_is_kept_once(pair: Pair
 async def test_a_port_in_use_is_reported(pair: Pair) -> None:
     address = f"127.0.0.1:{pair.port.number}"
     with pytest.raises(AddressUnavailable, match=f"replication.listen: '{address}' cannot.*in use"):
-        await SlavePort(LOCAL).start(pair.leader, "127.0.0.1", pair.port.number)
+        await SlavePort(LOCAL).start(pair.leader, address)

@@ -2,7 +2,7 @@
 
 from pocketmq.model.administration import QueueState
 from pocketmq.model.topic import PERMISSION_READ, PERMISSION_WRITE, RETRY_PREFIX, TopicConfig
-from pocketmq.services.admin.topics import queue_states
+from pocketmq.services.admin.topics import all_queue_states
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.tables.tables import Tables
 
@@ -37,6 +37,4 @@ async def topic_queues(store: MessageStore, topic: str) -> list[QueueState]:
     Errors   IllegalTopic, TopicNotFound, StorageError, DiskSlow
     Cost     two reads of the log a queue
     """
-    count = existing_topic(store.tables, topic).queue_count
-    beyond = [n for n in store.reading.queue_ids(topic) if n >= count]
-    return await queue_states(store, topic, [*range(count), *beyond])
+    return await all_queue_states(store, existing_topic(store.tables, topic))

@@ -9,8 +9,6 @@ compact: fastjson2 refuses an unquoted number behind white space, as it is in th
 Source: SlaveSynchronize, AdminBrokerProcessor.
 """
 
-from typing import Any
-
 from pocketmq.format.timer_layout import CHECK
 from pocketmq.rpc.channel import ClassicCall
 from pocketmq.rpc.classic.json_body import json_answer
@@ -28,19 +26,19 @@ class SlaveTables:
 
     def offsets(self, request: Command, call: ClassicCall) -> Command:
         """Returns the offsets of all groups, without those that a crash could take back."""
-        return _table(self._tables.offsets.content())
+        return json_answer(self._tables.offsets.content())
 
     def delay_offsets(self, request: Command, call: ClassicCall) -> Command:
         """Returns the delivered offsets of all delay levels."""
-        return _table(self._tables.delay_offsets.content())
+        return json_answer(self._tables.delay_offsets.content())
 
     def modes(self, request: Command, call: ClassicCall) -> Command:
         """Returns the consumption modes of classic groups."""
-        return _table(self._tables.modes.content())
+        return json_answer(self._tables.modes.content())
 
     def timer_counts(self, request: Command, call: ClassicCall) -> Command:
         """Returns the numbers of pending timed messages as of the last save."""
-        return _table(self._tables.timer_counts.content())
+        return json_answer(self._tables.timer_counts.content())
 
     def timer_check(self, request: Command, call: ClassicCall) -> Command:
         """Returns the timer's saved progress, 56 bytes.
@@ -50,7 +48,3 @@ class SlaveTables:
         progress = self._tables.timer_check.progress
         progress = progress._replace(queue_limit=progress.queue_offset)
         return Command(0, body=CHECK.struct.pack(*progress[: len(CHECK.fields)]))
-
-
-def _table(content: dict[str, Any]) -> Command:
-    return json_answer(content)

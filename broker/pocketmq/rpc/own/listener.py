@@ -92,9 +92,10 @@ class Speakers(NamedTuple):
     """Whether each connection begins with a PROXY header."""
 
 
-def listen_on(address: str) -> list[socket.socket]:
+def listen_on(address: str, field: str = "rpc.listen") -> list[socket.socket]:
     """Returns a list of one socket, which listens on the first address of "host:port".
 
+    field    setting that the address is from
     Errors   AddressUnavailable: the address is in use or does not belong to this machine
     """
     host, _, port = address.rpartition(":")
@@ -115,7 +116,7 @@ def listen_on(address: str) -> list[socket.socket]:
         for listener in found:
             listener.close()
         why = str(error.strerror)
-        raise AddressUnavailable(field="rpc.listen", address=address, why=why) from error
+        raise AddressUnavailable(field=field, address=address, why=why) from error
     return found
 
 

@@ -5,14 +5,13 @@ Source: DefaultHAService.AcceptSocketService, DefaultHAConnection.
 """
 
 import asyncio
-import logging
-import socket
 from collections.abc import Sequence
 from ipaddress import IPv4Network, IPv6Network
 from typing import Final
 
-from pocketmq.model.errors import AddressUnavailable, BrokerError
+from pocketmq.model.errors import BrokerError
 from pocketmq.model.page import bare_address
+from pocketmq.rpc.own.listener import listen_on
 from pocketmq.services.replication.leader import Leader
 from pocketmq.services.replication.protocol import SlaveRefused, SlaveStream
 
@@ -20,8 +19,6 @@ Networks = Sequence[IPv4Network | IPv6Network]
 READ_SIZE: Final = 64 * 1024
 CONNECTIONS_MAX: Final = 32
 """Upper limit of connections."""
-
-logger = logging.getLogger(__name__)
 
 
 class SlavePort:
@@ -39,22 +36,14 @@ class SlavePort:
         self._open: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self.number = 0
 
-    async def start(self, leader: Leader, host: str, port: int) -> None:
-        """Listens on an address; port 0: any free port.
+    async def start(self, leader: Leader, address: str) -> None:
+        """Listens on "host:port"; port 0: any free port.
 
         Errors   AddressUnavailable
         """
         assert self._server is None, "the port is open already"
         self._leader = leader
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        try:
-            listening = socket.create_server((host, port), family=family)
-        except OSError as error:
-            why = str(error.strerror).partition(" (")[0]  # Python adds the address.
-            address = f"{host}:{port}"
-            raise AddressUnavailable(
-                field="replication.listen", address=address, why=why
-            ) from error
+        (listening,) = listen_on(address, "replication.listen")
         self._server = await asyncio.start_server(self._serve, sock=listening)
         self.number = self._server.sockets[0].getsockname()[1]
         assert 0 < self.number < 1 << 16

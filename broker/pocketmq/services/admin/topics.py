@@ -135,8 +135,17 @@ async def describe_topic(store: MessageStore, name: str) -> tuple[TopicConfig, l
     Errors   IllegalTopic, TopicNotFound
     """
     config = store.tables.topics.existing(name)
-    beyond = [n for n in store.reading.queue_ids(name) if n >= config.queue_count]
-    return config, await queue_states(store, name, [*range(config.queue_count), *beyond])
+    return config, await all_queue_states(store, config)
+
+
+async def all_queue_states(store: MessageStore, config: TopicConfig) -> list[QueueState]:
+    """Returns the state of each queue of a topic; removed ones on the disk are at the end.
+
+    Errors   StorageError, DiskSlow
+    Cost     two reads of the log a queue
+    """
+    beyond = [n for n in store.reading.queue_ids(config.name) if n >= config.queue_count]
+    return await queue_states(store, config.name, [*range(config.queue_count), *beyond])
 
 
 async def queue_states(

@@ -196,7 +196,7 @@ class RowTable:
 
     def touch(self) -> None:
         """Increments the version after a change of rows."""
-        version = self._others.get("dataVersion") or {}
+        version = self.version
         self._others["dataVersion"] = {
             "counter": int(version.get("counter", 0)) + 1,
             "stateVersion": int(version.get("stateVersion", 0)),
