@@ -11,7 +11,7 @@ before a change of time. A poisoned message is never acknowledged: it becomes a 
 
 import asyncio
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from random import Random
 from typing import Final, NamedTuple
@@ -297,8 +297,11 @@ class Consumers:
         self.history.event(name, op, kind, group=group, at=wall_ms(), life=self._life, **fields)
 
     # -- the end -----------------------------------------------------------------------------------
-    async def drain(self, endpoint: str) -> None:
-        """Consumes until nothing is open, or nothing comes any more; then compare everything."""
+    async def drain(self, endpoint: str, is_behind: Callable[[], bool]) -> None:
+        """Consumes until nothing is open, or nothing comes any more; then compare everything.
+
+        is_behind   tells whether the broker says that a group has not consumed everything
+        """
         self._is_draining = True
         self._life += 1
         async with AsyncClient(endpoint, timeout_ms=60_000, retry_ms=0) as client:
@@ -308,7 +311,7 @@ class Consumers:
                 asyncio.create_task(self._consume(client, n, post)) for n, post in enumerate(POSTS)
             ]
             self._delivered_ms = wall_ms()
-            await self._until_over(client, codes)
+            await self._until_over(client, codes, is_behind)
             for consumer in consumers:
                 consumer.cancel()
             await asyncio.gather(*consumers, return_exceptions=True)
@@ -317,11 +320,15 @@ class Consumers:
                 chains = [self._chains.get(code, "") for code in codes[queue]]
                 self.deliveries.judge(group, queue, codes[queue], chains)
 
-    async def _until_over(self, client: AsyncClient, codes: dict[Queue, list[Code]]) -> None:
-        while not await self._is_over(client, codes):  # noqa: ASYNC110 – others' time passes
+    async def _until_over(
+        self, client: AsyncClient, codes: dict[Queue, list[Code]], is_behind: Callable[[], bool]
+    ) -> None:
+        while not await self._is_over(client, codes, is_behind):  # noqa: ASYNC110 – others' time
             await asyncio.sleep(LOOK_S)
 
-    async def _is_over(self, client: AsyncClient, codes: dict[Queue, list[Code]]) -> bool:
+    async def _is_over(
+        self, client: AsyncClient, codes: dict[Queue, list[Code]], is_behind: Callable[[], bool]
+    ) -> bool:
         """Tells whether nothing is open and no lease is left that might bring something again."""
         for group in TOPICS_OF:
             for letter in await self._dead_letters(client, group):
@@ -332,12 +339,13 @@ class Consumers:
             return True
         if silent_ms < lease_ms + 1_000:
             return False
-        return not any(
+        is_open = any(
             self.deliveries.open_ones(group, own)
             for group, topics in TOPICS_OF.items()
             for queue, own in codes.items()
             if queue[0] in topics
         )
+        return not is_open and not await asyncio.to_thread(is_behind)
 
     async def _read_log(self, client: AsyncClient) -> dict[Queue, list[Code]]:
         """Returns all messages of all queues; the history compares them with what was sent."""

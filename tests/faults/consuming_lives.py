@@ -87,7 +87,7 @@ class ConsumingLives:
         """
         daemon = self._started({})
         try:
-            asyncio.run(self._load.drain(daemon.endpoint))
+            asyncio.run(self._load.drain(daemon.endpoint, lambda: bool(behind(daemon))))
             for line in behind(daemon):  # An ack without an answer may hide what is stuck.
                 self.deliveries.tell("stuck", f"the broker says {line}")
             assert daemon.stop() == os.EX_OK, daemon.log.read_text()

@@ -15,6 +15,7 @@ The history survives what it tells of: its process is never killed.
 """
 
 import json
+import weakref
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -110,6 +111,7 @@ class History:
         self._wrong: list[str] = []
         self._begun = monotonic()
         self._file = path.open("w", encoding="utf-8")
+        weakref.finalize(self, self._file.close)  # For a test that fails before `close`.
 
     def close(self) -> None:
         """Ends the file."""

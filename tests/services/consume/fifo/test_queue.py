@@ -12,6 +12,7 @@ from pocketmq.format.order_changes import ReplayedOrder
 from pocketmq.format.order_row import OrderedDelivery, QueueOrder, decode_order, encode_order
 from pocketmq.model.consuming import INVISIBLE_MAX_MS, RENEWED_MAX_MS, RENEWED_MS
 from pocketmq.services.consume.fifo.queue import (
+    BROKER_CLAIM,
     WINDOW_MAX,
     OrderedQueue,
 )
@@ -238,6 +239,21 @@ def test_what_was_given_out_before_a_start_may_be_taken_back_before_anybody_look
     queue.scan(0, "a")
     assert received(queue, 6) == [0]
     assert queue.deliveries(0) == 1
+
+
+def test_what_the_broker_replaced_when_it_was_killed_waits_for_nobody() -> None:
+    """No client has the message, and the broker that had it is gone."""
+    queue = queue_of("a", "a", "b")
+    minute_later = 60_000
+    queue.lease([0], 1, minute_later, BROKER_CLAIM)
+    received(queue, 1, 2)
+    assert queue.seize(2, 1, minute_later)
+    assert received(queue, 2) == []
+    again = OrderedQueue(queue.order())
+    for number, key in enumerate("aab"):
+        again.scan(number, key)
+    assert received(again, 2, 3) == [0, 1, 2]
+    assert (again.deliveries(0), again.deliveries(2)) == (2, 2)
 
 
 def given_out(popped_at_ms: int, visible_at_ms: int) -> OrderedQueue:

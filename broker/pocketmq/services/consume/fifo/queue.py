@@ -24,6 +24,8 @@ WINDOW_MAX: Final = 4_096
 """Upper limit of offsets scanned from `next_offset` on."""
 ENDS_KEPT_MAX: Final = 64
 """The heap of ends is rebuilt when it is longer than this, plus twice the message groups."""
+BROKER_CLAIM: Final = "broker"
+"""Claim of leases of the broker itself, which end with the broker; no client's claim is like it."""
 LATE_CLAIMS_MAX: Final = 16
 """Outdated claims (receive ids) are dropped when there are more than this, plus the delivered
 messages."""
@@ -32,7 +34,7 @@ messages."""
 class OrderedQueue:
     """Delivery state of one queue and group; times are wall times in ms.
 
-    order            persisted state
+    order            persisted state; the messages that a broker was replacing are visible at once
     popped_after_ms  latest pop time in earlier handles of the queue
     """
 
@@ -48,7 +50,12 @@ class OrderedQueue:
         self.scanned = order.next_offset
         """Lowest queue offset that is not scanned."""
         self._settled = set(order.settled)
-        self._delivered = dict(order.delivered)
+        self._delivered = {
+            queue_offset: delivery._replace(visible_at_ms=1)
+            if delivery.claim == BROKER_CLAIM
+            else delivery
+            for queue_offset, delivery in order.delivered.items()
+        }
         self._keys: dict[int, str] = {}
         self._groups: dict[str, MessageGroup] = {}
         self._idle = IdleGroups()
@@ -304,7 +311,8 @@ class OrderedQueue:
         if not self.is_current(queue_offset, popped_at_ms):
             return None
         delivery = self._delivered[queue_offset]
-        self._deliver(queue_offset, delivery._replace(popped_at_ms=popped_at_ms + 1))
+        seized = delivery._replace(popped_at_ms=popped_at_ms + 1, claim=BROKER_CLAIM)
+        self._deliver(queue_offset, seized)
         self._visible_at(queue_offset, max(until_ms, delivery.visible_at_ms))
         return delivery
 

@@ -21,7 +21,7 @@ from pocketmq.model.consuming import Received, ReceiveRequest
 from pocketmq.model.message import SHARDING_KEY
 from pocketmq.model.reading import ReadRange
 from pocketmq.services.consume.clients import Clients
-from pocketmq.services.consume.fifo.queue import OrderedQueue
+from pocketmq.services.consume.fifo.queue import BROKER_CLAIM, OrderedQueue
 from pocketmq.services.consume.fifo.table import PUT_LEASE_MS, OrderTable, Seized
 from pocketmq.services.consume.group_topic import GroupTopic
 from pocketmq.services.consume.handles import handles_of
@@ -291,7 +291,7 @@ class FifoReceive(ReceiveMode):
         if not dead:
             return False
         now_ms = self._store.clock.wall_ms()
-        popped_at_ms = state.lease(dead, now_ms, now_ms + PUT_LEASE_MS)
+        popped_at_ms = state.lease(dead, now_ms, now_ms + PUT_LEASE_MS, BROKER_CLAIM)
 
         async def letters() -> list[Run]:
             await self._redelivery.prepare(group)
