@@ -146,8 +146,8 @@ class Received(NamedTuple):
 
     records              as stored; fewer elements if the request has `joined`
     attempts             delivery attempt of each message, 1 for the first
-    invisible_until_ms   wall time when the leases expire
-    popped_at_ms         wall time when the leases began
+    invisible_until_ms   wall time when the first lease expires
+    popped_at_ms         wall time when the first lease began
     """
 
     records: list[bytes]

@@ -160,6 +160,20 @@ async def test_a_receive_asked_again_gets_the_same_again(steps: Steps) -> None:
     assert bodies(await waiting) == ["c1"]
 
 
+async def test_of_several_leases_the_first_end_is_told(steps: Steps) -> None:
+    """A consumer must not count on a message beyond its own lease."""
+    await steps.send("a1", "b1")
+    asked: dict[str, object] = {"attempt_id": "one", "client_id": "c"}
+    first = await steps.receive(2, **asked)
+    assert len(first.handles) == 2
+    now_ms = first.popped_at_ms
+    for sooner in (0, 1):
+        await steps.hide(first.handles[sooner], INVISIBLE_MS // (2 + sooner))
+        again = await steps.receive(2, **asked)
+        assert bodies(again) == ["a1", "b1"]
+        assert again.invisible_until_ms == now_ms + INVISIBLE_MS // (2 + sooner)
+
+
 async def test_a_receive_that_is_given_up_leaves_nothing_leased(steps: Steps) -> None:
     await steps.send("a1")
     task = asyncio.ensure_future(steps.receive())

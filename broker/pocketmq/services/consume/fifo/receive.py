@@ -343,5 +343,5 @@ def _received(parts: Sequence[Part], broker: str) -> Received:
             attempt_of(record) - 1 + one.state.deliveries(at)
             for at, record in zip(one.queue_offsets, one.records, strict=True)
         ]
-    last = parts[-1]
-    return Received(records, handles, attempts, last.until_ms, last.popped_at_ms)
+    until_ms = min(one.until_ms for one in parts)
+    return Received(records, handles, attempts, until_ms, min(one.popped_at_ms for one in parts))

@@ -244,7 +244,8 @@ class LeaseReceive(ReceiveMode):
         handles: list[str] = []
         for lease in leases:
             handles += handles_of(lease.place, lease.queue_offsets)
-        received = Received(records, handles, attempts, leases[0].end_ms, now_ms)
+        until_ms = now_ms + request.invisible_ms
+        received = Received(records, handles, attempts, until_ms, now_ms)
         assert len(handles) == len(attempts)
         self.attempts.note(request, leases)
         return Taken(received, partial(self._release, leases))
