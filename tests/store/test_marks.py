@@ -40,6 +40,33 @@ def test_consumers_see_what_is_flushed_or_committed(is_sync: bool, visible: int)
     marks.dispatch(visible, 1, 0)
 
 
+async def test_with_a_bound_consumers_see_only_what_is_replicated_too() -> None:
+    marks = Marks(10, 1, 0, is_sync=True, is_bounded=True)
+    marks.append(50, 5)
+    marks.commit(50, 5)
+    assert marks.visible().value == 10
+    waiting = marks.visible().reached(30)
+    marks.flush(50, 5)
+    assert (marks.visible().value, waiting.done()) == (10, False)
+    marks.replicate(30, 3)
+    assert await waiting
+    assert (marks.visible().value, marks.visible().time_ms) == (30, 3)
+    marks.replicate(20, 2)
+    assert marks.replicated.value == 30, "a lower report does not take anything back"
+    marks.replicate(90, 9)
+    assert (marks.visible().value, marks.visible().time_ms) == (50, 5)
+    with pytest.raises(AssertionError):
+        marks.dispatch(51, 9, 50)
+
+
+async def test_who_waits_to_see_something_learns_of_a_failure() -> None:
+    marks = Marks(10, 1, 0, is_sync=True, is_bounded=True)
+    waiting = marks.visible().reached(30)
+    marks.fail(FsyncFailed(path="/store/commitlog"))
+    with pytest.raises(FsyncFailed):
+        await waiting
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -1,17 +1,18 @@
 """The marks of the log: the offsets up to which it is appended, flushed and dispatched.
 
     ├──── every view has it ────┤··┤·····┤············┤
-    0                  dispatched   │     committed    appended
-                                    flushed = replicated
+    0                  dispatched  visible committed    appended
 
     appended     end of the last record, which may be in a buffer
     committed    lower records are in the files; equal to appended without a transient pool
     flushed      lower records survive a power cut
-    replicated   followers have lower records; equal to flushed, as there are no followers
+    replicated   a leader's enough followers have lower records; a follower's leader shows them
+    visible      consumers may see lower records: the flushed or the committed ones, and with a
+                 bound only replicated ones
     dispatched   every view has every lower record
 
 A mark is a physical offset, with the store time of the last record below it. Marks only grow. All
-marks begin at the end of the log that recovery found.
+marks begin at the end of the log that recovery found. Without a bound, replicated is flushed.
 """
 
 from typing import final
@@ -44,14 +45,17 @@ class Marks:
     end            end of the log after recovery; the log is durable and dispatched up to it
     last_record    physical offset of the log's last record
     is_sync        whether consumers see only flushed records; if not, they see committed records
+    is_bounded     whether consumers see only replicated records
     """
 
     __slots__ = (
-        "_visible", "appended", "committed", "dispatched", "failure", "flushed", "last_dispatched",
-        "replicated",
+        "_here", "_visible", "appended", "committed", "dispatched", "failure", "flushed",
+        "last_dispatched", "replicated",
     )  # fmt: skip
 
-    def __init__(self, end: int, time_ms: int, last_record: int, *, is_sync: bool) -> None:
+    def __init__(
+        self, end: int, time_ms: int, last_record: int, *, is_sync: bool, is_bounded: bool = False
+    ) -> None:
         assert 0 <= last_record <= end, (last_record, end)
         self.appended = End(end, time_ms)
         self.committed = End(end, time_ms)
@@ -59,7 +63,8 @@ class Marks:
         self.replicated = End(end, time_ms)
         self.dispatched = End(end, time_ms)
         self.last_dispatched = last_record
-        self._visible = self.flushed if is_sync else self.committed
+        self._here = self.flushed if is_sync else self.committed
+        self._visible = End(end, time_ms) if is_bounded else self._here
         self.failure: StoreFailed | None = None
         """First failure of the store; after it, nothing is acknowledged."""
 
@@ -67,10 +72,17 @@ class Marks:
         """Returns the mark that limits dispatch, and thereby consumers."""
         return self._visible
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether consumers see only replicated records."""
+        return self._visible is not self._here
+
     def fail(self, failure: StoreFailed) -> None:
         """Fails all present and later waits for the disk with the store's error."""
         self.failure = self.failure or failure
         self.flushed.fail(self.failure)
+        if self.is_bounded:
+            self._visible.fail(self.failure)
 
     def append(self, end: int, time_ms: int) -> None:
         """Advances `appended`. The caller holds the put-lock."""
@@ -80,14 +92,33 @@ class Marks:
         """Advances `committed`: the records are in the files of the log."""
         assert end <= self.appended.value, (end, self.appended.value)
         self.committed.rise(end, time_ms)
+        if self._visible is not self._here:
+            self._show()
 
     def flush(self, end: int, time_ms: int) -> None:
-        """Advances `flushed` and `replicated` after a sync."""
+        """Advances `flushed` after a sync."""
         assert self.failure is None, "flush after a failure"
         assert end <= self.committed.value, (end, self.committed.value)
         self.flushed.rise(end, time_ms)
-        self.replicated.rise(end, time_ms)
-        assert self.replicated.value == self.flushed.value
+        if self._visible is not self._here:
+            self._show()
+        else:
+            self.replicated.rise(end, time_ms)
+
+    def replicate(self, end: int, time_ms: int) -> None:
+        """Advances `replicated`; an offset below the mark has no effect.
+
+        Shape    the end of a record, or an offset above the end of this log
+        """
+        assert self.is_bounded, "nothing limits what consumers see"
+        if end > self.replicated.value:
+            self.replicated.rise(end, time_ms)
+            self._show()
+
+    def _show(self) -> None:
+        lower = min(self._here, self.replicated, key=lambda mark: mark.value)
+        if lower.value > self._visible.value:
+            self._visible.rise(lower.value, lower.time_ms)
 
     def dispatch(self, end: int, time_ms: int, last_record: int) -> None:
         """Advances `dispatched` to `end`; the last record below `end` starts at `last_record`."""
