@@ -62,7 +62,7 @@ async def test_with_a_bound_consumers_see_only_what_is_replicated_too() -> None:
 async def test_who_waits_to_see_something_learns_of_a_failure() -> None:
     marks = Marks(10, 1, 0, is_sync=True, is_bounded=True)
     waiting = marks.visible().reached(30)
-    marks.fail(FsyncFailed(path="/store/commitlog"))
+    marks.fail(FsyncFailed(why="it is gone"))
     with pytest.raises(FsyncFailed):
         await waiting
 

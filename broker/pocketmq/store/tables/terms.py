@@ -44,7 +44,7 @@ class Fence(NamedTuple):
     leader: str
 
 
-class Terms:
+class TermTable:
     """The terms of one store. All writes are durable when they return, and block."""
 
     __slots__ = ("_file", "fence", "history", "leader", "role")
@@ -134,21 +134,21 @@ def terms_of(rows: Any) -> list[Term]:
     """
     if not isinstance(rows, list):
         raise ValueError("the terms are no list")
-    found = [Term(*_numbers(row, 2)) for row in rows]
+    found = [_term(row) for row in rows]
     if any(a.epoch >= b.epoch or a.begin > b.begin for a, b in pairwise(found)):
         raise ValueError("the terms do not ascend")
     return found
 
 
-def _numbers(row: Any, count: int) -> list[int]:
-    if not isinstance(row, list) or len(row) < count:
+def _term(row: Any) -> Term:
+    if not isinstance(row, list) or len(row) < len(Term._fields):
         raise ValueError("a term has an epoch and an offset")
     epoch, begin = row[:2]
     if not is_integer(epoch, 1, EPOCH_MAX):
         raise ValueError(f"{epoch} is no epoch")
     if not is_integer(begin, 0, OFFSET_MAX):
         raise ValueError(f"{begin} is no physical offset")
-    return [epoch, begin]
+    return Term(epoch, begin)
 
 
 def _decode(content: bytes) -> tuple[str, str, list[Term], Fence | None]:
@@ -160,5 +160,5 @@ def _decode(content: bytes) -> tuple[str, str, list[Term], Fence | None]:
         raise ValueError("the leader's address is no text")
     shut = None
     if fence is not None:
-        shut = Fence(*_numbers(fence, 3), str(fence[2]))
+        shut = Fence(*_term(fence), str(fence[2]) if len(fence) > 2 else "")
     return role, leader, terms_of(found.get("terms")), shut
