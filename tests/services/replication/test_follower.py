@@ -1,0 +1,116 @@
+"""The frames that a follower reads, cut anywhere, and those it must not believe."""
+
+from struct import Struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pocketmq.services.replication.follower import (
+    Event,
+    FollowerStream,
+    LeaderAlive,
+    LeaderBroken,
+    LeaderMarks,
+    LogBytes,
+    TableRecord,
+    encode_marks,
+    encode_report,
+    encode_table,
+)
+from pocketmq.services.replication.protocol import PIECE_SIZE_MAX, SILENCE_MAX_MS
+
+HEAD = Struct(">qi")
+SIZE = 4_096
+TABLE = TableRecord("config/topics.json", 7, "file", 0, b'{"a": 1}')
+
+
+def piece(offset: int, content: bytes) -> bytes:
+    return HEAD.pack(offset, len(content)) + content
+
+
+def joined(events: list[Event]) -> list[Event]:
+    """Returns the events with neighbouring bytes of the log as one event."""
+    found: list[Event] = []
+    for event in events:
+        last = found[-1] if found else None
+        if isinstance(event, LogBytes) and isinstance(last, LogBytes):
+            assert event.physical_offset == last.physical_offset + len(last.content)
+            found[-1] = LogBytes(last.physical_offset, last.content + event.content)
+        else:
+            found.append(event)
+    return found
+
+
+SENT = (
+    piece(4_000, b"a" * 96)
+    + piece(4_096, b"b" * 300)
+    + encode_marks(LeaderMarks(4_200, 55))
+    + encode_table(TABLE)
+    + HEAD.pack(4_396, 0)
+    + encode_table(TABLE._replace(content=b"", kind="drop"))
+    + piece(4_396, b"c")
+)
+
+
+@given(cuts=st.lists(st.integers(1, 90), min_size=1, max_size=6))
+def test_frames_may_be_cut_anywhere(cuts: list[int]) -> None:
+    stream, events, at, number = FollowerStream(4_000, SIZE, 0), list[Event](), 0, 0
+    while at < len(SENT):
+        size = cuts[number % len(cuts)]
+        events += stream.receive(SENT[at : at + size], 0)
+        at, number = at + size, number + 1
+    assert joined(events) == [
+        LogBytes(4_000, b"a" * 96 + b"b" * 300), LeaderMarks(4_200, 55), TABLE, LeaderAlive(4_396),
+        TABLE._replace(content=b"", kind="drop"), LogBytes(4_396, b"c"),
+    ]  # fmt: skip
+    assert stream.next_offset == 4_397
+
+
+def test_bytes_of_the_log_do_not_wait_for_the_end_of_their_frame() -> None:
+    stream = FollowerStream(0, SIZE, 0)
+    assert [*stream.receive(HEAD.pack(0, 100) + b"abc", 0)] == [LogBytes(0, b"abc")]
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (piece(1, b"x"), "at 1 of the log follow those up to 0"),
+        (HEAD.pack(0, -1), "beyond its limits"),
+        (HEAD.pack(0, SIZE + 1), "beyond its limits"),
+        (HEAD.pack(-2, 8) + bytes(8), "marks of 8 bytes"),
+        (HEAD.pack(-2, 17), "not of this protocol"),
+        (HEAD.pack(-3, 0), "not of this protocol"),
+        (HEAD.pack(-1, -1), "not of this protocol"),
+        (HEAD.pack(-1, (256 << 20) + 1), "not of this protocol"),
+        (HEAD.pack(-1, 0), "cut off"),
+        (HEAD.pack(-1, 4) + b"\0\0\0\1", "cut off"),
+        (HEAD.pack(-1, 6) + b"\0\0\0\2[]", "cannot be read"),
+        (HEAD.pack(-1, 6) + b"\0\0\0\2{}", "no name or no kind"),
+        (encode_table(TABLE._replace(kind="link")), "no name or no kind"),
+        (encode_table(TABLE._replace(seq=-1)), "no seq or no position"),
+        (encode_table(TABLE._replace(at=-1)), "no seq or no position"),
+        (encode_marks(LeaderMarks(-1, 0)), "the confirmed end is -1"),
+    ],
+)
+def test_a_leader_that_breaks_the_protocol_is_not_believed(content: bytes, why: str) -> None:
+    with pytest.raises(LeaderBroken, match=why):
+        list(FollowerStream(0, SIZE, 0).receive(content, 0))
+
+
+def test_a_piece_is_bounded_in_large_files() -> None:
+    stream = FollowerStream(0, 1 << 30, 0)
+    with pytest.raises(LeaderBroken, match="beyond its limits"):
+        list(stream.receive(HEAD.pack(0, PIECE_SIZE_MAX + 1), 0))
+
+
+def test_a_silent_leader_is_dead_after_a_while() -> None:
+    stream = FollowerStream(0, SIZE, 1_000)
+    assert not stream.is_dead(1_000 + SILENCE_MAX_MS)
+    assert stream.is_dead(stream.dead_at_ms)
+    assert [*stream.receive(b"\0", 5_000)] == []
+    assert not stream.is_dead(5_000 + SILENCE_MAX_MS)
+
+
+def test_a_report_is_two_numbers() -> None:
+    assert encode_report(5, 7) == (5).to_bytes(8) + (7).to_bytes(8)
