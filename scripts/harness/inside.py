@@ -15,6 +15,7 @@ from pocketmq.model.step import Clock, SystemClock
 from pocketmq.rpc.replication.slave_port import SlavePort
 from pocketmq.store.message_store import MessageStore, open_store
 from pocketmq.store.runner import Runner
+from pocketmq.store.tables.terms import TermTable
 
 ADDRESS: Final = "127.0.0.1:8081"
 
@@ -51,7 +52,8 @@ async def opened_broker(
     store = await open_store(live.config.store_settings(), clock, Disk())
     ports = Ports(address, (), None, SlavePort(()))
     door = door_of(live, Disk(), clock, ports, Container())
-    parts = parts_of(store, live, ports, lambda: None, door)
+    terms = TermTable(Disk(), store.settings.directory)
+    parts = parts_of(store, live, ports, lambda why: None, door, terms)
     runner = Runner(clock)
     try:
         yield store, parts, runner

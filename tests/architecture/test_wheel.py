@@ -60,7 +60,7 @@ def test_the_wheel_holds_types_protos_and_data(tmp_path: Path) -> None:
     names = names_in(wheel)
     protos = {f"pocketmq/{path.relative_to(ROOT)}" for path in ROOT.glob("proto/**/*.proto")}
     stubs = {str(path.relative_to(ROOT / "broker")) for path in ROOT.glob("broker/**/*.pyi")}
-    assert len(protos) == len(stubs) == 5
+    assert len(protos) == len(stubs) == 6
     wanted = {
         "pocketmq/py.typed",
         "pocketmq/client/__init__.py",

@@ -52,7 +52,14 @@ def test_what_does_not_pass_ends_it(error: Exception) -> None:
         repeat(1.0, Picture(None, error).show)
 
 
-WATCHED = ["status", "topic stats", "topic stats orders", "group lag", "group members billing"]
+WATCHED = [
+    "status",
+    "topic stats",
+    "topic stats orders",
+    "group lag",
+    "group members billing",
+    "replica status",
+]
 
 
 def test_each_command_that_watches_is_among_these() -> None:

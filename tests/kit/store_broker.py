@@ -45,6 +45,7 @@ from pocketmq.rpc.v1.access import AccessFace
 from pocketmq.rpc.v1.admin import AdminMethods
 from pocketmq.rpc.v1.messaging import Messaging
 from pocketmq.rpc.v1.pull_message import WAIT_MS_MAX
+from pocketmq.rpc.v1.replication import ReplicationFace
 from pocketmq.rpc.v2.messaging import MessagingV2, OfficialRules
 from pocketmq.services.access.access import Access
 from pocketmq.services.admin.members import Members
@@ -56,11 +57,14 @@ from pocketmq.services.produce.rules import SendRules
 from pocketmq.services.produce.send import Send
 from pocketmq.services.pull import Pull
 from pocketmq.services.query import Query
+from pocketmq.services.replication.leader import Leader
+from pocketmq.services.replication.roles import Roles
 from pocketmq.services.sessions.sessions import Sessions
 from pocketmq.services.transaction.checking import CheckRules
 from pocketmq.services.transaction.transactions import Transactions
 from pocketmq.store.job import Job
 from pocketmq.store.read.cold_read import value_of
+from pocketmq.store.tables.terms import TermTable
 from pocketmq.store.tables.users import UserTable
 from tests.kit.call import FakeCall
 from tests.kit.rows import Row, batch
@@ -145,7 +149,16 @@ class StoreBroker:
         )
         self.admin = AdminMethods(self.backing, process)
         self.access_face = AccessFace(self.access, is_checked=False)
+        self.switches: list[str] = []
+        """One entry for each change of the broker's role."""
+        self.terms = TermTable(SimDisk(), Path("/store"))
+        self.leader = Leader(store, 1 << 40)
+        self.roles = Roles(
+            store, self.terms, self.leader, lambda: self.switches.append(self.terms.role)
+        )
+        self.replication = ReplicationFace(self.roles)
         self.methods: dict[str, Method] = {
+            **{f"Replication/{one.name}": one for one in self.replication.service().methods},
             **{f"Access/{method.name}": method for method in self.access_face.service().methods},
             **{f"Admin/{method.name}": method for method in self.admin.service().methods},
             **{method.name: method for method in self.messaging.service().methods},
@@ -155,7 +168,7 @@ class StoreBroker:
         """Returns the services of the API."""
         return [
             self.messaging.service(), self.admin.service(), self.access_face.service(),
-            self.official.service(),
+            self.replication.service(), self.official.service(),
         ]  # fmt: skip
 
     # -- the store behind it -------------------------------------------------------------------

@@ -21,7 +21,10 @@ CODES: dict[Code, str] = {
     ),
     Code.ILLEGAL_TOPIC: "IllegalTopic SystemTopic",
     Code.TOPIC_NOT_FOUND: "TopicNotFound",
-    Code.PRECONDITION_FAILED: "TopicExists GroupExists GroupInUse OriginUnknown UserExists",
+    Code.PRECONDITION_FAILED: (
+        "TopicExists GroupExists GroupInUse OriginUnknown UserExists WrongRole FollowersBehind "
+        "ReplicaNotFound"
+    ),
     Code.ILLEGAL_CONSUMER_GROUP: "IllegalGroup SystemGroup",
     Code.CONSUMER_GROUP_NOT_FOUND: "GroupNotFound",
     Code.ILLEGAL_MESSAGE_TAG: "IllegalTag",

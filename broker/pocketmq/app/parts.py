@@ -31,6 +31,7 @@ from pocketmq.rpc.services import Services
 from pocketmq.rpc.v1.access import AccessFace
 from pocketmq.rpc.v1.admin import AdminMethods
 from pocketmq.rpc.v1.messaging import Messaging
+from pocketmq.rpc.v1.replication import ReplicationFace
 from pocketmq.rpc.v2.messaging import MessagingV2, OfficialRules
 from pocketmq.services.admin.status import Process
 from pocketmq.services.consume.consume import Consume
@@ -38,10 +39,15 @@ from pocketmq.services.delay.levels import Schedule
 from pocketmq.services.delay.timer import Timer
 from pocketmq.services.pull import Pull
 from pocketmq.services.replication.leader import Leader
+from pocketmq.services.replication.roles import Roles
 from pocketmq.services.retention import DiskSpace, Retention, is_wanted
 from pocketmq.services.topic_retention import TopicRetention
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.holding import holder_at
+from pocketmq.store.tables.terms import TermTable
+
+DRAIN, SWITCH = "drain", "switch"
+"""Reasons for which the broker itself ends its services: an operator's request, another role."""
 
 
 class Parts(NamedTuple):
@@ -113,12 +119,13 @@ def parts_of(
     store: MessageStore,
     live: LiveConfig,
     ports: Ports,
-    drain: Callable[[], None],
+    stop: Callable[[str], None],
     door: AccessControl,
+    terms: TermTable,
 ) -> Parts:
     """Returns the services that run on an open store.
 
-    drain   requests the broker's stop
+    stop     requests the broker's stop, or its restart in another role, for a reason
     """
     config = live.config
     address, port = advertised_address(config.broker, ports.grpc)
@@ -137,7 +144,7 @@ def parts_of(
     )
     process = Process(
         lambda: settings_rows(live),
-        drain,
+        partial(stop, DRAIN),
         lambda: retention.status,
         store_host,
         backing.members.of_group,
@@ -155,6 +162,7 @@ def parts_of(
         Messaging(backing).service(),
         AdminMethods(backing, process).service(),
         AccessFace(door.access, is_checked=door.is_checked).service(),
+        ReplicationFace(Roles(store, terms, leader, partial(stop, SWITCH))).service(),
         MessagingV2(backing, official).service(),
     ]
     if config.rpc.offers_classic:

@@ -13,6 +13,7 @@ from ipaddress import ip_network
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pocketmq.app.inherited import COUNT, address_of
+from pocketmq.app.stage import Handover
 from pocketmq.config.addresses import held_port, is_loopback, split_address
 from pocketmq.config.sections import Config
 from pocketmq.metrics.http1 import HttpPort, Site
@@ -121,12 +122,16 @@ def bind(
     server: "GrpcioServer | OwnServer",
     listening: socket.socket | None,
     site: Site,
+    handover: Handover,
 ) -> Ports:
-    """Listens on the inherited socket, else as configured; does not accept calls yet.
+    """Listens on the kept or the inherited socket, else as configured; does not accept calls yet.
 
     Errors   AddressUnavailable, IllegalConfig
     """
-    if listening is not None and RPC in config.origins:
+    kept = handover.taken()
+    if kept is not None:
+        listening = kept
+    elif listening is not None and RPC in config.origins:
         doubt = f"{RPC} has no effect: {COUNT} passed {address_of(listening)}"
         logger.warning("config.suspect", extra={"doubt": doubt})
     if listening is None:
@@ -143,10 +148,12 @@ def bind(
     if config.rpc.classic_vip and config.rpc.offers_classic and isinstance(server, OwnServer):
         _bind_below(server, config.rpc.listen if listening is None else address)
     bound = [BoundAddress(setting, one) for one in _addresses(server, address)]
-    http = HttpPort(site, config.http.listen) if config.http.listen else None
+    http = HttpPort(site, handover.pages or config.http.listen) if config.http.listen else None
     if http is not None:
         bound.append(BoundAddress(HTTP, http.address))
     assert bound, "the server has no listening address"
+    if isinstance(server, OwnServer):
+        handover.keep(server.sockets[0], http.address if http is not None else "")
     networks = [ip_network(part) for part in config.replication.peers.split(",") if part]
     return Ports(address, tuple(bound), http, SlavePort(networks))
 

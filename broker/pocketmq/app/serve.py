@@ -20,6 +20,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -58,6 +59,7 @@ from pocketmq.rpc.v2.service_table import TABLE as OFFICIAL
 from pocketmq.store.message_store import MessageStore, open_store
 from pocketmq.store.recovery.progress import Starting
 from pocketmq.store.runner import Runner
+from pocketmq.store.tables.terms import TermTable
 
 if TYPE_CHECKING:
     from pocketmq.rpc.grpcio.server import GrpcioServer
@@ -180,12 +182,44 @@ async def serve(
 ) -> int:
     """Runs a broker until `stop` is done (its result is the cause) or its store fails.
 
+    A change of its role in replication restarts everything but the listening socket.
+
     stage    environment of the broker; None: the machine
     Errors   StorageError subclasses: the broker did not start
     """
+    stage = stage or Stage()
+    try:
+        while True:
+            switch: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+            stop.add_done_callback(partial(_pass_on, switch))
+            code = await _serve_once(live, announce, switch, stage, accept_damage=accept_damage)
+            if code != EXIT_OK or stop.done():
+                return code
+            announce = _tell_nobody
+    finally:
+        stage.handover.close()
+
+
+def _tell_nobody(addresses: Mapping[str, object]) -> None:
+    """The addresses stay as they were announced."""
+
+
+def _pass_on(switch: asyncio.Future[str], stop: asyncio.Future[str]) -> None:
+    if not switch.done():
+        switch.set_result(stop.result())
+
+
+async def _serve_once(
+    live: LiveConfig,
+    announce: Announce,
+    stop: asyncio.Future[str],
+    stage: Stage,
+    *,
+    accept_damage: bool,
+) -> int:
+    """Runs a broker until `stop` is done (its result is the cause) or its store fails."""
     config = live.config
     settings = replace(config.store_settings(), accept_damage=accept_damage)
-    stage = stage or Stage()
     clock, disk = stage.clock, stage.disk
     site, tls = Site(), Tls()
     outside = _Outside(Starting(clock), new_server(*_carried(config, site, tls)), config)
@@ -193,7 +227,7 @@ async def serve(
         up.push_async_callback(outside.server.stop, 0)
         up.callback(stage.supervisor.close)
         stage.supervisor.start(lambda: outside.line)
-        ports = bind(config, outside.server, stage.listening, site)
+        ports = bind(config, outside.server, stage.listening, site, stage.handover)
         up.push_async_callback(ports.close)
         door = door_of(live, disk, WORLD, ports, stage.container)
         site.admits = door.admits
@@ -201,6 +235,8 @@ async def serve(
         certificate.show_what_is_there(config)
         await up.enter_async_context(_http_served(live, outside, site, ports.http))
         await outside.server.start(Recovering(), HOLD_S)
+        terms = TermTable(disk, settings.directory)
+        terms.load()
         opening = open_store(settings, clock, disk, outside.starting)
         store = await _open_unless_stopped(opening, stop)
         if store is None:
@@ -210,7 +246,7 @@ async def serve(
         await door.begin()
         await asyncio.to_thread(certificate.make_sure, config)
         live.follow(certificate.read_again)
-        parts = parts_of(store, live, ports, lambda: _ask_to_stop(stop), door)
+        parts = parts_of(store, live, ports, partial(_ask_to_stop, stop), door, terms)
         runner = Runner(clock)
         up.push_async_callback(parts.close)
         up.callback(runner.close)
@@ -334,9 +370,9 @@ class _Outside:
             await self._numbers.refresh()
 
 
-def _ask_to_stop(stop: asyncio.Future[str]) -> None:
+def _ask_to_stop(stop: asyncio.Future[str], why: str) -> None:
     if not stop.done():
-        stop.set_result("drain")
+        stop.set_result(why)
 
 
 def _carried(config: Config, site: Site, tls: Tls) -> tuple[str, list[Service], Transport]:

@@ -39,6 +39,34 @@ async def _nothing(opened: Opened) -> None:
     pass
 
 
+@dataclass
+class Handover:
+    """What the services take over when they restart for another role.
+
+    listening    the listening socket, so that clients are not refused meanwhile
+    pages        address of the port of pages, "" if the gRPC port serves them
+    """
+
+    listening: socket.socket | None = None
+    pages: str = ""
+
+    def keep(self, listening: socket.socket, pages: str) -> None:
+        """Keeps a copy of the listening socket, and the address of pages."""
+        assert self.listening is None, "a socket is kept already"
+        self.listening, self.pages = listening.dup(), pages
+
+    def taken(self) -> socket.socket | None:
+        """Returns the kept socket, which is no longer kept."""
+        listening, self.listening = self.listening, None
+        return listening
+
+    def close(self) -> None:
+        """Closes the kept socket."""
+        listening = self.taken()
+        if listening is not None:
+            listening.close()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Stage:
     """The environment of a broker.
@@ -48,6 +76,7 @@ class Stage:
     listening   inherited socket, which replaces rpc.listen
     supervisor  receives the broker's state
     container   first secret and image name, from the environment of a container
+    handover    what a restart of the services takes over
     """
 
     clock: Clock = field(default_factory=SystemClock)
@@ -56,6 +85,7 @@ class Stage:
     prepare: Prepare = _nothing
     listening: socket.socket | None = None
     container: Container = field(default_factory=Container)
+    handover: Handover = field(default_factory=Handover)
     supervisor: Supervisor = field(default_factory=Supervisor)
 
 

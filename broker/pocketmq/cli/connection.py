@@ -100,11 +100,13 @@ def make_client(
 class BrokerConnection:
     """An open client and its event loop; used in a `with`."""
 
-    __slots__ = ("_runner", "client")
+    __slots__ = ("_keys", "_runner", "client", "endpoint")
 
     def __init__(
         self, endpoint: str, access_key: str = "", secret_key: str = "", **limits: int
     ) -> None:
+        self.endpoint = endpoint
+        self._keys = access_key, secret_key
         self.client = make_client(endpoint, access_key, secret_key, **limits)
         self._runner = asyncio.Runner()
         # Any handler makes a loop wake up at every signal. Without one, a Ctrl-C right before the
@@ -125,6 +127,10 @@ class BrokerConnection:
             self.ask(self.client.__aexit__(kind, error, trace))
         finally:
             self._runner.close()
+
+    def beside(self, endpoint: str) -> "BrokerConnection":
+        """Returns a connection to another broker, with the same credentials."""
+        return BrokerConnection(endpoint, *self._keys)
 
     @property
     def admin(self) -> "AsyncAdmin":

@@ -43,6 +43,7 @@ PLACES: Final = {
     ),
     "store": CommandModule("pocketmq.cli.store", "Inspect, check and repair a store directory."),
     "backfill": CommandModule("pocketmq.cli.backfill", "Build queues and index with Spark."),
+    "replica": CommandModule("pocketmq.cli.replica", "Show and change roles in replication."),
     "monitoring": CommandModule(
         "pocketmq.cli.monitoring", "Write files for Prometheus and Grafana."
     ),

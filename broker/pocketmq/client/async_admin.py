@@ -5,6 +5,7 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from pocketmq.client.async_access import AsyncAccess
+from pocketmq.client.async_replication import AsyncReplication
 from pocketmq.client.channel import Channel, Stub, Value, value_of
 from pocketmq.client.messages import find_by_id, find_by_key, pull, stored_message
 from pocketmq.client.values import (
@@ -54,12 +55,13 @@ class AsyncAdmin:
     Errors   raised by every method: ClientError and its subclasses
     """
 
-    __slots__ = ("_ask", "_read", "_stub", "access")
+    __slots__ = ("_ask", "_read", "_stub", "access", "replication")
 
     def __init__(self, channel: Channel) -> None:
         self._stub = Stub(channel, admin_pb2.DESCRIPTOR.services_by_name["Admin"])
         self._ask, self._read = self._stub.ask, self._stub.read
         self.access = AsyncAccess(channel)
+        self.replication = AsyncReplication(channel)
 
     # --- topics -----------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 from pocketmq.client.async_access import AsyncAccess
 from pocketmq.client.async_admin import AsyncAdmin
 from pocketmq.client.async_client import AsyncClient
+from pocketmq.client.async_replication import AsyncReplication
 from pocketmq.client.channel import RETRY_MS, TIMEOUT_MS
 from pocketmq.client.values import Leased, ReceiveQuery, TailQuery
 from pocketmq.client.wire import BlockingWire, drive
@@ -76,17 +77,29 @@ class AccessAdmin(Blocking[AsyncAccess]):
     explain = blocking(AsyncAccess.explain)
 
 
+class ReplicationAdmin(Blocking[AsyncReplication]):
+    """Roles and followers: `Client.admin.replication`."""
+
+    __slots__ = ()
+
+    status = blocking(AsyncReplication.status)
+    promote = blocking(AsyncReplication.promote)
+    follow = blocking(AsyncReplication.follow)
+    remove = blocking(AsyncReplication.remove)
+
+
 class Admin(Blocking[AsyncAdmin]):
     """Administration of a broker, for operators: `Client.admin`.
 
     Errors   raised by every method: ClientError and its subclasses
     """
 
-    __slots__ = ("access",)
+    __slots__ = ("access", "replication")
 
     def __init__(self, inner: AsyncAdmin) -> None:
         super().__init__(inner)
         self.access = AccessAdmin(inner.access)
+        self.replication = ReplicationAdmin(inner.replication)
 
     create_topic = blocking(AsyncAdmin.create_topic)
     list_topics = blocking(AsyncAdmin.list_topics)

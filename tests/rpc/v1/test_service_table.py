@@ -15,6 +15,7 @@ from pocketmq.rpc.v1.service_table import (
     ADMIN_TABLE,
     BROKER,
     BROKER_TABLE,
+    REPLICATION,
     TABLES,
     closed_faces,
 )
@@ -27,13 +28,13 @@ PARTS = ("routes", "sending", "receive_message", "acks", "sessions", "transactio
 
 
 def own(broker: StoreBroker) -> list[Service]:
-    """Broker, Admin and Access, without what official clients come to."""
+    """Broker, Admin, Access and Replication, without what official clients come to."""
     return [service for service in broker.services() if service.name.startswith("pocketmq.v1.")]
 
 
 def test_every_method_of_the_proto_is_served_in_its_class(broker: StoreBroker) -> None:
-    messaging, admin, access = own(broker)
-    for service, descriptor in ((messaging, BROKER), (admin, ADMIN), (access, ACCESS)):
+    faces = (BROKER, ADMIN, ACCESS, REPLICATION)
+    for service, descriptor in zip(own(broker), faces, strict=True):
         assert service.name == descriptor.full_name
         assert {row.name for row in service.methods} == set(descriptor.methods_by_name)
         classes = {
@@ -50,8 +51,8 @@ def test_every_method_of_the_proto_is_served_in_its_class(broker: StoreBroker) -
         }
         for name in ("PrintClientStack", "VerifyMessage"):
             classes[name] = CallClass.QUESTION
-        others = {BROKER: CallClass.QUERY, ADMIN: CallClass.ADMIN, ACCESS: CallClass.ACCESS}
-        other = others[descriptor]
+        others = {BROKER: CallClass.QUERY, ACCESS: CallClass.ACCESS}
+        other = others.get(descriptor, CallClass.ADMIN)
         assert all(row.call_class is classes.get(row.name, other) for row in service.methods)
 
 
@@ -62,7 +63,8 @@ def test_methods_go_by_rocketmqs_words_where_it_has_such_a_request(broker: Store
     # RocketMQ has PullMessage too.
     others = {"Explain", "ListDelayed", "Flush", "Drain", "PullMessage", "PurgeTopic"}
     transactions = {"ListTransactions", "DescribeTransaction"}
-    assert ours == others | dead_letters | transactions
+    roles = {row.name for row in REPLICATION.methods}
+    assert ours == others | dead_letters | transactions | roles
 
 
 async def test_a_closed_face_differs_in_its_handlers_only(broker: StoreBroker) -> None:

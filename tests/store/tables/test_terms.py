@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from pocketmq.model.errors import TableUnreadable
-from pocketmq.store.tables.terms import FOLLOWER, LEADER, Fence, Term, TermTable, terms_of
+from pocketmq.model.replication import FOLLOWER, LEADER
+from pocketmq.store.tables.terms import Fence, Term, TermTable, terms_of
 from tests.sim.disk import SimDisk
 
 PLACE = Path("/store")

@@ -13,5 +13,6 @@ ARCHITECTURE.md ("The errors") shows the whole tree. Only `rpc/v1/status.py` and
 from pocketmq.model.errors.access import *
 from pocketmq.model.errors.code import *
 from pocketmq.model.errors.official import *
+from pocketmq.model.errors.replication import *
 from pocketmq.model.errors.request import *
 from pocketmq.model.errors.storage import *

@@ -6,7 +6,7 @@ from typing import Any, Final
 from pocketmq.model.access import ResourceKind
 from pocketmq.rpc.admission import CallClass
 from pocketmq.rpc.method_table import OnCluster, Rpc, RpcTable
-from pocketmq.rpc.pb import access_pb2, admin_pb2, broker_pb2
+from pocketmq.rpc.pb import access_pb2, admin_pb2, broker_pb2, replication_pb2
 from pocketmq.rpc.permissions import (
     CREATE,
     DELETE,
@@ -46,6 +46,7 @@ from pocketmq.rpc.v1.status import refuse
 BROKER: Final = broker_pb2.DESCRIPTOR.services_by_name["Broker"]
 ADMIN: Final = admin_pb2.DESCRIPTOR.services_by_name["Admin"]
 ACCESS: Final = access_pb2.DESCRIPTOR.services_by_name["Access"]
+REPLICATION: Final = replication_pb2.DESCRIPTOR.services_by_name["Replication"]
 SETTLE_SIZE_MAX: Final = 256 * 1024
 """Upper limit of bytes of a settling request: SETTLE_MAX (consuming.py) usual handles fit."""
 _Own = Mapping[str, Any]
@@ -60,6 +61,7 @@ _RECEIVED: Final[_Own] = {**_ENCODED, "kind": MethodKind.UNARY}
 _SETTLED: Final[_Own] = {**_ENCODED, "request_size_max": SETTLE_SIZE_MAX}
 _SEE_USERS: Final = AdminOnly("see users and grants")
 _CHANGE_USERS: Final = AdminOnly("change users and grants")
+_CHANGE_ROLE: Final = AdminOnly("change roles and followers")
 
 BROKER_TABLE: Final = RpcTable(
     BROKER.full_name, CallClass.QUERY, refuse,
@@ -210,7 +212,17 @@ ACCESS_TABLE: Final = RpcTable(
     ),
     ACCESS,
 )  # fmt: skip
-TABLES: Final = (BROKER_TABLE, ADMIN_TABLE, ACCESS_TABLE)
+REPLICATION_TABLE: Final = RpcTable(
+    REPLICATION.full_name, CallClass.ADMIN, refuse,
+    (
+        Rpc("ReplicationStatus", "replication_status", OnCluster(GET)),
+        Rpc("Promote", "promote", _CHANGE_ROLE),
+        Rpc("Follow", "follow", _CHANGE_ROLE),
+        Rpc("RemoveReplica", "remove_replica", _CHANGE_ROLE),
+    ),
+    REPLICATION,
+)  # fmt: skip
+TABLES: Final = (BROKER_TABLE, ADMIN_TABLE, ACCESS_TABLE, REPLICATION_TABLE)
 
 
 def closed_faces() -> list[Service]:

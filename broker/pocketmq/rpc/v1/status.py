@@ -44,7 +44,7 @@ KINDS: Final[dict[int, tuple[type[BrokerError], ...]]] = {
     code_pb2.NOT_FOUND: (
         errors.TopicNotFound, errors.GroupNotFound, errors.MessageNotFound, errors.NotWaiting,
         errors.OffsetNotFound, errors.TransactionUnknown, UnknownService, errors.UserNotFound,
-        errors.GrantNotFound, errors.ClientNotFound,
+        errors.GrantNotFound, errors.ClientNotFound, errors.ReplicaNotFound,
     ),
     code_pb2.DEADLINE_EXCEEDED: (errors.ClientSilent,),
     code_pb2.ALREADY_EXISTS: (errors.TopicExists, errors.GroupExists, errors.UserExists),
@@ -69,7 +69,7 @@ KINDS: Final[dict[int, tuple[type[BrokerError], ...]]] = {
         errors.StoreTooNew, errors.WrongFileSize, errors.UnknownGeometry, errors.IllegalConfig,
         errors.AddressUnavailable, errors.UnsupportedStore, errors.OriginUnknown, errors.GroupInUse,
         errors.NotAPlainFile, errors.StrayFile,
-        errors.TransactionDecided,
+        errors.TransactionDecided, errors.WrongRole, errors.FollowersBehind,
     ),
     code_pb2.DATA_LOSS: (
         errors.Corruption, errors.MessageDamaged, errors.TableUnreadable, errors.StoreGap,

@@ -96,7 +96,7 @@ class Leader:
         del self._rings[stream]
         host = _host(stream.peer)
         is_back = any(_host(one.peer) == host and one.sent >= 0 for one in self._rings)
-        if stream.acknowledged >= 0 and not is_back:
+        if stream.acknowledged >= 0 and not is_back and not stream.is_removed:
             self._gone.pop(host, None)
             while len(self._gone) >= GONE_MAX:
                 del self._gone[next(iter(self._gone))]
@@ -105,6 +105,18 @@ class Leader:
             "replica.disconnected",
             extra={"peer": stream.peer, "acknowledged": stream.acknowledged, "reason": why},
         )
+
+    def remove(self, name: str) -> bool:
+        """Forgets a slave by its peer or host, and ends its connection; returns whether it was one.
+
+        Effects  one that connects again is known again
+        """
+        found = [one for one in self._rings if name in (one.peer, _host(one.peer))]
+        for stream in found:
+            stream.is_removed = True
+            _ring(self._rings[stream])
+        is_gone = self._gone.pop(name, None) is not None
+        return is_gone or bool(found)
 
     def receive(self, stream: SlaveStream, content: bytes) -> None:
         """Takes bytes from a slave.
@@ -170,12 +182,14 @@ class Leader:
                 one.cancel()
 
     async def watch(self, stream: SlaveStream) -> None:
-        """Waits until a slave was silent for too long, also while it does not read.
+        """Waits until a slave was silent for too long, or was removed, also while it does not read.
 
         Errors   SlaveRefused
         """
         rung = self._rings[stream]
         while not stream.is_dead(self._now_ms()):
+            if stream.is_removed:
+                raise SlaveRefused("an operator removed it")
             await rung.reached(rung.value + 1)
         raise SlaveRefused("it was silent for 20 s")
 

@@ -54,7 +54,9 @@ class SlaveStream:
     now_ms   monotonic time of its connection
     """
 
-    __slots__ = ("_heard_ms", "_rest", "_said_ms", "acknowledged", "peer", "sent")
+    __slots__ = (
+        "_heard_ms", "_rest", "_said_ms", "acknowledged", "is_removed", "peer", "sent"
+    )  # fmt: skip
 
     def __init__(self, peer: str, now_ms: int) -> None:
         self.peer = peer
@@ -62,6 +64,8 @@ class SlaveStream:
         """Last report; -1 before the first one."""
         self.sent = -1
         """Physical offset of the next piece; -1 before the first report."""
+        self.is_removed = False
+        """Whether an operator wants it to end."""
         self._rest = b""
         self._heard_ms = self._said_ms = now_ms
 

@@ -21,9 +21,9 @@ from pocketmq.files.table_file import TableFile
 from pocketmq.format.json_text import is_integer, read_object
 from pocketmq.format.names import OWN_DIRECTORY, TERMS_FILE
 from pocketmq.model.message import OFFSET_MAX
+from pocketmq.model.replication import FOLLOWER, LEADER
 
 EPOCH_MAX: Final = 2**31 - 1
-LEADER, FOLLOWER = "leader", "follower"
 
 
 class Term(NamedTuple):

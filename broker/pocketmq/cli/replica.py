@@ -1,0 +1,167 @@
+"""`pocketmq replica`: the roles of brokers in replication, and their followers."""
+
+from typing import Final
+
+import click
+
+from pocketmq.cli.connection import BrokerConnection, ConnectedGroup
+from pocketmq.cli.options import PAUSE, examples, watch_option, yes_option
+from pocketmq.cli.output import Document, Output, amount, columns, only_planned, talk
+from pocketmq.cli.watching import repeat
+from pocketmq.model.replication import FENCED, FOLLOWER, LEADER, ReplicationStatus
+
+COLUMNS: Final = columns(
+    "peer", "follower", "acknowledged_offset", "sent_offset", "lag_bytes", "connected",
+)  # fmt: skip
+force_option: Final = click.option(
+    "--force", is_flag=True, help="Do it although records or a leader may be left behind."
+)
+
+
+@click.group(
+    cls=ConnectedGroup,
+    epilog=examples(
+        "pocketmq replica status",
+        "pocketmq replica demote --leader 10.0.0.2:8081 --yes     on the leader, then",
+        "pocketmq replica promote --yes                           on its follower",
+    ),
+)
+def replica() -> None:
+    """Show, promote, demote and remove brokers that copy a leader's log.
+
+    There is no automatic election: promote a follower only if its leader is gone or was demoted.
+    """
+
+
+@replica.asks(
+    "Show a broker's role and its followers.", "pocketmq replica status",
+    "pocketmq replica status --watch 2s",
+)  # fmt: skip
+@watch_option
+def status(broker: BrokerConnection, out: Output, watch_s: float | None) -> None:
+    """Show a broker's role, its epoch, and the brokers that copy its log.
+
+    Offsets are bytes from the start of the commit log.
+    """
+
+    def show() -> None:
+        found = broker.ask(broker.admin.replication.status())
+        rows = [one._asdict() for one in found.replicas]
+        if out.form != "table":
+            out.show({**found._asdict(), "replicas": rows})
+            return
+        out.show(readable(found))
+        if rows:
+            out.table(rows, COLUMNS)
+
+    repeat(watch_s, show)
+
+
+def readable(found: ReplicationStatus) -> Document:
+    """Returns a status formatted for people."""
+    shown: dict[str, object] = {
+        "role": found.role,
+        "epoch": f"{found.epoch}, since offset {found.term_begin}",
+        "appended_offset": found.appended_offset,
+    }
+    if found.role == FOLLOWER:
+        state = "connected" if found.connected else f"not connected: {found.trouble}"
+        behind = f"{amount(found.lag_bytes)} behind" if found.lag_bytes else "up to date"
+        shown |= {"leader": f"{found.leader}, {state}", "lag": behind}
+    elif found.role == FENCED:
+        only_here = amount(found.appended_offset - found.fenced_from)
+        shown |= {
+            "leader": found.leader or "not known",
+            "only_here": f"{only_here} from offset {found.fenced_from}",
+        }
+    else:
+        shown["replicas"] = sum(one.connected for one in found.replicas)
+    return shown
+
+
+@replica.asks(
+    "Make a follower the leader.", "pocketmq replica promote --yes",
+    "pocketmq replica promote --force --yes     although its leader is alive",
+)  # fmt: skip
+@force_option
+@yes_option
+def promote(broker: BrokerConnection, out: Output, force: bool, yes: bool) -> None:
+    """Make a follower the leader of a new epoch; without --yes only show what would happen.
+
+    The old leader must be gone or demoted: what it acknowledged and the follower does not have is
+    lost. It is fenced as soon as it can be reached.
+    """
+    found = broker.ask(broker.admin.replication.status())
+    if not yes and found.role != LEADER:
+        out.show(readable(found))
+        raise only_planned(f"the {found.role} would lead from offset {found.appended_offset} on")
+    epoch, begin = broker.ask(broker.admin.replication.promote(force=force))
+    out.show({"role": "leader", "epoch": epoch, "term_begin": begin})
+
+
+@replica.asks(
+    "Make a broker a follower.", "pocketmq replica demote --leader 10.0.0.2:8081 --yes",
+)  # fmt: skip
+@click.option("--leader", metavar="HOST:PORT", required=True, help="Broker that it follows.")
+@click.option(
+    "--wait", "wait_s", type=PAUSE, default="10s", show_default=True,
+    help="Limit of the wait until a follower has the whole log.",
+)  # fmt: skip
+@force_option
+@yes_option
+def demote(
+    broker: BrokerConnection, out: Output, leader: str, wait_s: float, force: bool, yes: bool
+) -> None:
+    """Make a broker a follower of another one; without --yes only show what would happen.
+
+    A leader refuses messages and waits until a follower has its whole log. With --force it does not
+    wait: records that only this broker has are set aside.
+    """
+    found = broker.ask(broker.admin.replication.status())
+    if not yes:
+        out.show(readable(found))
+        raise only_planned(f"the {found.role} would follow {leader}")
+    call = broker.admin.replication.follow(leader, force=force, wait_ms=int(wait_s * 1000))
+    broker.ask(call)
+    out.show({"role": FOLLOWER, "leader": leader})
+
+
+@replica.asks(
+    "Make an empty broker follow this one.",
+    "pocketmq replica add 10.0.0.2:8081 --leader 10.0.0.1:8081 --yes",
+)
+@click.argument("follower", metavar="HOST:PORT")
+@click.option(
+    "--leader", metavar="HOST:PORT",
+    help="Address of this broker, as the new follower reaches it [default: --endpoint].",
+)  # fmt: skip
+@yes_option
+def add(
+    broker: BrokerConnection, out: Output, follower: str, leader: str | None, yes: bool
+) -> None:
+    """Make the broker at HOST:PORT a follower of this one; without --yes only show it.
+
+    Its store should be empty: what this broker does not have is set aside there.
+    """
+    leader = leader or broker.endpoint
+    with broker.beside(follower) as other:
+        found = other.ask(other.admin.replication.status())
+        if not yes:
+            out.show(readable(found))
+            raise only_planned(f"{follower} would follow {leader}")
+        other.ask(other.admin.replication.follow(leader, force=not found.appended_offset))
+    out.show({"replica": follower, "leader": leader})
+
+
+@replica.asks("Forget a follower.", "pocketmq replica remove 10.0.0.2 --yes")
+@click.argument("name", metavar="REPLICA")
+@yes_option
+def remove(broker: BrokerConnection, out: Output, name: str, yes: bool) -> None:
+    """Forget a follower by its id, peer or host, so that no log is kept for it.
+
+    One that connects again is known again.
+    """
+    if not yes:
+        raise only_planned(f"follower {name} would be forgotten")
+    broker.ask(broker.admin.replication.remove(name))
+    talk(f"{name} is forgotten")

@@ -1,0 +1,60 @@
+"""pocketmq.v1.Replication: the broker's role, and its followers, for operators."""
+
+from typing import Final
+
+from pocketmq.model.names import check_number
+from pocketmq.rpc.call import Call
+from pocketmq.rpc.pb import replication_pb2 as pb
+from pocketmq.rpc.service import Service
+from pocketmq.rpc.v1.service_table import REPLICATION_TABLE
+from pocketmq.services.replication.roles import Roles
+
+WAIT_MAX_MS: Final = 600_000
+
+
+class ReplicationFace:
+    """Methods of pocketmq.v1.Replication."""
+
+    __slots__ = ("_roles",)
+
+    def __init__(self, roles: Roles) -> None:
+        self._roles = roles
+
+    def service(self) -> Service:
+        """Returns the service."""
+        return REPLICATION_TABLE.face(self)
+
+    def replication_status(
+        self, request: pb.ReplicationStatusRequest, call: Call
+    ) -> pb.ReplicationStatusResponse:
+        """Returns the role, its term, and the broker's followers."""
+        found = self._roles.status()._asdict()
+        found["replicas"] = [pb.Replica(**one._asdict()) for one in found["replicas"]]
+        return pb.ReplicationStatusResponse(**found)
+
+    async def promote(self, request: pb.PromoteRequest, call: Call) -> pb.PromoteResponse:
+        """Makes a follower the leader of a new term.
+
+        Errors   WrongRole, DiskFull
+        """
+        term = await self._roles.promote(is_forced=request.force)
+        return pb.PromoteResponse(epoch=term.epoch, term_begin=term.begin)
+
+    async def follow(self, request: pb.FollowRequest, call: Call) -> pb.FollowResponse:
+        """Makes the broker a follower.
+
+        Errors   IllegalNumber, IllegalConfig, FollowersBehind, WrongRole, DiskFull
+        """
+        check_number("wait_ms", request.wait_ms, upper=WAIT_MAX_MS)
+        await self._roles.follow(request.leader, is_forced=request.force, wait_ms=request.wait_ms)
+        return pb.FollowResponse()
+
+    def remove_replica(
+        self, request: pb.RemoveReplicaRequest, call: Call
+    ) -> pb.RemoveReplicaResponse:
+        """Forgets a follower.
+
+        Errors   ReplicaNotFound
+        """
+        self._roles.remove(request.replica)
+        return pb.RemoveReplicaResponse()

@@ -1,0 +1,173 @@
+"""Changes of a broker's role by an operator: promotion of a follower, demotion of a leader.
+
+    follower ── promote ──► leader ── follow ──► follower
+                              │ learns of a higher epoch
+                              ▼
+                            fenced ── follow ──► follower
+
+There is no election: whoever promotes must know that the old leader is gone, or is fenced by the
+new one. A change is written to the term table first. Then the broker restarts its services, so that
+each role begins with the ordinary recovery of a store.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple
+
+from pocketmq.model.errors import FollowersBehind, ReplicaNotFound, WrongRole
+from pocketmq.model.replication import FENCED, FOLLOWER, LEADER, Replica, ReplicationStatus
+from pocketmq.services.replication.leader import Leader
+from pocketmq.store.job import Job
+from pocketmq.store.message_store import MessageStore
+from pocketmq.store.tables.terms import Term, TermTable
+
+WAIT_MS: Final = 10_000
+"""Default limit of the wait until a follower has the whole log."""
+LOOK_S: Final = 0.05
+
+logger = logging.getLogger(__name__)
+
+
+class Link(NamedTuple):
+    """A follower's connection to its leader.
+
+    read    returns (leader's address, whether it is connected, lag in bytes, why it is not)
+    end     ends it; nothing is acknowledged to the leader afterwards
+    """
+
+    read: Callable[[], tuple[str, bool, int, str]]
+    end: Callable[[], Awaitable[None]]
+
+
+class Roles:
+    """The role of one broker.
+
+    link     of a follower
+    switch   restarts the broker's services
+    """
+
+    __slots__ = ("_is_changing", "_leader", "_link", "_store", "_switch", "_terms")
+
+    def __init__(
+        self,
+        store: MessageStore,
+        terms: TermTable,
+        leader: Leader,
+        switch: Callable[[], None],
+        link: Link | None = None,
+    ) -> None:
+        self._store = store
+        self._terms = terms
+        self._leader = leader
+        self._switch = switch
+        self._link = link
+        self._is_changing = False
+
+    @property
+    def role(self) -> str:
+        """LEADER, FOLLOWER or FENCED."""
+        if self._link is not None:
+            return FOLLOWER
+        return LEADER if self._terms.fence is None else FENCED
+
+    def status(self) -> ReplicationStatus:
+        """Returns the role, its term, and the connections."""
+        fence, end = self._terms.fence, self._store.appended
+        leader, is_connected, lag_bytes, trouble = "", False, 0, ""
+        if self._link is not None:
+            leader, is_connected, lag_bytes, trouble = self._link.read()
+        elif fence is not None:
+            leader = fence.leader
+        replicas = [
+            Replica(
+                row.peer, "", row.acknowledged, row.sent, row.lag_bytes, row.is_connected
+            )
+            for row in self._leader.rows()
+        ]  # fmt: skip
+        return ReplicationStatus(
+            self.role, self._terms.epoch, self._terms.begin, end, leader, is_connected, lag_bytes,
+            trouble, min(fence.begin, end) if fence else end, replicas,
+        )  # fmt: skip
+
+    async def promote(self, *, is_forced: bool) -> Term:
+        """Makes a follower the leader of a new term, durably; its services restart afterwards.
+
+        Errors   WrongRole; DiskFull, FsyncFailed: the broker stays a follower
+        """
+        link = self._link
+        if link is None and self._terms.fence is None:
+            raise WrongRole(role=LEADER, why=f"it leads already, since epoch {self._terms.epoch}")
+        if link is not None and link.read()[1] and not is_forced:
+            why = (
+                f"its leader {link.read()[0]} is alive; demote that one first (pocketmq replica "
+                "demote), or add --force"
+            )
+            raise WrongRole(role=FOLLOWER, why=why)
+        self._begin_change()
+        try:
+            if link is not None:
+                await link.end()
+            await self._store.flush()
+            await Job(asyncio.to_thread(self._terms.lead, self._store.flushed))
+        finally:
+            self._is_changing = False
+        logger.warning(
+            "replica.promoted", extra={"epoch": self._terms.epoch, "begin": self._terms.begin}
+        )
+        self._switch()
+        return Term(self._terms.epoch, self._terms.begin)
+
+    async def follow(self, leader: str, *, is_forced: bool, wait_ms: int = 0) -> None:
+        """Makes the broker a follower of the one at "host:port"; its services restart afterwards.
+
+        A leader refuses messages, then waits until a follower has its whole log. After an error it
+        accepts messages again.
+        Errors   FollowersBehind, WrongRole; DiskFull, FsyncFailed: the role stays
+        """
+        self._begin_change()
+        try:
+            if self.role == LEADER and not is_forced:
+                await self._hand_over(leader, wait_ms or WAIT_MS)
+            if self._link is not None:
+                await self._link.end()
+            await Job(asyncio.to_thread(self._terms.follow, leader))
+        finally:
+            self._is_changing = False
+        logger.warning("replica.demoted", extra={"leader": leader})
+        self._switch()
+
+    def _begin_change(self) -> None:
+        if self._is_changing:
+            raise WrongRole(role=self.role, why="another change of its role is under way")
+        self._is_changing = True
+
+    async def _hand_over(self, leader: str, wait_ms: int) -> None:
+        """Refuses messages, and waits until a connected follower has the whole log."""
+        why = f"it hands over to {leader}; send there"
+        before = self._store.writing.refusal
+        self._store.writing.refuse(WrongRole(role=FOLLOWER, why=why))
+        until_ms = self._store.clock.monotonic_ms() + wait_ms
+        try:
+            while (lag_bytes := self._lag_bytes()) > 0:
+                if self._store.clock.monotonic_ms() >= until_ms:
+                    raise FollowersBehind(lag_bytes=lag_bytes, wait_ms=wait_ms)
+                await asyncio.sleep(LOOK_S)
+        except BaseException:
+            self._store.writing.refuse(before)
+            raise
+
+    def _lag_bytes(self) -> int:
+        """Returns how much of the log the best connected follower lacks."""
+        end = self._store.appended
+        ends = [row.acknowledged for row in self._leader.rows() if row.is_connected]
+        return end - max([0, *ends])
+
+    def remove(self, name: str) -> None:
+        """Forgets a follower, and ends its connection.
+
+        name     its follower id, peer or host
+        Errors   ReplicaNotFound
+        """
+        if not self._leader.remove(name):
+            raise ReplicaNotFound(replica=name)

@@ -1,0 +1,154 @@
+"""Promotion and demotion: what is written before what, and what a leader waits for."""
+
+import asyncio
+import errno
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from pocketmq.model.errors import DiskFull, FollowersBehind, ReplicaNotFound, WrongRole
+from pocketmq.model.replication import FENCED, FOLLOWER, LEADER
+from pocketmq.services.replication.leader import Leader
+from pocketmq.services.replication.protocol import REPORT, SlaveStream
+from pocketmq.services.replication.roles import Link, Roles
+from pocketmq.store.tables.terms import Fence, Term, TermTable
+from tests.kit.store_language import TalkingStore, store_at, turns
+from tests.sim.disk import SimDisk
+
+PLACE = Path("/terms")
+LINKED = ("10.0.0.1:8081", True, 7, "")
+ALONE = ("10.0.0.1:8081", False, 0, "connection refused")
+
+
+class Broker:
+    """A store with its role, and slaves that report what a test says."""
+
+    def __init__(self, store: TalkingStore) -> None:
+        self.store = store
+        self.disk = SimDisk()
+        self.terms = TermTable(self.disk, PLACE)
+        self.leader = Leader(store.store, 1 << 40)
+        self.events: list[str] = []
+        self.roles = self._roles(None)
+
+    def _roles(self, link: Link | None) -> Roles:
+        return Roles(self.store.store, self.terms, self.leader, self._switch, link)
+
+    def _switch(self) -> None:
+        kept = TermTable(SimDisk(self.disk.image), PLACE)
+        kept.load()
+        self.events.append(f"restart as {kept.role} of epoch {kept.epoch}")
+
+    def follows(self, state: tuple[str, bool, int, str]) -> Roles:
+        """Makes it a follower."""
+
+        async def end() -> None:
+            assert self.terms.epoch == 0, "the term began before the link ended"
+            self.events.append("link ended")
+
+        self.terms.follow(state[0])
+        self.roles = self._roles(Link(lambda: state, end))
+        return self.roles
+
+    def slave(self, report: int) -> SlaveStream:
+        stream = self.leader.connect("10.0.0.2:5000")
+        self.leader.receive(stream, REPORT.pack(report))
+        return stream
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
+    async with store_at(tmp_path / "s") as store:
+        await store.send("orders", "a", "b")
+        await store.settled()
+        yield Broker(store)
+
+
+async def test_a_leader_tells_its_followers(broker: Broker) -> None:
+    broker.slave(60)
+    found = broker.roles.status()
+    assert (found.role, found.epoch, found.term_begin, found.leader) == (LEADER, 0, 0, "")
+    (row,) = found.replicas
+    assert (row.peer, row.acknowledged_offset, row.connected) == ("10.0.0.2:5000", 60, True)
+    assert row.lag_bytes == found.appended_offset - 60 > 0
+
+
+async def test_a_promotion_ends_the_link_then_writes_the_term_then_restarts(broker: Broker) -> None:
+    roles = broker.follows(ALONE)
+    assert (roles.status().role, roles.status().trouble) == (FOLLOWER, "connection refused")
+    end = broker.store.store.appended
+    assert await roles.promote(is_forced=False) == Term(1, end)
+    assert broker.events == ["link ended", "restart as leader of epoch 1"]
+    assert broker.terms.leader == ALONE[0], "the old leader is to be fenced"
+
+
+async def test_a_follower_of_a_living_leader_is_promoted_by_force_only(broker: Broker) -> None:
+    roles = broker.follows(LINKED)
+    with pytest.raises(WrongRole, match="is alive; demote that one first"):
+        await roles.promote(is_forced=False)
+    assert broker.events == []
+    assert (await roles.promote(is_forced=True)).epoch == 1
+
+
+async def test_a_leader_is_not_promoted_but_a_fenced_one_is(broker: Broker) -> None:
+    with pytest.raises(WrongRole, match="it leads already, since epoch 0"):
+        await broker.roles.promote(is_forced=True)
+    broker.terms.shut(Fence(3, 40, "b:1"))
+    found = broker.roles.status()
+    assert (found.role, found.leader, found.fenced_from) == (FENCED, "b:1", 40)
+    assert (await broker.roles.promote(is_forced=False)).epoch == 4
+
+
+async def test_a_full_disk_promotes_nobody(broker: Broker) -> None:
+    roles = broker.follows(ALONE)
+    broker.disk.fail("write", errno.ENOSPC)
+    with pytest.raises(DiskFull):
+        await roles.promote(is_forced=False)
+    assert broker.events == ["link ended"]
+    assert broker.terms.role == FOLLOWER
+
+
+async def test_a_leader_hands_over_once_a_follower_has_all(broker: Broker) -> None:
+    slave = broker.slave(0)
+    handing = asyncio.create_task(broker.roles.follow("b:1", is_forced=False))
+    await turns(5)
+    with pytest.raises(WrongRole, match="it hands over to b:1"):
+        await broker.store.send("orders", "late")
+    with pytest.raises(WrongRole, match="another change"):
+        await broker.roles.follow("c:1", is_forced=True)
+    assert broker.events == []
+    end = broker.store.store.appended
+    slave.sent = end
+    broker.leader.receive(slave, REPORT.pack(end))
+    await handing
+    assert broker.events == ["restart as follower of epoch 0"]
+    assert broker.terms.leader == "b:1"
+
+
+async def test_a_leader_that_no_follower_reaches_goes_on(broker: Broker) -> None:
+    broker.slave(60)
+    with pytest.raises(FollowersBehind) as refusal:
+        await broker.roles.follow("b:1", is_forced=False, wait_ms=1)
+    assert refusal.value.lag_bytes == broker.store.store.appended - 60
+    await broker.store.send("orders", "c")
+    assert (broker.events, broker.roles.role) == ([], LEADER)
+    await broker.roles.follow("b:1", is_forced=True)
+    assert broker.events == ["restart as follower of epoch 0"]
+
+
+async def test_a_removed_follower_is_disconnected_and_no_log_is_kept_for_it(broker: Broker) -> None:
+    slave = broker.slave(60)
+    watching = asyncio.create_task(broker.leader.watch(slave))
+    await turns(2)
+    broker.roles.remove("10.0.0.2")
+    with pytest.raises(Exception, match="an operator removed it"):
+        await watching
+    broker.leader.disconnect(slave, "removed")
+    assert broker.roles.status().replicas == []
+    with pytest.raises(ReplicaNotFound, match=r"no follower is '10\.0\.0\.2'"):
+        broker.roles.remove("10.0.0.2")
+    broker.leader.disconnect(broker.slave(60), "cut")
+    assert broker.leader.floor() == 60
+    broker.roles.remove("10.0.0.2")
+    assert broker.leader.floor() > 60
