@@ -139,6 +139,10 @@ UserNotFound: there is no user 'user'; see pocketmq user ls
 UserExists: user 'user' exists already; change it: pocketmq user edit 'user'
 IllegalGrant: 'text' is not a valid what: why
 GrantNotFound: user 'user' has no rule that decision actions on resource; see pocketmq acl ls
+WrongRole: the broker is 'role': why
+FollowersBehind: no follower has the last 7 bytes of the log after 9ms; wait until one has them
+  (pocketmq replica status), or add --force: then records that only this broker has are set aside
+ReplicaNotFound: no follower is 'replica'; pocketmq replica status lists them
 ClientNotFound: no client 'client_id' of group 'group' has a stream; see pocketmq group members
 ClientSilent: client 'client_id' does not answer: why
 IllegalSettings: settings of client 'client_id' contain neither publishing nor subscription

@@ -41,7 +41,7 @@ async def _nothing(opened: Opened) -> None:
 
 @dataclass
 class Handover:
-    """What the services take over when they restart for another role.
+    """Kept by a restart of the services for another role.
 
     listening    the listening socket, so that clients are not refused meanwhile
     pages        address of the port of pages, "" if the gRPC port serves them
@@ -52,7 +52,7 @@ class Handover:
 
     def keep(self, listening: socket.socket, pages: str) -> None:
         """Keeps a copy of the listening socket, and the address of pages."""
-        assert self.listening is None, "a socket is kept already"
+        assert listening.fileno() >= 0, "the socket is closed"
         self.listening, self.pages = listening.dup(), pages
 
     def taken(self) -> socket.socket | None:

@@ -117,7 +117,7 @@ def test_of_methods_that_are_named_only_those_get_what_stands_around() -> None:
 
 
 async def test_a_query_by_key_waits_for_its_users_turn(broker: StoreBroker) -> None:
-    messaging, _, _ = own(broker)
+    messaging = own(broker)[0]
     (query,) = [row for row in messaging.methods if row.name == "QueryByKey"]
     turns = broker.store.turns
     turns.timed(lambda: broker.clock.advance(50))

@@ -11,7 +11,7 @@ from pocketmq.model.errors import DiskFull, FollowersBehind, ReplicaNotFound, Wr
 from pocketmq.model.replication import FENCED, FOLLOWER, LEADER
 from pocketmq.services.replication.leader import Leader
 from pocketmq.services.replication.protocol import REPORT, SlaveStream
-from pocketmq.services.replication.roles import Link, Roles
+from pocketmq.services.replication.roles import WAIT_MS, Link, Roles
 from pocketmq.store.tables.terms import Fence, Term, TermTable
 from tests.kit.store_language import TalkingStore, store_at, turns
 from tests.sim.disk import SimDisk
@@ -128,8 +128,11 @@ async def test_a_leader_hands_over_once_a_follower_has_all(broker: Broker) -> No
 
 async def test_a_leader_that_no_follower_reaches_goes_on(broker: Broker) -> None:
     broker.slave(60)
+    handing = asyncio.create_task(broker.roles.follow("b:1", is_forced=False))
+    await turns(5)
+    broker.store.clock.advance(WAIT_MS)
     with pytest.raises(FollowersBehind) as refusal:
-        await broker.roles.follow("b:1", is_forced=False, wait_ms=1)
+        await handing
     assert refusal.value.lag_bytes == broker.store.store.appended - 60
     await broker.store.send("orders", "c")
     assert (broker.events, broker.roles.role) == ([], LEADER)

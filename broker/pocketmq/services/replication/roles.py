@@ -5,9 +5,9 @@
                               ▼
                             fenced ── follow ──► follower
 
-There is no election: whoever promotes must know that the old leader is gone, or is fenced by the
-new one. A change is written to the term table first. Then the broker restarts its services, so that
-each role begins with the ordinary recovery of a store.
+There is no election: an operator who promotes must know that the old leader is gone, or will be
+fenced by the new one. A change is written to the term table first. Then the broker restarts its
+services, so that each role begins with the ordinary recovery of a store.
 """
 
 import asyncio
@@ -110,6 +110,7 @@ class Roles:
                 await link.end()
             await self._store.flush()
             await Job(asyncio.to_thread(self._terms.lead, self._store.flushed))
+            assert self._terms.role == LEADER, "the term was not written"
         finally:
             self._is_changing = False
         logger.warning(
