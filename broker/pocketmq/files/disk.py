@@ -43,6 +43,7 @@ from pocketmq.files.enclosure import (
 )
 from pocketmq.files.memory import PageMemory
 from pocketmq.files.system_calls import exchange_names, sync_file_system
+from pocketmq.files.table_watch import TableWatch
 from pocketmq.model.errors import (
     AllocationFailed,
     DiskFull,
@@ -61,13 +62,14 @@ RWF_NOWAIT: Final = getattr(os, "RWF_NOWAIT", 0)
 class Disk:
     """The machine's file system."""
 
-    __slots__ = ("enclosure", "memory", "tells_resident", "trouble")
+    __slots__ = ("enclosure", "memory", "tables", "tells_resident", "trouble")
 
     def __init__(self) -> None:
         self.enclosure = Enclosure()
         """The store directories below which no links are followed."""
         self.trouble = Trouble()
         self.memory = PageMemory()
+        self.tables = TableWatch()
         self.tells_resident = bool(RWF_NOWAIT)
         """Whether `read_resident` can detect missing pages; cleared when a file system cannot."""
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from pocketmq.files.disk import DRAFT_SUFFIX as DRAFT_SUFFIX
 from pocketmq.files.disk import Disk
 from pocketmq.files.enclosure import FILE_MODE, PRIVATE_MODE
+from pocketmq.files.table_watch import Then
 from pocketmq.format.json_text import Content, first_sound
 from pocketmq.format.names import BACKUP_SUFFIX
 from pocketmq.model.errors import DiskFull
@@ -49,7 +50,7 @@ class TableFile:
         return content
 
     def _versions(self) -> Iterator[tuple[Path, bytes]]:
-        for path in (self.path, self._previous):
+        for path in (self.path, self.previous):
             try:
                 content = self._disk.read_file(path)
             except FileNotFoundError:  # A running broker may be renaming the file.
@@ -59,7 +60,8 @@ class TableFile:
                 return
 
     @property
-    def _previous(self) -> Path:
+    def previous(self) -> Path:
+        """Path of the previous version."""
         return self.path.with_name(self.path.name + BACKUP_SUFFIX)
 
     def write(self, content: bytes) -> None:
@@ -74,23 +76,28 @@ class TableFile:
             self._replace(content)
         except DiskFull:
             is_needed = not (self._is_sound and self._disk.exists(self.path))
-            if is_needed or not self._disk.exists(self._previous):
+            if is_needed or not self._disk.exists(self.previous):
                 raise
-            self._disk.unlink(self._previous)
+            self._disk.unlink(self.previous)
             self._replace(content)
         assert self._disk.exists(self.path), f"{self.path} does not exist after it was written"
         self._disk.sync_directory(self.path.parent)
-        if self._is_private and self._disk.exists(self._previous):  # An older version kept it.
-            self._disk.unlink(self._previous)
+        if self._is_private and self._disk.exists(self.previous):  # An older version kept it.
+            self._disk.unlink(self.previous)
             self._disk.sync_directory(self.path.parent)
         self._is_sound = True
+        self._disk.tables.told(self.path, None)
+
+    def when_copied(self, then: Then) -> None:
+        """Calls `then` with None once enough followers have the table as it was written last."""
+        self._disk.tables.copied(self.path, then)
 
     def _replace(self, content: bytes) -> None:
         draft = self.path.with_name(self.path.name + DRAFT_SUFFIX)
         try:
             self._disk.write_file(draft, content, PRIVATE_MODE if self._is_private else FILE_MODE)
             if self._disk.exists(self.path) and not self._is_private:
-                self._disk.rename(self.path, self._previous)
+                self._disk.rename(self.path, self.previous)
             self._disk.rename(draft, self.path)
         except DiskFull:  # An unfinished draft would use scarce space.
             self._disk.unlink(draft)

@@ -13,16 +13,16 @@ from pocketmq.services.replication.follower import (
     LeaderBroken,
     LeaderMarks,
     LogBytes,
-    TableRecord,
     encode_marks,
     encode_report,
     encode_table,
 )
 from pocketmq.services.replication.protocol import PIECE_SIZE_MAX, SILENCE_MAX_MS
+from pocketmq.services.replication.table_record import TableRecord
 
 HEAD = Struct(">qi")
 SIZE = 4_096
-TABLE = TableRecord("config/topics.json", 7, "file", 0, b'{"a": 1}')
+TABLE = TableRecord("config/topics.json", 7, "file", content=b'{"a": 1}')
 
 
 def piece(offset: int, content: bytes) -> bytes:
@@ -83,13 +83,13 @@ def test_bytes_of_the_log_do_not_wait_for_the_end_of_their_frame() -> None:
         (HEAD.pack(-3, 0), "not of this protocol"),
         (HEAD.pack(-1, -1), "not of this protocol"),
         (HEAD.pack(-1, (256 << 20) + 1), "not of this protocol"),
-        (HEAD.pack(-1, 0), "cut off"),
-        (HEAD.pack(-1, 4) + b"\0\0\0\1", "cut off"),
-        (HEAD.pack(-1, 6) + b"\0\0\0\2[]", "cannot be read"),
-        (HEAD.pack(-1, 6) + b"\0\0\0\2{}", "no name or no kind"),
-        (encode_table(TABLE._replace(kind="link")), "no name or no kind"),
-        (encode_table(TABLE._replace(seq=-1)), "no seq or no position"),
-        (encode_table(TABLE._replace(at=-1)), "no seq or no position"),
+        (HEAD.pack(-1, 0), "a head of 0 bytes"),
+        (HEAD.pack(-1, 4) + b"\0\0\0\1", "a head of 1 bytes"),
+        (HEAD.pack(-1, 6) + b"\0\0\0\2[]", "is no JSON object"),
+        (HEAD.pack(-1, 6) + b"\0\0\0\2{}", "is no file that followers copy"),
+        (encode_table(TABLE._replace(kind="link")), "is no kind of change"),
+        (encode_table(TABLE._replace(seq=-1)), "seq is no number"),
+        (encode_table(TABLE._replace(at=-1)), "at is no number"),
         (encode_marks(LeaderMarks(-1, 0)), "the confirmed end is -1"),
     ],
 )

@@ -98,6 +98,18 @@ class CreationsUsedUp(Unavailable, code=Code.TOO_MANY_REQUESTS):
     limit: int
 
 
+class NotReplicated(Unavailable, code=Code.HA_NOT_AVAILABLE):
+    """A change that is durable here, but not on enough followers; a crash now could revert it."""
+
+    message = (
+        "the change of {path} is stored here, but {count} of {limit} followers have it; repeat the "
+        "call once they follow, or lower replication.in_sync_replicas"
+    )
+    path: str
+    count: int
+    limit: int
+
+
 class Recovering(Unavailable):
     """The broker has started, but its store is not open yet."""
 

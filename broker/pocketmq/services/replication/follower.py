@@ -3,7 +3,7 @@
     leader → follower   i64 offset, i32 size, content
         offset >= 0, size > 0    bytes of the log
         offset >= 0, size 0      heartbeat
-        offset -1                table record: u32 size of JSON {name, seq, kind, at}, content
+        offset -1                table record (table_record.py)
         offset -2, size 16       marks: i64 confirmed end, i64 its store time in ms
     follower → leader   i64 end of the log on its disk, i64 seq of the last table record on its disk
 
@@ -11,18 +11,21 @@ The handshake (handshake.py) precedes both. Consumers of a follower see the log 
 end: what the leader shows to its own.
 """
 
-import json
 from collections.abc import Iterator
 from struct import Struct
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from pocketmq.format.json_text import is_integer, read_object
-from pocketmq.model.message import OFFSET_MAX
 from pocketmq.services.replication.protocol import (
     HEAD,
     PIECE_SIZE_MAX,
     SILENCE_MAX_MS,
     LogPiece,
+)
+from pocketmq.services.replication.table_record import (
+    RECORD_SIZE_MAX,
+    RecordRefused,
+    TableRecord,
+    decode_record,
 )
 
 REPORT: Final = Struct(">qq")
@@ -31,11 +34,6 @@ TABLE: Final = -1
 """Offset of a frame with a table record."""
 CONFIRMED: Final = -2
 """Offset of a frame with marks."""
-TABLE_SIZE_MAX: Final = 256 << 20
-"""Upper limit of the bytes of a table record."""
-KINDS: Final = ("file", "append", "drop")
-_TEXT_SIZE: Final = Struct(">I")
-_TABLE_MEMBERS: Final = 64 * 1024
 
 
 class LeaderBroken(Exception):
@@ -53,19 +51,6 @@ class LeaderAlive(NamedTuple):
     """A sign of life."""
 
     physical_offset: int
-
-
-class TableRecord(NamedTuple):
-    """A change of a small file of the store.
-
-    kind   "file": the file's new content, "append": bytes to append at position `at`, "drop"
-    """
-
-    name: str
-    seq: int
-    kind: str
-    at: int
-    content: bytes
 
 
 class LeaderMarks(NamedTuple):
@@ -141,7 +126,7 @@ class FollowerStream:
             del rest[: HEAD.size]
             self._left = size
             return None if size else LeaderAlive(offset)
-        limit = {TABLE: TABLE_SIZE_MAX, CONFIRMED: MARKS.size}.get(offset, -1)
+        limit = {TABLE: RECORD_SIZE_MAX, CONFIRMED: MARKS.size}.get(offset, -1)
         if not 0 <= size <= limit:
             raise LeaderBroken(f"a frame of {size} bytes at {offset} is not of this protocol")
         if len(rest) < HEAD.size + size:
@@ -169,23 +154,10 @@ def _marks(content: bytes) -> LeaderMarks:
 
 
 def _table(content: bytes) -> TableRecord:
-    size = _TEXT_SIZE.unpack_from(content)[0] if len(content) >= _TEXT_SIZE.size else -1
-    begin = _TEXT_SIZE.size + size
-    if not 0 <= size <= min(_TABLE_MEMBERS, len(content) - _TEXT_SIZE.size):
-        raise LeaderBroken("a table record is cut off")
     try:
-        members: dict[str, Any] = read_object(content[_TEXT_SIZE.size : begin])
-    except ValueError as error:
-        raise LeaderBroken(f"the members of a table record cannot be read: {error}") from error
-    name, kind = members.get("name"), members.get("kind")
-    seq, at = members.get("seq"), members.get("at")
-    if not isinstance(name, str) or kind not in KINDS:
-        raise LeaderBroken("a table record has no name or no kind")
-    if not is_integer(seq, 0, OFFSET_MAX) or not is_integer(at, 0, OFFSET_MAX):
-        raise LeaderBroken("a table record has no seq or no position")
-    assert isinstance(seq, int)
-    assert isinstance(at, int)
-    return TableRecord(name, seq, str(kind), at, content[begin:])
+        return decode_record(content)
+    except RecordRefused as refused:
+        raise LeaderBroken(str(refused)) from refused
 
 
 def encode_report(end: int, table_seq: int) -> bytes:
@@ -195,10 +167,7 @@ def encode_report(end: int, table_seq: int) -> bytes:
 
 def encode_table(record: TableRecord) -> bytes:
     """Returns the frame of a table record, as a leader sends it."""
-    members = {"name": record.name, "seq": record.seq, "kind": record.kind, "at": record.at}
-    text = json.dumps(members, separators=(",", ":")).encode()
-    content = _TEXT_SIZE.pack(len(text)) + text + record.content
-    assert len(content) <= TABLE_SIZE_MAX
+    content = record.encode()
     return HEAD.pack(TABLE, len(content)) + content
 
 

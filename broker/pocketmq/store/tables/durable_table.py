@@ -11,11 +11,13 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from pocketmq.files.disk import Disk
 from pocketmq.files.table_file import TableFile
+from pocketmq.files.table_watch import Then
 from pocketmq.format.names import CONFIG_DIRECTORY
 from pocketmq.format.table_json import decode_rows, encode_row, encode_rows, encode_table
 from pocketmq.model.errors import LimitReached, RequestError, TableUnreadable
@@ -36,19 +38,31 @@ Work = Callable[[], None]
 """Blocking function, called in a thread."""
 
 
+def at_once(then: Then) -> None:
+    """Calls `then`: for a table that is not copied to followers."""
+    then(None)
+
+
 class Saving:
     """Makes changes durable, one write at a time.
 
-    begin   takes a snapshot of all changes; returns the function that writes it, or None if nothing
-            is left to write
+    begin         takes a snapshot of all changes; returns the function that writes it, or None if
+                  nothing is left to write
+    when_copied   calls its argument once enough followers have what was written
     """
 
-    __slots__ = ("_begin", "_change", "_job", "_pool", "_saved")
+    __slots__ = ("_begin", "_change", "_job", "_pool", "_saved", "_when_copied", "_written")
 
-    def __init__(self, pool: ThreadPoolExecutor, begin: Callable[[], Work | None]) -> None:
+    def __init__(
+        self,
+        pool: ThreadPoolExecutor,
+        begin: Callable[[], Work | None],
+        when_copied: Callable[[Then], None] = at_once,
+    ) -> None:
         self._begin = begin
         self._pool = pool
-        self._change = 0
+        self._when_copied = when_copied
+        self._change = self._written = 0
         self._saved = Watermark()
         self._job: asyncio.Future[None] | None = None
 
@@ -57,9 +71,9 @@ class Saving:
         self._change += 1
 
     async def saved(self) -> None:
-        """Waits until every change so far is durable.
+        """Waits until every change so far is durable, here and on enough followers.
 
-        Errors   DiskFull, FsyncFailed
+        Errors   DiskFull, FsyncFailed, NotReplicated
         """
         change = self._change
         self.save_soon()
@@ -76,11 +90,11 @@ class Saving:
 
     def save_soon(self) -> None:
         """Begins to write the changes unless a write is running; `saved` raises a write's error."""
-        if self._job is not None or self._saved.value >= self._change:
+        if self._job is not None or self._written >= self._change:
             return
         change, work = self._change, self._begin()
         if work is None:
-            self._saved.advance(change)
+            self._copy(change)
             return
         self._job = asyncio.get_running_loop().run_in_executor(self._pool, work)
         self._job.add_done_callback(
@@ -94,9 +108,20 @@ class Saving:
             self._saved.fail(error)
             return
         assert change <= self._change
-        self._saved.advance(change)
+        self._copy(change)
         if self._saved.waiter_count:
             self.save_soon()
+
+    def _copy(self, change: int) -> None:
+        self._written = change
+        self._when_copied(partial(self._end, change))
+
+    def _end(self, change: int, error: BaseException | None) -> None:
+        if error is None:
+            self._saved.advance(change)
+            return
+        self._written = self._saved.value  # The next call of `saved` repeats the write.
+        self._saved.fail(error)
 
 
 class DurableTable(Saving):
@@ -110,7 +135,7 @@ class DurableTable(Saving):
     def __init__(
         self, file: TableFile, pool: ThreadPoolExecutor, snapshot: Callable[[], Encode]
     ) -> None:
-        super().__init__(pool, self._writing)
+        super().__init__(pool, self._writing, file.when_copied)
         self._file = file
         self._snapshot = snapshot
 

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from pocketmq.files.disk import Disk
 from pocketmq.files.table_file import DRAFT_SUFFIX, TableFile
+from pocketmq.files.table_watch import Then
 from pocketmq.format.names import (
     CONFIG_DIRECTORY,
     ORDER_INFO_FILE,
@@ -89,9 +90,14 @@ class OrderFiles:
             self._disk.write_at(self._descriptor, self._position, row)
         except DiskFull:  # On a copy-on-write file system; readers ignore a partial row.
             return False
+        self._disk.tables.told(self._path, range(self._position, self._position + len(row)))
         self._position += len(row)
         self._number += 1
         return True
+
+    def when_copied(self, then: Then) -> None:
+        """Calls `then` with None once enough followers have all rows; see TableWatch."""
+        self._disk.tables.copied(self._path, then)
 
     def sync(self) -> None:
         """Makes all rows durable; blocks.
@@ -125,6 +131,7 @@ class OrderFiles:
         draft = self._path.with_name(self._path.name + DRAFT_SUFFIX)
         try:
             self._descriptor = self._disk.make_allocated_file(draft, self._path, self._size_bytes)
+            self._disk.tables.told(self._path, None)
         except (AllocationFailed, DiskFull):
             assert self._descriptor is None, "the journal is open"
 

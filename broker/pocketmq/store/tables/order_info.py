@@ -134,7 +134,7 @@ class OrderInfo:
         self, files: OrderFiles, clock: Clock, pool: ThreadPoolExecutor, *, is_sync: bool
     ) -> None:
         self._files = files
-        self._saving = Saving(pool, self._begin)
+        self._saving = Saving(pool, self._begin, files.when_copied)
         self._clock = clock
         self._is_sync = is_sync
         self._others: dict[str, Any] = {}

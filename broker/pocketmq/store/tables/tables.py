@@ -10,6 +10,7 @@ from pocketmq.model.message import QueueKey
 from pocketmq.model.step import Clock
 from pocketmq.model.system_topics import lease_retry_topic, lease_retry_topic_v2
 from pocketmq.model.topic import RETRY_PREFIX, is_group_topic, retry_topic
+from pocketmq.store.tables.copied_files import CopiedFiles
 from pocketmq.store.tables.delay_offsets import DelayOffsets
 from pocketmq.store.tables.durable_table import RowTable
 from pocketmq.store.tables.groups import GroupTable
@@ -33,8 +34,8 @@ class Tables:
     """Topics, groups, modes, offsets, orders, delays, removed queues, floors, name settings."""
 
     __slots__ = (
-        "_pool", "delay_offsets", "floors", "groups", "modes", "name_settings", "offsets", "orders",
-        "removed", "timer_check", "timer_counts", "topics",
+        "_pool", "delay_offsets", "files", "floors", "groups", "modes", "name_settings", "offsets",
+        "orders", "removed", "timer_check", "timer_counts", "topics",
     )  # fmt: skip
 
     def __init__(
@@ -42,6 +43,7 @@ class Tables:
         is_sync: bool = True, order_journal_bytes: int = ORDER_JOURNAL_BYTES,
     ) -> None:  # fmt: skip
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="tables")
+        self.files = CopiedFiles(disk, directory, self._pool)
         self.topics = TopicTable(disk, directory, clock, self._pool)
         self.groups = GroupTable(disk, directory, clock, self._pool)
         self.offsets = ConsumerOffsets(disk, directory, clock, self._pool, self.groups)

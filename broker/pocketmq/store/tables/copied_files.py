@@ -1,0 +1,160 @@
+"""The small files of a store that its followers copy, and how they are read and replaced.
+
+    EARLY      settings: they name things, and may be ahead of the follower's log
+    IN_ORDER   they refer to records: without these, an offset would hide other messages
+
+docs/reference/formats/followers.md lists all files of a store, with the reasons why a follower
+needs them or does not.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, TypeVar
+
+from pocketmq.files.disk import Disk
+from pocketmq.files.table_file import TableFile
+from pocketmq.files.table_watch import TableWatch
+from pocketmq.files.table_watch import Then as Then
+from pocketmq.format.names import (
+    ACCESS_FILE,
+    CONFIG_DIRECTORY,
+    CONSUMER_OFFSETS_FILE,
+    DELAY_OFFSETS_FILE,
+    FLOORS_FILE,
+    GROUPS_FILE,
+    LEFT_OVER_FILE,
+    LMQ_CONSUMER_OFFSETS_FILE,
+    ORDER_INFO_FILE,
+    ORDER_JOURNAL_FILE,
+    OWN_DIRECTORY,
+    REMOVED_QUEUES_FILE,
+    SUBSCRIPTIONS_FILE,
+    TIMER_CHECK_FILE,
+    TIMER_LOG_DIRECTORY,
+    TIMER_WHEEL_FILE,
+    TOPICS_FILE,
+)
+from pocketmq.store.tables.name_settings import NAME_SETTINGS_FILE
+from pocketmq.store.tables.request_modes import REQUEST_MODES_FILE
+
+ACCESS: Final = f"{OWN_DIRECTORY}/{ACCESS_FILE}"
+JOURNAL: Final = f"{OWN_DIRECTORY}/{ORDER_JOURNAL_FILE}"
+ORDERS: Final = f"{CONFIG_DIRECTORY}/{ORDER_INFO_FILE}"
+TIMER_CHECK: Final = f"{CONFIG_DIRECTORY}/{TIMER_CHECK_FILE}"
+EARLY: Final = (
+    f"{OWN_DIRECTORY}/{REMOVED_QUEUES_FILE}",
+    f"{OWN_DIRECTORY}/{LEFT_OVER_FILE}",
+    f"{CONFIG_DIRECTORY}/{TOPICS_FILE}",
+    f"{CONFIG_DIRECTORY}/{GROUPS_FILE}",
+    f"{CONFIG_DIRECTORY}/{REQUEST_MODES_FILE}",
+    f"{CONFIG_DIRECTORY}/{NAME_SETTINGS_FILE}",
+    f"{CONFIG_DIRECTORY}/{SUBSCRIPTIONS_FILE}",
+    ACCESS,
+)
+IN_ORDER: Final = (
+    f"{CONFIG_DIRECTORY}/{CONSUMER_OFFSETS_FILE}",
+    f"{CONFIG_DIRECTORY}/{LMQ_CONSUMER_OFFSETS_FILE}",
+    ORDERS,
+    JOURNAL,
+    f"{CONFIG_DIRECTORY}/{DELAY_OFFSETS_FILE}",
+    TIMER_CHECK,
+    f"{CONFIG_DIRECTORY}/timermetrics",
+    f"{OWN_DIRECTORY}/{FLOORS_FILE}",
+)
+COPIED: Final = (*EARLY, *IN_ORDER)
+"""Names of the files, relative to the store, in the order of a first copy."""
+
+Result = TypeVar("Result")
+
+
+class CopiedFiles:
+    """The copied files of one store; all work is done on the thread that writes its tables.
+
+    So no table changes while another one is read with it.
+    """
+
+    __slots__ = ("_directory", "_disk", "_names", "_pool")
+
+    def __init__(self, disk: Disk, directory: Path, pool: ThreadPoolExecutor) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._names = {directory / name: name for name in COPIED}
+        self._pool = pool
+
+    @property
+    def watch(self) -> TableWatch:
+        """The callbacks of the disk's tables."""
+        return self._disk.tables
+
+    def name_of(self, path: Path) -> str:
+        """Returns the name of the file at a path; "" if it is not copied."""
+        return self._names.get(path, "")
+
+    async def run(self, work: Callable[[], Result]) -> Result:
+        """Returns the result of work in the tables' thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+
+    # -- blocking: called by `run` -------------------------------------------------------------
+    def read(self, name: str, rows: range | None = None) -> bytes | None:
+        """Returns the content of a file, or bytes of it; None if it does not exist.
+
+        Errors   ReadFailed
+        """
+        path = self._directory / name
+        with suppress(FileNotFoundError):
+            if rows is None:
+                return self._disk.read_file(path)
+            return self._disk.read_file(path, rows.start, len(rows))
+        return None
+
+    def write(self, name: str, content: bytes) -> None:
+        """Replaces a file durably.
+
+        Errors   DiskFull, AllocationFailed, FsyncFailed; the file has its old or its new content
+        """
+        path = self._directory / name
+        if name == JOURNAL:
+            self._disk.make_directory(path.parent)
+            self._disk.replace_file(path, content)
+            return
+        if name == TIMER_CHECK:
+            self._remove_timer()
+        TableFile(self._disk, path, is_private=name == ACCESS).write(content)
+
+    def append(self, position: int, content: bytes) -> None:
+        """Writes rows of the journal durably.
+
+        Errors   ValueError: the journal does not have these bytes; WriteFailed, FsyncFailed
+        """
+        path = self._directory / JOURNAL
+        if not self._disk.exists(path) or self._disk.file_size(path) < position + len(content):
+            raise ValueError(f"{JOURNAL} does not have {position + len(content)} bytes")
+        descriptor = self._disk.open(path)
+        try:
+            self._disk.write_at(descriptor, position, content)
+            self._disk.sync(descriptor)
+        finally:
+            self._disk.close(descriptor)
+
+    def drop(self, name: str) -> None:
+        """Removes a file, and its previous version, durably; either may be missing.
+
+        Errors   WriteFailed, FsyncFailed
+        """
+        file = TableFile(self._disk, self._directory / name)
+        for path in (file.previous, file.path):  # The previous one alone would be read.
+            if self._disk.exists(path):
+                self._disk.unlink(path)
+                self._disk.sync_directory(path.parent)
+
+    def _remove_timer(self) -> None:
+        """Removes timer log and wheel: timercheck has positions in the leader's, which differ."""
+        timer = self._directory / TIMER_LOG_DIRECTORY
+        paths = [timer / name for name in self._disk.names(timer)]
+        paths.append(self._directory / TIMER_WHEEL_FILE)
+        for path in filter(self._disk.exists, paths):
+            self._disk.unlink(path)
+            self._disk.sync_directory(path.parent)
