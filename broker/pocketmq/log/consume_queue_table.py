@@ -325,6 +325,11 @@ class ConsumeQueueTable:
         gone = {key for key, begin in self.removed.items() if self._is_below(key, begin)}
         self.remove(gone)
 
+    def removed_topics(self) -> list[str]:
+        """Returns the removed topics of which there are queues with only old messages."""
+        found = {key[0] for key, begin in self.removed.items() if self._is_below(key, begin)}
+        return sorted(found)
+
     def _is_below(self, key: QueueKey, queue_offset: int) -> bool:
         queue = self.queues.get(key)
         return queue is not None and queue.max_offset <= queue_offset

@@ -40,6 +40,7 @@ from pocketmq.store.recovery.progress import Starting
 from pocketmq.store.recovery.start import StoreStart
 from pocketmq.store.runner import Runner
 from pocketmq.store.settings import FLUSH_SYNC, StoreSettings
+from pocketmq.store.tables.copied_files import FLOORS, TOPICS
 from pocketmq.store.tables.order_files import ORDER_JOURNAL_BYTES
 from pocketmq.store.tables.tables import Tables
 from pocketmq.store.timer.level_clocks import LevelClocks
@@ -463,6 +464,22 @@ class MessageStore:
         """Makes messages below queue offsets unreachable at once; durable later."""
         self.tables.floors.rise(floors)
         self._apply_floors(floors)
+
+    def reload(self, name: str) -> None:
+        """Reads a table again that a follower has replaced, and applies it to the queues.
+
+        Errors   TableUnreadable
+        """
+        self.tables.reload(name)
+        if name == TOPICS:
+            self.tables.adopt(self._structures.queues.queues, self._structures.batch_topics)
+        elif name == FLOORS:
+            self._apply_floors(self.tables.floors.all())
+
+    async def drop_removed(self) -> None:
+        """Removes the queues that have only messages of removed topics, on a follower."""
+        for topic in self._structures.queues.removed_topics():
+            await self.views.expiry.drop_queues(topic)
 
     async def flush(self) -> int:
         """Flushes all appended records; returns the flushed physical offset."""

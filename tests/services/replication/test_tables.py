@@ -15,7 +15,7 @@ from pocketmq.format.order_changes import OrderChange
 from pocketmq.format.order_row import OrderedDelivery, QueueOrder
 from pocketmq.model.errors import FsyncFailed, NotReplicated
 from pocketmq.model.step import Now
-from pocketmq.services.replication.table_copy import TableCopy
+from pocketmq.services.replication.table_copy import PAUSE_MS, TableCopy
 from pocketmq.services.replication.table_feed import Quorum, TableCursor, TableFeed
 from pocketmq.services.replication.table_record import (
     APPEND,
@@ -95,7 +95,13 @@ class Following:
 
     def _begin(self) -> None:
         self.tables = Tables(self.disk, PLACE, self.clock)
-        self.copy = TableCopy(self.tables.files)
+        self.reloaded: list[str] = []
+        self.dropped_count = 0
+        self.copy = TableCopy(self.tables.files, self.reloaded.append, self._drop_removed)
+
+    async def _drop_removed(self) -> None:
+        assert self.reloaded[-1] == REMOVED
+        self.dropped_count += 1
 
     def crash(self, seed: int) -> None:
         self.tables.close()
@@ -174,7 +180,7 @@ def test_after_any_changes_cuts_and_crashes_the_files_are_the_leaders(
                 leader.reconnect()
             elif step == "cut":
                 leader.reconnect()
-                follower.copy = TableCopy(follower.tables.files)
+                follower.copy.begin()
             else:
                 await CHANGES[step](leader)
             check_orders(leader, follower)
@@ -323,6 +329,26 @@ def test_a_timecheck_of_another_broker_removes_the_timer_that_it_does_not_fit() 
     run(story)
 
 
+def test_what_was_replaced_is_read_again_at_most_five_times_a_second() -> None:
+    async def story(leader: Leading, follower: Following) -> None:
+        await leader.tables.topics.create("t", queue_count=1)
+        await leader.commit()
+        await send(leader.cursor, leader, follower)
+        assert (follower.reloaded, follower.dropped_count) == ([REMOVED], 1)
+        now = Now(1_000, 1_000)
+        assert follower.copy.step(now).at_ms == 1_000 + PAUSE_MS
+        assert sorted(follower.reloaded) == sorted({*COPIED})
+        following = follower.copy.step(now)
+        await leader.commit()
+        await send(leader.cursor, leader, follower)
+        assert following.mark is not None
+        assert await following.mark.reached(following.value)
+        follower.copy.step(now)
+        assert follower.reloaded[len(COPIED) :] == [OFFSETS]
+
+    run(story)
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [
@@ -334,13 +360,15 @@ def test_a_timecheck_of_another_broker_removes_the_timer_that_it_does_not_fit() 
         ({"seq": -1}, "seq is no number"),
         ({"at": -1}, "at is no number"),
         ({"kind": APPEND}, "rows cannot be appended to config/topics.json"),
-        ({"kind": "drop", "content": b"x"}, "is dropped and has 1 bytes"),
+        ({"kind": "drop"}, "is dropped and has 2 bytes"),
+        ({"content": b"{"}, "config/topics.json: "),
+        ({"content": b'{"topicConfigTable": []}'}, "is not a table of rows"),
         ({"name": JOURNAL, "kind": APPEND, "content": b"x"}, "does not have 1 bytes"),
     ],
 )
 def test_a_record_that_no_leader_sends_writes_nothing(change: dict[str, Any], why: str) -> None:
     async def story(leader: Leading, follower: Following) -> None:
-        record = TableRecord(TOPICS, 1, FILE)._replace(**change)
+        record = TableRecord(TOPICS, 1, FILE, content=b"{}")._replace(**change)
         with pytest.raises(RecordRefused, match=why):
             await follower.copy.take(decode_record(record.encode()), 0)
         assert follower.copy.seq == 0

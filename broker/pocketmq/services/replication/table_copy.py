@@ -1,31 +1,48 @@
 """The copies of a leader's tables on a follower: each record is durable before the next is taken.
 
 A promotion opens the follower's store as any store, so the files alone must be right. The tables in
-memory only serve reads, and are read again after each record.
+memory only serve reads, and are read again soon after their files were replaced.
 Source: SlaveSynchronize, which copies some tables every minute.
 """
 
+from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Final
 
-from pocketmq.services.replication.table_record import (
-    APPEND,
-    DROP,
-    RecordRefused,
-    TableRecord,
-)
-from pocketmq.store.tables.copied_files import COPIED, CopiedFiles
+from pocketmq.model.step import Next, Now
+from pocketmq.services.replication.table_record import APPEND, DROP, RecordRefused, TableRecord
+from pocketmq.store.tables.copied_files import COPIED, REMOVED, CopiedFiles
+from pocketmq.store.watermark import Watermark
+
+PAUSE_MS: Final = 200
+"""Least time between two readings: a leader may write its offsets a hundred times a second."""
 
 
 class TableCopy:
-    """The records of one connection to a leader.
+    """The copies in a follower's open store.
 
-    seq   number of the last record on the disk; 0 before the first one
+    reload         reads the table of a file again
+    drop_removed   removes the queues of removed topics
     """
 
-    __slots__ = ("_files", "seq")
+    __slots__ = ("_drop_removed", "_files", "_reload", "_replaced", "_taken", "seq")
 
-    def __init__(self, files: CopiedFiles) -> None:
+    def __init__(
+        self,
+        files: CopiedFiles,
+        reload: Callable[[str], None],
+        drop_removed: Callable[[], Awaitable[None]],
+    ) -> None:
         self._files = files
+        self._reload = reload
+        self._drop_removed = drop_removed
+        self.seq = 0
+        """Number of the last record on the disk; 0 before a connection's first one."""
+        self._replaced: dict[str, None] = {}
+        self._taken = Watermark()
+
+    def begin(self) -> None:
+        """Begins with a new connection, whose leader sends every file."""
         self.seq = 0
 
     async def take(self, record: TableRecord, end: int) -> None:
@@ -47,6 +64,22 @@ class TableCopy:
         try:
             await files.run(work)
         except ValueError as error:
-            raise RecordRefused(str(error)) from error
+            raise RecordRefused(f"{record.name}: {error}") from error
         assert record.name in COPIED, "a record of another file was decoded"
         self.seq = record.seq
+        if record.name == REMOVED:  # Before the next messages of such a topic.
+            self._reload(REMOVED)
+            await self._drop_removed()
+            return
+        self._replaced[record.name] = None
+        self._taken.advance(self._taken.value + 1)
+
+    def step(self, now: Now) -> Next:
+        """Reads replaced tables again."""
+        if not self._replaced:
+            return Next(None, self._taken, self._taken.value + 1)
+        while self._replaced:
+            name = next(iter(self._replaced))
+            del self._replaced[name]
+            self._reload(name)
+        return Next(now.monotonic_ms + PAUSE_MS)

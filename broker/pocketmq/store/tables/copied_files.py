@@ -37,32 +37,36 @@ from pocketmq.format.names import (
     TIMER_WHEEL_FILE,
     TOPICS_FILE,
 )
+from pocketmq.format.table_json import decode_file
 from pocketmq.store.tables.name_settings import NAME_SETTINGS_FILE
 from pocketmq.store.tables.request_modes import REQUEST_MODES_FILE
 
+TABLE_SUFFIX: Final = ".json"
+TIMER_COUNTS_FILE: Final = "timermetrics"
+
 ACCESS: Final = f"{OWN_DIRECTORY}/{ACCESS_FILE}"
+FLOORS: Final = f"{OWN_DIRECTORY}/{FLOORS_FILE}"
+GROUPS: Final = f"{CONFIG_DIRECTORY}/{GROUPS_FILE}"
 JOURNAL: Final = f"{OWN_DIRECTORY}/{ORDER_JOURNAL_FILE}"
+LMQ_OFFSETS: Final = f"{CONFIG_DIRECTORY}/{LMQ_CONSUMER_OFFSETS_FILE}"
+MODES: Final = f"{CONFIG_DIRECTORY}/{REQUEST_MODES_FILE}"
+NAME_SETTINGS: Final = f"{CONFIG_DIRECTORY}/{NAME_SETTINGS_FILE}"
+OFFSETS: Final = f"{CONFIG_DIRECTORY}/{CONSUMER_OFFSETS_FILE}"
 ORDERS: Final = f"{CONFIG_DIRECTORY}/{ORDER_INFO_FILE}"
+REMOVED: Final = f"{OWN_DIRECTORY}/{REMOVED_QUEUES_FILE}"
 TIMER_CHECK: Final = f"{CONFIG_DIRECTORY}/{TIMER_CHECK_FILE}"
+TOPICS: Final = f"{CONFIG_DIRECTORY}/{TOPICS_FILE}"
 EARLY: Final = (
-    f"{OWN_DIRECTORY}/{REMOVED_QUEUES_FILE}",
+    *(REMOVED, TOPICS, GROUPS, MODES, NAME_SETTINGS, ACCESS),
     f"{OWN_DIRECTORY}/{LEFT_OVER_FILE}",
-    f"{CONFIG_DIRECTORY}/{TOPICS_FILE}",
-    f"{CONFIG_DIRECTORY}/{GROUPS_FILE}",
-    f"{CONFIG_DIRECTORY}/{REQUEST_MODES_FILE}",
-    f"{CONFIG_DIRECTORY}/{NAME_SETTINGS_FILE}",
     f"{CONFIG_DIRECTORY}/{SUBSCRIPTIONS_FILE}",
-    ACCESS,
 )
 IN_ORDER: Final = (
-    f"{CONFIG_DIRECTORY}/{CONSUMER_OFFSETS_FILE}",
-    f"{CONFIG_DIRECTORY}/{LMQ_CONSUMER_OFFSETS_FILE}",
-    ORDERS,
-    JOURNAL,
+    *(OFFSETS, LMQ_OFFSETS, ORDERS, JOURNAL),
     f"{CONFIG_DIRECTORY}/{DELAY_OFFSETS_FILE}",
     TIMER_CHECK,
-    f"{CONFIG_DIRECTORY}/timermetrics",
-    f"{OWN_DIRECTORY}/{FLOORS_FILE}",
+    f"{CONFIG_DIRECTORY}/{TIMER_COUNTS_FILE}",
+    FLOORS,
 )
 COPIED: Final = (*EARLY, *IN_ORDER)
 """Names of the files, relative to the store, in the order of a first copy."""
@@ -113,9 +117,12 @@ class CopiedFiles:
     def write(self, name: str, content: bytes) -> None:
         """Replaces a file durably.
 
-        Errors   DiskFull, AllocationFailed, FsyncFailed; the file has its old or its new content
+        Errors   ValueError: a start could not read it, and nothing was written; DiskFull,
+                 AllocationFailed, FsyncFailed; the file has its old or its new content
         """
         path = self._directory / name
+        if path.suffix == TABLE_SUFFIX:
+            decode_file(path.name, content)
         if name == JOURNAL:
             self._disk.make_directory(path.parent)
             self._disk.replace_file(path, content)

@@ -334,6 +334,17 @@ class NamedTable(Generic[Config]):
         rows = self._table.rows.items()
         self._configs = {n: self._kind.from_row(n, row) for n, row in rows if self._is_name(n)}
 
+    def reload(self) -> None:
+        """Reads the table again, and tells followers of the names that differ.
+
+        Errors   TableUnreadable: neither the file nor its `.bak` can be read
+        """
+        before = self._configs
+        self.load()
+        for name in before.keys() | self._configs.keys():
+            if before.get(name) != self._configs.get(name):
+                self._tell(name)
+
     def _is_name(self, name: str) -> bool:
         try:
             self._kind.check(name)

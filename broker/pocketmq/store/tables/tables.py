@@ -10,7 +10,18 @@ from pocketmq.model.message import QueueKey
 from pocketmq.model.step import Clock
 from pocketmq.model.system_topics import lease_retry_topic, lease_retry_topic_v2
 from pocketmq.model.topic import RETRY_PREFIX, is_group_topic, retry_topic
-from pocketmq.store.tables.copied_files import CopiedFiles
+from pocketmq.store.tables.copied_files import (
+    FLOORS,
+    GROUPS,
+    LMQ_OFFSETS,
+    MODES,
+    NAME_SETTINGS,
+    OFFSETS,
+    REMOVED,
+    TIMER_COUNTS_FILE,
+    TOPICS,
+    CopiedFiles,
+)
 from pocketmq.store.tables.delay_offsets import DelayOffsets
 from pocketmq.store.tables.durable_table import RowTable
 from pocketmq.store.tables.groups import GroupTable
@@ -24,7 +35,6 @@ from pocketmq.store.tables.request_modes import RequestModes
 from pocketmq.store.tables.timer_check import TimerCheck
 from pocketmq.store.tables.topics import TopicTable
 
-TIMER_COUNTS_FILE: Final = "timermetrics"
 RETRY_SEPARATORS: Final = "_+"
 """Separators of group and topic in names of retry topics: one of each of RocketMQ's two formats."""
 TIMER_COUNTS: Final = "timingCount"
@@ -76,6 +86,25 @@ class Tables:
         )
         for table in (self.topics, self.groups, *offsets):
             table.load()
+
+    def reload(self, name: str) -> None:
+        """Reads a file again that a follower has replaced, if reads of messages depend on it.
+
+        A promotion reads the others: orders, delays, and the timer's progress.
+        Errors   TableUnreadable
+        """
+        reloads = {
+            TOPICS: self.topics.reload,
+            GROUPS: self.groups.reload,
+            OFFSETS: self.offsets.load,
+            LMQ_OFFSETS: self.offsets.load,
+            MODES: self.modes.load,
+            NAME_SETTINGS: self.name_settings.load,
+            FLOORS: self.floors.load,
+            REMOVED: self.removed.load,
+        }
+        if name in reloads:
+            reloads[name]()
 
     def adopt(self, queues: Iterable[QueueKey], batch_topics: Iterable[str] = ()) -> None:
         """Adds topics that have queues but no row, and topics of batch queues."""
