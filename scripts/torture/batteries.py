@@ -42,6 +42,7 @@ BATTERIES: Final = {
     "schedules": "simulated:schedules",
     "semantics": "simulated:semantics",
     "sends": "forms:sends",
+    "slaves": "slaves:torture",
     "versions": "versions:torture",
     "wire": "http2:wire",
 }
