@@ -118,9 +118,11 @@ TAKEN: Final[dict[Take, int]] = {
 """How often each is taken, in parts of all."""
 
 
-async def _walk_on(loop: SeededLoop, seed: int, steps: int, counts: Counter[str]) -> None:
+async def _walk_on(
+    loop: SeededLoop, seed: int, steps: int, counts: Counter[str], kind: type[LaterWalk]
+) -> None:
     chance = Random(seed)
-    walk = LaterWalk(loop, seed, flush=chance.choice(("sync", "async")))
+    walk = kind(loop, seed, flush=chance.choice(("sync", "async")))
     try:
         await walk.begin()
         weights = dict(TAKEN)
@@ -138,10 +140,10 @@ async def _walk_on(loop: SeededLoop, seed: int, steps: int, counts: Counter[str]
     counts["walks"] += 1
 
 
-def walk(seed: int, steps: int, counts: Counter[str]) -> None:
-    """Takes one walk.
+def walk(seed: int, steps: int, counts: Counter[str], kind: type[LaterWalk] = LaterWalk) -> None:
+    """Takes one walk, of any kind.
 
     Errors   AssertionError, or whatever escaped; how to do it again is part of its notes
     """
     repro = f"tests.models.later_steps.walk({seed}, {steps}, Counter())"
-    tell_seeded(seed, lambda loop: _walk_on(loop, seed, steps, counts), repro)
+    tell_seeded(seed, lambda loop: _walk_on(loop, seed, steps, counts, kind), repro)

@@ -11,7 +11,7 @@ from typing import Final
 
 from pocketmq.model.step import Next, Now
 from pocketmq.services.replication.table_record import APPEND, DROP, RecordRefused, TableRecord
-from pocketmq.store.tables.copied_files import COPIED, REMOVED, CopiedFiles
+from pocketmq.store.tables.copied_files import REMOVED, CopiedFiles
 from pocketmq.store.watermark import Watermark
 
 PAUSE_MS: Final = 200
@@ -60,19 +60,20 @@ class TableCopy:
         if record.kind == DROP:
             work = partial(files.drop, record.name)
         elif record.kind == APPEND:
-            work = partial(files.append, record.position, record.content)
+            work = partial(files.append, record.name, record.position, record.content, record.size)
         try:
             await files.run(work)
         except ValueError as error:
             raise RecordRefused(f"{record.name}: {error}") from error
-        assert record.name in COPIED, "a record of another file was decoded"
+        assert record.seq >= self.seq
         self.seq = record.seq
         if record.name == REMOVED:  # Before the next messages of such a topic.
             self._reload(REMOVED)
             await self._drop_removed()
             return
-        self._replaced[record.name] = None
-        self._taken.advance(self._taken.value + 1)
+        if record.kind != APPEND:
+            self._replaced[record.name] = None
+            self._taken.advance(self._taken.value + 1)
 
     def step(self, now: Now) -> Next:
         """Reads replaced tables again."""

@@ -11,7 +11,7 @@ Source: none; slaves of RocketMQ ask for each table every minute.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -28,12 +28,14 @@ from pocketmq.services.replication.table_record import (
     RecordRefused,
     TableRecord,
 )
+from pocketmq.services.replication.timer_feed import TimerFeed
 from pocketmq.store.tables.copied_files import (
     COPIED,
     EARLY,
     IN_ORDER,
     JOURNAL,
     ORDERS,
+    TIMER_CHECK,
     CopiedFiles,
     Then,
 )
@@ -68,7 +70,8 @@ class TableCursor:
     """
 
     __slots__ = (
-        "_feed", "_is_whole", "_ready", "_round", "_rows", "_sent", "_todo", "acknowledged", "seq"
+        "_feed", "_is_whole", "_pieces", "_ready", "_round", "_rows", "_sent", "_timer", "_todo",
+        "acknowledged", "seq",
     )  # fmt: skip
 
     def __init__(self, feed: "TableFeed") -> None:
@@ -81,6 +84,9 @@ class TableCursor:
         self._is_whole = True
         """Whether the whole journal is due, not only `_rows`."""
         self._rows = range(0)
+        self._timer = TimerFeed(feed.files.timer)
+        self._pieces: Iterator[TableRecord] | None = None
+        """What is left to send before the `timercheck` in `_ready`."""
         self.seq = 0
         """Number of the change up to which every record was returned by `next_record`."""
         self.acknowledged = 0
@@ -117,6 +123,14 @@ class TableCursor:
             read = await self._feed.files.run(partial(self._read, names))
             end = self._feed.log_end()  # Of now: what was read refers to no later record.
             self._ready = [one._replace(at=0 if one.name in EARLY else end) for one in read]
+            if names == [TIMER_CHECK]:
+                self._pieces = self._timer.records(read[0].content)
+        if self._pieces is not None:
+            piece: TableRecord | None
+            piece = await self._feed.files.run(partial(next, self._pieces, None))
+            if piece is not None:
+                return piece._replace(seq=self.seq)
+            self._pieces = None
         record = self._ready.pop(0)
         if not self._ready and not self._todo:
             self.seq = self._end_round()

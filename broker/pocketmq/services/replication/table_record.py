@@ -1,11 +1,12 @@
 """Records of the stream to followers that carry tables: one file, or rows of the journal.
 
-    u32 length, JSON {"name", "seq", "kind", "at", "position"}, content
+    u32 length, JSON {"name", "seq", "kind", "at", "position", "size"}, content
 
     name       file, relative to the store (store/tables/copied_files.py)
     seq        number of the change up to which the follower has all files once it has this record
-    kind       "file": content replaces the file; "append": content goes to `position`;
-               "drop": the file does not exist
+    kind       "file": content replaces the file; "append": content goes to `position` of the
+               journal, or of a file of the timer log with `size` bytes; "drop": the file does not
+               exist, or a new copy of the timer log begins
     at         physical offset below which the follower must have the log first
 
 Source: none; slaves of RocketMQ ask for each table every minute.
@@ -17,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from pocketmq.format.json_text import is_integer, read_object
 from pocketmq.model.message import OFFSET_MAX
-from pocketmq.store.tables.copied_files import COPIED, JOURNAL
+from pocketmq.store.tables.copied_files import COPIED, JOURNAL, TIMER_LOG, timer_begin
 
 FILE, APPEND, DROP = "file", "append", "drop"
 RECORD_SIZE_MAX: Final = 1 << 28
@@ -38,6 +39,7 @@ class TableRecord(NamedTuple):
     kind: str
     at: int = 0
     position: int = 0
+    size: int = 0
     content: bytes = b""
 
     def encode(self) -> bytes:
@@ -60,21 +62,23 @@ def decode_record(content: bytes) -> TableRecord:
     except ValueError as error:
         raise RecordRefused(f"the head of a record is no JSON object: {error}") from error
     record = TableRecord(*_checked(fields), content[end:])
-    is_placed = record.kind == APPEND
-    if is_placed != (record.name == JOURNAL and record.kind != FILE and record.kind != DROP):
+    is_timer = timer_begin(record.name) is not None
+    if record.kind == APPEND and not is_timer and record.name != JOURNAL:
         raise RecordRefused(f"rows cannot be appended to {record.name}")
+    if record.kind == FILE and record.name not in COPIED:
+        raise RecordRefused(f"{record.name} is not copied as a whole")
     if record.content and record.kind == DROP:
         raise RecordRefused(f"{record.name} is dropped and has {len(record.content)} bytes")
     return record
 
 
-def _checked(fields: dict[str, Any]) -> tuple[str, int, str, int, int]:
-    name, kind = fields.get("name"), fields.get("kind")
-    if name not in COPIED:
-        raise RecordRefused(f"{str(name)[:64]!r} is no file that followers copy")
+def _checked(fields: dict[str, Any]) -> tuple[str, int, str, int, int, int]:
+    name, kind = str(fields.get("name")), fields.get("kind")
+    if name not in (*COPIED, TIMER_LOG) and timer_begin(name) is None:
+        raise RecordRefused(f"{name[:64]!r} is no file that followers copy")
     if kind not in (FILE, APPEND, DROP):
         raise RecordRefused(f"{name}: {str(kind)[:64]!r} is no kind of change")
-    for field in ("seq", "at", "position"):
+    for field in ("seq", "at", "position", "size"):
         if not is_integer(fields.get(field), 0, OFFSET_MAX):
             raise RecordRefused(f"{name}: {field} is no number")
-    return name, fields["seq"], kind, fields["at"], fields["position"]
+    return name, fields["seq"], kind, fields["at"], fields["position"], fields["size"]

@@ -34,10 +34,12 @@ from pocketmq.format.names import (
     SUBSCRIPTIONS_FILE,
     TIMER_CHECK_FILE,
     TIMER_LOG_DIRECTORY,
-    TIMER_WHEEL_FILE,
     TOPICS_FILE,
+    offset_file_name,
+    offset_from_file_name,
 )
 from pocketmq.format.table_json import decode_file
+from pocketmq.store.tables.copied_timer import CopiedTimer
 from pocketmq.store.tables.name_settings import NAME_SETTINGS_FILE
 from pocketmq.store.tables.request_modes import REQUEST_MODES_FILE
 
@@ -71,7 +73,21 @@ IN_ORDER: Final = (
 COPIED: Final = (*EARLY, *IN_ORDER)
 """Names of the files, relative to the store, in the order of a first copy."""
 
+TIMER_LOG: Final = TIMER_LOG_DIRECTORY
+"""Name of the timer log as a whole; a name of one of its files is `timer_file`."""
+
 Result = TypeVar("Result")
+
+
+def timer_file(begin: int) -> str:
+    """Returns the name of the timer log's file that begins at a position."""
+    return f"{TIMER_LOG}/{offset_file_name(begin)}"
+
+
+def timer_begin(name: str) -> int | None:
+    """Returns the position at which a file of the timer log begins; None for another name."""
+    directory, _, file = name.partition("/")
+    return offset_from_file_name(file) if directory == TIMER_LOG else None
 
 
 class CopiedFiles:
@@ -80,13 +96,14 @@ class CopiedFiles:
     So no table changes while another one is read with it.
     """
 
-    __slots__ = ("_directory", "_disk", "_names", "_pool")
+    __slots__ = ("_directory", "_disk", "_names", "_pool", "timer")
 
     def __init__(self, disk: Disk, directory: Path, pool: ThreadPoolExecutor) -> None:
         self._disk = disk
         self._directory = directory
         self._names = {directory / name: name for name in COPIED}
         self._pool = pool
+        self.timer = CopiedTimer(disk, directory)
 
     @property
     def watch(self) -> TableWatch:
@@ -128,17 +145,23 @@ class CopiedFiles:
             self._disk.replace_file(path, content)
             return
         if name == TIMER_CHECK:
-            self._remove_timer()
+            self.timer.finish()
         TableFile(self._disk, path, is_private=name == ACCESS).write(content)
 
-    def append(self, position: int, content: bytes) -> None:
-        """Writes rows of the journal durably.
+    def append(self, name: str, position: int, content: bytes, size_bytes: int) -> None:
+        """Writes rows of the journal, or bytes of the timer log, durably.
 
-        Errors   ValueError: the journal does not have these bytes; WriteFailed, FsyncFailed
+        size_bytes   size of a file of the timer log
+        Errors       ValueError: the file does not have these bytes; DiskFull, WriteFailed,
+                     FsyncFailed
         """
-        path = self._directory / JOURNAL
+        begin = timer_begin(name)
+        if begin is not None:
+            self.timer.append(begin, position, content, size_bytes)
+            return
+        path = self._directory / name
         if not self._disk.exists(path) or self._disk.file_size(path) < position + len(content):
-            raise ValueError(f"{JOURNAL} does not have {position + len(content)} bytes")
+            raise ValueError(f"it does not have {position + len(content)} bytes")
         descriptor = self._disk.open(path)
         try:
             self._disk.write_at(descriptor, position, content)
@@ -149,19 +172,18 @@ class CopiedFiles:
     def drop(self, name: str) -> None:
         """Removes a file, and its previous version, durably; either may be missing.
 
+        The name of the timer log's directory begins a new copy of it.
         Errors   WriteFailed, FsyncFailed
         """
+        if name == TIMER_LOG:
+            self.timer.begin()
+            return
+        begin = timer_begin(name)
+        if begin is not None:
+            self.timer.drop(begin)
+            return
         file = TableFile(self._disk, self._directory / name)
         for path in (file.previous, file.path):  # The previous one alone would be read.
             if self._disk.exists(path):
                 self._disk.unlink(path)
                 self._disk.sync_directory(path.parent)
-
-    def _remove_timer(self) -> None:
-        """Removes timer log and wheel: timercheck has positions in the leader's, which differ."""
-        timer = self._directory / TIMER_LOG_DIRECTORY
-        paths = [timer / name for name in self._disk.names(timer)]
-        paths.append(self._directory / TIMER_WHEEL_FILE)
-        for path in filter(self._disk.exists, paths):
-            self._disk.unlink(path)
-            self._disk.sync_directory(path.parent)
