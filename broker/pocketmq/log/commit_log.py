@@ -206,6 +206,42 @@ class CommitLog:
         full, self._full = self._full, []
         return full
 
+    # -- copying another broker's log ----------------------------------------------------------
+    @property
+    def can_copy(self) -> bool:
+        """Whether `copy` would succeed without waiting."""
+        return self._spare is not None or (self._last is not None and not self._last.is_full)
+
+    def copy(self, physical_offset: int, content: bytes, end: int) -> None:
+        """Stores bytes of another broker's log at their offset; `can_copy` must be true.
+
+        Shape    the bytes follow those of the last call, and end within one file
+        end      end of the last whole record, which `appended` becomes; higher bytes belong to the
+                 rest of the file after a BLANK
+        """
+        last = self._last
+        if last is None or last.is_full:
+            last = self._advance()
+        assert physical_offset == last.base + last.wrote
+        last.write(last.wrote, content)
+        last.wrote += len(content)
+        self.appended = end
+
+    def copy_again(self) -> None:
+        """Makes `copy` continue at `appended`; higher bytes are overwritten."""
+        if self._last is not None:
+            self._last.wrote = self.appended - self._last.base
+
+    def begin_at(self, physical_offset: int) -> None:
+        """Makes `copy` begin at the begin of any file; the log must be empty."""
+        assert physical_offset % self.files.file_size == 0, "a log begins with a file"
+        spare, self._spare = self._spare, None
+        self._write_to(None)
+        for file in [*self.files.files, *([spare] if spare is not None else [])]:
+            file.remove()
+        self.files.files.clear()
+        self.appended = physical_offset
+
     # -- committing staged bytes ---------------------------------------------------------------
     def staged_ranges(self, begin: int, upto: int) -> list[tuple[MappedFile, int, int]]:
         """Returns the parts of [begin, upto) to commit: (file, begin, end) in bytes of the file.

@@ -24,6 +24,7 @@ from typing import Final
 from pocketmq.files.disk import Disk
 from pocketmq.model.errors import (
     DiskFull,
+    NotLeader,
     StoreDamaged,
     StoreFailed,
 )
@@ -47,11 +48,13 @@ from pocketmq.store.timer.level_clocks import LevelClocks
 from pocketmq.store.timer.timer_files import timer_files
 from pocketmq.store.write.allocation import Reserve
 from pocketmq.store.write.durability import Durability
+from pocketmq.store.write.log_copy import LogCopy
 from pocketmq.store.write.writing import Writing
 
 # -- metrics -----------------------------------------------------------------------------------
 STATES: Final = (
-    "starting", "recovering", "running", "disk_full", "read_only", "damaged", "draining", "failed",
+    "starting", "recovering", "running", "following", "disk_full", "read_only", "damaged",
+    "draining", "failed",
 )  # fmt: skip
 
 
@@ -159,7 +162,7 @@ class MessageStore:
     """One store directory, open for writing; created by `open_store`."""
 
     __slots__ = (
-        "_reporting", "_runner", "_start", "_state", "_structures", "clock", "failure",
+        "_reporting", "_runner", "_start", "_state", "_structures", "clock", "copy", "failure",
         "level_clocks", "log", "marks", "reading", "settings", "state_since_ms", "stats", "tables",
         "timer", "turns", "views", "writing",
     )  # fmt: skip
@@ -190,13 +193,18 @@ class MessageStore:
         self.log = log
         self.tables = tables
         self.marks = marks = Marks(
-            log.appended, found.last_time, found.last_record, is_sync=settings.flush == FLUSH_SYNC
-        )
+            log.appended, found.last_time, found.last_record,
+            is_sync=settings.flush == FLUSH_SYNC, is_bounded=bool(settings.leader),
+        )  # fmt: skip
         durability = Durability(log, parts.mark, marks, settings, clock, self._fail)
         self.views = views = Views(parts, marks, durability.request, self._fail)
+        refusal = NotLeader(leader=settings.leader) if settings.leader else None
         self.writing = Writing(
-            parts, marks, clock, durability, views.dispatcher, reserve, found.damage, self._fail
-        )
+            parts, marks, clock, durability, views.dispatcher, reserve, found.damage or refusal,
+            self._fail,
+        )  # fmt: skip
+        self.copy = LogCopy(log, marks, self.writing) if settings.leader else None
+        """The copy of the leader's log; None: this broker leads."""
         self.timer = timer_files(parts, tables.timer_check, self.writing.writer.next_offsets)
         self.reading = Reading(parts, views.arrivals, marks, is_writing=found.damage is None)
         next_offsets = self.writing.writer.next_offsets
@@ -230,9 +238,10 @@ class MessageStore:
         is_lowered = self.tables.floors.lower_to(self.queue_end)
         self._apply_floors(self.tables.floors.all())
         if self.damage is None:
-            if is_lowered:
-                await self.tables.floors.saved()
-            await clamp_tables(self.tables, self.queue_end, self.log.appended)
+            if not self.settings.leader:  # A follower's tables are those of its leader.
+                if is_lowered:
+                    await self.tables.floors.saved()
+                await clamp_tables(self.tables, self.queue_end, self.log.appended)
             directory.remove_drafts()
             directory.mark_running(self._structures.disk.own_process_id())
         loop = asyncio.get_running_loop()
@@ -245,13 +254,18 @@ class MessageStore:
             logger.warning("store.refused", extra={"reason": str(self.damage)})
             return
         tables = self.tables
-        self._runner.run(*self.views.steps, *self.writing.steps, tables.offsets.step)
+        self._runner.run(*self.views.steps, *self.writing.steps)
+        if not self.settings.leader:
+            self._runner.run(tables.offsets.step)
         self.writing.allocation.request()
 
     def queue_end(self, topic: str, queue_id: int) -> int:
         """Returns the queue offset of a queue's next message; OFFSET_MAX for a batch queue."""
         if topic in self._structures.batch_topics:
             return OFFSET_MAX
+        if self.copy is not None:
+            queue = self._structures.queues.find(topic, queue_id)
+            return queue.max_offset if queue is not None else 0
         return self.writing.writer.next_offsets.get((topic, queue_id), 0)
 
     def _apply_floors(self, floors: Mapping[QueueKey, int]) -> None:
@@ -275,11 +289,13 @@ class MessageStore:
     # -- properties ----------------------------------------------------------------------------
     @property
     def state(self) -> str:
-        """State of the store: running, disk_full, read_only, damaged, draining or failed."""
+        """State of the store, one of STATES after the start."""
         if self._state != RUNNING or self.writing.is_writable:
             return self._state
         if self.damage is not None:
             return "damaged"
+        if isinstance(self.writing.refusal, NotLeader):
+            return "following"
         return "read_only" if self.writing.refusal is not None else "disk_full"
 
     @property
@@ -382,12 +398,8 @@ class MessageStore:
         await self._end_steps()
         if self.failure.done():
             return
-        self.tables.offsets.hold_nothing()
-        try:
-            await self.tables.offsets.saved()
-            await self.tables.orders.folded()
-        except DiskFull as full:  # Offsets advanced since the last save are lost, as in a crash.
-            logger.error("disk.full", extra={"path": full.path})
+        if not self.settings.leader:
+            await self._save_tables()
         await views.flush.finish()
         if not self.failure.done() and marks.dispatched.value >= marks.appended.value:
             assert marks.flushed.value == marks.appended.value
@@ -397,6 +409,14 @@ class MessageStore:
                 logger.error("disk.full", extra={"path": full.path})
                 return
             parts.directory.mark_stopped()
+
+    async def _save_tables(self) -> None:
+        self.tables.offsets.hold_nothing()
+        try:
+            await self.tables.offsets.saved()
+            await self.tables.orders.folded()
+        except DiskFull as full:  # Offsets advanced since the last save are lost, as in a crash.
+            logger.error("disk.full", extra={"path": full.path})
 
     async def dispatch_below(self, end_offset: int) -> None:
         """Dispatches visible records below a physical offset, unless a view is blocked."""

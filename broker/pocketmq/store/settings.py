@@ -51,6 +51,8 @@ class StoreSettings(StoreShape):
     """Slots of the timer wheel, as in RocketMQ; tests use other numbers."""
     accept_damage: bool = False
     """Whether a start abandons durable records that are damaged or missing."""
+    leader: str = ""
+    """"host:port" of the broker whose log this store copies; "": puts are accepted."""
     explicit: frozenset[str] = frozenset()
 
     @property

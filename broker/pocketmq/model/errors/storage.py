@@ -26,6 +26,15 @@ class BrokerReadOnly(Unavailable, code=Code.FORBIDDEN):
     why: str
 
 
+class NotLeader(BrokerReadOnly):
+    """A write to a broker that follows another one."""
+
+    plain = BrokerReadOnly.plain | {"leader"}
+    message = "the broker accepts no messages: {why}; send to its leader, {leader}"
+    leader: str = ""
+    why: str = "it follows another broker"
+
+
 class StoreBusy(Unavailable, code=Code.TOO_MANY_REQUESTS):
     """The put-lock has been held too long."""
 

@@ -65,7 +65,8 @@ KINDS: Final[dict[int, tuple[type[BrokerError], ...]]] = {
         errors.DiskAboveLimit, errors.DiskNearlyFull, errors.TransientPoolEmpty,
     ),
     code_pb2.FAILED_PRECONDITION: (
-        errors.BrokerReadOnly, errors.StoreDamaged, errors.StoreLocked, errors.NotAStore,
+        errors.BrokerReadOnly, errors.NotLeader, errors.StoreDamaged, errors.StoreLocked,
+        errors.NotAStore,
         errors.StoreTooNew, errors.WrongFileSize, errors.UnknownGeometry, errors.IllegalConfig,
         errors.AddressUnavailable, errors.UnsupportedStore, errors.OriginUnknown, errors.GroupInUse,
         errors.NotAPlainFile, errors.StrayFile,

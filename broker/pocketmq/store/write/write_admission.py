@@ -36,6 +36,13 @@ class WriteAdmission:
 
     def check(self) -> None:
         """Raises StoreFailed, Draining, DiskFull or `refusal` if puts are refused."""
+        self.check_room()
+        if self.refusal is not None:
+            raise self.refusal
+        assert self.is_open
+
+    def check_room(self) -> None:
+        """Raises StoreFailed, Draining or DiskFull if nothing may be appended."""
         if self._marks.failure is not None:
             raise StoreFailed(why="it has failed before")
         if self.is_ending:
@@ -43,8 +50,5 @@ class WriteAdmission:
         view_failure = self._dispatcher.failure
         if view_failure is not None:
             raise DiskFull(path=view_failure.path)
-        if self.refusal is not None:
-            raise self.refusal
         if self._reserve.released is not None:
             raise self._reserve.released
-        assert self.is_open
