@@ -35,6 +35,7 @@ class Follower:
         )
         self._feed.begin()
         self._cursor = self._feed.connect()
+        self._grew = asyncio.Event()
         self._task = asyncio.ensure_future(self._follow())
 
     async def _nothing(self) -> None:
@@ -48,9 +49,13 @@ class Follower:
                 continue
             await self._copy.take(decode_record(record.encode()), record.at)
             self._feed.acknowledge(self._cursor, self._copy.seq)
+            self._grew.set()
 
     async def end(self) -> None:
-        """Ends the connection."""
+        """Ends the connection, once the follower has everything."""
+        while self._cursor.acknowledged < self._feed.seq:
+            self._grew.clear()
+            await self._grew.wait()
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         self._feed.disconnect(self._cursor)
@@ -62,7 +67,7 @@ class Follower:
             return leader
         self.disk.make_directory(LOG)
         copy_log(SimDisk(leader), self.disk)
-        return self.disk.image
+        return self.disk.image.copy()  # A write may be under way.
 
 
 def copy_log(source: Disk, target: Disk) -> None:

@@ -123,7 +123,7 @@ class StoreStart:
         yield from self.recovery.steps(beliefs)
         self._progress.enter("settle")
         parts.queues.correct_min(parts.log.min_offset)
-        if settings.property_crc:
+        if settings.property_crc and not settings.leader:  # A leader may write none.
             before = parts.manifest.property_crc_from if parts.manifest is not None else None
             parts.log.property_crc_from = parts.log.appended if before is None else before
         if self.recovery.damage is None:
