@@ -25,6 +25,7 @@ from pocketmq.rpc.service import GRPC, REMOTING, Service
 from pocketmq.rpc.v1.service_table import rules_of
 from pocketmq.rpc.v2.service_table import TABLE as OFFICIAL
 from pocketmq.services.access.access import Access
+from pocketmq.services.replication.handshake import signature_of
 from pocketmq.store.tables.tables import Tables
 from pocketmq.store.tables.users import UserTable
 
@@ -70,6 +71,15 @@ class AccessControl:
                 logger.warning("access.in_clear", extra={"ports": self._in_clear})
         else:
             logger.warning("access.open", extra={"users": count})
+
+    def check_follower(self, token: str) -> None:
+        """Checks that the token of a follower was signed by an admin, if calls must be signed.
+
+        Errors   Unauthenticated, AdminsOnly
+        """
+        if self.is_checked:
+            rights = self.access.caller(*signature_of(token))
+            self.access.check_admin(rights, "follow this broker")
 
     def guarded(self, services: Iterable[Service], tables: Tables) -> list[Service]:
         """Returns the services to serve, each with the guard if calls must be signed.

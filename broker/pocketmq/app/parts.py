@@ -26,6 +26,8 @@ from pocketmq.rpc.classic.admin.controls import Controls
 from pocketmq.rpc.classic.admin.methods import ClassicAdmin
 from pocketmq.rpc.classic.messaging import ClassicMethods
 from pocketmq.rpc.classic.routes import ClassicRules
+from pocketmq.rpc.read_only import of_follower
+from pocketmq.rpc.replication.following import FollowerLink
 from pocketmq.rpc.service import Service
 from pocketmq.rpc.services import Services
 from pocketmq.rpc.v1.access import AccessFace
@@ -39,7 +41,7 @@ from pocketmq.services.delay.levels import Schedule
 from pocketmq.services.delay.timer import Timer
 from pocketmq.services.pull import Pull
 from pocketmq.services.replication.leader import Leader
-from pocketmq.services.replication.roles import Roles
+from pocketmq.services.replication.roles import Link, Roles
 from pocketmq.services.retention import DiskSpace, Retention, is_wanted
 from pocketmq.services.topic_retention import TopicRetention
 from pocketmq.store.message_store import MessageStore
@@ -60,10 +62,15 @@ class Parts(NamedTuple):
     leader: Leader
     door: AccessControl
     services: list[Service]
+    following: FollowerLink | None
+    """The connection to the broker's leader; None: this broker leads."""
 
     @property
     def steps(self) -> list[Step]:
-        """The services' steps, to run while the store is open."""
+        """The services' steps, to run while the store is open; a follower's put no records."""
+        if self.following is not None:
+            follower = [self.retention.step, self.backing.sessions.step, self.backing.rates.step]
+            return [*follower, self.following.step]
         later = [self.schedule.step, self.timer.step] if self.schedule.is_on else []
         backing = self.backing
         return [
@@ -76,6 +83,8 @@ class Parts(NamedTuple):
 
         Errors   Corruption, DiskSlow
         """
+        if self.following is not None:
+            return
         await self.backing.consume.recover()
         await self.backing.transactions.recover()
 
@@ -90,6 +99,9 @@ class Parts(NamedTuple):
 
     async def close(self) -> None:
         """Persists the progress of every part; the runner must be closed."""
+        if self.following is not None:
+            await self.following.end()
+            return
         await self.backing.consume.close()
         await self.schedule.close()
         await self.backing.transactions.close()
@@ -103,6 +115,7 @@ class Parts(NamedTuple):
             self.retention, self.leader, self.door.access,
         )  # fmt: skip
         found = [stat for part in parts for stat in part.stats]
+        found += self.following.stats if self.following is not None else []
         return [*found, long_poll_waiters(pull, consume)]
 
 
@@ -122,6 +135,7 @@ def parts_of(
     stop: Callable[[str], None],
     door: AccessControl,
     terms: TermTable,
+    following: FollowerLink | None = None,
 ) -> Parts:
     """Returns the services that run on an open store.
 
@@ -152,17 +166,13 @@ def parts_of(
         backing.members.counts,
         backing.rates.stored_tps,
     )
-    official = OfficialRules(
-        config.broker.name,
-        f"{address}:{port}",
-        lambda: live.config.limits.max_message_size_bytes,
-        lambda: live.config.broker.auto_create_groups,
-    )
+    link = Link(following.state, following.end) if following is not None else None
+    official = _official_rules(live, f"{address}:{port}")
     services = [
         Messaging(backing).service(),
         AdminMethods(backing, process).service(),
         AccessFace(door.access, is_checked=door.is_checked).service(),
-        ReplicationFace(Roles(store, terms, leader, partial(stop, SWITCH))).service(),
+        ReplicationFace(Roles(store, terms, leader, partial(stop, SWITCH), link)).service(),
         MessagingV2(backing, official).service(),
     ]
     if config.rpc.offers_classic:
@@ -173,8 +183,10 @@ def parts_of(
         classic = ClassicMethods(backing, rules, ClassicAdmin(backing, rules, controls))
         services.append(classic.service())
     schedule = Schedule(store, store_host)
+    if following is not None:
+        services = of_follower(services, store.settings.leader)
     services = door.guarded(services, store.tables)
-    return Parts(backing, schedule, timer, retention, leader, door, services)
+    return Parts(backing, schedule, timer, retention, leader, door, services, following)
 
 
 def settings_rows(live: LiveConfig) -> list[tuple[str, str, str]]:
@@ -183,6 +195,15 @@ def settings_rows(live: LiveConfig) -> list[tuple[str, str, str]]:
         (key, knob.text_of(live.config.value(key)), live.config.origin(key))
         for key, knob in KNOBS.items()
     ]
+
+
+def _official_rules(live: LiveConfig, address: str) -> OfficialRules:
+    return OfficialRules(
+        live.config.broker.name,
+        address,
+        lambda: live.config.limits.max_message_size_bytes,
+        lambda: live.config.broker.auto_create_groups,
+    )
 
 
 def _controls(

@@ -22,20 +22,23 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pocketmq import __version__
 from pocketmq.app.access import door_of
 from pocketmq.app.certificate import Certificate
 from pocketmq.app.container import container_of
+from pocketmq.app.following import following_of, leader_of
 from pocketmq.app.inherited import inherited_socket
-from pocketmq.app.parts import Parts, parts_of
+from pocketmq.app.parts import SWITCH, Parts, parts_of
 from pocketmq.app.ports import Ports, bind
-from pocketmq.app.stage import Opened, Stage
+from pocketmq.app.stage import Handover, Opened, Stage
 from pocketmq.app.supervisor import Supervisor, is_journal, supervisor_of
 from pocketmq.app.telemetry import FindFamilies, exports_of
+from pocketmq.config.addresses import advertised_address
 from pocketmq.config.live import LiveConfig
 from pocketmq.config.sections import Config
+from pocketmq.files.disk import Disk
 from pocketmq.log.store_directory import FORMAT_VERSION
 from pocketmq.metrics.endpoint import ProbeAnswers, site_pages
 from pocketmq.metrics.exposition import Exposition, build_info, compiled_modules, proxy_up
@@ -45,20 +48,26 @@ from pocketmq.metrics.numbers import LoopLag, Numbers
 from pocketmq.metrics.text_format import Family, Gone
 from pocketmq.model.errors import IllegalConfig, Recovering, StoreFailed
 from pocketmq.model.stats import Stat
-from pocketmq.model.step import SystemClock
+from pocketmq.model.step import Clock, SystemClock
 from pocketmq.model.topic import PERMISSION_WRITE
 from pocketmq.rpc.call import current_request_id
 from pocketmq.rpc.classic.service_table import TABLE as CLASSIC
 from pocketmq.rpc.own.listener import Transport
 from pocketmq.rpc.own.server import OwnServer
 from pocketmq.rpc.own.tls import Tls
+from pocketmq.rpc.replication.follower_port import FollowerPort
+from pocketmq.rpc.replication.following import FollowerLink
 from pocketmq.rpc.service import Service
 from pocketmq.rpc.transports import new_server
 from pocketmq.rpc.v1.service_table import closed_faces
 from pocketmq.rpc.v2.service_table import TABLE as OFFICIAL
+from pocketmq.services.replication.followers import Followers, Greeting
 from pocketmq.store.message_store import MessageStore, open_store
+from pocketmq.store.recovery.cut import cut_log
 from pocketmq.store.recovery.progress import Starting
 from pocketmq.store.runner import Runner
+from pocketmq.store.settings import StoreSettings
+from pocketmq.store.tables.identity import StoreIdentity
 from pocketmq.store.tables.terms import TermTable
 
 if TYPE_CHECKING:
@@ -219,10 +228,10 @@ async def _serve_once(
 ) -> int:
     """Runs a broker until `stop` is done (its result is the cause) or its store fails."""
     config = live.config
-    settings = replace(config.store_settings(), accept_damage=accept_damage)
     clock, disk = stage.clock, stage.disk
-    site, tls = Site(), Tls()
-    outside = _Outside(Starting(clock), new_server(*_carried(config, site, tls)), config)
+    site, tls, followers = Site(), Tls(), FollowerPort()
+    carried = _carried(config, site, tls, followers)
+    outside = _Outside(Starting(clock), new_server(*carried), config)
     async with AsyncExitStack() as up:
         up.push_async_callback(outside.server.stop, 0)
         up.callback(stage.supervisor.close)
@@ -231,12 +240,13 @@ async def _serve_once(
         up.push_async_callback(ports.close)
         door = door_of(live, disk, WORLD, ports, stage.container)
         site.admits = door.admits
-        certificate = Certificate(tls, settings.directory, disk, WORLD, ports.hosts)
+        directory = config.store_settings().directory
+        certificate = Certificate(tls, directory, disk, WORLD, ports.hosts)
         certificate.show_what_is_there(config)
         await up.enter_async_context(_http_served(live, outside, site, ports.http))
         await outside.server.start(Recovering(), HOLD_S)
-        terms = TermTable(disk, settings.directory)
-        terms.load()
+        replication = _Replication.read(disk, config, followers, stage.handover)
+        settings = await replication.settings(disk, config, accept_damage=accept_damage)
         opening = open_store(settings, clock, disk, outside.starting)
         store = await _open_unless_stopped(opening, stop)
         if store is None:
@@ -246,7 +256,9 @@ async def _serve_once(
         await door.begin()
         await asyncio.to_thread(certificate.make_sure, config)
         live.follow(certificate.read_again)
-        parts = parts_of(store, live, ports, partial(_ask_to_stop, stop), door, terms)
+        ask = partial(_ask_to_stop, stop)
+        link = replication.link(store, config, WORLD, ask)
+        parts = parts_of(store, live, ports, ask, door, replication.terms, link)
         runner = Runner(clock)
         up.push_async_callback(parts.close)
         up.callback(runner.close)
@@ -254,6 +266,8 @@ async def _serve_once(
         runner.run(*parts.steps, *outside.exports.steps(parts.backing))
         await stage.prepare(Opened(store, runner, outside.server))
         await ports.serve_slaves(config, parts.leader)
+        up.push_async_callback(followers.close)
+        replication.begin(store, parts, config, ports.grpc)
         outside.show(store, parts, live, stage.around(parts.services))
         await up.enter_async_context(outside.exports.running(outside.families))
         announce(_addresses(ports, tls, store.settings.directory))
@@ -263,9 +277,85 @@ async def _serve_once(
         finally:
             stage.supervisor.stopping()
             await _drain(live.config, store, parts, outside.server)
-    if not store.failure.done():
-        logger.info("broker.stopped", extra={"signal": stop.result()})
-    return EXIT_STORE_FAILED if store.failure.done() else EXIT_OK
+    return _exit_code(store, stop)
+
+
+def _exit_code(store: MessageStore, stop: asyncio.Future[str]) -> int:
+    if store.failure.done():
+        return EXIT_STORE_FAILED
+    logger.info("broker.stopped", extra={"signal": stop.result()})
+    return EXIT_OK
+
+
+class _Replication(NamedTuple):
+    """The state of replication that a broker has before its store is open.
+
+    leader     endpoint of the broker's leader; "": this broker leads
+    port       admits followers
+    """
+
+    leader: str
+    terms: TermTable
+    identity: StoreIdentity
+    port: FollowerPort
+    handover: Handover
+
+    @staticmethod
+    def read(disk: Disk, config: Config, port: FollowerPort, handover: Handover) -> "_Replication":
+        """Reads the files of a store.
+
+        Errors   TableUnreadable
+        """
+        directory = config.store_settings().directory
+        terms, identity = TermTable(disk, directory), StoreIdentity(disk, directory)
+        terms.load()
+        identity.load()
+        return _Replication(leader_of(config, terms), terms, identity, port, handover)
+
+    async def settings(self, disk: Disk, config: Config, *, accept_damage: bool) -> StoreSettings:
+        """Returns the settings of the store; cuts its log before, as a follower has asked."""
+        found = replace(config.store_settings(), accept_damage=accept_damage, leader=self.leader)
+        cut_at, self.handover.cut_at = self.handover.cut_at, -1
+        if not self.leader:
+            return found
+        found = replace(found, transient_pool=False)
+        if cut_at >= 0:
+            await asyncio.to_thread(cut_log, found, disk, cut_at)
+        return found
+
+    def link(
+        self, store: MessageStore, config: Config, clock: Clock, stop: Callable[[str], None]
+    ) -> FollowerLink | None:
+        """Returns the connection of a follower to its leader, not begun; None for a leader.
+
+        clock    real time, for signatures
+        stop     restarts the broker's services
+        Errors   IllegalConfig
+        """
+
+        def cut(physical_offset: int) -> None:
+            self.handover.cut_at = physical_offset
+            stop(SWITCH)
+
+        if not self.leader:
+            return None
+        return following_of(store, config, clock, self.identity, self.terms, cut)
+
+    def begin(self, store: MessageStore, parts: Parts, config: Config, grpc: str) -> None:
+        """Admits followers, and begins to follow.
+
+        grpc   address of the port of clients
+        """
+        address, port = advertised_address(config.broker, grpc)
+        greeting = Greeting(config.broker.name, config.broker.cluster, f"{address}:{port}")
+        self.port.serve(
+            Followers(
+                store, parts.leader, self.identity, self.terms, greeting,
+                parts.door.check_follower,
+            )
+        )  # fmt: skip
+        if parts.following is not None:
+            parts.following.start()
 
 
 def _addresses(ports: Ports, tls: Tls, directory: Path) -> Mapping[str, object]:
@@ -375,13 +465,16 @@ def _ask_to_stop(stop: asyncio.Future[str], why: str) -> None:
         stop.set_result(why)
 
 
-def _carried(config: Config, site: Site, tls: Tls) -> tuple[str, list[Service], Transport]:
+def _carried(
+    config: Config, site: Site, tls: Tls, followers: FollowerPort
+) -> tuple[str, list[Service], Transport]:
     rpc = config.rpc
     files_max, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     transport = Transport(
         classic=rpc.offers_classic,
         http1=site.connection,
         pages=site.answer,
+        followers=followers.connection,
         tls=tls,
         tls_only=rpc.tls_only,
         proxy_protocol=rpc.proxy_protocol,

@@ -45,10 +45,12 @@ class Handover:
 
     listening    the listening socket, so that clients are not refused meanwhile
     pages        address of the port of pages, "" if the gRPC port serves them
+    cut_at       physical offset at which the log must be cut before it is opened; -1: nowhere
     """
 
     listening: socket.socket | None = None
     pages: str = ""
+    cut_at: int = -1
 
     def keep(self, listening: socket.socket, pages: str) -> None:
         """Keeps a copy of the listening socket, and the address of pages."""

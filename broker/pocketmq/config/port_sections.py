@@ -4,7 +4,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from pocketmq.config.knob import INT32_MAX, knob, live_knob
-from pocketmq.config.texts import address_from_text, networks_from_text, optional_address_from_text
+from pocketmq.config.texts import (
+    address_from_text,
+    leader_from_text,
+    networks_from_text,
+    optional_address_from_text,
+)
 from pocketmq.config.units import GIB
 
 OWN: Final = "own"
@@ -108,3 +113,12 @@ class ReplicationSection:
     lag_max_bytes: int = knob(
         10 * GIB, "Upper limit of the log that retention keeps for a slave that lags."
     )
+    leader: str = knob(
+        "", "PocketMQ broker whose log and tables this one copies, HOST:PORT or tls://HOST:PORT; "
+        "empty: this broker leads. After a promotion the store's own role replaces the setting.",
+        read=leader_from_text,
+    )  # fmt: skip
+    user: str = knob(
+        "", "Access key of an admin of the leader, with which a follower signs; empty: unsigned."
+    )
+    secret_path: str = knob("", "File with the secret of replication.user.")

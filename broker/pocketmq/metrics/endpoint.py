@@ -6,6 +6,7 @@ state        livez   startupz   readyz
 starting     200     200        503
 recovering   200     200        503      recovery advances: the process must not be killed
 running      200     200        200
+following    200     200        200      serves reads; copies another broker
 disk_full    200     200        200      serves reads; sends resume without an operator
 read_only    200     200        200      serves reads; the log event store.refused has the reason
 damaged      200     200        200      serves reads; an operator must act
@@ -24,7 +25,7 @@ from pocketmq.model.page import Answer
 from pocketmq.native.commit import commit
 
 JSON: Final = "application/json"
-READY_STATES: Final = frozenset({"running", "disk_full", "read_only", "damaged"})
+READY_STATES: Final = frozenset({"running", "following", "disk_full", "read_only", "damaged"})
 RECOVERING: Final = "recovering"
 FAILED: Final = "failed"
 

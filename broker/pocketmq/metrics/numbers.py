@@ -22,7 +22,7 @@ from pocketmq.store.tables.tables import Tables
 
 PUBLIC: Final = "public"
 FULL: Final = "full"
-OPEN_STATES: Final = frozenset({"running", "disk_full", "read_only", "damaged"})
+OPEN_STATES: Final = frozenset({"running", "following", "disk_full", "read_only", "damaged"})
 QUEUE_LABELS: Final = ("topic", "queue_id")
 NEVER: Final = -1
 REMOVED_MAX: Final = 10_000

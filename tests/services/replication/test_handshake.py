@@ -22,7 +22,6 @@ from pocketmq.services.replication.handshake import (
     Hello,
     LeaderAnswer,
     LeaderLog,
-    Proof,
     begin_for,
     decode_answer,
     decode_hello,
@@ -32,6 +31,7 @@ from pocketmq.services.replication.handshake import (
     signature_of,
     token_of,
 )
+from pocketmq.store.read.log_proofs import Proof
 
 SIZE = 1_000
 BYTES = bytes(n * 7 % 251 for n in range(5 * SIZE))

@@ -4,6 +4,7 @@
     "PRI "      HTTP/2 by prior knowledge
     0x00        RocketMQ's remoting, if the first 9 bytes begin a frame
     "GET ", …   HTTP/1.1: metrics and health
+    "PMQ1"      a PocketMQ follower
     PROXY …     before any of these, if the setting for load balancers is on
 
 The bytes are only peeked at (MSG_PEEK), so the protocol reads the connection from its start. Before
@@ -44,7 +45,9 @@ READ_SIZE: Final = 65_536
 _TLS: Final = b"\x16"
 _HTTP2: Final = b"PRI "
 _REMOTING: Final = b"\0"
+_FOLLOWER: Final = b"PMQ1"
 _HTTP1: Final = (b"GET ", b"HEAD ", b"POST ", b"PUT ", b"DELETE ", b"OPTIONS ", b"PATCH ")
+_TEXTS: Final = (_HTTP2, _FOLLOWER, *_HTTP1)
 
 Factory = Callable[[str], asyncio.Protocol]
 """Creates the protocol of a connection from the client's address."""
@@ -58,6 +61,7 @@ class Transport:
 
     classic          whether connections of remoting are served
     http1            creates the HTTP/1.1 protocol of a connection; None: HTTP/1.1 is not served
+    followers        creates the protocol of a follower's connection; None: they are refused
     pages            answers GET and HEAD over HTTP/2; None: they are refused
     tls              the certificate; without a certificate, TLS connections are closed
     tls_only         whether connections without TLS are closed
@@ -68,6 +72,7 @@ class Transport:
 
     classic: bool = False
     http1: Factory | None = None
+    followers: Factory | None = None
     pages: ReadPage | None = None
     tls: Tls = field(default_factory=Tls)
     tls_only: bool = False
@@ -90,6 +95,7 @@ class Speakers(NamedTuple):
     """Whether connections without TLS are closed."""
     proxy_protocol: bool = False
     """Whether each connection begins with a PROXY header."""
+    followers: Factory | None = None
 
 
 def listen_on(address: str, field: str = "rpc.listen") -> list[socket.socket]:
@@ -336,6 +342,9 @@ class Listener:
         remoting = self.speakers.remoting
         if alpn is None and remoting is not None and first.startswith(_REMOTING):
             return remoting(peer, local)
+        followers = self.speakers.followers
+        if alpn is None and followers is not None and first.startswith(_FOLLOWER):
+            return followers(peer)
         is_http2 = alpn == H2 or (alpn is None and first.startswith(_HTTP2))
         factory = self.speakers.http2 if is_http2 else self.speakers.http1
         return None if factory is None else factory(peer)
@@ -412,7 +421,7 @@ class NewConnection:
         is_remoting = speakers.remoting is not None and starts_frame(data)
         if not data:
             self.close()
-        elif self._listener.is_held and (is_remoting or data.startswith((_TLS, _HTTP2))):
+        elif self._listener.is_held and (is_remoting or data.startswith((_TLS, _HTTP2, _FOLLOWER))):
             self._listener.line_up(self)
         elif data.startswith(_TLS) and speakers.tls.context is not None:
             if self._listener.is_shaking_enough_hands:
@@ -425,10 +434,12 @@ class NewConnection:
             self._take_over(speakers.http2)
         elif speakers.http1 is not None and data.startswith(_HTTP1):
             self._take_over(speakers.http1)
+        elif speakers.followers is not None and data.startswith(_FOLLOWER):
+            self._take_over(speakers.followers)
         elif is_remoting and speakers.remoting is not None:
             create, local = speakers.remoting, self._local
             self._take_over(lambda peer: create(peer, local))
-        elif is_remoting is None or any(one.startswith(data) for one in (_HTTP2, *_HTTP1)):
+        elif is_remoting is None or any(one.startswith(data) for one in _TEXTS):
             self._expect(len(data))
             return False
         else:

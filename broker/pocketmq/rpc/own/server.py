@@ -186,6 +186,7 @@ class OwnServer:
             self._remoting if transport.classic else None,
             transport.tls_only,
             transport.proxy_protocol,
+            transport.followers,
         )
         for one in self._sockets:
             listener = Listener(one, speakers, self._edge.deadlines, self._is_full)

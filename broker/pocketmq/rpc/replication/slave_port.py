@@ -87,7 +87,14 @@ class SlavePort:
 async def _follow(
     leader: Leader, peer: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
-    stream, why = leader.connect(peer), "the call was cancelled"
+    await carry(leader, leader.connect(peer), reader, writer)
+
+
+async def carry(
+    leader: Leader, stream: SlaveStream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """Sends the log to a slave or follower, and reads its reports, until the connection ends."""
+    why = "the call was cancelled"
     try:
         async with asyncio.TaskGroup() as parts:
             parts.create_task(_send(leader, stream, writer))
@@ -118,13 +125,16 @@ async def _send(leader: Leader, stream: SlaveStream, writer: asyncio.StreamWrite
     Errors   SlaveRefused
     """
     while True:
-        piece = leader.next_piece(stream)
-        if piece is None:
+        piece, marks = leader.next_piece(stream), leader.marks(stream)
+        if piece is None and not marks:
             await leader.woken(stream)
             continue
         try:
-            writer.write(piece.head + await leader.content(piece))
-            leader.said(stream, piece)
+            if piece is not None:
+                writer.write(piece.head + await leader.content(piece))
+                leader.said(stream, piece)
+            if marks:
+                writer.write(marks)
             await writer.drain()
         except (OSError, BrokerError) as error:
             raise SlaveRefused(str(error)) from error

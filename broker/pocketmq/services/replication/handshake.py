@@ -20,12 +20,12 @@ from pocketmq.format.json_text import is_integer, read_object
 from pocketmq.format.record import BLANK_SIZE, encode_blank
 from pocketmq.model.message import INT32_MAX, OFFSET_MAX
 from pocketmq.services.replication.protocol import SlaveRefused
+from pocketmq.store.read.log_proofs import PROOFS_MAX, Proof
 
 MAGIC: Final = b"PMQ1"
 """First bytes of both sides of a connection between brokers."""
 HANDSHAKE_SIZE_MAX: Final = 64 * 1024
 """Upper limit of the JSON's bytes."""
-PROOFS_MAX: Final = 64
 PROVEN_MAX: Final = 64 << 20
 """Upper limit of the bytes of all records that a handshake names."""
 _SIZE: Final = Struct(">4sI")
@@ -47,14 +47,6 @@ class FollowerRefused(SlaveRefused):
         super().__init__(why)
         self.reason = reason
         self.leader = leader
-
-
-class Proof(NamedTuple):
-    """A record of a log: its physical range, and the CRC-32 of all its bytes."""
-
-    begin: int
-    end: int
-    crc: int
 
 
 class Hello(NamedTuple):

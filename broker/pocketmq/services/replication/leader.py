@@ -7,11 +7,12 @@ Source: DefaultHAService.
 
 import asyncio
 import logging
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.model.stats import Counter, Gauge, LabelValues, Stat
 from pocketmq.model.step import Next, Now
+from pocketmq.services.replication.own_stream import OwnStream
 from pocketmq.services.replication.protocol import LogEnds, LogPiece, SlaveRefused, SlaveStream
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
@@ -25,6 +26,8 @@ IDLE_MS: Final = 60_000
 """Interval of steps while no slave is connected."""
 GONE_MAX: Final = 16
 """Upper limit of slaves that are remembered without a connection."""
+
+Stream = TypeVar("Stream", bound=SlaveStream)
 
 logger = logging.getLogger(__name__)
 
@@ -82,10 +85,26 @@ class Leader:
     # -- connections ---------------------------------------------------------------------------
     def connect(self, peer: str) -> SlaveStream:
         """Adds the connection of a slave; `disconnect` must follow."""
-        stream = SlaveStream(peer, self._now_ms())
+        return self._add(SlaveStream(peer, self._now_ms()))
+
+    def admit(self, peer: str, follower: str, begin: int) -> OwnStream:
+        """Adds the connection of a PocketMQ follower; an earlier one of it ends.
+
+        begin   physical offset at which its stream begins
+        """
+        for one in self._rings:
+            if isinstance(one, OwnStream) and one.follower == follower:
+                one.is_removed = True
+                _ring(self._rings[one])
+        self._gone.pop(_host(peer), None)
+        stream = self._add(OwnStream(peer, follower, begin, self._now_ms()))
+        logger.info("replica.follows", extra={"peer": peer, "asked": begin, "begin": begin})
+        return stream
+
+    def _add(self, stream: Stream) -> Stream:
         self._rings[stream] = Watermark()
         _ring(self._arrivals)
-        logger.info("replica.connected", extra={"peer": peer})
+        logger.info("replica.connected", extra={"peer": stream.peer})
         return stream
 
     def disconnect(self, stream: SlaveStream, why: str) -> None:
@@ -144,7 +163,17 @@ class Leader:
 
     def next_piece(self, stream: SlaveStream) -> LogPiece | None:
         """Returns what to send to a slave now, None for nothing."""
-        return stream.next_piece(self.ends(), self._now_ms())
+        ends = self.ends()
+        if isinstance(stream, OwnStream):
+            ends = ends._replace(end=self._store.marks.committed.value)
+        return stream.next_piece(ends, self._now_ms())
+
+    def marks(self, stream: SlaveStream) -> bytes:
+        """Returns the marks to send to a PocketMQ follower now, b"" for none."""
+        if not isinstance(stream, OwnStream):
+            return b""
+        visible = self._store.marks.visible()
+        return stream.marks(visible.value, visible.time_ms)
 
     async def content(self, piece: LogPiece) -> bytes:
         """Returns the bytes of a piece; old ones are read in a thread.
@@ -173,8 +202,12 @@ class Leader:
         """Waits until there may be something to send to a slave."""
         rung = self._rings[stream]
         waits = [rung.reached(rung.value + 1)]
-        if stream.sent >= 0:
-            waits.append(self._store.marks.visible().reached(stream.sent + 1))
+        marks = self._store.marks
+        if isinstance(stream, OwnStream):
+            waits.append(marks.committed.reached(stream.sent + 1))
+            waits.append(marks.visible().reached(stream.confirmed + 1))
+        elif stream.sent >= 0:
+            waits.append(marks.visible().reached(stream.sent + 1))
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:

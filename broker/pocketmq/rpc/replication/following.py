@@ -1,0 +1,279 @@
+"""A follower's connection to its leader: dials, copies log and tables, reports, dials again.
+
+hello ──► answer ──► log ──► LogCopy ──► fdatasync ──► report
+                └──► begin below the own end: the log has diverged, and is cut by a restart
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from pocketmq.model.errors import BrokerError
+from pocketmq.model.stats import Gauge, Stat
+from pocketmq.model.step import Next, Now
+from pocketmq.services.replication.follower import (
+    FollowerStream,
+    LeaderBroken,
+    LeaderMarks,
+    LogBytes,
+    encode_report,
+)
+from pocketmq.services.replication.handshake import (
+    DIVERGED,
+    SAME_FOLLOWER,
+    FollowerRefused,
+    HandshakeReader,
+    Hello,
+    LeaderAnswer,
+    decode_answer,
+    encode_hello,
+)
+from pocketmq.services.replication.protocol import HEARTBEAT_MS, SILENCE_MAX_MS
+from pocketmq.services.replication.table_copy import TableCopy
+from pocketmq.services.replication.table_record import RecordRefused, TableRecord
+from pocketmq.store.message_store import MessageStore
+from pocketmq.store.read.log_proofs import last_proof, many_proofs
+from pocketmq.store.tables.identity import StoreIdentity
+from pocketmq.store.tables.terms import Term, TermTable
+
+READ_SIZE: Final = 256 * 1024
+DIAL_S: Final = 5.0
+"""Time limit of a connection and of the leader's answer."""
+PAUSE_S: Final = 0.5
+PAUSE_MAX_S: Final = 5.0
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+logger = logging.getLogger(__name__)
+
+
+class Dial(NamedTuple):
+    """How a follower reaches its leader.
+
+    leader   "host:port"
+    open     opens a connection
+    token    returns the token of a hello made now (handshake.py)
+    """
+
+    leader: str
+    open: Callable[[], Awaitable[Streams]]
+    token: Callable[[], str]
+
+
+class FollowerLink:
+    """The follower's side of replication on an open store.
+
+    cut   called with the physical offset at which the log must be cut, as it has diverged
+    """
+
+    __slots__ = (
+        "_cut", "_dial", "_end_seen", "_heard_ms", "_identity", "_is_diverged", "_noted", "_store",
+        "_tables", "_task", "_terms", "is_connected", "stats", "trouble",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        store: MessageStore,
+        dial: Dial,
+        identity: StoreIdentity,
+        terms: TermTable,
+        tables: TableCopy,
+        cut: Callable[[int], None],
+    ) -> None:
+        assert store.copy is not None, "the store copies no log"
+        self._store = store
+        self._dial = dial
+        self._identity = identity
+        self._terms = terms
+        self._tables = tables
+        self._cut = cut
+        self._task: asyncio.Task[None] | None = None
+        self._end_seen = 0
+        self._heard_ms = store.clock.monotonic_ms()
+        self._is_diverged = False
+        self._noted = asyncio.Event()
+        """Set by each table record on the disk, and by each piece of the log."""
+        self.is_connected = False
+        self.trouble = ""
+        """Why it is not connected."""
+        self.stats: list[Stat] = [
+            Gauge(
+                "pocketmq_follower_connected", "1 if the broker is connected to its leader.",
+                lambda: float(self.is_connected),
+            ),
+            Gauge(
+                "pocketmq_follower_lag_bytes", "Bytes of the leader's log that are not here.",
+                lambda: float(self.lag_bytes),
+            ),
+            Gauge(
+                "pocketmq_follower_silence_seconds", "Time since the leader was heard.",
+                lambda: (store.clock.monotonic_ms() - self._heard_ms) / 1_000,
+            ),
+        ]  # fmt: skip
+
+    @property
+    def lag_bytes(self) -> int:
+        """Bytes of the leader's log, as far as it is known, that are not here."""
+        return max(self._end_seen - self._store.appended, 0)
+
+    def state(self) -> tuple[str, bool, int, str]:
+        """Returns (leader's address, whether it is connected, lag in bytes, why it is not)."""
+        return self._dial.leader, self.is_connected, self.lag_bytes, self.trouble
+
+    def step(self, now: Now) -> Next:
+        """Reads replaced tables again; a step."""
+        return self._tables.step(now)
+
+    def start(self) -> None:
+        """Begins to follow; `end` must follow."""
+        assert self._task is None, "it has begun already"
+        self._task = asyncio.Task(self._run())
+        self._task.add_done_callback(_tell)
+
+    async def end(self) -> None:
+        """Ends the connection; nothing is reported afterwards."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def _run(self) -> None:
+        pause_s = PAUSE_S
+        while True:
+            was_connected, trouble = False, "the leader closed the connection"
+            try:
+                async with asyncio.timeout(DIAL_S):
+                    reader, writer = await self._dial.open()
+                try:
+                    if await self._follow(reader, writer):
+                        return
+                finally:
+                    was_connected, self.is_connected = self.is_connected, False
+                    writer.transport.abort()
+            except* TimeoutError:
+                trouble = "the leader was silent"
+            except* (OSError, LeaderBroken, RecordRefused, FollowerRefused, BrokerError) as group:
+                trouble = str(group.exceptions[0])
+            if trouble != self.trouble or was_connected:
+                logger.warning(
+                    "follower.disconnected",
+                    extra={"leader": self._dial.leader, "reason": trouble},
+                )
+            self.trouble = trouble
+            pause_s = PAUSE_S if was_connected else min(2 * pause_s, PAUSE_MAX_S)
+            await asyncio.sleep(pause_s)
+
+    async def _follow(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Copies until the connection ends; returns whether the log must be cut instead.
+
+        Errors   TimeoutError, OSError, LeaderBroken, FollowerRefused, BrokerError
+        """
+        async with asyncio.timeout(DIAL_S):
+            answer, rest = await self._greet(reader, writer)
+        self._is_diverged = False
+        store, copy = self._store, self._store.copy
+        assert copy is not None
+        if answer.begin < store.log.appended:
+            self._cut(answer.begin)
+            return True
+        await asyncio.to_thread(self._identity.follow, answer.store)
+        terms = [Term(*row) for row in answer.terms]
+        await asyncio.to_thread(self._terms.adopt, terms)
+        copy.begin(answer.begin)
+        self._tables.begin()
+        self._end_seen, self.is_connected, self.trouble = answer.end, True, ""
+        logger.info(
+            "follower.connected",
+            extra={"leader": self._dial.leader, "begin": answer.begin, "end": answer.end},
+        )
+        stream = FollowerStream(answer.begin, store.log.file_size_bytes, store.clock.monotonic_ms())
+        async with asyncio.TaskGroup() as parts:
+            reports = parts.create_task(self._report(writer))
+            await self._take(stream, rest)
+            while True:
+                async with asyncio.timeout(SILENCE_MAX_MS / 1_000):
+                    content = await reader.read(READ_SIZE)
+                if not content:
+                    break
+                await self._take(stream, content)
+            reports.cancel()
+        return False
+
+    async def _greet(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> tuple[LeaderAnswer, bytes]:
+        store, identity, copy = self._store, self._identity, self._store.copy
+        assert copy is not None
+        await asyncio.to_thread(identity.begin_to_follow)
+        await store.writing.drain()
+        end = store.log.appended
+        proofs = last_proof(store.log, copy.last_record, store.appended)
+        if proofs and self._is_diverged:
+            proofs = many_proofs(store.log, proofs[0])
+        hello = Hello(
+            identity.follower, self._terms.epoch, identity.store if proofs else "",
+            store.log.file_size_bytes, end if proofs else 0, proofs, self._dial.token(),
+        )  # fmt: skip
+        writer.write(encode_hello(hello))
+        handshake = HandshakeReader()
+        try:
+            while (members := handshake.receive(await _some(reader))) is None:
+                pass
+            return decode_answer(members), handshake.rest
+        except FollowerRefused as refused:
+            self._is_diverged = refused.reason == DIVERGED
+            if refused.reason == SAME_FOLLOWER:
+                await asyncio.to_thread(identity.renew)
+            raise
+
+    async def _take(self, stream: FollowerStream, content: bytes) -> None:
+        store = self._store
+        self._heard_ms = store.clock.monotonic_ms()
+        copy = store.copy
+        assert copy is not None
+        for event in stream.receive(content, self._heard_ms):
+            if isinstance(event, LogBytes):
+                await copy.append(*event)
+                self._noted.set()
+                self._end_seen = max(self._end_seen, copy.end)
+                assert self._end_seen >= store.appended
+            elif isinstance(event, LeaderMarks):
+                self._end_seen = max(self._end_seen, event.confirmed)
+                store.marks.replicate(event.confirmed, event.store_time_ms)
+            elif isinstance(event, TableRecord):
+                await store.writing.drain()
+                await self._tables.take(event, store.flushed)
+                self._noted.set()
+
+    async def _report(self, writer: asyncio.StreamWriter) -> None:
+        """Reports what is on the disk, after each sync, and at least every HEARTBEAT_MS.
+
+        Errors   StoreFailed: the log could not be synced
+        """
+        marks, durability = self._store.marks, self._store.writing.durability
+        while True:
+            while marks.flushed.value < marks.committed.value:
+                await durability.reached(marks.committed.value)
+            flushed, table_seq = marks.flushed.value, self._tables.seq
+            writer.write(encode_report(flushed, table_seq))
+            await writer.drain()
+            self._noted.clear()
+            if marks.committed.value == flushed and self._tables.seq == table_seq:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(HEARTBEAT_MS / 1_000):
+                        await self._noted.wait()
+
+
+def _tell(task: "asyncio.Task[None]") -> None:
+    if not task.cancelled() and task.exception() is not None:
+        logger.error("follower.ended", exc_info=task.exception())
+
+
+async def _some(reader: asyncio.StreamReader) -> bytes:
+    content = await reader.read(READ_SIZE)
+    if not content:
+        raise ConnectionResetError("the leader closed the connection before its answer")
+    return content

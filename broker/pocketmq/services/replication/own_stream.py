@@ -1,0 +1,56 @@
+"""The leader's side of a PocketMQ follower: one connection after its handshake, without sockets.
+
+It gets the log up to the committed end, so that leader and follower sync it at the same time, and
+the marks that tell it what it may show.
+"""
+
+from pocketmq.services.replication.follower import REPORT, LeaderMarks, encode_marks
+from pocketmq.services.replication.protocol import LogEnds, SlaveRefused, SlaveStream
+
+
+class OwnStream(SlaveStream):
+    """The state of one connection.
+
+    follower   id of the follower
+    begin      physical offset at which the stream begins
+    """
+
+    __slots__ = ("_confirmed", "follower", "table_seq")
+
+    def __init__(self, peer: str, follower: str, begin: int, now_ms: int) -> None:
+        super().__init__(peer, now_ms)
+        self.follower = follower
+        self.sent = begin
+        self._confirmed = -1
+        self.table_seq = 0
+        """Number of the last table record on the follower's disk."""
+
+    def receive(self, content: bytes, ends: LogEnds, now_ms: int) -> None:
+        """Reads reports, of which the last one counts.
+
+        Errors   SlaveRefused: the connection must be closed
+        """
+        self._heard_ms = now_ms
+        content = self._rest + content
+        whole = len(content) // REPORT.size * REPORT.size
+        self._rest = content[whole:]
+        for end, table_seq in REPORT.iter_unpack(content[:whole]):
+            if not max(self.acknowledged, 0) <= end <= self.sent:
+                why = f"it reports {end} after {self.acknowledged}, and was sent {self.sent}"
+                raise SlaveRefused(why)
+            if table_seq < self.table_seq:
+                raise SlaveRefused(f"it reports tables {table_seq} after {self.table_seq}")
+            self.acknowledged, self.table_seq = end, table_seq
+        assert self.acknowledged <= self.sent
+
+    @property
+    def confirmed(self) -> int:
+        """The visible end that the follower was told last; -1 before."""
+        return self._confirmed
+
+    def marks(self, visible: int, time_ms: int) -> bytes:
+        """Returns the frame that tells a follower the visible end, b"" if it knows that."""
+        if visible == self._confirmed:
+            return b""
+        self._confirmed = visible
+        return encode_marks(LeaderMarks(visible, time_ms))
