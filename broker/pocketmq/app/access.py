@@ -72,6 +72,14 @@ class AccessControl:
         else:
             logger.warning("access.open", extra={"users": count})
 
+    def reload(self) -> None:
+        """Applies the users in the file, which a follower has replaced.
+
+        Errors   TableUnreadable: the users stay
+        """
+        self.access.table.load()
+        self.access.refresh()
+
     def check_follower(self, token: str) -> None:
         """Checks that the token of a follower was signed by an admin, if calls must be signed.
 

@@ -18,6 +18,7 @@ from pocketmq.rpc.replication.following import Dial, FollowerLink, Streams
 from pocketmq.services.replication.handshake import token_of
 from pocketmq.services.replication.table_copy import TableCopy
 from pocketmq.store.message_store import MessageStore
+from pocketmq.store.tables.copied_files import ACCESS
 from pocketmq.store.tables.identity import StoreIdentity
 from pocketmq.store.tables.terms import TermTable
 
@@ -42,11 +43,13 @@ def following_of(
     identity: StoreIdentity,
     terms: TermTable,
     cut: Callable[[int], None],
+    reload_users: Callable[[], None],
 ) -> FollowerLink:
     """Returns the follower's side of an open store.
 
-    cut      called with the physical offset at which the log must be cut
-    clock    real time, for signatures
+    cut            called with the physical offset at which the log must be cut
+    clock          real time, for signatures
+    reload_users   applies the users of the leader
     Errors   IllegalConfig: the secret cannot be read
     """
     leader, user = store.settings.leader, config.replication.user
@@ -59,7 +62,13 @@ def following_of(
         signed = authorization_of(user, secret, date)
         return token_of(((DATE_KEY, date), (AUTHORIZATION_KEY, signed)))
 
-    tables = TableCopy(store.tables.files, store.reload, store.drop_removed)
+    def reload(name: str) -> None:
+        if name == ACCESS:
+            reload_users()
+        else:
+            store.reload(name)
+
+    tables = TableCopy(store.tables.files, reload, store.drop_removed)
     return FollowerLink(
         store, Dial(leader, partial(_dial, leader), token), identity, terms, tables, cut
     )

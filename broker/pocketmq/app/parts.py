@@ -75,7 +75,8 @@ class Parts(NamedTuple):
         backing = self.backing
         return [
             self.retention.step, backing.consume.step, backing.transactions.step,
-            backing.sessions.step, backing.rates.step, self.leader.step, *later,
+            backing.sessions.step, backing.rates.step, self.leader.step, self.leader.tables.step,
+            *later,
         ]  # fmt: skip
 
     async def recover(self) -> None:
@@ -87,6 +88,7 @@ class Parts(NamedTuple):
             return
         await self.backing.consume.recover()
         await self.backing.transactions.recover()
+        self.leader.tables.begin()  # Before, no follower could be waited for.
 
     def drain(self) -> None:
         """Ends all waiting calls."""
@@ -102,6 +104,7 @@ class Parts(NamedTuple):
         if self.following is not None:
             await self.following.end()
             return
+        self.leader.tables.close()
         await self.backing.consume.close()
         await self.schedule.close()
         await self.backing.transactions.close()

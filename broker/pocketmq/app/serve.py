@@ -48,7 +48,7 @@ from pocketmq.metrics.numbers import LoopLag, Numbers
 from pocketmq.metrics.text_format import Family, Gone
 from pocketmq.model.errors import IllegalConfig, Recovering, StoreFailed
 from pocketmq.model.stats import Stat
-from pocketmq.model.step import Clock, SystemClock
+from pocketmq.model.step import SystemClock
 from pocketmq.model.topic import PERMISSION_WRITE
 from pocketmq.rpc.call import current_request_id
 from pocketmq.rpc.classic.service_table import TABLE as CLASSIC
@@ -257,7 +257,7 @@ async def _serve_once(
         await asyncio.to_thread(certificate.make_sure, config)
         live.follow(certificate.read_again)
         ask = partial(_ask_to_stop, stop)
-        link = replication.link(store, config, WORLD, ask)
+        link = replication.link(store, config, ask, door.reload)
         parts = parts_of(store, live, ports, ask, door, replication.terms, link)
         runner = Runner(clock)
         up.push_async_callback(parts.close)
@@ -324,12 +324,16 @@ class _Replication(NamedTuple):
         return found
 
     def link(
-        self, store: MessageStore, config: Config, clock: Clock, stop: Callable[[str], None]
+        self,
+        store: MessageStore,
+        config: Config,
+        stop: Callable[[str], None],
+        reload_users: Callable[[], None],
     ) -> FollowerLink | None:
         """Returns the connection of a follower to its leader, not begun; None for a leader.
 
-        clock    real time, for signatures
-        stop     restarts the broker's services
+        stop           restarts the broker's services
+        reload_users   applies the users of the leader
         Errors   IllegalConfig
         """
 
@@ -339,7 +343,7 @@ class _Replication(NamedTuple):
 
         if not self.leader:
             return None
-        return following_of(store, config, clock, self.identity, self.terms, cut)
+        return following_of(store, config, WORLD, self.identity, self.terms, cut, reload_users)
 
     def begin(self, store: MessageStore, parts: Parts, config: Config, grpc: str) -> None:
         """Admits followers, and begins to follow.

@@ -125,11 +125,17 @@ async def _send(leader: Leader, stream: SlaveStream, writer: asyncio.StreamWrite
     Errors   SlaveRefused
     """
     while True:
-        piece, marks = leader.next_piece(stream), leader.marks(stream)
-        if piece is None and not marks:
+        try:
+            table = await leader.table(stream)
+        except BrokerError as error:
+            raise SlaveRefused(str(error)) from error
+        piece, marks = None if table else leader.next_piece(stream), leader.marks(stream)
+        if piece is None and not marks and not table:
             await leader.woken(stream)
             continue
         try:
+            if table:
+                writer.write(table)
             if piece is not None:
                 writer.write(piece.head + await leader.content(piece))
                 leader.said(stream, piece)

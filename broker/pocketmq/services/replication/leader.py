@@ -14,6 +14,7 @@ from pocketmq.model.stats import Counter, Gauge, LabelValues, Stat
 from pocketmq.model.step import Next, Now
 from pocketmq.services.replication.own_stream import OwnStream
 from pocketmq.services.replication.protocol import LogEnds, LogPiece, SlaveRefused, SlaveStream
+from pocketmq.services.replication.table_feed import Quorum, TableFeed
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
 from pocketmq.store.watermark import Watermark
@@ -55,12 +56,15 @@ class Leader:
 
     __slots__ = (
         "_arrivals", "_gone", "_lag_bytes_max", "_refused", "_rings", "_sent_bytes", "_store",
-        "stats",
+        "stats", "tables",
     )  # fmt: skip
 
     def __init__(self, store: MessageStore, lag_bytes_max: int) -> None:
         self._store = store
         self._lag_bytes_max = lag_bytes_max
+        self.tables = TableFeed(
+            store.tables.files, store.clock, lambda: store.appended, lambda: Quorum(0, 1)
+        )
         self._rings: dict[SlaveStream, Watermark] = {}
         self._arrivals = Watermark()
         """Number of changes of connections, on which heartbeats depend."""
@@ -95,9 +99,11 @@ class Leader:
         for one in self._rings:
             if isinstance(one, OwnStream) and one.follower == follower:
                 one.is_removed = True
+                self.tables.disconnect(one.cursor)
                 _ring(self._rings[one])
         self._gone.pop(_host(peer), None)
-        stream = self._add(OwnStream(peer, follower, begin, self._now_ms()))
+        cursor = self.tables.connect()
+        stream = self._add(OwnStream(peer, follower, cursor, begin, self._now_ms()))
         logger.info("replica.follows", extra={"peer": peer, "asked": begin, "begin": begin})
         return stream
 
@@ -113,6 +119,8 @@ class Leader:
         The protocol names no slave: one that connects from the same host counts as the same.
         """
         del self._rings[stream]
+        if isinstance(stream, OwnStream):
+            self.tables.disconnect(stream.cursor)
         host = _host(stream.peer)
         is_back = any(_host(one.peer) == host and one.sent >= 0 for one in self._rings)
         if stream.acknowledged >= 0 and not is_back and not stream.is_removed:
@@ -145,6 +153,8 @@ class Leader:
         is_first = stream.acknowledged < 0
         try:
             stream.receive(content, self.ends(), self._now_ms())
+            if isinstance(stream, OwnStream):
+                self.tables.acknowledge(stream.cursor, stream.table_seq)
         except SlaveRefused as refused:
             self.refuse(stream.peer, str(refused))
             raise
@@ -167,6 +177,13 @@ class Leader:
         if isinstance(stream, OwnStream):
             ends = ends._replace(end=self._store.marks.committed.value)
         return stream.next_piece(ends, self._now_ms())
+
+    async def table(self, stream: SlaveStream) -> bytes:
+        """Returns the table record to send to a PocketMQ follower now, b"" for none.
+
+        Errors   ReadFailed, SlaveRefused: a file is too large
+        """
+        return await stream.table() if isinstance(stream, OwnStream) else b""
 
     def marks(self, stream: SlaveStream) -> bytes:
         """Returns the marks to send to a PocketMQ follower now, b"" for none."""
@@ -206,6 +223,7 @@ class Leader:
         if isinstance(stream, OwnStream):
             waits.append(marks.committed.reached(stream.sent + 1))
             waits.append(marks.visible().reached(stream.confirmed + 1))
+            waits.append(self.tables.arrived.reached(self.tables.arrived.value + 1))
         elif stream.sent >= 0:
             waits.append(marks.visible().reached(stream.sent + 1))
         try:

@@ -4,22 +4,30 @@ It gets the log up to the committed end, so that leader and follower sync it at 
 the marks that tell it what it may show.
 """
 
-from pocketmq.services.replication.follower import REPORT, LeaderMarks, encode_marks
-from pocketmq.services.replication.protocol import LogEnds, SlaveRefused, SlaveStream
+from pocketmq.services.replication.follower import REPORT, LeaderMarks, encode_marks, encode_table
+from pocketmq.services.replication.protocol import LogEnds, LogPiece, SlaveRefused, SlaveStream
+from pocketmq.services.replication.table_feed import TableCursor
+from pocketmq.services.replication.table_record import TableRecord
 
 
 class OwnStream(SlaveStream):
     """The state of one connection.
 
     follower   id of the follower
+    cursor     its position in the changes of tables
     begin      physical offset at which the stream begins
     """
 
-    __slots__ = ("_confirmed", "follower", "table_seq")
+    __slots__ = ("_confirmed", "_record", "cursor", "follower", "table_seq")
 
-    def __init__(self, peer: str, follower: str, begin: int, now_ms: int) -> None:
+    def __init__(
+        self, peer: str, follower: str, cursor: TableCursor, begin: int, now_ms: int
+    ) -> None:
         super().__init__(peer, now_ms)
         self.follower = follower
+        self.cursor = cursor
+        self._record: TableRecord | None = None
+        """Record that waits until the log below its `at` was sent."""
         self.sent = begin
         self._confirmed = -1
         self.table_seq = 0
@@ -42,6 +50,25 @@ class OwnStream(SlaveStream):
                 raise SlaveRefused(f"it reports tables {table_seq} after {self.table_seq}")
             self.acknowledged, self.table_seq = end, table_seq
         assert self.acknowledged <= self.sent
+
+    async def table(self) -> bytes:
+        """Returns the frame of the table record to send now, b"" if none is due.
+
+        Errors   ReadFailed, SlaveRefused: a file is too large
+        """
+        if self._record is None:
+            self._record = await self.cursor.next_record()
+        record = self._record
+        if record is None or record.at > self.sent:
+            return b""
+        self._record = None
+        return encode_table(record)
+
+    def next_piece(self, ends: LogEnds, now_ms: int) -> LogPiece | None:
+        """Returns what to send now, never beyond the place of a waiting table record."""
+        if self._record is not None:
+            ends = ends._replace(end=min(ends.end, self._record.at))
+        return super().next_piece(ends, now_ms)
 
     @property
     def confirmed(self) -> int:

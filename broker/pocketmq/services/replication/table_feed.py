@@ -229,9 +229,9 @@ class TableFeed:
         return cursor
 
     def disconnect(self, cursor: TableCursor) -> None:
-        """Removes a follower."""
+        """Removes a follower; may be called again."""
         with self.lock:
-            self._cursors.remove(cursor)
+            self._cursors = [one for one in self._cursors if one is not cursor]
 
     def acknowledge(self, cursor: TableCursor, seq: int) -> None:
         """Notes a follower's report: the last record on its disk has the number `seq`.

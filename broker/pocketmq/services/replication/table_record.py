@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from pocketmq.format.json_text import is_integer, read_object
 from pocketmq.model.message import OFFSET_MAX
+from pocketmq.services.replication.protocol import SlaveRefused
 from pocketmq.store.tables.copied_files import COPIED, JOURNAL, TIMER_LOG, timer_begin
 
 FILE, APPEND, DROP = "file", "append", "drop"
@@ -27,8 +28,8 @@ HEAD_SIZE_MAX: Final = 1_024
 _LENGTH: Final = Struct(">I")
 
 
-class RecordRefused(ValueError):
-    """A record that no leader sends; nothing was written."""
+class RecordRefused(SlaveRefused):
+    """A record that no leader sends, or a report of one that was not sent; nothing was written."""
 
 
 class TableRecord(NamedTuple):
