@@ -259,8 +259,10 @@ def test_a_change_is_acknowledged_once_its_followers_have_it_on_disk() -> None:
         for _ in range(10):
             await asyncio.sleep(0)
         assert not created.done(), "no follower has it"
+        assert leader.feed.is_behind
         leader.feed.acknowledge(leader.cursor, record.seq)
         await created
+        assert not leader.feed.is_behind
 
     run(story, needed=1)
 

@@ -144,13 +144,13 @@ class Roles:
         self._is_changing = True
 
     async def _hand_over(self, leader: str, wait_ms: int) -> None:
-        """Refuses messages, and waits until a connected follower has the whole log."""
+        """Refuses messages, and waits until connected followers have the log and the tables."""
         why = f"it hands over to {leader}; send there"
         before = self._store.writing.refusal
         self._store.writing.refuse(WrongRole(role=FOLLOWER, why=why))
         until_ms = self._store.clock.monotonic_ms() + wait_ms
         try:
-            while (lag_bytes := self._lag_bytes()) > 0:
+            while (lag_bytes := self._lag_bytes()) > 0 or self._leader.tables.is_behind:
                 if self._store.clock.monotonic_ms() >= until_ms:
                     raise FollowersBehind(lag_bytes=lag_bytes, wait_ms=wait_ms)
                 await asyncio.sleep(LOOK_S)

@@ -233,6 +233,11 @@ class TableFeed:
         with self.lock:
             self._cursors = [one for one in self._cursors if one is not cursor]
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether followers are connected, and none of them has every change."""
+        return bool(self._cursors) and max(one.acknowledged for one in self._cursors) < self.seq
+
     def acknowledge(self, cursor: TableCursor, seq: int) -> None:
         """Notes a follower's report: the last record on its disk has the number `seq`.
 
