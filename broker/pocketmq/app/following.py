@@ -18,7 +18,6 @@ from pocketmq.rpc.replication.following import Dial, FollowerLink, Streams
 from pocketmq.services.replication.handshake import token_of
 from pocketmq.services.replication.table_copy import TableCopy
 from pocketmq.store.message_store import MessageStore
-from pocketmq.store.tables.copied_files import ACCESS
 from pocketmq.store.tables.identity import StoreIdentity
 from pocketmq.store.tables.terms import TermTable
 
@@ -43,13 +42,13 @@ def following_of(
     identity: StoreIdentity,
     terms: TermTable,
     cut: Callable[[int], None],
-    reload_users: Callable[[], None],
+    reload: Callable[[str], None],
 ) -> FollowerLink:
     """Returns the follower's side of an open store.
 
-    cut            called with the physical offset at which the log must be cut
-    clock          real time, for signatures
-    reload_users   applies the users of the leader
+    cut      called with the physical offset at which the log must be cut
+    clock    real time, for signatures
+    reload   reads the table of a file again
     Errors   IllegalConfig: the secret cannot be read
     """
     leader, user = store.settings.leader, config.replication.user
@@ -61,12 +60,6 @@ def following_of(
         date = date_from_ms(clock.wall_ms())
         signed = authorization_of(user, secret, date)
         return token_of(((DATE_KEY, date), (AUTHORIZATION_KEY, signed)))
-
-    def reload(name: str) -> None:
-        if name == ACCESS:
-            reload_users()
-        else:
-            store.reload(name)
 
     tables = TableCopy(store.tables.files, reload, store.drop_removed)
     return FollowerLink(

@@ -67,6 +67,7 @@ from pocketmq.store.recovery.cut import cut_log
 from pocketmq.store.recovery.progress import Starting
 from pocketmq.store.runner import Runner
 from pocketmq.store.settings import StoreSettings
+from pocketmq.store.tables.copied_files import ACCESS
 from pocketmq.store.tables.identity import StoreIdentity
 from pocketmq.store.tables.terms import TermTable
 
@@ -341,9 +342,15 @@ class _Replication(NamedTuple):
             self.handover.cut_at = physical_offset
             stop(SWITCH)
 
+        def reload(name: str) -> None:
+            if name == ACCESS:
+                reload_users()
+            else:
+                store.reload(name)
+
         if not self.leader:
             return None
-        return following_of(store, config, WORLD, self.identity, self.terms, cut, reload_users)
+        return following_of(store, config, WORLD, self.identity, self.terms, cut, reload)
 
     def begin(self, store: MessageStore, parts: Parts, config: Config, grpc: str) -> None:
         """Admits followers, and begins to follow.
