@@ -54,7 +54,8 @@ def many_proofs(log: CommitLog, last: Proof) -> tuple[Proof, ...]:
     """
     base = last.begin - last.begin % log.file_size_bytes
     places = [*_in_file(log, base, last.begin), *_first_ones(log, base)]
-    return (last, *(_proof(log, at) for at in places[: PROOFS_MAX - 1]))
+    earlier = sorted(set(places) - {last.begin}, reverse=True)
+    return (last, *(_proof(log, at) for at in earlier[: PROOFS_MAX - 1]))
 
 
 def _in_file(log: CommitLog, base: int, end: int) -> list[int]:

@@ -1,0 +1,197 @@
+"""A follower's connection, against a leader of which a test plays the bytes."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from struct import Struct
+from typing import Any, cast
+
+from pocketmq.rpc.replication.following import Dial, FollowerLink
+from pocketmq.services.replication.follower import LeaderMarks, encode_marks
+from pocketmq.services.replication.handshake import (
+    DIVERGED,
+    SAME_FOLLOWER,
+    FollowerRefused,
+    HandshakeReader,
+    Hello,
+    LeaderAnswer,
+    decode_hello,
+    encode_answer,
+    encode_refusal,
+)
+from pocketmq.services.replication.table_copy import TableCopy
+from pocketmq.store.tables.identity import StoreIdentity
+from pocketmq.store.tables.terms import TermTable
+from tests.kit.store_language import turns, until
+from tests.kit.two_stores import LEADER, TwoStores, two_stores
+
+HEAD, REPORT = Struct(">qi"), Struct(">qq")
+
+
+class Pipe:
+    """The leader's end of a connection, without a socket."""
+
+    def __init__(self) -> None:
+        self.reader = asyncio.StreamReader()
+        self.said = bytearray()
+        self.is_cut = False
+        self.transport = self
+
+    def write(self, content: bytes) -> None:
+        self.said += content
+
+    async def drain(self) -> None:
+        pass
+
+    def abort(self) -> None:
+        self.is_cut = True
+
+    def hello(self) -> Hello | None:
+        """Returns the hello, once it is there."""
+        members = HandshakeReader().receive(bytes(self.said))
+        return None if members is None else decode_hello(members)
+
+    def reports(self) -> list[tuple[int, int]]:
+        """Returns the reports after the hello."""
+        reader = HandshakeReader()
+        reader.receive(bytes(self.said))
+        return [*REPORT.iter_unpack(reader.rest)]
+
+    def piece(self, begin: int, content: bytes) -> None:
+        self.reader.feed_data(HEAD.pack(begin, len(content)) + content)
+
+
+class Followed:
+    """A follower, its pipes, and the leader's store."""
+
+    def __init__(self, pair: TwoStores, link: FollowerLink, pipes: list[Pipe]) -> None:
+        self.pair, self.link, self.pipes = pair, link, pipes
+        self.cuts: list[int] = []
+
+    async def pipe(self) -> Pipe:
+        """Returns the next connection, which has said hello."""
+        count = len(self.pipes)
+        await until(lambda: len(self.pipes) > count or bool(self.pipes))
+        pipe = self.pipes[-1]
+        await until(lambda: pipe.hello() is not None)
+        return pipe
+
+    def answer(self, begin: int, store: str = "s1") -> bytes:
+        end = self.pair.leader.store.appended
+        return encode_answer(LeaderAnswer(0, store, begin, 0, end, "b", "c", LEADER))
+
+
+@asynccontextmanager
+async def followed(directory: Path) -> AsyncIterator[Followed]:
+    """Begins to follow, with a follower that waits for no time between two connections."""
+    pipes: list[Pipe] = []
+
+    async def dial() -> Any:
+        pipes.append(Pipe())
+        return pipes[-1].reader, pipes[-1]
+
+    async with two_stores(directory) as pair:
+        store = pair.follower.store
+        disk, path = pair.follower.disk, store.settings.directory
+        identity, terms = StoreIdentity(disk, path), TermTable(disk, path)
+        cuts: list[int] = []
+        tables = TableCopy(store.tables.files, store.reload, store.drop_removed)
+        dialling = Dial(LEADER, cast(Any, dial), lambda: "")
+        link = FollowerLink(store, dialling, identity, terms, tables, cuts.append)
+        made = Followed(pair, link, pipes)
+        made.cuts = cuts
+        link.start()
+        try:
+            yield made
+        finally:
+            await link.end()
+
+
+async def test_a_report_follows_the_sync_and_never_comes_before(tmp_path: Path) -> None:
+    async with followed(tmp_path) as run:
+        await run.pair.leader.send("orders", "a")
+        end, store = run.pair.leader.store.appended, run.pair.follower.store
+        pipe = await run.pipe()
+        pipe.reader.feed_data(run.answer(0))
+        await until(lambda: pipe.reports() == [(0, 0)])
+        with run.pair.follower.quick_disk.held():
+            pipe.piece(0, run.pair.led)
+            await until(lambda: store.appended == end)
+            await turns(200)
+            assert pipe.reports() == [(0, 0)]
+        await until(lambda: pipe.reports()[-1] == (end, 0))
+        assert store.flushed == end
+
+
+async def test_marks_are_followed_and_the_state_tells_the_lag(tmp_path: Path) -> None:
+    async with followed(tmp_path) as run:
+        await run.pair.leader.send("orders", "a")
+        first = run.pair.leader.store.appended
+        await run.pair.leader.send("orders", "b")
+        end, store = run.pair.leader.store.appended, run.pair.follower.store
+        pipe = await run.pipe()
+        pipe.reader.feed_data(run.answer(0))
+        await until(lambda: run.link.is_connected)
+        assert run.link.state() == (LEADER, True, end, "")
+        pipe.piece(0, run.pair.led)
+        pipe.reader.feed_data(encode_marks(LeaderMarks(first, 1)))
+        await until(lambda: store.dispatched == first)
+        await until(lambda: run.link.lag_bytes == 0)
+        await turns(100)
+        assert store.dispatched == first
+
+
+async def test_a_hello_names_the_last_record_and_more_once_it_has_diverged(tmp_path: Path) -> None:
+    async with followed(tmp_path) as run:
+        for number in range(30):
+            await run.pair.leader.send("orders", "x" * 200 + f"{number}")
+        pipe = await run.pipe()
+        hello = pipe.hello()
+        assert hello is not None
+        assert (hello.end, hello.proofs, hello.store) == (0, (), "")
+        pipe.reader.feed_data(run.answer(0))
+        led, size = run.pair.led, 4_096
+        for base in range(0, len(led), size):
+            pipe.piece(base, led[base : base + size])
+        await until(lambda: run.pair.follower.store.appended == len(led))
+        pipe.reader.feed_eof()
+        await until(lambda: len(run.pipes) == 2)
+        again = await run.pipe()
+        hello = again.hello()
+        assert hello is not None
+        assert (hello.end, hello.store, len(hello.proofs)) == (len(led), "s1", 1)
+        again.reader.feed_data(encode_refusal(FollowerRefused(DIVERGED, "other bytes")))
+        await until(lambda: len(run.pipes) == 3)
+        third = await run.pipe()
+        hello = third.hello()
+        assert hello is not None
+        assert len(hello.proofs) > 1
+        assert run.link.trouble == "other bytes"
+        begin = hello.proofs[1].end
+        third.reader.feed_data(run.answer(begin))
+        await until(lambda: bool(run.cuts))
+        assert run.cuts == [begin]
+
+
+async def test_a_copy_of_the_leaders_directory_makes_another_id(tmp_path: Path) -> None:
+    async with followed(tmp_path) as run:
+        pipe = await run.pipe()
+        first = pipe.hello()
+        pipe.reader.feed_data(encode_refusal(FollowerRefused(SAME_FOLLOWER, "a copy")))
+        await until(lambda: len(run.pipes) == 2)
+        second = (await run.pipe()).hello()
+        assert first is not None
+        assert second is not None
+        assert first.follower != second.follower
+
+
+async def test_damaged_bytes_end_the_connection_and_are_not_stored(tmp_path: Path) -> None:
+    async with followed(tmp_path) as run:
+        await run.pair.leader.send("orders", "a")
+        pipe = await run.pipe()
+        pipe.reader.feed_data(run.answer(0))
+        pipe.piece(0, b"\1" * 200)
+        await until(lambda: pipe.is_cut)
+        await until(lambda: "leader's log is damaged" in run.link.trouble)
+        assert run.pair.follower.store.appended == 0

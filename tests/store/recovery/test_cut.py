@@ -1,0 +1,91 @@
+"""A log that is cut where it diverged: copied first, and recovered from a crash at any point."""
+
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from pocketmq.format.names import OWN_DIRECTORY
+from pocketmq.model.errors import DiskFull
+from pocketmq.store.recovery.cut import DIVERGED_DIRECTORY, cut_log
+from tests.kit.store_language import queue_bodies, small_settings, store_at
+from tests.kit.two_stores import log_bytes
+from tests.sim.disk import SimDisk
+from tests.sim.disk_image import Image
+from tests.sim.quick_disk import PowerCut, QuickDisk
+
+COUNT = 40
+
+
+async def filled(directory: Path, disk: QuickDisk | SimDisk) -> tuple[list[int], list[str], bytes]:
+    """Returns the ends of a store's records, their bodies, and its log."""
+    ends, bodies = [], [f"{n}" * (30 + n * 13 % 170) for n in range(COUNT)]
+    async with store_at(directory, disk=disk) as store:
+        for body in bodies:
+            await store.send("orders", body, key="k")
+            ends.append(store.store.appended)
+        await store.settled()
+        return ends, bodies, log_bytes(store.store)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 17, COUNT - 1])
+async def test_what_is_cut_is_set_aside_and_views_follow(tmp_path: Path, kept: int) -> None:
+    disk = QuickDisk()
+    ends, bodies, log = await filled(tmp_path / "s", disk)
+    begin = ends[kept - 1] if kept else 0
+    cut_log(small_settings(tmp_path / "s"), disk, begin)
+    async with store_at(tmp_path / "s", disk=disk) as store:
+        assert store.store.damage is None
+        assert store.store.appended == begin
+        assert queue_bodies(store.store, "orders") == bodies[:kept]
+        assert len(await store.found("orders", "k")) == kept
+        assert (await store.send("orders", "new")).queue_offset == kept
+    directory = tmp_path / "s" / OWN_DIRECTORY / DIVERGED_DIRECTORY
+    copies = sorted(path for path in directory.iterdir() if path.suffix != ".json")
+    assert int(copies[0].name.partition("@")[2]) == begin
+    aside = b"".join(path.read_bytes() for path in copies)
+    assert aside.rstrip(b"\0") == log[begin:].rstrip(b"\0")
+
+
+async def test_a_power_cut_at_any_call_leaves_a_store_that_can_be_cut_again() -> None:
+    directory, call = Path("/store"), 0
+    while True:
+        disk = SimDisk()
+        ends, bodies, _ = await filled(directory, disk)
+        begin, images, machine = ends[20], list[Image](), disk
+        left = count(call, -1)
+
+        def stop(name: str, path: object) -> None:
+            if next(left) == 0:  # noqa: B023 - called in this round only
+                images.append(machine.image.cut(Random(call)))  # noqa: B023
+                raise PowerCut
+
+        disk.hook = stop
+        with suppress(PowerCut):
+            cut_log(small_settings(directory), disk, begin)
+        if not images:
+            break
+        later = SimDisk(images[0])
+        async with store_at(directory, disk=later) as store:
+            assert store.store.damage is None
+            assert store.store.appended in {begin, *ends}
+            shown = len(queue_bodies(store.store, "orders"))
+            assert queue_bodies(store.store, "orders") == bodies[:shown]
+        cut_log(small_settings(directory), later, begin)
+        async with store_at(directory, disk=later) as store:
+            assert store.store.appended == begin
+        call += 7
+    assert call > 50
+
+
+async def test_a_full_disk_cuts_nothing(tmp_path: Path) -> None:
+    disk = QuickDisk()
+    ends, bodies, _ = await filled(tmp_path / "s", disk)
+    disk.full_below = tmp_path / "s" / OWN_DIRECTORY / DIVERGED_DIRECTORY
+    with pytest.raises(DiskFull):
+        cut_log(small_settings(tmp_path / "s"), disk, ends[5])
+    disk.full_below = None
+    async with store_at(tmp_path / "s", disk=disk) as store:
+        assert queue_bodies(store.store, "orders") == bodies
