@@ -2,15 +2,17 @@
 
 import asyncio
 import socket
-from contextlib import suppress
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from struct import Struct
 
 import pytest
 
 from harness.inside import opened_broker
-from pocketmq.client import Message
+from pocketmq.client import ClientError, Message
 from pocketmq.model.message import OFFSET_MAX
+from pocketmq.model.replication import ReplicationStatus
 from tests.running_broker import broker_with
 from tests.sim.clock import FakeClock
 
@@ -59,3 +61,98 @@ async def test_the_log_is_kept_for_a_slave_up_to_the_limit(
         store.marks.flush(100, 1)
         assert parts.leader.floor() == floor
         parts.leader.disconnect(stream, "the test ends")
+
+
+@pytest.mark.knob("replication.in_sync_replicas", "replication.count_legacy_acks")
+@pytest.mark.parametrize(("is_counted", "status"), [(True, "OK"), (False, "REPLICA_NOT_AVAILABLE")])
+async def test_a_message_is_acknowledged_once_a_slave_that_counts_has_it(
+    tmp_path: Path, is_counted: bool, status: str
+) -> None:
+    port = free_port()
+    settings = (
+        f"replication.listen=127.0.0.1:{port}", "replication.in_sync_replicas=2",
+        f"replication.count_legacy_acks={str(is_counted).lower()}",
+        "replication.ack_timeout_ms=500ms",
+    )  # fmt: skip
+    async with broker_with(tmp_path, *settings) as broker:
+        refused = pytest.raises(ClientError, match="0 of 1 followers")
+        with nullcontext() if is_counted else refused:
+            await broker.client.admin.create_topic("orders")
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(REPORT.pack(0))
+        replication = broker.client.admin.replication
+        while not any(r.acknowledged_offset == 0 for r in (await replication.status()).replicas):
+            pass
+        sending = asyncio.create_task(broker.client.send(Message("orders", b"copied")))
+        if is_counted:
+            begin, size_bytes = HEAD.unpack(await reader.readexactly(HEAD.size))
+            await reader.readexactly(size_bytes)
+            writer.write(REPORT.pack(begin + size_bytes))
+        assert (await sending).status.name == status
+        writer.transport.abort()
+
+
+@pytest.mark.knob("replication.ack_timeout_ms")
+async def test_a_producer_is_told_of_a_slow_follower_in_that_time(tmp_path: Path) -> None:
+    port = free_port()
+    settings = (
+        f"replication.listen=127.0.0.1:{port}", "replication.in_sync_replicas=2",
+        "replication.count_legacy_acks=true", "replication.ack_timeout_ms=20ms",
+    )  # fmt: skip
+    async with broker_with(tmp_path, *settings) as broker:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(REPORT.pack(0))
+        receipt = await broker.client.send(Message("orders", b"copied"))
+        while receipt.status.name == "REPLICA_NOT_AVAILABLE":  # It is not known yet.
+            receipt = await broker.client.send(Message("orders", b"copied"))
+        assert receipt.status.name == "FLUSH_REPLICA_TIMEOUT"
+        writer.transport.abort()
+
+
+@pytest.mark.knob("replication.all_in_sync")
+@pytest.mark.parametrize("is_all", [False, True])
+async def test_all_followers_are_waited_for_or_as_many_as_needed(
+    tmp_path: Path, is_all: bool
+) -> None:
+    assignments = [
+        f"store.directory={tmp_path}", "replication.in_sync_replicas=2",
+        f"replication.all_in_sync={str(is_all).lower()}",
+    ]  # fmt: skip
+    async with opened_broker(assignments, FakeClock()) as (store, parts, _):
+        store.marks.append(100, 1)
+        store.marks.commit(100, 1)
+        store.marks.flush(100, 1)
+        parts.leader.confirming.sends(100, 1)
+        parts.leader.confirming.look([("fast", 100), ("slow", 0)])
+        assert store.marks.visible().value == (0 if is_all else 100)
+
+
+async def test_a_drain_ends_the_broker(tmp_path: Path) -> None:
+    async with broker_with(tmp_path) as broker:
+        await broker.client.admin.drain()
+        assert await asyncio.wait_for(broker.serving, 10) == 0
+
+
+async def test_a_broker_changes_its_role_there_and_back_on_the_same_port(tmp_path: Path) -> None:
+    async with broker_with(tmp_path) as broker:
+        replication = broker.client.admin.replication
+        await broker.client.send(Message("orders", b"of the first term"))
+        await replication.follow("127.0.0.1:1", force=True)
+        found = await in_role("follower", replication.status)
+        assert (found.leader, found.connected) == ("127.0.0.1:1", False)
+        with pytest.raises(ClientError, match=r"127\.0\.0\.1:1"):
+            await broker.client.send(Message("orders", b"refused"))
+        epoch, begin = await replication.promote()
+        assert (epoch, begin) == (1, found.appended_offset)
+        await in_role("leader", replication.status)
+        receipt = await broker.client.send(Message("orders", b"of the second term"))
+        assert receipt.physical_offset == begin
+        assert not broker.serving.done()
+
+
+async def in_role(role: str, ask: Callable[[], Awaitable[ReplicationStatus]]) -> ReplicationStatus:
+    """Asks until the broker has a role; while it changes its role it gives no answer."""
+    while True:
+        with suppress(ClientError):
+            if (found := await ask()).role == role:
+                return found

@@ -182,13 +182,29 @@ class StoreBroker:
         **properties: str,
     ) -> PutResult:
         """Stores messages with these properties in one queue; all of them can be pulled then."""
+        result = await self.put(
+            topic, *bodies, queue_id=queue_id, system_flag=system_flag, store_host=store_host,
+            **properties,
+        )  # fmt: skip
+        await self.talking.settled()
+        return result
+
+    async def put(
+        self,
+        topic: str,
+        *bodies: bytes,
+        queue_id: int = 0,
+        system_flag: int = 0,
+        store_host: bytes = STORE_HOST,
+        **properties: str,
+    ) -> PutResult:
+        """Stores messages with these properties in one queue, and waits for their status."""
         block = encode_properties(properties)
         unique_key, keys, tags = (properties.get(name, "") for name in (UNIQUE_KEY, KEYS, TAGS))
         born_ms = self.clock.wall - 5
         rows = [Row(body, block, 7, born_ms, BORN_HOST, unique_key, keys, tags) for body in bodies]
         destination = Destination(topic, queue_id, store_host, system_flag)
         (result,) = await self.store.writing.put([(destination, batch(*rows))])
-        await self.talking.settled()
         return result
 
     async def expire(self) -> None:

@@ -144,6 +144,8 @@ WrongRole: the broker is 'role': why
 FollowersBehind: no follower has the last 7 bytes of the log after 9ms; wait until one has them
   (pocketmq replica status), or add --force: then records that only this broker has are set aside
 ReplicaNotFound: no follower is 'replica'; pocketmq replica status lists them
+FollowersLate: not all of the log is on 7 brokers after 9ms; look at the followers (pocketmq replica
+  status), then try again
 ClientNotFound: no client 'client_id' of group 'group' has a stream; see pocketmq group members
 ClientSilent: client 'client_id' does not answer: why
 IllegalSettings: settings of client 'client_id' contain neither publishing nor subscription

@@ -40,6 +40,7 @@ from pocketmq.services.consume.consume import Consume
 from pocketmq.services.delay.levels import Schedule
 from pocketmq.services.delay.timer import Timer
 from pocketmq.services.pull import Pull
+from pocketmq.services.replication.confirming import InSync
 from pocketmq.services.replication.leader import Leader
 from pocketmq.services.replication.roles import Link, Roles
 from pocketmq.services.retention import DiskSpace, Retention, is_wanted
@@ -153,7 +154,7 @@ def parts_of(
     backing = backing_of(store, live, store_host, keys)
     consume, transactions = backing.consume, backing.transactions
     timer = Timer(store, store_host, consume.is_lease_open)
-    leader = Leader(store, config.replication.lag_max_bytes)
+    leader = leader_of(store, config)
     floors = [timer.floor, transactions.floor, leader.floor]
     retention = retention_of(store, config, floors)
     live.follow(
@@ -190,6 +191,13 @@ def parts_of(
         services = of_follower(services, store.settings.leader)
     services = door.guarded(services, store.tables)
     return Parts(backing, schedule, timer, retention, leader, door, services, following)
+
+
+def leader_of(store: MessageStore, config: Config) -> Leader:
+    """Returns the leader of slave brokers."""
+    section = config.replication
+    in_sync = InSync(section.in_sync_replicas, section.all_in_sync, section.count_legacy_acks)
+    return Leader(store, section.lag_max_bytes, in_sync)
 
 
 def settings_rows(live: LiveConfig) -> list[tuple[str, str, str]]:

@@ -203,7 +203,7 @@ async def serve(
             switch: asyncio.Future[str] = asyncio.get_running_loop().create_future()
             stop.add_done_callback(partial(_pass_on, switch))
             code = await _serve_once(live, announce, switch, stage, accept_damage=accept_damage)
-            if code != EXIT_OK or stop.done():
+            if code != EXIT_OK or stop.done() or switch.result() != SWITCH:
                 return code
             announce = _tell_nobody
     finally:
@@ -228,16 +228,15 @@ async def _serve_once(
     accept_damage: bool,
 ) -> int:
     """Runs a broker until `stop` is done (its result is the cause) or its store fails."""
-    config = live.config
-    clock, disk = stage.clock, stage.disk
+    config, clock, disk = live.config, stage.clock, stage.disk
     site, tls, followers = Site(), Tls(), FollowerPort()
-    carried = _carried(config, site, tls, followers)
-    outside = _Outside(Starting(clock), new_server(*carried), config)
+    server = new_server(*_carried(config, site, tls, followers))
+    outside = _Outside(Starting(clock), server, config)
     async with AsyncExitStack() as up:
         up.push_async_callback(outside.server.stop, 0)
         up.callback(stage.supervisor.close)
         stage.supervisor.start(lambda: outside.line)
-        ports = bind(config, outside.server, stage.listening, site, stage.handover)
+        ports = bind(config, server, stage.listening, site, stage.handover)
         up.push_async_callback(ports.close)
         door = door_of(live, disk, WORLD, ports, stage.container)
         site.admits = door.admits
@@ -277,8 +276,15 @@ async def _serve_once(
             await asyncio.wait((stop, store.failure), return_when=asyncio.FIRST_COMPLETED)
         finally:
             stage.supervisor.stopping()
+            _end_handover(stage, stop)
             await _drain(live.config, store, parts, outside.server)
     return _exit_code(store, stop)
+
+
+def _end_handover(stage: Stage, stop: asyncio.Future[str]) -> None:
+    """Closes the kept socket unless the services start again: new clients must not wait in it."""
+    if not (stop.done() and stop.result() == SWITCH):
+        stage.handover.close()
 
 
 def _exit_code(store: MessageStore, stop: asyncio.Future[str]) -> int:

@@ -122,3 +122,21 @@ class ReplicationSection:
         "", "Access key of an admin of the leader, with which a follower signs; empty: unsigned."
     )
     secret_path: str = knob("", "File with the secret of replication.user.")
+    in_sync_replicas: int = knob(
+        1, "Number of brokers, this one included, that have a message before it is acknowledged "
+        "and seen by consumers; 1: followers are not waited for.",
+        "inSyncReplicas", lower=1, upper=16,
+    )  # fmt: skip
+    all_in_sync: bool = knob(
+        False, "Wait for all connected followers, and at least for replication.in_sync_replicas.",
+        "allAckInSyncStateSet",
+    )  # fmt: skip
+    ack_timeout_ms: int = knob(
+        3_000, "Time after which a producer gets FLUSH_SLAVE_TIMEOUT: the message is stored, and "
+        "seen once enough followers have it.",
+        "slaveTimeout", lower=1,
+    )  # fmt: skip
+    count_legacy_acks: bool = knob(
+        False, "Count slaves of RocketMQ for replication.in_sync_replicas, although they report "
+        "what they have in memory, not on disk.",
+    )  # fmt: skip

@@ -21,8 +21,8 @@ _IGNORED: Final[Mapping[str, str]] = {
     "this broker is a master; [replication] sets its port of slaves": """
         brokerId brokerIP2 brokerRole haListenPort
         haSendHeartbeatInterval haHousekeepingInterval haTransferBatchSize haMasterAddress
-        haSlaveFallbehindMax haMaxGapNotInSync inSyncReplicas minInSyncReplicas totalReplicas
-        allAckInSyncStateSet slaveTimeout slaveReadEnable offsetCheckInSlave duplicationEnable
+        haSlaveFallbehindMax haMaxGapNotInSync minInSyncReplicas totalReplicas slaveReadEnable
+        offsetCheckInSlave duplicationEnable
         enableDLegerCommitLog dLegerGroup dLegerPeers dLegerSelfId enableControllerMode
         controllerAddr enableSlaveActingMaster enableRemoteEscape brokerElectionPriority""",
     "clients connect to this broker without a name server": """namesrvAddr rmqAddressServerDomain

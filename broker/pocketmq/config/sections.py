@@ -499,6 +499,8 @@ class Config:
             **values,
             cluster=self.broker.cluster,
             broker=self.broker.name,
+            in_sync_replicas=self.replication.in_sync_replicas,
+            ack_timeout_ms=self.replication.ack_timeout_ms,
             explicit=frozenset(name for section, _, name in names if section == "store"),
         )
 

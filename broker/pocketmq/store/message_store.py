@@ -24,6 +24,7 @@ from typing import Final
 from pocketmq.files.disk import Disk
 from pocketmq.model.errors import (
     DiskFull,
+    FollowersLate,
     NotLeader,
     StoreDamaged,
     StoreFailed,
@@ -40,7 +41,7 @@ from pocketmq.store.recovery.components import StoreComponents
 from pocketmq.store.recovery.progress import Starting
 from pocketmq.store.recovery.start import StoreStart
 from pocketmq.store.runner import Runner
-from pocketmq.store.settings import FLUSH_SYNC, StoreSettings
+from pocketmq.store.settings import StoreSettings
 from pocketmq.store.tables.copied_files import FLOORS, TOPICS
 from pocketmq.store.tables.order_files import ORDER_JOURNAL_BYTES
 from pocketmq.store.tables.tables import Tables
@@ -193,9 +194,12 @@ class MessageStore:
         self.log = log
         self.tables = tables
         self.marks = marks = Marks(
-            log.appended, found.last_time, found.last_record,
-            is_sync=settings.flush == FLUSH_SYNC, is_bounded=bool(settings.leader),
-        )  # fmt: skip
+            log.appended,
+            found.last_time,
+            found.last_record,
+            is_sync=settings.is_sync,
+            is_bounded=bool(settings.leader) or settings.is_replicated,
+        )
         durability = Durability(log, parts.mark, marks, settings, clock, self._fail)
         self.views = views = Views(parts, marks, durability.request, self._fail)
         refusal = NotLeader(leader=settings.leader) if settings.leader else None
@@ -214,9 +218,7 @@ class MessageStore:
         now = Now(clock.monotonic_ms(), clock.wall_ms())
         level_count = len(settings.levels.delays_ms)
         self.level_clocks = LevelClocks(level_count, tables.delay_offsets.clocks, now, next_offsets)
-        self.timer.observe_clock(
-            now, marks.appended.time_ms
-        )  # From now on, a changed clock is detected.
+        self.timer.observe_clock(now, marks.appended.time_ms)  # Detects a changed clock from now.
         self.writing.before_waiting = self.look_at_clocks
         behind = views.dispatcher
         self.stats: list[Stat] = [
@@ -394,6 +396,8 @@ class MessageStore:
     async def _finish_work(self) -> None:
         parts, views, marks = self._structures, self.views, self.marks
         await self.writing.drain()
+        if self.settings.is_replicated:  # Consumers no longer read.
+            marks.replicate(marks.appended.value, marks.appended.time_ms)
         await self.dispatch_below(marks.flushed.value)
         await self._end_steps()
         if self.failure.done():
@@ -459,11 +463,14 @@ class MessageStore:
         """Waits until every record appended so far is dispatched, or the store has failed.
 
         Dispatch stops at the visible end, so records that no flush covers yet are flushed.
-        Errors   StoreFailed, such as FsyncFailed
+        Errors   StoreFailed, such as FsyncFailed; FollowersLate: followers do not get them in time
         """
-        end = self.appended
+        end, settings = self.appended, self.settings
         if self.marks.visible().value < end:
             await self.all_durable()
+            if settings.is_replicated and not await self.writing.acknowledged(is_patient=True):
+                count, wait_ms = settings.in_sync_replicas, settings.ack_timeout_ms
+                raise FollowersLate(count=count, wait_ms=wait_ms)
         while self.dispatched < end and not self.failure.done():  # noqa: ASYNC110 - rare
             await asyncio.sleep(CATCH_UP_PAUSE_S)
 

@@ -53,9 +53,22 @@ class StoreSettings(StoreShape):
     """Whether a start abandons durable records that are damaged or missing."""
     leader: str = ""
     """"host:port" of the broker whose log this store copies; "": puts are accepted."""
+    in_sync_replicas: int = 1
+    """Number of brokers, this one included, that have a message before it is acknowledged."""
+    ack_timeout_ms: int = 3_000
     explicit: frozenset[str] = frozenset()
 
     @property
     def is_sync(self) -> bool:
         """Whether a put is acknowledged only once it is on disk."""
         return self.flush == FLUSH_SYNC
+
+    @property
+    def is_replicated(self) -> bool:
+        """Whether a put is acknowledged, and seen by consumers, only once followers have it."""
+        return self.in_sync_replicas > 1 and not self.leader
+
+    @property
+    def waits(self) -> bool:
+        """Whether a put is acknowledged later than it is appended."""
+        return self.is_sync or self.is_replicated

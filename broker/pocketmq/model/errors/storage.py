@@ -131,6 +131,17 @@ class Draining(Unavailable):
     message = "the broker is stopping; try again elsewhere or later"
 
 
+class FollowersLate(Unavailable):
+    """Followers that do not have the log in time."""
+
+    message = (
+        "not all of the log is on {count} brokers after {wait_ms}; look at the followers "
+        "(pocketmq replica status), then try again"
+    )
+    count: int
+    wait_ms: int
+
+
 class DiskFull(Unavailable, code=Code.TOO_MANY_REQUESTS):
     """No space for the next file; reads continue, and sends resume once there is space."""
 

@@ -4,9 +4,10 @@ frame ─► header, properties ─► checks, queue, log          ─► frame 
          classic/plain_send    services/produce/fast_send     classic/plain_send_answer
 """
 
+from functools import partial
+
 from pocketmq.format.send_records import SendRecords
 from pocketmq.format.send_request import SendRequest
-from pocketmq.model.batch import PutStatus
 from pocketmq.native.machine import BytesWriter
 from pocketmq.rpc.classic.plain_send import ClassicSendRequest
 from pocketmq.rpc.classic.plain_send_answer import encode_answer
@@ -59,10 +60,10 @@ class ClassicSendShortcut:
 
 def send_shortcut(send: Send) -> Shortcut:
     """Returns the shortcut of a send pipeline."""
-    late = Late(send.flush_group, _with_late_code)
+    late = Late(send.flush_group, partial(_with_late_code, send))
     return ClassicSendShortcut(send.plain, is_durable=send.is_durable, late=late).serve
 
 
-def _with_late_code(frame: bytes) -> bytes:
-    """Returns an answer's frame with the code FLUSH_DISK_TIMEOUT."""
-    return encode(decode(frame)._replace(code=OF_PUT[PutStatus.FLUSH_DISK_TIMEOUT]))
+def _with_late_code(send: Send, frame: bytes) -> bytes:
+    """Returns an answer's frame with the code of a late acknowledgement."""
+    return encode(decode(frame)._replace(code=OF_PUT[send.late_status]))

@@ -5,6 +5,7 @@ parsed. A request of 16 MiB could thus block the event loop for half a second. T
 of large requests are counted before parsing.
 """
 
+from functools import partial
 from typing import Final
 
 from pocketmq.format.addresses import host_from_text
@@ -31,7 +32,7 @@ from pocketmq.rpc.codec.send_reply import with_status
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.pending_reply import Late
 from pocketmq.rpc.service import SMALL_REQUEST_MAX, MalformedRequest, Shortcut
-from pocketmq.rpc.v1.send_reply import encode_sent
+from pocketmq.rpc.v1.send_reply import SEND_STATUSES, encode_sent
 from pocketmq.rpc.v1.send_shortcut import SendShortcutV1
 from pocketmq.services.produce.drafts import ABSENT_QUEUE, AT_ONCE, PEER, DeliveryRequest, Drafts
 from pocketmq.services.produce.send import Send
@@ -65,7 +66,7 @@ class SendMessage:
             send.plain,
             messages_max,
             is_durable=send.is_durable,
-            late=Late(send.flush_group, _too_late),
+            late=Late(send.flush_group, partial(_too_late, send)),
         ).serve
 
     async def __call__(self, drafts: Drafts, call: Call) -> bytes:
@@ -76,8 +77,8 @@ class SendMessage:
         return encode_sent(await self._send.send(drafts, call.peer_host))
 
 
-def _too_late(reply: bytes) -> bytes:
-    return with_status(reply, pb.FLUSH_DISK_TIMEOUT)
+def _too_late(send: Send, reply: bytes) -> bytes:
+    return with_status(reply, SEND_STATUSES[send.late_status])
 
 
 def parse_send_request(raw: bytes) -> Drafts:

@@ -57,7 +57,7 @@ KINDS: Final[dict[int, tuple[type[BrokerError], ...]]] = {
     code_pb2.UNIMPLEMENTED: (errors.UnsupportedFeature, errors.UnsupportedTopic),
     code_pb2.UNAVAILABLE: (
         errors.Unavailable, errors.NotAccepting, errors.Recovering, errors.Draining,
-        errors.DiskSlow, errors.NotReplicated,
+        errors.DiskSlow, errors.NotReplicated, errors.FollowersLate,
     ),
     code_pb2.RESOURCE_EXHAUSTED: (
         errors.StoreBusy, errors.TooManyRequests, errors.ShareTaken, errors.LimitReached,

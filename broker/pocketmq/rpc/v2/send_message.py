@@ -6,6 +6,7 @@ Source: SendMessageActivity, GrpcValidator.
 """
 
 import zlib
+from functools import partial
 from hashlib import md5, sha1
 from typing import Final
 
@@ -87,7 +88,10 @@ class SendMessageV2:
     def __init__(self, send: Send) -> None:
         self._send = send
         self.shortcut: Shortcut = SendShortcutV2(
-            send.plain, wrapped, is_durable=send.is_durable, late=Late(send.flush_group, _too_late)
+            send.plain,
+            wrapped,
+            is_durable=send.is_durable,
+            late=Late(send.flush_group, partial(_too_late, send)),
         ).serve
 
     async def send_message(
@@ -149,9 +153,9 @@ def _answer(sent: Sent, kind: MessageKind) -> pb.SendMessageResponse:
     return pb.SendMessageResponse(status=status, entries=entries)
 
 
-def _too_late(reply: bytes) -> bytes:
+def _too_late(send: Send, reply: bytes) -> bytes:
     response = pb.SendMessageResponse.FromString(reply)
-    late = STATUSES[PutStatus.FLUSH_DISK_TIMEOUT]
+    late = STATUSES[send.late_status]
     response.status.CopyFrom(late)
     for entry in response.entries:
         entry.status.CopyFrom(late)

@@ -83,7 +83,6 @@ from pocketmq.services.produce.encoded import (
 from pocketmq.services.produce.fast_send import PlainSend
 from pocketmq.services.produce.rules import SendRules, SendStats
 from pocketmq.store.message_store import MessageStore
-from pocketmq.store.settings import FLUSH_SYNC
 from pocketmq.store.write.flush_group import FlushGroup
 
 
@@ -266,8 +265,13 @@ class Send:
 
     @property
     def is_durable(self) -> bool:
-        """Whether sends are answered without waiting for a flush."""
-        return self._store.settings.flush != FLUSH_SYNC
+        """Whether sends are answered without waiting for a flush, and for followers."""
+        return not self._store.settings.waits
+
+    @property
+    def late_status(self) -> PutStatus:
+        """The status of messages whose acknowledgement did not come in time."""
+        return self._store.writing.late_status
 
     def flush_group(self) -> FlushGroup:
         """Returns the flush group of all messages sent so far; its future is False on a timeout.
@@ -296,8 +300,8 @@ class Send:
         )
         # The first request may not have waited for the flush.
         if is_repeated and drafts.wait and not self.is_durable:
-            if not await self._store.writing.durable():
-                late = sent.result._replace(status=PutStatus.FLUSH_DISK_TIMEOUT)
+            if not await self._store.writing.acknowledged():
+                late = sent.result._replace(status=self.late_status)
                 sent = sent._replace(result=late)
         return sent
 

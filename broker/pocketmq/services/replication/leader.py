@@ -1,7 +1,8 @@
 """The leader of slave brokers: which slaves follow, how far they are, and what is kept for them.
 
 Slaves get the log up to its visible end, so that a slave never has what this broker may lose
-without having shown it. With sync flush these are the flushed records.
+without having shown it. With sync flush these are the flushed records. Slaves for which
+acknowledgements wait get the log as soon as it is in the files, so that all brokers flush at once.
 Source: DefaultHAService.
 """
 
@@ -12,9 +13,11 @@ from typing import Final, NamedTuple, TypeVar
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.model.stats import Counter, Gauge, LabelValues, Stat
 from pocketmq.model.step import Next, Now
+from pocketmq.services.replication.confirming import Confirming, InSync
 from pocketmq.services.replication.own_stream import OwnStream
 from pocketmq.services.replication.protocol import LogEnds, LogPiece, SlaveRefused, SlaveStream
 from pocketmq.services.replication.table_feed import Quorum, TableFeed
+from pocketmq.store.marks import End
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
 from pocketmq.store.watermark import Watermark
@@ -52,18 +55,28 @@ class Leader:
     """The slaves of an open store.
 
     lag_bytes_max   upper limit of the bytes that retention keeps for a slave
+    in_sync         what an acknowledgement needs
     """
 
     __slots__ = (
-        "_arrivals", "_gone", "_lag_bytes_max", "_refused", "_rings", "_sent_bytes", "_store",
-        "stats", "tables",
+        "_arrivals", "_counts_legacy", "_gone", "_lag_bytes_max", "_refused", "_rings",
+        "_sent_bytes", "_store", "confirming", "stats", "tables",
     )  # fmt: skip
 
-    def __init__(self, store: MessageStore, lag_bytes_max: int) -> None:
+    def __init__(
+        self, store: MessageStore, lag_bytes_max: int, in_sync: InSync | None = None
+    ) -> None:
+        in_sync = in_sync or InSync()
         self._store = store
+        self._counts_legacy = in_sync.counts_legacy
+        self.confirming = confirming = Confirming(store.marks, in_sync)
+        store.writing.durability.is_short = lambda: confirming.is_short
         self._lag_bytes_max = lag_bytes_max
+        # Slaves of RocketMQ copy tables once a minute.
+        needed = 0 if in_sync.counts_legacy else in_sync.replicas - 1
+        quorum = Quorum(needed, store.settings.ack_timeout_ms)
         self.tables = TableFeed(
-            store.tables.files, store.clock, lambda: store.appended, lambda: Quorum(0, 1)
+            store.tables.files, store.clock, lambda: store.appended, lambda: quorum
         )
         self._rings: dict[SlaveStream, Watermark] = {}
         self._arrivals = Watermark()
@@ -121,6 +134,7 @@ class Leader:
         del self._rings[stream]
         if isinstance(stream, OwnStream):
             self.tables.disconnect(stream.cursor)
+        self._confirm()
         host = _host(stream.peer)
         is_back = any(_host(one.peer) == host and one.sent >= 0 for one in self._rings)
         if stream.acknowledged >= 0 and not is_back and not stream.is_removed:
@@ -152,12 +166,13 @@ class Leader:
         """
         is_first = stream.acknowledged < 0
         try:
-            stream.receive(content, self.ends(), self._now_ms())
+            stream.receive(content, self._ends_for(stream), self._now_ms())
             if isinstance(stream, OwnStream):
                 self.tables.acknowledge(stream.cursor, stream.table_seq)
         except SlaveRefused as refused:
             self.refuse(stream.peer, str(refused))
             raise
+        self._confirm()
         if is_first and stream.acknowledged >= 0:
             self._gone.pop(_host(stream.peer), None)
             logger.info(
@@ -173,10 +188,7 @@ class Leader:
 
     def next_piece(self, stream: SlaveStream) -> LogPiece | None:
         """Returns what to send to a slave now, None for nothing."""
-        ends = self.ends()
-        if isinstance(stream, OwnStream):
-            ends = ends._replace(end=self._store.marks.committed.value)
-        return stream.next_piece(ends, self._now_ms())
+        return stream.next_piece(self._ends_for(stream), self._now_ms())
 
     async def table(self, stream: SlaveStream) -> bytes:
         """Returns the table record to send to a PocketMQ follower now, b"" for none.
@@ -210,22 +222,47 @@ class Leader:
         stream.said(piece, self._now_ms())
 
     def ends(self) -> LogEnds:
-        """Returns the part of the log that slaves may have."""
-        log = self._store.log
-        end = self._store.marks.visible().value
+        """Returns the visible part of the log."""
+        return self._ends_upto(self._store.marks.visible())
+
+    def _ends_for(self, stream: SlaveStream) -> LogEnds:
+        """Returns the part of the log that a slave may have."""
+        mark = self._mark(stream)
+        if self._counts(stream):
+            self.confirming.sends(mark.value, mark.time_ms)
+        return self._ends_upto(mark)
+
+    def _ends_upto(self, mark: End) -> LogEnds:
+        log, end = self._store.log, mark.value
         return LogEnds(min(log.min_offset, end), end, log.file_size_bytes)
+
+    def _mark(self, stream: SlaveStream) -> End:
+        marks = self._store.marks
+        is_early = isinstance(stream, OwnStream) or self._counts(stream)
+        return marks.committed if is_early else marks.visible()
+
+    def _counts(self, stream: SlaveStream) -> bool:
+        """Returns whether acknowledgements wait for a slave."""
+        is_counted = isinstance(stream, OwnStream) or self._counts_legacy
+        return self.confirming.is_on and is_counted
+
+    def _confirm(self) -> None:
+        """Advances what enough slaves have; a slave of RocketMQ is known by its host."""
+        self.confirming.look(
+            (one.follower if isinstance(one, OwnStream) else _host(one.peer), one.acknowledged)
+            for one in self._rings
+            if one.acknowledged >= 0 and self._counts(one)
+        )
 
     async def woken(self, stream: SlaveStream) -> None:
         """Waits until there may be something to send to a slave."""
         rung = self._rings[stream]
         waits = [rung.reached(rung.value + 1)]
-        marks = self._store.marks
+        if stream.sent >= 0:
+            waits.append(self._mark(stream).reached(stream.sent + 1))
         if isinstance(stream, OwnStream):
-            waits.append(marks.committed.reached(stream.sent + 1))
-            waits.append(marks.visible().reached(stream.confirmed + 1))
+            waits.append(self._store.marks.visible().reached(stream.confirmed + 1))
             waits.append(self.tables.arrived.reached(self.tables.arrived.value + 1))
-        elif stream.sent >= 0:
-            waits.append(marks.visible().reached(stream.sent + 1))
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -23,7 +23,6 @@ from pocketmq.services.transaction.half_counts import HalfCounts
 from pocketmq.services.transaction.halves import HalfState, Halves
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
-from pocketmq.store.settings import FLUSH_SYNC
 
 # -- reading halves ----------------------------------------------------------------------------
 READ_BYTES_MAX: Final = 1024 * 1024
@@ -331,14 +330,14 @@ class HalfTable:
     @property
     def is_durable(self) -> bool:
         """Whether decisions are answered without waiting for a flush."""
-        return self._store.settings.flush != FLUSH_SYNC
+        return not self._store.settings.waits
 
     async def durable(self) -> None:
         """Waits until all puts are as durable as the flush mode promises.
 
         Errors   StoreFailed, such as FsyncFailed
         """
-        while not self.is_durable and not await self._store.writing.durable():
+        while not self.is_durable and not await self._store.writing.acknowledged(is_patient=True):
             pass  # A slow flush is awaited again until the caller is cancelled.
 
     async def save(self) -> None:

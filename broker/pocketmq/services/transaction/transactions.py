@@ -137,7 +137,7 @@ class Transactions:
 
         Errors   StoreFailed, such as FsyncFailed
         """
-        return self._store.writing.flush_group()
+        return self._store.writing.flush_group(is_patient=True)
 
     @property
     def is_durable(self) -> bool:

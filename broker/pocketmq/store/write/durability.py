@@ -7,6 +7,7 @@
 `flushed` rises only after a successful sync. The first failure of any part of the store is final:
 every waiting put gets the error, no later put is acknowledged, no sync is retried, the mark stays,
 and the process ends.
+With followers in sync, an acknowledgement also waits for them (`acknowledged`, `group`).
 Source: GroupCommitService, FlushRealTimeService, FlushDiskWatcher.
 """
 
@@ -19,12 +20,13 @@ from typing import Final
 from pocketmq.files.mapped_file import MappedFile, hold_all, let_go
 from pocketmq.log.checkpoint import FlushedMark
 from pocketmq.log.commit_log import CommitLog
+from pocketmq.model.batch import PutStatus
 from pocketmq.model.errors import BrokerError
 from pocketmq.model.stats import COUNT_BUCKETS, Histogram
 from pocketmq.model.step import Clock, Next, Now
 from pocketmq.store.job import or_failed
 from pocketmq.store.marks import Marks
-from pocketmq.store.settings import FLUSH_SYNC, PAGE_SIZE, StoreSettings
+from pocketmq.store.settings import PAGE_SIZE, StoreSettings
 from pocketmq.store.write.flush_group import FlushGroup
 
 SWEEP_INTERVAL_MS: Final = 100
@@ -37,6 +39,7 @@ class Durability:
     __slots__ = (
         "_begun_upto", "_clock", "_fail", "_group", "_is_asked", "_job", "_log", "_mark", "_marks",
         "_pool", "_settings", "_thorough_at_ms", "_waiting", "flush_seconds", "group_messages",
+        "is_short",
     )  # fmt: skip
 
     def __init__(
@@ -62,6 +65,8 @@ class Durability:
         self._is_asked = False
         self._waiting = 0
         self._thorough_at_ms = 0
+        self.is_short: Callable[[], bool] = lambda: False
+        """Returns whether fewer followers are connected than an acknowledgement needs."""
         self.flush_seconds = Histogram(
             "pocketmq_flush_seconds", "Duration of one flush.", labels={"file": "commitlog"}
         )
@@ -80,19 +85,58 @@ class Durability:
         self._waiting += 1
         return self._waited(end, self._clock.monotonic_ms())
 
+    def acknowledged(self, end: int, *, is_patient: bool = False) -> asyncio.Future[bool]:
+        """Returns a future that is done when puts before `end` may be acknowledged.
+
+        In sync mode they are durable; with followers in sync, enough of them have them.
+
+        is_patient   whether to wait for the timeout although too few followers are connected
+        Returns  True; False if the timeout passes first, or at once if too few followers are
+                 connected; `late_status` then returns why
+        Errors   StoreFailed, such as FsyncFailed
+        """
+        settings, marks = self._settings, self._marks
+        if not settings.is_replicated:
+            return self.reached(end)
+        if marks.failure is not None:
+            raise marks.failure
+        if settings.is_sync:
+            self._waiting += 1
+            self._ask()
+        if not is_patient and marks.visible().value < end and self.is_short():
+            refused: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+            refused.set_result(False)
+            return refused
+        return marks.visible().reached(end, self._clock.monotonic_ms() + settings.ack_timeout_ms)
+
+    @property
+    def late_status(self) -> PutStatus:
+        """The status of puts whose acknowledgement did not come in time."""
+        marks = self._marks
+        if not marks.is_bounded or marks.flushed.value < marks.replicated.value:
+            return PutStatus.FLUSH_DISK_TIMEOUT
+        if self.is_short():
+            return PutStatus.REPLICA_NOT_AVAILABLE
+        return PutStatus.FLUSH_REPLICA_TIMEOUT
+
     def _waited(self, end: int, now_ms: int) -> asyncio.Future[bool]:
         future = self._marks.flushed.reached(end, now_ms + self._settings.sync_flush_timeout_ms)
+        self._ask()
+        return future
+
+    def _ask(self) -> None:
         if self._job is None and not self._is_asked:
             self._is_asked = True
             asyncio.get_running_loop().call_soon(self._begin_asked)
-        return future
 
     def _begin_asked(self) -> None:
         self._is_asked = False
         self.request()
 
-    def group(self) -> FlushGroup:
+    def group(self, *, is_patient: bool = False) -> FlushGroup:
         """Requests a flush of all appended records; returns the group of puts that share it.
+
+        With followers in sync, each put has a group of its own.
 
         Returns  a group; while it is open, a put may join it by adding 1 to `count`. The group's
                  future is False if `sync_flush_timeout_ms` passes first; puts that joined last wait
@@ -103,6 +147,8 @@ class Durability:
         if marks.failure is not None:
             raise marks.failure
         now_ms, end = self._clock.monotonic_ms(), marks.appended.value
+        if self._settings.is_replicated:
+            return FlushGroup(self.acknowledged(end, is_patient=is_patient), now_ms)
         self._close_group(now_ms)
         self._waiting += 1
         if self._group is not None:
@@ -178,9 +224,10 @@ class Durability:
         """Flushes periodically, and times out puts that wait too long."""
         now_ms = now.monotonic_ms
         self._marks.flushed.sweep(now_ms)
+        self._marks.visible().sweep(now_ms)
         self._close_group(now_ms)
         settings = self._settings
-        if settings.flush == FLUSH_SYNC:
+        if settings.is_sync:
             self.request()
             return Next(now_ms + SWEEP_INTERVAL_MS)
         dirty = self._marks.committed.value - self._marks.flushed.value
@@ -189,6 +236,8 @@ class Durability:
             self._thorough_at_ms = now_ms + settings.flush_thorough_interval_ms
         if is_thorough or dirty >= settings.flush_least_pages * PAGE_SIZE:
             self.request()
+        if settings.is_replicated:
+            return Next(now_ms + min(SWEEP_INTERVAL_MS, settings.flush_interval_ms))
         return Next(now_ms + settings.flush_interval_ms)
 
     async def drain(self) -> None:

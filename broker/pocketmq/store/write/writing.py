@@ -25,7 +25,6 @@ from pocketmq.model.topic import SCHEDULE_TOPIC
 from pocketmq.store.dispatch.dispatcher import Dispatcher
 from pocketmq.store.marks import Marks
 from pocketmq.store.recovery.components import StoreComponents
-from pocketmq.store.settings import FLUSH_SYNC
 from pocketmq.store.write.allocation import Allocation, Reserve
 from pocketmq.store.write.commit import Commit
 from pocketmq.store.write.durability import Durability
@@ -122,9 +121,9 @@ class Writing:
         self.writer.append(records, self._clock.wall_ms())
         results = records.results()
         assert results[-1].end == self._marks.appended.value
-        if wait and self._settings.flush == FLUSH_SYNC:
-            if not await self.durability.reached(results[-1].end):
-                late = PutStatus.FLUSH_DISK_TIMEOUT
+        if wait and self._settings.waits:
+            if not await self.durability.acknowledged(results[-1].end):
+                late = self.durability.late_status
                 return [result._replace(status=late) for result in results]
         return results
 
@@ -156,12 +155,28 @@ class Writing:
         """
         return self.durability.reached(self._marks.appended.value)
 
-    def flush_group(self) -> FlushGroup:
+    def acknowledged(self, *, is_patient: bool = False) -> asyncio.Future[bool]:
+        """Returns a future that is done when all puts so far may be acknowledged.
+
+        Returns  True, or False as `Durability.acknowledged`
+        Errors   StoreFailed, such as FsyncFailed
+        """
+        end = self._marks.appended.value
+        return self.durability.acknowledged(end, is_patient=is_patient)
+
+    @property
+    def late_status(self) -> PutStatus:
+        """The status of puts whose acknowledgement did not come in time."""
+        return self.durability.late_status
+
+    def flush_group(self, *, is_patient: bool = False) -> FlushGroup:
         """Requests a flush; returns the group of puts that share it.
+
+        is_patient   as in `Durability.acknowledged`
 
         Errors   StoreFailed, such as FsyncFailed
         """
-        return self.durability.group()
+        return self.durability.group(is_patient=is_patient)
 
     @property
     def refusal(self) -> BrokerError | None:

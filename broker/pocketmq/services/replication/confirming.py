@@ -1,0 +1,78 @@
+"""Which part of the log enough followers have, from their reports.
+
+    reports   f1: 700   f2: 540   f3: 90          needed 2 followers: 540
+    puts      … 400 │ 520 │ 610                   the last end of a put up to it: 520
+
+Reports may lie in the middle of a record, or of a put. Consumers must not see a part of either, so
+the ends of puts are remembered when the log up to them is sent: a follower can have no other end of
+the log. A follower counts once, with its highest report, however many connections it has.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from pocketmq.store.marks import Marks
+
+
+class InSync(NamedTuple):
+    """The followers that an acknowledgement needs.
+
+    replicas           number of brokers that have a message, the leader included; 1: no follower
+    is_all             whether all connected followers count
+    counts_legacy      whether slaves of RocketMQ count
+    """
+
+    replicas: int = 1
+    is_all: bool = False
+    counts_legacy: bool = False
+
+
+class Confirming:
+    """Advances the replicated mark of a leader."""
+
+    __slots__ = ("_ends", "_in_sync", "_marks", "connected")
+
+    def __init__(self, marks: Marks, in_sync: InSync) -> None:
+        self._marks = marks
+        self._in_sync = in_sync
+        self._ends: deque[tuple[int, int]] = deque()
+        """Physical end and store time of puts up to which followers were sent the log."""
+        self.connected = 0
+        """Number of followers that count."""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether acknowledgements wait for followers."""
+        return self._in_sync.replicas > 1
+
+    @property
+    def is_short(self) -> bool:
+        """Whether fewer followers are connected than an acknowledgement needs."""
+        return self.connected < self._in_sync.replicas - 1
+
+    def sends(self, end: int, time_ms: int) -> None:
+        """Notes that followers are sent the log up to the end of a put."""
+        last = self._ends[-1][0] if self._ends else self._marks.replicated.value
+        if self.is_on and end > last:
+            self._ends.append((end, time_ms))
+
+    def look(self, reports: Iterable[tuple[str, int]]) -> None:
+        """Takes the last report of each connection, and advances the mark.
+
+        reports   (id of the follower, physical offset below which it has the log)
+        """
+        best: dict[str, int] = {}
+        for follower, report in reports:
+            best[follower] = max(best.get(follower, 0), report)
+        self.connected = len(best)
+        if not self.is_on or self.is_short:
+            return
+        needed = len(best) if self._in_sync.is_all else self._in_sync.replicas - 1
+        confirmed = sorted(best.values(), reverse=True)[needed - 1]
+        reached: tuple[int, int] | None = None
+        while self._ends and self._ends[0][0] <= confirmed:
+            reached = self._ends.popleft()
+        if reached is not None:
+            assert reached[0] <= self._marks.appended.value, "more is confirmed than was put"
+            self._marks.replicate(*reached)
