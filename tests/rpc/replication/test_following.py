@@ -186,6 +186,21 @@ async def test_a_copy_of_the_leaders_directory_makes_another_id(tmp_path: Path) 
         assert first.follower != second.follower
 
 
+async def test_a_stream_that_leaves_bytes_out_is_not_taken(tmp_path: Path) -> None:
+    async with followed(tmp_path) as run:
+        for number in range(30):
+            await run.pair.leader.send("orders", "x" * 200 + f"{number}")
+        pipe = await run.pipe()
+        pipe.reader.feed_data(run.answer(100))
+        await until(lambda: "begins at 100, this log ends at 0" in run.link.trouble)
+        await run.pair.copy(upto=300)
+        end = run.pair.follower.store.appended
+        await until(lambda: len(run.pipes) == 2)
+        (await run.pipe()).reader.feed_data(run.answer(4_096))
+        await until(lambda: f"begins at 4096, this log ends at {end}" in run.link.trouble)
+        assert not run.cuts
+
+
 async def test_damaged_bytes_end_the_connection_and_are_not_stored(tmp_path: Path) -> None:
     async with followed(tmp_path) as run:
         await run.pair.leader.send("orders", "a")

@@ -38,7 +38,8 @@ from pocketmq.store.read.log_proofs import last_proof, many_proofs
 from pocketmq.store.tables.identity import StoreIdentity
 from pocketmq.store.tables.terms import Term, TermTable
 
-READ_SIZE: Final = 256 * 1024
+READ_SIZE: Final = 64 * 1024
+"""Bytes of the log that are checked and stored in one turn of the event loop."""
 DIAL_S: Final = 5.0
 """Time limit of a connection and of the leader's answer."""
 PAUSE_S: Final = 0.5
@@ -176,9 +177,13 @@ class FollowerLink:
         self._is_diverged = False
         store, copy = self._store, self._store.copy
         assert copy is not None
-        if answer.begin < store.log.appended:
+        is_begun, end = bool(store.appended), store.log.appended
+        if is_begun and answer.begin < end:
             self._cut(answer.begin)
             return True
+        is_next = answer.begin == end if is_begun else not answer.begin % store.log.file_size_bytes
+        if not is_next:
+            raise LeaderBroken(f"the leader begins at {answer.begin}, this log ends at {end}")
         await asyncio.to_thread(self._identity.follow, answer.store)
         terms = [Term(*row) for row in answer.terms]
         await asyncio.to_thread(self._terms.adopt, terms)
