@@ -59,7 +59,7 @@ class Leader:
     """
 
     __slots__ = (
-        "_arrivals", "_counts_legacy", "_gone", "_lag_bytes_max", "_refused", "_rings",
+        "_arrivals", "_gone", "_in_sync", "_lag_bytes_max", "_refused", "_rings",
         "_sent_bytes", "_store", "confirming", "stats", "tables",
     )  # fmt: skip
 
@@ -68,15 +68,12 @@ class Leader:
     ) -> None:
         in_sync = in_sync or InSync()
         self._store = store
-        self._counts_legacy = in_sync.counts_legacy
         self.confirming = confirming = Confirming(store.marks, in_sync)
         store.writing.durability.is_short = lambda: confirming.is_short
         self._lag_bytes_max = lag_bytes_max
-        # Slaves of RocketMQ copy tables once a minute.
-        needed = 0 if in_sync.counts_legacy else in_sync.replicas - 1
-        quorum = Quorum(needed, store.settings.ack_timeout_ms)
+        self._in_sync = in_sync
         self.tables = TableFeed(
-            store.tables.files, store.clock, lambda: store.appended, lambda: quorum
+            store.tables.files, store.clock, lambda: store.appended, self._quorum
         )
         self._rings: dict[SlaveStream, Watermark] = {}
         self._arrivals = Watermark()
@@ -243,7 +240,7 @@ class Leader:
 
     def _counts(self, stream: SlaveStream) -> bool:
         """Returns whether acknowledgements wait for a slave."""
-        is_counted = isinstance(stream, OwnStream) or self._counts_legacy
+        is_counted = isinstance(stream, OwnStream) or self._in_sync.counts_legacy
         return self.confirming.is_on and is_counted
 
     def _confirm(self) -> None:
@@ -251,8 +248,18 @@ class Leader:
         self.confirming.look(
             (one.follower if isinstance(one, OwnStream) else _host(one.peer), one.acknowledged)
             for one in self._rings
-            if one.acknowledged >= 0 and self._counts(one)
+            if one.acknowledged >= 0 and self._counts(one) and one.has_tables
         )
+
+    def _quorum(self) -> Quorum:
+        """Returns how many followers must have a table; slaves of RocketMQ copy it later."""
+        in_sync, connected = self._in_sync, self.tables.follower_count
+        needed = in_sync.replicas - 1
+        if needed and in_sync.is_all:
+            needed = max(needed, connected)
+        if in_sync.counts_legacy:
+            needed = min(needed, connected)
+        return Quorum(needed, self._store.settings.ack_timeout_ms)
 
     async def woken(self, stream: SlaveStream) -> None:
         """Waits until there may be something to send to a slave."""

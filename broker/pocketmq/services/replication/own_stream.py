@@ -71,6 +71,11 @@ class OwnStream(SlaveStream):
         return super().next_piece(ends, now_ms)
 
     @property
+    def has_tables(self) -> bool:
+        """Whether the follower has every table as it was when it connected, or later."""
+        return self.table_seq > 0
+
+    @property
     def confirmed(self) -> int:
         """The visible end that the follower was told last; -1 before."""
         return self._confirmed

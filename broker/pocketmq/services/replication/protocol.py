@@ -110,6 +110,11 @@ class SlaveStream:
         return now_ms - self._heard_ms > SILENCE_MAX_MS
 
     @property
+    def has_tables(self) -> bool:
+        """Whether a promotion would find tables with the log; a slave copies its own."""
+        return True
+
+    @property
     def wakes_at_ms(self) -> int:
         """Monotonic time of the next heartbeat, or of the end of a silent connection."""
         dead_ms = self._heard_ms + SILENCE_MAX_MS + 1

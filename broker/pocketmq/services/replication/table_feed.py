@@ -234,6 +234,11 @@ class TableFeed:
             self._cursors = [one for one in self._cursors if one is not cursor]
 
     @property
+    def follower_count(self) -> int:
+        """Number of connected followers."""
+        return len(self._cursors)
+
+    @property
     def is_behind(self) -> bool:
         """Whether followers are connected, and none of them has every change."""
         return bool(self._cursors) and max(one.acknowledged for one in self._cursors) < self.seq
