@@ -128,7 +128,8 @@ class ReplicationSection:
         "inSyncReplicas", lower=1, upper=16,
     )  # fmt: skip
     all_in_sync: bool = knob(
-        False, "Wait for all connected followers, and at least for replication.in_sync_replicas.",
+        False, "If replication.in_sync_replicas is above 1: wait also for every other follower "
+        "that has caught up once, until it disconnects.",
         "allAckInSyncStateSet",
     )  # fmt: skip
     ack_timeout_ms: int = knob(

@@ -7,12 +7,12 @@
     committed    lower records are in the files; equal to appended without a transient pool
     flushed      lower records survive a power cut
     replicated   a leader's enough followers have lower records; a follower's leader shows them
-    visible      consumers may see lower records: the flushed or the committed ones, and with a
-                 bound only replicated ones
+    visible      consumers may see lower records: flushed or committed, with a bound replicated ones
     dispatched   every view has every lower record
 
-A mark is a physical offset, with the store time of the last record below it. Marks only grow. All
-marks begin at the end of the log that recovery found. Without a bound, replicated is flushed.
+A mark is a physical offset, with the store time of the last record below it. Marks only grow. They
+begin at the end that recovery found, which no follower may have. Without a bound, replicated is
+flushed.
 """
 
 from typing import final
@@ -50,7 +50,7 @@ class Marks:
 
     __slots__ = (
         "_here", "_visible", "appended", "committed", "dispatched", "failure", "flushed",
-        "last_dispatched", "replicated",
+        "is_ending", "last_dispatched", "replicated",
     )  # fmt: skip
 
     def __init__(
@@ -67,6 +67,8 @@ class Marks:
         self._visible = End(end, time_ms) if is_bounded else self._here
         self.failure: StoreFailed | None = None
         """First failure of the store; after it, nothing is acknowledged."""
+        self.is_ending = False
+        """Whether no follower is waited for any more, and nothing is acknowledged."""
 
     def visible(self) -> End:
         """Returns the mark that limits dispatch, and thereby consumers."""
@@ -114,6 +116,13 @@ class Marks:
         if end > self.replicated.value:
             self.replicated.rise(end, time_ms)
             self._show()
+
+    def end(self) -> None:
+        """Shows the whole log at a stop, and ends waits for followers without acknowledgement."""
+        assert self.is_bounded, "nothing limits what consumers see"
+        self.is_ending = True
+        self._visible.release()
+        self.replicate(self.appended.value, self.appended.time_ms)
 
     def _show(self) -> None:
         lower = min(self._here, self.replicated, key=lambda mark: mark.value)

@@ -22,6 +22,7 @@ from contextlib import ExitStack, asynccontextmanager, nullcontext, suppress
 from typing import Final
 
 from pocketmq.files.disk import Disk
+from pocketmq.model.batch import PutStatus
 from pocketmq.model.errors import (
     DiskFull,
     FollowersLate,
@@ -279,6 +280,7 @@ class MessageStore:
     async def all_durable(self) -> None:
         """Waits until every record appended so far is durable, in either flush mode.
 
+        It does not wait for followers: a promoted one has the tables of its own log's end.
         A caller that moves a message waits here before it records the move in another file.
         Errors   StoreFailed, such as FsyncFailed
         Cost     a flush, unless one has covered the last append
@@ -379,6 +381,7 @@ class MessageStore:
     async def close(self) -> None:
         """Flushes and dispatches all records, closes, and then removes the abort mark.
 
+        It waits for no follower: puts that still wait for one are told so.
         Errors   StoreFailed and its subclasses: the store is closed; the next start recovers it
         """
         self.drain()
@@ -396,8 +399,8 @@ class MessageStore:
     async def _finish_work(self) -> None:
         parts, views, marks = self._structures, self.views, self.marks
         await self.writing.drain()
-        if self.settings.is_replicated:  # Consumers no longer read.
-            marks.replicate(marks.appended.value, marks.appended.time_ms)
+        if self.settings.is_replicated:  # The next start shows it in any case.
+            marks.end()
         await self.dispatch_below(marks.flushed.value)
         await self._end_steps()
         if self.failure.done():
@@ -463,16 +466,30 @@ class MessageStore:
         """Waits until every record appended so far is dispatched, or the store has failed.
 
         Dispatch stops at the visible end, so records that no flush covers yet are flushed.
-        Errors   StoreFailed, such as FsyncFailed; FollowersLate: followers do not get them in time
+        Errors   StoreFailed, such as FsyncFailed; FollowersLate: too few followers are connected,
+                 or they do not get the records in time
         """
-        end, settings = self.appended, self.settings
+        end = self.appended
         if self.marks.visible().value < end:
             await self.all_durable()
-            if settings.is_replicated and not await self.writing.acknowledged(is_patient=True):
-                count, wait_ms = settings.in_sync_replicas, settings.ack_timeout_ms
-                raise FollowersLate(count=count, wait_ms=wait_ms)
+            await self._all_replicated()
         while self.dispatched < end and not self.failure.done():  # noqa: ASYNC110 - rare
             await asyncio.sleep(CATCH_UP_PAUSE_S)
+
+    async def all_dispatched(self) -> None:
+        """Waits until every record appended so far is dispatched; requests no flush.
+
+        Errors   StoreFailed, FollowersLate as `caught_up`
+        """
+        end = self.appended
+        await self._all_replicated()
+        await self.marks.dispatched.reached(end)
+
+    async def _all_replicated(self) -> None:
+        settings = self.settings
+        if settings.is_replicated and await self.writing.acknowledged() is not PutStatus.OK:
+            count, wait_ms = settings.in_sync_replicas, settings.ack_timeout_ms
+            raise FollowersLate(count=count, wait_ms=wait_ms)
 
     async def purge(self, floors: Mapping[QueueKey, int]) -> None:
         """Makes the messages below queue offsets unreachable; durable when it returns.

@@ -66,7 +66,7 @@ class Delayed:
         """
         check_number("page_size", page_size, upper=PAGE_SIZE_MAX)
         if not page_token:  # The list must contain all messages whose sends were answered before.
-            await self._store.marks.dispatched.reached(self._store.appended)
+            await self._store.all_dispatched()
         size, looked_at = page_size or PAGE_SIZE_DEFAULT, 0
         found: list[DelayedMessage] = []
         for begin in self._places(page_token):

@@ -325,7 +325,7 @@ class Timer:
 
     async def _all_seen(self) -> None:
         """Waits until all records stored so far are dispatched: they may contain recall markers."""
-        await self._store.marks.dispatched.reached(self._store.appended)
+        await self._store.all_dispatched()
 
     async def _arrive(self) -> None:
         assert self._arriving is not None

@@ -300,9 +300,8 @@ class Send:
         )
         # The first request may not have waited for the flush.
         if is_repeated and drafts.wait and not self.is_durable:
-            if not await self._store.writing.acknowledged():
-                late = sent.result._replace(status=self.late_status)
-                sent = sent._replace(result=late)
+            status = await self._store.writing.acknowledged()
+            sent = sent._replace(result=sent.result._replace(status=status))
         return sent
 
     async def _send(self, drafts: Drafts, peer_host: bytes, envelope: Envelope) -> Sent:

@@ -10,17 +10,20 @@ the log. A follower counts once, with its highest report, however many connectio
 
 from collections import deque
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pocketmq.store.marks import Marks
+
+ENDS_MAX: Final = 4_096
+"""Upper limit of remembered ends of puts. Above it, the last one is replaced by later ones."""
 
 
 class InSync(NamedTuple):
     """The followers that an acknowledgement needs.
 
     replicas           number of brokers that have a message, the leader included; 1: no follower
-    is_all             whether all connected followers count
-    counts_legacy      whether slaves of RocketMQ count
+    is_all             whether all followers that have caught up once must have it
+    counts_legacy      whether slaves of RocketMQ count, whose reports mean memory, not disk
     """
 
     replicas: int = 1
@@ -31,13 +34,15 @@ class InSync(NamedTuple):
 class Confirming:
     """Advances the replicated mark of a leader."""
 
-    __slots__ = ("_ends", "_in_sync", "_marks", "connected")
+    __slots__ = ("_caught_up", "_ends", "_in_sync", "_marks", "connected")
 
     def __init__(self, marks: Marks, in_sync: InSync) -> None:
         self._marks = marks
         self._in_sync = in_sync
         self._ends: deque[tuple[int, int]] = deque()
         """Physical end and store time of puts up to which followers were sent the log."""
+        self._caught_up: set[str] = set()
+        """Connected followers that had everything that was replicated."""
         self.connected = 0
         """Number of followers that count."""
 
@@ -54,11 +59,17 @@ class Confirming:
     def sends(self, end: int, time_ms: int) -> None:
         """Notes that followers are sent the log up to the end of a put."""
         last = self._ends[-1][0] if self._ends else self._marks.replicated.value
-        if self.is_on and end > last:
-            self._ends.append((end, time_ms))
+        if not self.is_on or end <= last:
+            return
+        if len(self._ends) == ENDS_MAX:
+            self._ends.pop()
+        self._ends.append((end, time_ms))
 
     def look(self, reports: Iterable[tuple[str, int]]) -> None:
         """Takes the last report of each connection, and advances the mark.
+
+        A report may be lower than before; the mark then stays. With `is_all`, a follower is waited
+        for once it has caught up, until it disconnects.
 
         reports   (id of the follower, physical offset below which it has the log)
         """
@@ -66,10 +77,16 @@ class Confirming:
         for follower, report in reports:
             best[follower] = max(best.get(follower, 0), report)
         self.connected = len(best)
-        if not self.is_on or self.is_short:
+        if not self.is_on:
             return
-        needed = len(best) if self._in_sync.is_all else self._in_sync.replicas - 1
-        confirmed = sorted(best.values(), reverse=True)[needed - 1]
+        replicated = self._marks.replicated.value
+        self._caught_up &= best.keys()
+        self._caught_up |= {one for one, report in best.items() if report >= replicated}
+        if self.is_short:
+            return
+        confirmed = sorted(best.values(), reverse=True)[self._in_sync.replicas - 2]
+        if self._in_sync.is_all:
+            confirmed = min([confirmed, *(best[one] for one in self._caught_up)])
         reached: tuple[int, int] | None = None
         while self._ends and self._ends[0][0] <= confirmed:
             reached = self._ends.popleft()

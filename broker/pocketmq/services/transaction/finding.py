@@ -66,7 +66,7 @@ class HalfSearch:
     async def _became(
         self, first: StoredMessage, is_wanted: Callable[[_Birth], bool]
     ) -> dict[int, Became]:
-        await self._store.marks.dispatched.reached(self._store.appended)
+        await self._store.all_dispatched()
         key, own = first.unique_key, DuplicateHalves()
         own.see(first)
         found = {_birth(first): own}

@@ -252,10 +252,13 @@ class HalfTable:
         return begin, self.halves.end
 
     async def arrived(self, queue_offset: int, physical_offset: int) -> bool:
-        """Returns whether a half message can be read; waits until it is dispatched."""
+        """Returns whether a half message can be read; waits until it is dispatched.
+
+        Errors   StoreFailed; FollowersLate: followers do not have it in time
+        """
         upper = self.reading.range_of(HALF_TOPIC)[1]
         if queue_offset >= upper and physical_offset < self._store.appended:
-            await self._store.marks.dispatched.reached(self._store.appended)
+            await self._store.all_dispatched()
             upper = self.reading.range_of(HALF_TOPIC)[1]
         self.halves.grow(upper)
         return queue_offset < upper
@@ -335,10 +338,15 @@ class HalfTable:
     async def durable(self) -> None:
         """Waits until all puts are as durable as the flush mode promises.
 
+        With followers in sync it also waits for them, at most `ack_timeout_ms`. A decision that a
+        promoted follower lacks is asked for again.
         Errors   StoreFailed, such as FsyncFailed
         """
-        while not self.is_durable and not await self._store.writing.acknowledged(is_patient=True):
+        settings, writing = self._store.settings, self._store.writing
+        while settings.is_sync and not await writing.durable():
             pass  # A slow flush is awaited again until the caller is cancelled.
+        if settings.is_replicated:
+            await writing.acknowledged()
 
     async def save(self) -> None:
         """Saves the offsets at which recovery starts, once the log is durable.

@@ -135,9 +135,16 @@ class Transactions:
     def flush_group(self) -> FlushGroup:
         """Returns the flush group of all decisions so far; its future is False on a timeout.
 
+        With followers in sync, it ends as `durable`, and is never False.
         Errors   StoreFailed, such as FsyncFailed
         """
-        return self._store.writing.flush_group(is_patient=True)
+        if not self._store.settings.is_replicated:
+            return self._store.writing.flush_group()
+        return self._store.writing.group_of(self._is_durable())
+
+    async def _is_durable(self) -> bool:
+        await self._ledger.durable()
+        return True
 
     @property
     def is_durable(self) -> bool:

@@ -7,7 +7,7 @@
 `flushed` rises only after a successful sync. The first failure of any part of the store is final:
 every waiting put gets the error, no later put is acknowledged, no sync is retried, the mark stays,
 and the process ends.
-With followers in sync, an acknowledgement also waits for them (`acknowledged`, `group`).
+With followers in sync, puts then wait for them, for a limited time (`replicated`).
 Source: GroupCommitService, FlushRealTimeService, FlushDiskWatcher.
 """
 
@@ -37,9 +37,9 @@ class Durability:
     """Flushes the commit log and advances the `flushed` mark."""
 
     __slots__ = (
-        "_begun_upto", "_clock", "_fail", "_group", "_is_asked", "_job", "_log", "_mark", "_marks",
-        "_pool", "_settings", "_thorough_at_ms", "_waiting", "flush_seconds", "group_messages",
-        "is_short",
+        "_begun_upto", "_clock", "_fail", "_group", "_is_asked", "_is_replicated", "_job", "_log",
+        "_mark", "_marks", "_pool", "_settings", "_thorough_at_ms", "_waiting", "flush_seconds",
+        "group_messages", "is_short", "late_status",
     )  # fmt: skip
 
     def __init__(
@@ -65,8 +65,11 @@ class Durability:
         self._is_asked = False
         self._waiting = 0
         self._thorough_at_ms = 0
-        self.is_short: Callable[[], bool] = lambda: False
+        self._is_replicated = settings.is_replicated
+        self.is_short: Callable[[], bool] = lambda: True
         """Returns whether fewer followers are connected than an acknowledgement needs."""
+        self.late_status = PutStatus.FLUSH_DISK_TIMEOUT
+        """Status of the puts whose group was late last."""
         self.flush_seconds = Histogram(
             "pocketmq_flush_seconds", "Duration of one flush.", labels={"file": "commitlog"}
         )
@@ -85,58 +88,56 @@ class Durability:
         self._waiting += 1
         return self._waited(end, self._clock.monotonic_ms())
 
-    def acknowledged(self, end: int, *, is_patient: bool = False) -> asyncio.Future[bool]:
-        """Returns a future that is done when puts before `end` may be acknowledged.
+    async def replicated(self, end: int, since_ms: int) -> PutStatus:
+        """Waits until enough followers have a put, and consumers may see it.
 
-        In sync mode they are durable; with followers in sync, enough of them have them.
+        The caller has waited for the flush in sync mode. A put that times out stays in the log, and
+        is seen once followers have it.
 
-        is_patient   whether to wait for the timeout although too few followers are connected
-        Returns  True; False if the timeout passes first, or at once if too few followers are
-                 connected; `late_status` then returns why
-        Errors   StoreFailed, such as FsyncFailed
+        since_ms   monotonic time of the put
+        Returns    OK; REPLICA_NOT_AVAILABLE at once if too few followers are connected, or at a
+                   stop; FLUSH_REPLICA_TIMEOUT `ack_timeout_ms` after the put
+        Errors     StoreFailed
         """
-        settings, marks = self._settings, self._marks
-        if not settings.is_replicated:
-            return self.reached(end)
+        marks, visible = self._marks, self._marks.visible()
+        if visible.value >= end and not marks.is_ending:
+            return PutStatus.OK
         if marks.failure is not None:
             raise marks.failure
-        if settings.is_sync:
-            self._waiting += 1
-            self._ask()
-        if not is_patient and marks.visible().value < end and self.is_short():
-            refused: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-            refused.set_result(False)
-            return refused
-        return marks.visible().reached(end, self._clock.monotonic_ms() + settings.ack_timeout_ms)
+        is_short = self.is_short() or marks.is_ending
+        until_ms = since_ms + self._settings.ack_timeout_ms
+        if not is_short and self._clock.monotonic_ms() < until_ms:
+            if await visible.reached(end, until_ms):
+                return PutStatus.OK
+        late = PutStatus.REPLICA_NOT_AVAILABLE if is_short else PutStatus.FLUSH_REPLICA_TIMEOUT
+        self.late_status = late
+        return late
 
-    @property
-    def late_status(self) -> PutStatus:
-        """The status of puts whose acknowledgement did not come in time."""
-        marks = self._marks
-        if not marks.is_bounded or marks.flushed.value < marks.replicated.value:
-            return PutStatus.FLUSH_DISK_TIMEOUT
-        if self.is_short():
-            return PutStatus.REPLICA_NOT_AVAILABLE
-        return PutStatus.FLUSH_REPLICA_TIMEOUT
+    async def _followed(self, flushed: asyncio.Future[bool] | None, since_ms: int) -> bool:
+        """Waits for the flush of a group, None for no flush, and then for followers."""
+        end = self._marks.appended.value
+        if flushed is not None:
+            if not await flushed:
+                self.late_status = PutStatus.FLUSH_DISK_TIMEOUT
+                return False
+            end = self._marks.flushed.value  # The flush covers what was appended until it began.
+        return await self.replicated(end, since_ms) is PutStatus.OK
 
     def _waited(self, end: int, now_ms: int) -> asyncio.Future[bool]:
         future = self._marks.flushed.reached(end, now_ms + self._settings.sync_flush_timeout_ms)
-        self._ask()
-        return future
-
-    def _ask(self) -> None:
         if self._job is None and not self._is_asked:
             self._is_asked = True
             asyncio.get_running_loop().call_soon(self._begin_asked)
+        return future
 
     def _begin_asked(self) -> None:
         self._is_asked = False
         self.request()
 
-    def group(self, *, is_patient: bool = False) -> FlushGroup:
+    def group(self) -> FlushGroup:
         """Requests a flush of all appended records; returns the group of puts that share it.
 
-        With followers in sync, each put has a group of its own.
+        With followers in sync, the group also waits for them. Async mode has no flush to share.
 
         Returns  a group; while it is open, a put may join it by adding 1 to `count`. The group's
                  future is False if `sync_flush_timeout_ms` passes first; puts that joined last wait
@@ -147,13 +148,15 @@ class Durability:
         if marks.failure is not None:
             raise marks.failure
         now_ms, end = self._clock.monotonic_ms(), marks.appended.value
-        if self._settings.is_replicated:
-            return FlushGroup(self.acknowledged(end, is_patient=is_patient), now_ms)
+        if self._is_replicated and not self._settings.is_sync:
+            return FlushGroup(asyncio.ensure_future(self._followed(None, now_ms)), now_ms)
         self._close_group(now_ms)
         self._waiting += 1
         if self._group is not None:
             return self._group
         future = self._waited(end, now_ms)
+        if self._is_replicated:
+            future = asyncio.ensure_future(self._followed(future, now_ms))
         # Without a pool, the next flush also covers the appends until it begins.
         is_whole = self._log.pool is None and marks.committed.value == end
         is_open = is_whole and end > self._begun_upto
@@ -224,7 +227,8 @@ class Durability:
         """Flushes periodically, and times out puts that wait too long."""
         now_ms = now.monotonic_ms
         self._marks.flushed.sweep(now_ms)
-        self._marks.visible().sweep(now_ms)
+        if self._is_replicated:
+            self._marks.visible().sweep(now_ms)
         self._close_group(now_ms)
         settings = self._settings
         if settings.is_sync:
@@ -236,7 +240,7 @@ class Durability:
             self._thorough_at_ms = now_ms + settings.flush_thorough_interval_ms
         if is_thorough or dirty >= settings.flush_least_pages * PAGE_SIZE:
             self.request()
-        if settings.is_replicated:
+        if self._is_replicated:
             return Next(now_ms + min(SWEEP_INTERVAL_MS, settings.flush_interval_ms))
         return Next(now_ms + settings.flush_interval_ms)
 

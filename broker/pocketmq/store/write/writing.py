@@ -9,8 +9,8 @@ Source: CommitLog.asyncPutMessages.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final
 
 from pocketmq.model.batch import PutResult, PutStatus, Run
 from pocketmq.model.errors import (
@@ -25,6 +25,7 @@ from pocketmq.model.topic import SCHEDULE_TOPIC
 from pocketmq.store.dispatch.dispatcher import Dispatcher
 from pocketmq.store.marks import Marks
 from pocketmq.store.recovery.components import StoreComponents
+from pocketmq.store.settings import FLUSH_SYNC
 from pocketmq.store.write.allocation import Allocation, Reserve
 from pocketmq.store.write.commit import Commit
 from pocketmq.store.write.durability import Durability
@@ -51,8 +52,8 @@ class Writing:
     """
 
     __slots__ = (
-        "_clock", "_damage", "_log", "_marks", "_settings", "allocation", "before_waiting",
-        "commit", "durability", "gate", "pages_ahead", "reserve", "writer",
+        "_clock", "_damage", "_is_replicated", "_log", "_marks", "_settings", "allocation",
+        "before_waiting", "commit", "durability", "gate", "pages_ahead", "reserve", "writer",
     )  # fmt: skip
 
     def __init__(
@@ -70,6 +71,7 @@ class Writing:
         self._log = log
         self._clock = clock
         self._settings = settings
+        self._is_replicated = settings.is_replicated
         self._marks = marks
         self._damage = damage
         self.before_waiting: Callable[[], None] = lambda: None
@@ -108,7 +110,8 @@ class Writing:
     async def put(self, runs: Sequence[Run], *, wait: bool = True) -> list[PutResult]:
         """Stores runs contiguously: all of their messages, or none.
 
-        wait     whether to return, in sync mode, only when the messages are durable
+        wait     whether to return, in sync mode, only when the messages are durable, and with
+                 followers in sync only when these have them, or after `ack_timeout_ms`
         Errors   RecordTooLarge, Draining, BrokerReadOnly, StoreBusy, TransientPoolEmpty, DiskFull:
                  nothing was stored;
                  FsyncFailed: the process ends, and the messages may be lost or not
@@ -121,9 +124,12 @@ class Writing:
         self.writer.append(records, self._clock.wall_ms())
         results = records.results()
         assert results[-1].end == self._marks.appended.value
-        if wait and self._settings.waits:
-            if not await self.durability.acknowledged(results[-1].end):
-                late = self.durability.late_status
+        if wait and self._is_replicated:
+            status = await self.acknowledged()
+            return [result._replace(status=status) for result in results]
+        if wait and self._settings.flush == FLUSH_SYNC:
+            if not await self.durability.reached(results[-1].end):
+                late = PutStatus.FLUSH_DISK_TIMEOUT
                 return [result._replace(status=late) for result in results]
         return results
 
@@ -155,28 +161,34 @@ class Writing:
         """
         return self.durability.reached(self._marks.appended.value)
 
-    def acknowledged(self, *, is_patient: bool = False) -> asyncio.Future[bool]:
-        """Returns a future that is done when all puts so far may be acknowledged.
+    async def acknowledged(self) -> PutStatus:
+        """Waits until all puts so far may be acknowledged; returns the status for producers.
 
-        Returns  True, or False as `Durability.acknowledged`
+        Returns  OK, or why they are late; never later than both timeouts
         Errors   StoreFailed, such as FsyncFailed
         """
-        end = self._marks.appended.value
-        return self.durability.acknowledged(end, is_patient=is_patient)
+        now_ms, end = self._clock.monotonic_ms(), self._marks.appended.value
+        if self._settings.flush == FLUSH_SYNC and not await self.durability.reached(end):
+            return PutStatus.FLUSH_DISK_TIMEOUT
+        if self._is_replicated:
+            return await self.durability.replicated(end, now_ms)
+        return PutStatus.OK
 
     @property
     def late_status(self) -> PutStatus:
-        """The status of puts whose acknowledgement did not come in time."""
+        """The status of puts of a group that was late."""
         return self.durability.late_status
 
-    def flush_group(self, *, is_patient: bool = False) -> FlushGroup:
+    def flush_group(self) -> FlushGroup:
         """Requests a flush; returns the group of puts that share it.
-
-        is_patient   as in `Durability.acknowledged`
 
         Errors   StoreFailed, such as FsyncFailed
         """
-        return self.durability.group(is_patient=is_patient)
+        return self.durability.group()
+
+    def group_of(self, work: Coroutine[Any, Any, bool]) -> FlushGroup:
+        """Returns a group of one caller, which ends with the result of its own work."""
+        return FlushGroup(asyncio.ensure_future(work), self._clock.monotonic_ms())
 
     @property
     def refusal(self) -> BrokerError | None:
