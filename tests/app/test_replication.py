@@ -11,8 +11,10 @@ import pytest
 
 from harness.inside import opened_broker
 from pocketmq.client import ClientError, Message
+from pocketmq.files.disk import Disk
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.model.replication import ReplicationStatus
+from pocketmq.store.tables.terms import Fence, TermTable
 from tests.running_broker import broker_with
 from tests.sim.clock import FakeClock
 
@@ -150,9 +152,49 @@ async def test_a_broker_changes_its_role_there_and_back_on_the_same_port(tmp_pat
         assert not broker.serving.done()
 
 
-async def in_role(role: str, ask: Callable[[], Awaitable[ReplicationStatus]]) -> ReplicationStatus:
-    """Asks until the broker has a role; while it changes its role it gives no answer."""
+async def test_a_promotion_fences_the_old_leader_which_then_follows(tmp_path: Path) -> None:
+    async with broker_with(tmp_path / "a") as old:
+        follows = f"replication.leader={old.addresses['grpc']}"
+        async with broker_with(tmp_path / "b", follows) as new:
+            await old.client.send(Message("orders", b"of both"))
+            roles, others = old.client.admin.replication, new.client.admin.replication
+            await until_so(others.status, lambda found: found.connected and not found.lag_bytes)
+            with pytest.raises(ClientError, match="is alive; demote that one first"):
+                await others.promote()
+            _, begin = await others.promote(force=True)
+            fenced = await in_role("fenced", roles.status)
+            assert (fenced.leader, fenced.fenced_from) == (new.addresses["grpc"], begin)
+            with pytest.raises(ClientError, match=f"send to its leader, {new.addresses['grpc']}"):
+                await old.client.send(Message("orders", b"refused"))
+            await in_role("leader", others.status)
+            receipt = await new.client.send(Message("orders", b"of the new leader"))
+            assert receipt.physical_offset == begin
+            await roles.follow(new.addresses["grpc"])
+            found = await until_so(roles.status, lambda found: found.connected)
+            assert (found.role, found.epoch) == ("follower", 1)
+            await until_so(roles.status, lambda found: found.appended_offset > begin)
+
+
+async def test_a_fence_outlasts_a_restart(tmp_path: Path) -> None:
+    terms = TermTable(Disk(), tmp_path)
+    terms.shut(Fence(3, 900, "10.0.0.2:8081"))
+    async with broker_with(tmp_path) as broker:
+        found = await broker.client.admin.replication.status()
+        assert (found.role, found.leader) == ("fenced", "10.0.0.2:8081")
+        with pytest.raises(ClientError, match=r"send to its leader, 10\.0\.0\.2:8081"):
+            await broker.client.send(Message("orders", b"refused"))
+
+
+async def until_so(
+    ask: Callable[[], Awaitable[ReplicationStatus]], is_so: Callable[[ReplicationStatus], bool]
+) -> ReplicationStatus:
+    """Asks until a status is as wanted; a broker that changes its role gives no answer."""
     while True:
         with suppress(ClientError):
-            if (found := await ask()).role == role:
+            if is_so(found := await ask()):
                 return found
+
+
+async def in_role(role: str, ask: Callable[[], Awaitable[ReplicationStatus]]) -> ReplicationStatus:
+    """Asks until the broker has a role."""
+    return await until_so(ask, lambda found: found.role == role)

@@ -14,8 +14,9 @@ from pocketmq.model.endpoint import TLS
 from pocketmq.model.errors import IllegalConfig
 from pocketmq.model.replication import FOLLOWER
 from pocketmq.model.step import Clock
+from pocketmq.rpc.replication.fencing import Fencer
 from pocketmq.rpc.replication.following import Dial, FollowerLink, Streams
-from pocketmq.services.replication.handshake import token_of
+from pocketmq.services.replication.handshake import Hello, token_of
 from pocketmq.services.replication.table_copy import TableCopy
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.tables.identity import StoreIdentity
@@ -28,8 +29,11 @@ ROOTS: Final = "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"
 def leader_of(config: Config, terms: TermTable) -> str:
     """Returns the endpoint of the broker's leader; "" if the broker leads.
 
-    A role that an operator chose replaces the setting.
+    A role that an operator chose replaces the setting. A fenced broker follows only once an
+    operator says so.
     """
+    if terms.fence is not None:
+        return terms.fence.leader or "another broker"
     if terms.role:
         return terms.leader if terms.role == FOLLOWER else ""
     return config.replication.leader
@@ -51,7 +55,34 @@ def following_of(
     reload   reads the table of a file again
     Errors   IllegalConfig: the secret cannot be read
     """
-    leader, user = store.settings.leader, config.replication.user
+    tables = TableCopy(store.tables.files, reload, store.drop_removed)
+    dial = _dial_of(store.settings.leader, config, clock)
+    return FollowerLink(store, dial, identity, terms, tables, cut)
+
+
+def fencer_of(
+    config: Config, clock: Clock, identity: StoreIdentity, terms: TermTable, address: str
+) -> Fencer:
+    """Returns what tells the former leader of this broker's term.
+
+    address   "host:port" that clients of this broker use
+    Errors    IllegalConfig: the secret cannot be read
+    """
+    dial = _dial_of(terms.leader, config, clock)
+    size_bytes = config.store.commit_log_file_size_bytes
+
+    def hello() -> Hello:
+        rows = tuple((term.epoch, term.begin) for term in terms.history)
+        return Hello(
+            identity.follower, terms.epoch, identity.store, size_bytes, 0, token=dial.token(),
+            terms=rows, leader=address,
+        )  # fmt: skip
+
+    return Fencer(dial, hello)
+
+
+def _dial_of(leader: str, config: Config, clock: Clock) -> Dial:
+    user = config.replication.user
     secret = _secret(config) if user else ""
 
     def token() -> str:
@@ -61,10 +92,7 @@ def following_of(
         signed = authorization_of(user, secret, date)
         return token_of(((DATE_KEY, date), (AUTHORIZATION_KEY, signed)))
 
-    tables = TableCopy(store.tables.files, reload, store.drop_removed)
-    return FollowerLink(
-        store, Dial(leader, partial(_dial, leader), token), identity, terms, tables, cut
-    )
+    return Dial(leader, partial(_dial, leader), token)
 
 
 def _secret(config: Config) -> str:

@@ -65,6 +65,7 @@ class Parts(NamedTuple):
     services: list[Service]
     following: FollowerLink | None
     """The connection to the broker's leader; None: this broker leads."""
+    roles: Roles
 
     @property
     def steps(self) -> list[Step]:
@@ -172,11 +173,12 @@ def parts_of(
     )
     link = Link(following.state, following.end) if following is not None else None
     official = _official_rules(live, f"{address}:{port}")
+    roles = Roles(store, terms, leader, partial(stop, SWITCH), link)
     services = [
         Messaging(backing).service(),
         AdminMethods(backing, process).service(),
         AccessFace(door.access, is_checked=door.is_checked).service(),
-        ReplicationFace(Roles(store, terms, leader, partial(stop, SWITCH), link)).service(),
+        ReplicationFace(roles).service(),
         MessagingV2(backing, official).service(),
     ]
     if config.rpc.offers_classic:
@@ -190,7 +192,7 @@ def parts_of(
     if following is not None:
         services = of_follower(services, store.settings.leader)
     services = door.guarded(services, store.tables)
-    return Parts(backing, schedule, timer, retention, leader, door, services, following)
+    return Parts(backing, schedule, timer, retention, leader, door, services, following, roles)
 
 
 def leader_of(store: MessageStore, config: Config) -> Leader:

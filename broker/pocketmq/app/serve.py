@@ -28,7 +28,7 @@ from pocketmq import __version__
 from pocketmq.app.access import door_of
 from pocketmq.app.certificate import Certificate
 from pocketmq.app.container import container_of
-from pocketmq.app.following import following_of, leader_of
+from pocketmq.app.following import fencer_of, following_of, leader_of
 from pocketmq.app.inherited import inherited_socket
 from pocketmq.app.parts import SWITCH, Parts, parts_of
 from pocketmq.app.ports import Ports, bind
@@ -368,11 +368,15 @@ class _Replication(NamedTuple):
         self.port.serve(
             Followers(
                 store, parts.leader, self.identity, self.terms, greeting,
-                parts.door.check_follower,
+                parts.door.check_follower, parts.roles.fence,
             )
         )  # fmt: skip
+        if self.terms.fence is not None:
+            return
         if parts.following is not None:
             parts.following.start()
+        elif self.terms.epoch and self.terms.leader:
+            self.port.fence(fencer_of(config, WORLD, self.identity, self.terms, greeting.address))
 
 
 def _addresses(ports: Ports, tls: Tls, directory: Path) -> Mapping[str, object]:

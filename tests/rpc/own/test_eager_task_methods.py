@@ -144,7 +144,7 @@ def services_of(broker: StoreBroker, *, is_checked: bool) -> list[Service]:
 
     Last come those that may remove what others name.
     """
-    messaging, admin, access_face, official = broker.services()
+    messaging, admin, access_face, _, official = broker.services()
     services = [official, messaging, admin, access_face]
     if not is_checked:
         return services

@@ -8,6 +8,7 @@ import asyncio
 from typing import Final
 
 from pocketmq.model.errors import BrokerError
+from pocketmq.rpc.replication.fencing import Fencer
 from pocketmq.rpc.replication.slave_port import READ_SIZE, carry
 from pocketmq.services.replication.followers import Followers
 from pocketmq.services.replication.handshake import (
@@ -32,10 +33,11 @@ REFUSAL_S: Final = 1.0
 class FollowerPort:
     """The followers' share of the port; `serve` admits them, `close` ends all connections."""
 
-    __slots__ = ("_followers", "_open")
+    __slots__ = ("_fencer", "_followers", "_open")
 
     def __init__(self) -> None:
         self._followers: Followers | None = None
+        self._fencer: Fencer | None = None
         self._open: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     def serve(self, followers: Followers) -> None:
@@ -52,9 +54,16 @@ class FollowerPort:
 
         return asyncio.StreamReaderProtocol(reader, talk)
 
+    def fence(self, fencer: Fencer) -> None:
+        """Begins to tell the former leader of this broker's term."""
+        self._fencer = fencer
+        fencer.start()
+
     async def close(self) -> None:
         """Ends all connections, and admits no further follower."""
         self._followers = None
+        if self._fencer is not None:
+            await self._fencer.end()
         for task, writer in self._open.items():
             task.cancel()
             writer.transport.abort()

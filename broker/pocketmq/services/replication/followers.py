@@ -5,7 +5,7 @@ its earlier connection.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from pocketmq.model.errors import BrokerError
@@ -23,7 +23,7 @@ from pocketmq.services.replication.leader import Leader
 from pocketmq.services.replication.own_stream import OwnStream
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.tables.identity import StoreIdentity
-from pocketmq.store.tables.terms import TermTable
+from pocketmq.store.tables.terms import Fence, TermTable
 
 
 class Greeting(NamedTuple):
@@ -41,9 +41,10 @@ class Followers:
     """The PocketMQ followers of an open store.
 
     check_token   raises an error for a token that is not an admin's
+    fence         called with a later term than this broker's
     """
 
-    __slots__ = ("_check_token", "_greeting", "_identity", "_store", "_terms", "leader")
+    __slots__ = ("_check_token", "_fence", "_greeting", "_identity", "_store", "_terms", "leader")
 
     def __init__(
         self,
@@ -53,6 +54,7 @@ class Followers:
         terms: TermTable,
         greeting: Greeting,
         check_token: Callable[[str], None],
+        fence: Callable[[Fence], Awaitable[None]],
     ) -> None:
         self._store = store
         self.leader = leader
@@ -60,6 +62,7 @@ class Followers:
         self._terms = terms
         self._greeting = greeting
         self._check_token = check_token
+        self._fence = fence
 
     async def admit(self, hello: Hello, peer: str) -> tuple[LeaderAnswer, OwnStream]:
         """Returns the answer to a hello, and its stream; `Leader.disconnect` must follow.
@@ -80,6 +83,9 @@ class Followers:
             raise FollowerRefused(SAME_FOLLOWER, why)
         log, end = store.log, store.marks.committed.value
         epoch = self._terms.epoch
+        if hello.epoch > epoch:
+            later = [begin for number, begin in hello.terms if number > epoch]
+            await self._fence(Fence(hello.epoch, min(later, default=end), hello.leader))
         own = LeaderLog(
             epoch, identity.store, log.file_size_bytes, min(log.min_offset, end), end, log.read
         )

@@ -1,7 +1,7 @@
 """The handshake between two PocketMQ brokers, without sockets.
 
     follower → leader   "PMQ1", u32 size, JSON {follower, epoch, store, fileSize, end, lastRecord,
-                        lastCrc, proofs, token}
+                        lastCrc, proofs, token, terms, leader}
     leader → follower   "PMQ1", u32 size, JSON {epoch, terms, store, begin, minOffset, end, broker,
                         cluster, address}, or {error, reason, leader}
 
@@ -58,6 +58,8 @@ class Hello(NamedTuple):
     end        physical end of its log
     proofs     records of its log, the last one first; empty for an empty log
     token      signature of an admin (see `token_of`), "" for none
+    terms      rows (epoch, physical offset of its begin) of all terms
+    leader     "host:port" of the leader of its last term, "" if it is not known
     """
 
     follower: str
@@ -67,6 +69,8 @@ class Hello(NamedTuple):
     end: int
     proofs: tuple[Proof, ...] = ()
     token: str = ""
+    terms: tuple[tuple[int, int], ...] = ()
+    leader: str = ""
 
 
 class LeaderAnswer(NamedTuple):
@@ -219,6 +223,7 @@ def encode_hello(hello: Hello) -> bytes:
         "follower": hello.follower, "epoch": hello.epoch, "store": hello.store,
         "fileSize": hello.file_size_bytes, "end": hello.end, "lastRecord": last.begin,
         "lastCrc": last.crc, "proofs": hello.proofs, "token": hello.token,
+        "terms": hello.terms, "leader": hello.leader,
     }  # fmt: skip
     return _framed(members)
 
@@ -234,7 +239,8 @@ def decode_hello(members: dict[str, Any]) -> Hello:
     hello = Hello(
         _text(members, "follower"), _number(members, "epoch", INT32_MAX), _text(members, "store"),
         _number(members, "fileSize", INT32_MAX), _number(members, "end", OFFSET_MAX),
-        tuple(map(_proof, rows)), _text(members, "token"),
+        tuple(map(_proof, rows)), _text(members, "token"), tuple(_terms(members.get("terms", []))),
+        _text({"leader": "", **members}, "leader"),
     )  # fmt: skip
     if not hello.follower:
         raise FollowerRefused(MALFORMED, "follower is empty")

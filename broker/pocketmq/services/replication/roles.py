@@ -15,12 +15,12 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
-from pocketmq.model.errors import FollowersBehind, ReplicaNotFound, WrongRole
+from pocketmq.model.errors import FollowersBehind, NotLeader, ReplicaNotFound, WrongRole
 from pocketmq.model.replication import FENCED, FOLLOWER, LEADER, Replica, ReplicationStatus
 from pocketmq.services.replication.leader import Leader
 from pocketmq.store.job import Job
 from pocketmq.store.message_store import MessageStore
-from pocketmq.store.tables.terms import Term, TermTable
+from pocketmq.store.tables.terms import Fence, Term, TermTable
 
 WAIT_MS: Final = 10_000
 """Default limit of the wait until a follower has the whole log."""
@@ -67,18 +67,18 @@ class Roles:
     @property
     def role(self) -> str:
         """LEADER, FOLLOWER or FENCED."""
-        if self._link is not None:
-            return FOLLOWER
-        return LEADER if self._terms.fence is None else FENCED
+        if self._terms.fence is not None:
+            return FENCED
+        return LEADER if self._link is None else FOLLOWER
 
     def status(self) -> ReplicationStatus:
         """Returns the role, its term, and the connections."""
         fence, end = self._terms.fence, self._store.appended
         leader, is_connected, lag_bytes, trouble = "", False, 0, ""
-        if self._link is not None:
-            leader, is_connected, lag_bytes, trouble = self._link.read()
-        elif fence is not None:
+        if fence is not None:
             leader = fence.leader
+        elif self._link is not None:
+            leader, is_connected, lag_bytes, trouble = self._link.read()
         replicas = [
             Replica(
                 row.peer, "", row.acknowledged, row.sent, row.lag_bytes, row.is_connected
@@ -109,7 +109,8 @@ class Roles:
             if link is not None:
                 await link.end()
             await self._store.flush()
-            await Job(asyncio.to_thread(self._terms.lead, self._store.flushed))
+            former = link.read()[0] if link is not None and self._terms.fence is None else ""
+            await Job(asyncio.to_thread(self._terms.lead, self._store.flushed, former))
             assert self._terms.role == LEADER, "the term was not written"
         finally:
             self._is_changing = False
@@ -163,6 +164,27 @@ class Roles:
         end = self._store.appended
         ends = [row.acknowledged for row in self._leader.rows() if row.is_connected]
         return end - max([0, *ends])
+
+    async def fence(self, fence: Fence) -> None:
+        """Ends the term of this leader, as another one leads; its services restart afterwards.
+
+        Sends that wait for their acknowledgement get an error: the new leader does not have them.
+        """
+        writing, marks = self._store.writing, self._store.marks
+        refusal = NotLeader(leader=fence.leader or "another broker")
+        writing.refuse_for_good(refusal)
+        for mark in (marks.flushed, marks.visible()):
+            mark.fail(refusal)
+        end = self._store.appended
+        logger.critical(
+            "replica.fenced",
+            extra={
+                "epoch": fence.epoch, "leader": fence.leader, "begin": min(fence.begin, end),
+                "end": end,
+            },
+        )  # fmt: skip
+        await Job(asyncio.to_thread(self._terms.shut, fence))
+        self._switch()
 
     def remove(self, name: str) -> None:
         """Forgets a follower, and ends its connection.

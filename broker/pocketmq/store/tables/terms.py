@@ -78,15 +78,16 @@ class TermTable:
         """The physical offset at which the last term began."""
         return self.history[-1].begin if self.history else 0
 
-    def lead(self, end: int) -> None:
+    def lead(self, end: int, former: str = "") -> None:
         """Begins a term of this broker; `end` is the physical end of its log.
 
         Must return before the first record of the term is appended
+        former   address of the leader that it followed; "": the one that it was told to follow
         Errors   DiskFull, FsyncFailed: nothing has changed
         """
         above = max(self.epoch, self.fence.epoch if self.fence else 0)
         kept = [term for term in self.history if term.begin <= end]
-        self._write(LEADER, self.leader, [*kept, Term(above + 1, end)], None)
+        self._write(LEADER, former or self.leader, [*kept, Term(above + 1, end)], None)
 
     def follow(self, leader: str) -> None:
         """Makes this broker a follower of the one at "host:port".

@@ -212,6 +212,11 @@ class Writing:
             logger.warning(event, extra={"reason": str(refusal or "")})
         self.gate.refusal = refusal
 
+    def refuse_for_good(self, refusal: BrokerError) -> None:
+        """Refuses puts with an error until the store closes."""
+        self._damage = self._damage or refusal
+        self.refuse(None)
+
     def end(self) -> None:
         """Refuses all further puts."""
         self.gate.is_ending = True
