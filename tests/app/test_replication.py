@@ -21,6 +21,9 @@ from tests.sim.clock import FakeClock
 HEAD, REPORT = Struct(">qi"), Struct(">q")
 
 
+pytestmark = pytest.mark.timeout(40)
+
+
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port: int = taken.getsockname()[1]

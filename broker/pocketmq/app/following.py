@@ -14,9 +14,8 @@ from pocketmq.model.endpoint import TLS
 from pocketmq.model.errors import IllegalConfig
 from pocketmq.model.replication import FOLLOWER
 from pocketmq.model.step import Clock
-from pocketmq.rpc.replication.fencing import Fencer
 from pocketmq.rpc.replication.following import Dial, FollowerLink, Streams
-from pocketmq.services.replication.handshake import Hello, token_of
+from pocketmq.services.replication.handshake import token_of
 from pocketmq.services.replication.table_copy import TableCopy
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.tables.identity import StoreIdentity
@@ -56,32 +55,16 @@ def following_of(
     Errors   IllegalConfig: the secret cannot be read
     """
     tables = TableCopy(store.tables.files, reload, store.drop_removed)
-    dial = _dial_of(store.settings.leader, config, clock)
+    dial = dial_of(store.settings.leader, config, clock)
     return FollowerLink(store, dial, identity, terms, tables, cut)
 
 
-def fencer_of(
-    config: Config, clock: Clock, identity: StoreIdentity, terms: TermTable, address: str
-) -> Fencer:
-    """Returns what tells the former leader of this broker's term.
+def dial_of(leader: str, config: Config, clock: Clock) -> Dial:
+    """Returns how a broker reaches another one.
 
-    address   "host:port" that clients of this broker use
-    Errors    IllegalConfig: the secret cannot be read
+    clock    real time, for signatures
+    Errors   IllegalConfig: the secret cannot be read
     """
-    dial = _dial_of(terms.leader, config, clock)
-    size_bytes = config.store.commit_log_file_size_bytes
-
-    def hello() -> Hello:
-        rows = tuple((term.epoch, term.begin) for term in terms.history)
-        return Hello(
-            identity.follower, terms.epoch, identity.store, size_bytes, 0, token=dial.token(),
-            terms=rows, leader=address,
-        )  # fmt: skip
-
-    return Fencer(dial, hello)
-
-
-def _dial_of(leader: str, config: Config, clock: Clock) -> Dial:
     user = config.replication.user
     secret = _secret(config) if user else ""
 

@@ -28,7 +28,7 @@ from pocketmq import __version__
 from pocketmq.app.access import door_of
 from pocketmq.app.certificate import Certificate
 from pocketmq.app.container import container_of
-from pocketmq.app.following import fencer_of, following_of, leader_of
+from pocketmq.app.following import dial_of, following_of, leader_of
 from pocketmq.app.inherited import inherited_socket
 from pocketmq.app.parts import SWITCH, Parts, parts_of
 from pocketmq.app.ports import Ports, bind
@@ -55,6 +55,7 @@ from pocketmq.rpc.classic.service_table import TABLE as CLASSIC
 from pocketmq.rpc.own.listener import Transport
 from pocketmq.rpc.own.server import OwnServer
 from pocketmq.rpc.own.tls import Tls
+from pocketmq.rpc.replication.fencing import Claim, Fencer
 from pocketmq.rpc.replication.follower_port import FollowerPort
 from pocketmq.rpc.replication.following import FollowerLink
 from pocketmq.rpc.service import Service
@@ -376,7 +377,10 @@ class _Replication(NamedTuple):
         if parts.following is not None:
             parts.following.start()
         elif self.terms.epoch and self.terms.leader:
-            self.port.fence(fencer_of(config, WORLD, self.identity, self.terms, greeting.address))
+            dial = dial_of(self.terms.leader, config, WORLD)
+            size_bytes = config.store.commit_log_file_size_bytes
+            claim = Claim(self.identity, self.terms, size_bytes, greeting.address)
+            self.port.fence(Fencer(dial, claim))
 
 
 def _addresses(ports: Ports, tls: Tls, directory: Path) -> Mapping[str, object]:

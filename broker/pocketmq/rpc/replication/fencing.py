@@ -6,9 +6,8 @@ hello of a higher epoch ──► it refuses: it is fenced now, or follows anoth
 
 import asyncio
 import logging
-from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from typing import Final, NamedTuple
 
 from pocketmq.rpc.replication.following import DIAL_S, READ_SIZE, Dial
 from pocketmq.services.replication.handshake import (
@@ -20,6 +19,8 @@ from pocketmq.services.replication.handshake import (
     decode_answer,
     encode_hello,
 )
+from pocketmq.store.tables.identity import StoreIdentity
+from pocketmq.store.tables.terms import TermTable
 
 PAUSE_S: Final = 2.0
 ENOUGH: Final = (LATER_EPOCH, NOT_LEADER)
@@ -28,23 +29,41 @@ ENOUGH: Final = (LATER_EPOCH, NOT_LEADER)
 logger = logging.getLogger(__name__)
 
 
-class Fencer:
-    """Tells one broker of a new leader.
+class Claim(NamedTuple):
+    """Why a broker leads.
 
-    hello   returns the hello to send now
+    address   "host:port" that its clients use
     """
 
-    __slots__ = ("_dial", "_hello", "_task", "_trouble")
+    identity: StoreIdentity
+    terms: TermTable
+    file_size_bytes: int
+    address: str
 
-    def __init__(self, dial: Dial, hello: Callable[[], Hello]) -> None:
+    def hello(self, token: str) -> Hello:
+        """Returns the hello that tells of its terms."""
+        identity, terms = self.identity, self.terms
+        rows = tuple((term.epoch, term.begin) for term in terms.history)
+        return Hello(
+            identity.follower, terms.epoch, identity.store, self.file_size_bytes, 0, token=token,
+            terms=rows, leader=self.address,
+        )  # fmt: skip
+
+
+class Fencer:
+    """Tells one broker of a new leader."""
+
+    __slots__ = ("_claim", "_dial", "_task", "_trouble")
+
+    def __init__(self, dial: Dial, claim: Claim) -> None:
         self._dial = dial
-        self._hello = hello
+        self._claim = claim
         self._task: asyncio.Task[None] | None = None
         self._trouble = ""
 
     def start(self) -> None:
         """Begins; `end` must follow."""
-        assert self._hello().epoch > 0, "a leader without a term fences nobody else"
+        assert self._claim.terms.epoch > 0, "a leader without a term fences no other"
         self._task = asyncio.Task(self._run())
 
     async def end(self) -> None:
@@ -66,8 +85,9 @@ class Fencer:
                 logger.warning("leader.fenced", extra={"leader": self._dial.leader})
                 return
             if trouble != self._trouble:
-                extra = {"leader": self._dial.leader, "reason": trouble}
-                logger.warning("leader.unfenced", extra=extra)
+                logger.warning(
+                    "leader.unfenced", extra={"leader": self._dial.leader, "reason": trouble}
+                )
             self._trouble = trouble
             await asyncio.sleep(PAUSE_S)
 
@@ -75,7 +95,7 @@ class Fencer:
         """Returns why the broker may still lead, "" if it does not."""
         reader, writer = await self._dial.open()
         try:
-            writer.write(encode_hello(self._hello()))
+            writer.write(encode_hello(self._claim.hello(self._dial.token())))
             handshake = HandshakeReader()
             while content := await reader.read(READ_SIZE):
                 if (members := handshake.receive(content)) is not None:

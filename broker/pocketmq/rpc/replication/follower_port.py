@@ -5,6 +5,7 @@ hello ──► answer ──► the stream of the log          (services/replic
 """
 
 import asyncio
+from contextlib import suppress
 from typing import Final
 
 from pocketmq.model.errors import BrokerError
@@ -50,7 +51,8 @@ class FollowerPort:
         reader = asyncio.StreamReader()
 
         async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await self._talk(peer.partition(":")[2], reader, writer)
+            with suppress(asyncio.CancelledError):  # By `close`; asyncio would log it.
+                await self._talk(peer.partition(":")[2], reader, writer)
 
         return asyncio.StreamReaderProtocol(reader, talk)
 

@@ -168,13 +168,13 @@ class Roles:
     async def fence(self, fence: Fence) -> None:
         """Ends the term of this leader, as another one leads; its services restart afterwards.
 
-        Sends that wait for their acknowledgement get an error: the new leader does not have them.
+        Sends that wait are not acknowledged: the new leader may not have them.
         """
         writing, marks = self._store.writing, self._store.marks
         refusal = NotLeader(leader=fence.leader or "another broker")
         writing.refuse_for_good(refusal)
         for mark in (marks.flushed, marks.visible()):
-            mark.fail(refusal)
+            mark.release()
         end = self._store.appended
         logger.critical(
             "replica.fenced",
