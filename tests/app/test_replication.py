@@ -155,16 +155,25 @@ async def test_a_broker_changes_its_role_there_and_back_on_the_same_port(tmp_pat
         assert not broker.serving.done()
 
 
-async def test_a_promotion_fences_the_old_leader_which_then_follows(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_copied", [True, False])
+async def test_a_promotion_fences_the_old_leader_which_then_follows(
+    tmp_path: Path, is_copied: bool
+) -> None:
+    """Also one that shares no record with its follower."""
     async with broker_with(tmp_path / "a") as old:
         follows = f"replication.leader={old.addresses['grpc']}"
         async with broker_with(tmp_path / "b", follows) as new:
-            await old.client.send(Message("orders", b"of both"))
             roles, others = old.client.admin.replication, new.client.admin.replication
-            await until_so(others.status, lambda found: found.connected and not found.lag_bytes)
+            await until_so(others.status, lambda found: found.connected)
+            if is_copied:
+                await old.client.send(Message("orders", b"of both"))
+                await until_so(others.status, lambda found: found.appended_offset > 0)
             with pytest.raises(ClientError, match="is alive; demote that one first"):
                 await others.promote()
             _, begin = await others.promote(force=True)
+            if not is_copied:
+                with suppress(ClientError):
+                    await old.client.send(Message("orders", b"of the old one alone"))
             fenced = await in_role("fenced", roles.status)
             assert (fenced.leader, fenced.fenced_from) == (new.addresses["grpc"], begin)
             with pytest.raises(ClientError, match=f"send to its leader, {new.addresses['grpc']}"):
@@ -172,6 +181,7 @@ async def test_a_promotion_fences_the_old_leader_which_then_follows(tmp_path: Pa
             await in_role("leader", others.status)
             receipt = await new.client.send(Message("orders", b"of the new leader"))
             assert receipt.physical_offset == begin
+            assert is_copied == (begin > 0)
             await roles.follow(new.addresses["grpc"])
             found = await until_so(roles.status, lambda found: found.connected)
             assert (found.role, found.epoch) == ("follower", 1)

@@ -158,10 +158,10 @@ class StoreBroker:
         )
         self.replication = ReplicationFace(self.roles)
         self.methods: dict[str, Method] = {
-            **{f"Replication/{one.name}": one for one in self.replication.service().methods},
             **{f"Access/{method.name}": method for method in self.access_face.service().methods},
             **{f"Admin/{method.name}": method for method in self.admin.service().methods},
             **{method.name: method for method in self.messaging.service().methods},
+            **{f"Replication/{one.name}": one for one in self.replication.service().methods},
         }
 
     def services(self) -> list[Service]:

@@ -144,6 +144,10 @@ ROWS: Final[dict[str, list[tuple[dict[str, Any], str]]]] = {
     "Access/RemoveGrant": [({}, ADMINS)],
     "Access/ListGrants": [({}, ADMINS)],
     "Access/Explain": [({}, ADMINS)],
+    "Replication/ReplicationStatus": [({}, "get cluster:C")],
+    "Replication/Promote": [({}, ADMINS)],
+    "Replication/Follow": [({}, ADMINS)],
+    "Replication/RemoveReplica": [({}, ADMINS)],
     "MessagingService/QueryRoute": [(RT, "pub,sub,get topic:t")],
     "MessagingService/Heartbeat": [({}, ""), (RG, "sub group:g")],
     "MessagingService/SendMessage": [

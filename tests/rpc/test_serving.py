@@ -498,6 +498,7 @@ async def test_reflection_names_the_services_and_their_files(desk: Desk, version
         "pocketmq.v1.Broker",
         "pocketmq.v1.Admin",
         "pocketmq.v1.Access",
+        "pocketmq.v1.Replication",
         "apache.rocketmq.v2.MessagingService",
         "grpc.health.v1.Health",
         "grpc.reflection.v1alpha.ServerReflection",

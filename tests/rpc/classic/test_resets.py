@@ -1,5 +1,7 @@
 """Resets by operators: recorded requests, and connected consumers that must move."""
 
+import asyncio
+import gc
 import json
 import re
 from pathlib import Path
@@ -224,6 +226,24 @@ async def test_the_status_of_consumers_is_what_they_report(
         expected = f'{{"consumerTable":{{{shown}}},"messageQueueTable":{{}}}}'
         assert (client.replies[number].code, client.replies[number].body.decode()) == (0, expected)
     assert (await client.ask(223, {**asked, "clientAddr": "other"})).code == 1
+
+
+async def test_an_operator_who_is_gone_leaves_no_error_behind(
+    broker: StoreBroker, client: RemotingPair
+) -> None:
+    """The consumer is asked, and no operator waits for its answer any more."""
+    errors: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
+    broker.auto_create_groups = True
+    await broker.add("orders", b"a")
+    await beat(client, "g", "orders")
+    operator = RemotingPair(edge=client.edge)
+    operator.send(223, {"group": "g", "topic": "orders"})
+    await operator.settled()
+    operator.lose()
+    await operator.idle()
+    gc.collect()
+    assert errors == []
 
 
 @pytest.mark.usefixtures("queue")

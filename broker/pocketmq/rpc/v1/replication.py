@@ -2,10 +2,11 @@
 
 from typing import Final
 
+from pocketmq.model.endpoint import endpoint_from_text
 from pocketmq.model.names import check_number
 from pocketmq.rpc.call import Call
 from pocketmq.rpc.pb import replication_pb2 as pb
-from pocketmq.rpc.service import Service
+from pocketmq.rpc.service import MalformedRequest, Service
 from pocketmq.rpc.v1.service_table import REPLICATION_TABLE
 from pocketmq.services.replication.roles import Roles
 
@@ -43,10 +44,16 @@ class ReplicationFace:
     async def follow(self, request: pb.FollowRequest, call: Call) -> pb.FollowResponse:
         """Makes the broker a follower.
 
-        Errors   IllegalNumber, IllegalConfig, FollowersBehind, WrongRole, DiskFull
+        Errors   MalformedRequest, IllegalNumber, FollowersBehind, WrongRole, DiskFull
         """
         check_number("wait_ms", request.wait_ms, upper=WAIT_MAX_MS)
-        await self._roles.follow(request.leader, is_forced=request.force, wait_ms=request.wait_ms)
+        if not request.leader:
+            raise MalformedRequest(why="leader is missing")
+        try:
+            leader = endpoint_from_text(request.leader)
+        except ValueError as error:
+            raise MalformedRequest(why=f"leader {error}") from error
+        await self._roles.follow(leader, is_forced=request.force, wait_ms=request.wait_ms)
         return pb.FollowResponse()
 
     def remove_replica(

@@ -87,8 +87,9 @@ class Followers:
             later = [begin for number, begin in hello.terms if number > epoch]
             await self._fence(Fence(hello.epoch, min(later, default=end), hello.leader))
         own = LeaderLog(
-            epoch, identity.store, log.file_size_bytes, min(log.min_offset, end), end, log.read
-        )
+            epoch, identity.store, log.file_size_bytes, min(log.min_offset, end), end, log.read,
+            self._terms.common_end(hello.epoch, hello.end),
+        )  # fmt: skip
         begin = begin_for(hello, own)
         answer = LeaderAnswer(
             epoch, identity.store, begin, own.min_offset, end, *self._greeting,

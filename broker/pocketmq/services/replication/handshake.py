@@ -101,6 +101,7 @@ class LeaderLog(NamedTuple):
     """The leader's log, as far as a handshake needs it.
 
     read   (physical offset, size) -> bytes, fewer if the log does not have them
+    common   the logs differ above this offset, as the leader's later terms began there
     """
 
     epoch: int
@@ -109,6 +110,7 @@ class LeaderLog(NamedTuple):
     min_offset: int
     end: int
     read: Callable[[int, int], bytes]
+    common: int = OFFSET_MAX
 
 
 # -- decisions of the leader -------------------------------------------------------------------
@@ -149,6 +151,8 @@ def begin_for(hello: Hello, log: LeaderLog) -> int:
 
 
 def _common_end(hello: Hello, log: LeaderLog) -> int:
+    if log.common <= log.min_offset:  # The other log has no record of this one.
+        return log.min_offset
     for proof in hello.proofs:
         if log.min_offset <= proof.begin < proof.end <= log.end:
             found = log.read(proof.begin, proof.end - proof.begin)

@@ -122,7 +122,9 @@ class AdminResets:
             remark = f"No Any Consumer online in the consumer group: [{group}]"
             return Command(SYSTEM_ERROR, remark=remark)
         asked = Command(ASK_STATUS, {"group": group, "topic": topic})
-        texts = await asyncio.gather(*(_status_of(one, asked) for _, one in members))
+        waiting = asyncio.gather(*(_status_of(one, asked) for _, one in members))
+        waiting.add_done_callback(_retrieve)  # The caller may be gone by then.
+        texts = await waiting
         tables = (
             f"{text_of(client_id)}:{text}"
             for (client_id, _), text in zip(members, texts, strict=True)
@@ -130,6 +132,12 @@ class AdminResets:
         )
         table = ",".join(tables)
         return Command(SUCCESS, body=f'{{"consumerTable":{{{table}}},"{_TABLE}":{{}}}}'.encode())
+
+
+def _retrieve(done: "asyncio.Future[list[str]]") -> None:
+    """Marks an error as retrieved, so that asyncio does not log it."""
+    if not done.cancelled():
+        done.exception()
 
 
 async def _status_of(channel: RemotingChannel, asked: Command) -> str:
