@@ -172,20 +172,9 @@ class StoreBroker:
         ]  # fmt: skip
 
     # -- the store behind it -------------------------------------------------------------------
-    async def add(
-        self,
-        topic: str,
-        *bodies: bytes,
-        queue_id: int = 0,
-        system_flag: int = 0,
-        store_host: bytes = STORE_HOST,
-        **properties: str,
-    ) -> PutResult:
-        """Stores messages with these properties in one queue; all of them can be pulled then."""
-        result = await self.put(
-            topic, *bodies, queue_id=queue_id, system_flag=system_flag, store_host=store_host,
-            **properties,
-        )  # fmt: skip
+    async def add(self, topic: str, *bodies: bytes, **given: Any) -> PutResult:
+        """Stores messages as `put` does; all of them can be pulled then."""
+        result = await self.put(topic, *bodies, **given)
         await self.talking.settled()
         return result
 

@@ -9,14 +9,12 @@ import logging
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from pocketmq.rpc.replication.following import DIAL_S, READ_SIZE, Dial
+from pocketmq.rpc.replication.following import DIAL_S, Dial, answer_from
 from pocketmq.services.replication.handshake import (
     LATER_EPOCH,
     NOT_LEADER,
     FollowerRefused,
-    HandshakeReader,
     Hello,
-    decode_answer,
     encode_hello,
 )
 from pocketmq.store.tables.identity import StoreIdentity
@@ -96,13 +94,9 @@ class Fencer:
         reader, writer = await self._dial.open()
         try:
             writer.write(encode_hello(self._claim.hello(self._dial.token())))
-            handshake = HandshakeReader()
-            while content := await reader.read(READ_SIZE):
-                if (members := handshake.receive(content)) is not None:
-                    decode_answer(members)
-                    return "it does not know of epochs"
+            await answer_from(reader)
         except FollowerRefused as refused:
             return "" if refused.reason in ENOUGH else str(refused)
         finally:
             writer.transport.abort()
-        return "it closed the connection"
+        return "it does not know of epochs"

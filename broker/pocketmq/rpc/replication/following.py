@@ -223,11 +223,8 @@ class FollowerLink:
             store.log.file_size_bytes, end if proofs else 0, proofs, self._dial.token(),
         )  # fmt: skip
         writer.write(encode_hello(hello))
-        handshake = HandshakeReader()
         try:
-            while (members := handshake.receive(await _some(reader))) is None:
-                pass
-            return decode_answer(members), handshake.rest
+            return await answer_from(reader)
         except FollowerRefused as refused:
             self._is_diverged = refused.reason == DIVERGED
             if refused.reason == SAME_FOLLOWER:
@@ -275,6 +272,17 @@ class FollowerLink:
 def _tell(task: "asyncio.Task[None]") -> None:
     if not task.cancelled() and task.exception() is not None:
         logger.error("follower.ended", exc_info=task.exception())
+
+
+async def answer_from(reader: asyncio.StreamReader) -> tuple[LeaderAnswer, bytes]:
+    """Returns the leader's answer to a hello, and the bytes after it.
+
+    Errors   FollowerRefused, OSError
+    """
+    handshake = HandshakeReader()
+    while (members := handshake.receive(await _some(reader))) is None:
+        pass
+    return decode_answer(members), handshake.rest
 
 
 async def _some(reader: asyncio.StreamReader) -> bytes:
