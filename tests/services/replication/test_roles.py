@@ -140,6 +140,16 @@ async def test_a_leader_that_no_follower_reaches_goes_on(broker: Broker) -> None
     assert broker.events == ["restart as follower of epoch 0"]
 
 
+async def test_a_follower_of_ours_has_an_id_by_which_it_is_removed(broker: Broker) -> None:
+    stream = broker.leader.admit("10.0.0.3:5000", "f1", 0)
+    (row,) = broker.roles.status().replicas
+    assert (row.peer, row.follower) == ("10.0.0.3:5000", "f1")
+    broker.roles.remove("f1")
+    assert stream.is_removed
+    with pytest.raises(ReplicaNotFound):
+        broker.roles.remove("f2")
+
+
 async def test_a_removed_follower_is_disconnected_and_no_log_is_kept_for_it(broker: Broker) -> None:
     slave = broker.slave(60)
     watching = asyncio.create_task(broker.leader.watch(slave))

@@ -42,6 +42,7 @@ class SlaveRow(NamedTuple):
     acknowledged   physical offset below which it has the log; -1 before its first report
     sent           physical offset below which it was sent the log; -1 before its first report
     lag_bytes      bytes of the visible log that it does not have
+    follower       id of a PocketMQ follower; "" for a slave of RocketMQ, or without a connection
     """
 
     peer: str
@@ -49,6 +50,7 @@ class SlaveRow(NamedTuple):
     sent: int
     lag_bytes: int
     is_connected: bool
+    follower: str = ""
 
 
 class Leader:
@@ -145,11 +147,13 @@ class Leader:
         )
 
     def remove(self, name: str) -> bool:
-        """Forgets a slave by its peer or host, and ends its connection; returns whether it was one.
+        """Forgets a slave by its id, peer or host, and disconnects it; returns whether it was one.
 
         Effects  one that connects again is known again
         """
-        found = [one for one in self._rings if name in (one.peer, _host(one.peer))]
+        found = [
+            one for one in self._rings if name and name in (one.follower, one.peer, _host(one.peer))
+        ]
         for stream in found:
             stream.is_removed = True
             _ring(self._rings[stream])
@@ -246,7 +250,7 @@ class Leader:
     def _confirm(self) -> None:
         """Advances what enough slaves have; a slave of RocketMQ is known by its host."""
         self.confirming.look(
-            (one.follower if isinstance(one, OwnStream) else _host(one.peer), one.acknowledged)
+            (one.follower or _host(one.peer), one.acknowledged)
             for one in self._rings
             if one.acknowledged >= 0 and self._counts(one) and one.has_tables
         )
@@ -327,7 +331,14 @@ class Leader:
         """Returns all slaves, connected ones first."""
         end = self.ends().end
         connected = [
-            SlaveRow(one.peer, one.acknowledged, one.sent, end - max(one.acknowledged, 0), True)
+            SlaveRow(
+                one.peer,
+                one.acknowledged,
+                one.sent,
+                end - max(one.acknowledged, 0),
+                True,
+                one.follower,
+            )
             for one in self._rings
         ]
         gone = [

@@ -18,7 +18,7 @@ class OwnStream(SlaveStream):
     begin      physical offset at which the stream begins
     """
 
-    __slots__ = ("_confirmed", "_record", "cursor", "follower", "table_seq")
+    __slots__ = ("_confirmed", "_record", "cursor", "table_seq")
 
     def __init__(
         self, peer: str, follower: str, cursor: TableCursor, begin: int, now_ms: int

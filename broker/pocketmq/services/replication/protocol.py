@@ -55,11 +55,13 @@ class SlaveStream:
     """
 
     __slots__ = (
-        "_heard_ms", "_rest", "_said_ms", "acknowledged", "is_removed", "peer", "sent"
+        "_heard_ms", "_rest", "_said_ms", "acknowledged", "follower", "is_removed", "peer", "sent"
     )  # fmt: skip
 
     def __init__(self, peer: str, now_ms: int) -> None:
         self.peer = peer
+        self.follower = ""
+        """Id of a PocketMQ follower; "" for a slave of RocketMQ."""
         self.acknowledged = -1
         """Last report; -1 before the first one."""
         self.sent = -1

@@ -81,7 +81,7 @@ class Roles:
             leader, is_connected, lag_bytes, trouble = self._link.read()
         replicas = [
             Replica(
-                row.peer, "", row.acknowledged, row.sent, row.lag_bytes, row.is_connected
+                row.peer, row.follower, row.acknowledged, row.sent, row.lag_bytes, row.is_connected
             )
             for row in self._leader.rows()
         ]  # fmt: skip
