@@ -6,9 +6,10 @@ async with hostile(Random(7)) as lives:
 
 import asyncio
 import logging
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 from random import Random
 from typing import Any, Final
@@ -131,12 +132,7 @@ class HostileLives:
                 found.update(_asked(reader.receive(one.raw)))
             except RemotingError:
                 assert ends is not OPEN, "a well-formed frame is refused"
-                again = _reader()
-                for earlier in frames[:number]:
-                    again.receive(earlier.raw)
-                with suppress(RemotingError):  # What comes before the error may be answered.
-                    for at in range(len(one.raw)):
-                        found.update(_asked(again.receive(one.raw[at : at + 1])))
+                found.update(_asked_before_error([each.raw for each in frames[:number]], one.raw))
                 return found, True
             assert ends is not CLOSED, "a malformed frame is accepted"
         return found, False
@@ -193,6 +189,25 @@ class HostileLives:
 
 def _reader() -> CommandReader:
     return CommandReader(lambda code: LIMITS.get(code, LIMITS[ANY_CODE]))
+
+
+def _asked_before_error(earlier: list[bytes], raw: bytes) -> list[int]:
+    """Returns the numbers of commands in the longest part of `raw` that is no error.
+
+    They may be answered before the connection is closed.
+    """
+
+    def asked(size: int) -> list[int] | None:
+        reader = _reader()
+        for each in earlier:
+            reader.receive(each)
+        try:
+            return _asked(reader.receive(raw[:size]))
+        except RemotingError:
+            return None
+
+    size = bisect_left(range(len(raw)), True, key=lambda size: asked(size) is None)
+    return asked(max(0, size - 1)) or []
 
 
 def _asked(commands: Iterable[Command | Oversized]) -> list[int]:
