@@ -3,6 +3,7 @@
 A method without a row here fails `test_every_method_says_what_it_needs`.
 """
 
+import weakref
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from random import Random
@@ -310,6 +311,33 @@ async def test_each_request_of_a_stream_is_looked_at() -> None:
     assert heard == ["t", "t"]
     with pytest.raises(Unauthenticated):
         row.handler(requests(), FakeCall())
+
+
+class Large:
+    """A request whose memory is wanted back."""
+
+
+async def test_a_request_of_a_stream_is_not_kept_until_the_next_one_comes() -> None:
+    access = access_of(grant_of("app", "sub", "topic:t"))
+    needs: NeedTable = {"M": lambda request, call: [topic_need("t", (Action.SUB,))]}
+    kept = []
+
+    async def requests() -> AsyncIterator[Large]:
+        request = Large()
+        made = weakref.ref(request)
+        yield request
+        del request
+        kept.append(made())
+
+    async def count(requests: AsyncIterator[Any], call: Call) -> AsyncIterator[int]:
+        async for request in requests:
+            del request
+            yield 1
+
+    row = method_of(kind=MethodKind.BIDI, handler=count)
+    (row,) = Guard(access).guarded(Service("S", (row,), refuse), FaceRules(needs)).methods
+    assert [one async for one in row.handler(requests(), call_of())] == [1]
+    assert kept == [None]
 
 
 async def test_who_is_gone_is_heard_no_more() -> None:

@@ -7,14 +7,14 @@ Without authentication there is no guard, and none of this runs.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, cast
 
 from pocketmq.format.signature import AUTHORIZATION_KEY, DATE_KEY
-from pocketmq.model.access import ResourceKind
+from pocketmq.model.access import Need, ResourceKind
 from pocketmq.model.rights import Rights
 from pocketmq.rpc.admission import CallClass
 from pocketmq.rpc.call import Call
@@ -82,6 +82,7 @@ class Guard:
             assert not isinstance(need, AdminOnly), "an admin method creates implicitly"
             need = creations.asked(need)
         if method.kind.has_requests:
+            assert not isinstance(need, AdminOnly), "an admin method with a stream of requests"
             handler = self._stream_guarded(method.handler, need)
         elif method.kind.has_answers or method.call_class is CallClass.POLL:
             handler = self._poll_guarded(method.handler, need)
@@ -118,7 +119,7 @@ class Guard:
 
         return serve
 
-    def _stream_guarded(self, handler: Handler, need: Asked | AdminOnly) -> Handler:
+    def _stream_guarded(self, handler: Handler, need: Asked) -> Handler:
         """Guards a handler of a request stream: checks the caller once, permissions per request.
 
         Before each answer, the permissions of the last request that needed some are checked again.
@@ -126,22 +127,22 @@ class Guard:
         """
 
         async def checked(
-            requests: AsyncIterator[Any], caller: Rights, call: Call, asked: list[Any]
+            requests: AsyncIterator[Any], caller: Rights, call: Call, last: list[Need]
         ) -> AsyncIterator[Any]:
             async for request in _until_gone(requests, partial(self._access.when_gone, caller)):
-                if self._check(self._access.current(caller), need, request, call):
-                    asked[:] = [request]
+                needs = [*need(request, call)]  # Kept without the request, which may be large.
+                self._check_needs(self._access.current(caller), needs, call)
+                last[:] = needs or last
                 yield request
+                del request
 
         def serve(requests: AsyncIterator[Any], call: Call) -> Any:
-            caller, asked = self._caller(call), list[Any]()
+            caller, last = self._caller(call), list[Need]()
 
             def check() -> None:
-                current = self._access.current(caller)
-                for request in asked:
-                    self._check(current, need, request, call)
+                self._check_needs(self._access.current(caller), last, call)
 
-            answer = handler(checked(requests, caller, call, asked), call)
+            answer = handler(checked(requests, caller, call, last), call)
             return _each(answer, check) if isinstance(answer, AsyncIterator) else answer
 
         return serve
@@ -173,16 +174,15 @@ class Guard:
         call.may = partial(self._access.may, caller, call.peer_host)
         return caller
 
-    def _check(self, caller: Rights, need: Asked | AdminOnly, request: Any, call: Call) -> bool:
-        """Checks a caller's permissions; returns whether the result may change during the call."""
+    def _check(self, caller: Rights, need: Asked | AdminOnly, request: Any, call: Call) -> None:
         if isinstance(need, AdminOnly):
             self._access.check_admin(caller, need.what)
-            return True
-        if caller.user.is_admin:
-            return True
-        needs = [*need(request, call)]
-        self._access.check(caller, needs, call.peer_host)
-        return bool(needs)
+        elif not caller.user.is_admin:
+            self._access.check(caller, need(request, call), call.peer_host)
+
+    def _check_needs(self, caller: Rights, needs: Iterable[Need], call: Call) -> None:
+        if not caller.user.is_admin:
+            self._access.check(caller, needs, call.peer_host)
 
 
 async def _late(answer: Awaitable[Any], check: Callable[[], None]) -> Any:
@@ -245,5 +245,6 @@ async def _until_gone(
             if request is _NO_MORE:
                 return
             yield request
+            del request
     finally:
         forget()

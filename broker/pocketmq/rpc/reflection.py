@@ -65,6 +65,7 @@ class Reflection:
             answer = self._answer(request)
             answer.original_request.CopyFrom(request)
             yield answer
+            del request, answer
 
     def _answer(self, request: pb.ServerReflectionRequest) -> pb.ServerReflectionResponse:
         if self._undescribed:
