@@ -1,15 +1,18 @@
 """Many ranges, pieces and workers give the bytes that one walk gives."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pocketmq.rebuild.parallel import RebuildJob, rebuild_parallel
-from pocketmq.rebuild.plan import map_here
+from pocketmq.rebuild.log_files import LogFile
+from pocketmq.rebuild.parallel import RangeTask, RebuildJob, read_range, rebuild_parallel
+from pocketmq.rebuild.plan import Range, map_here
 from pocketmq.rebuild.sequential import rebuild
+from pocketmq.walk.source import LogSource
 from tests.golden_stores import GoldenStores
 from tests.kit.log_bytes import (
     EVERYTHING,
@@ -58,6 +61,38 @@ def test_tasks_that_run_twice_and_in_any_order(golden: GoldenStores, tmp_path: P
     job = job_of(golden, "rebuild-base", tmp_path, **CUTS[2])
     rebuild_parallel(job, backwards_and_twice)
     assert views(tmp_path) == views(golden.store("rebuild-base"))
+
+
+TWINS = ("one-0001", "two-0002")
+"""Names of two attempts at a task, on two machines whose processes have equal ids."""
+
+
+class MetLogFile(LogFile):
+    """A log file whose reader first lets another attempt at the same range run to its end."""
+
+    @contextmanager
+    def opened(self) -> Iterator[LogSource]:
+        plain = LogFile(self.path, self.base, self.size)
+        twin = RangeTask(Range(plain, self.base, self.end), SMALL, self.out)
+        read_range(twin, TWINS[1])
+        with plain.opened() as source:
+            yield source
+
+    @property
+    def out(self) -> str:
+        return str(Path(self.path).parents[2] / "out")
+
+
+def test_twins_of_a_task_do_not_write_to_one_draft(tmp_path: Path) -> None:
+    file = log_of_forty(tmp_path).found()[0]
+    met = MetLogFile(file.path, file.base, file.size)
+    read_range(RangeTask(Range(met, met.base, met.end), SMALL, met.out), TWINS[0])
+    alone = RangeTask(Range(file, file.base, file.end), SMALL, str(tmp_path / "alone"))
+    read_range(alone)
+    assert rebuilt_files(tmp_path / "out") == rebuilt_files(tmp_path / "alone")
+    name = f"rebuild/spool/{file.base:020d}"
+    assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "alone" / name).read_bytes()
+    assert not list((tmp_path / "out").rglob("*.draft"))
 
 
 class Killed(Exception):

@@ -12,12 +12,13 @@ that was written before a restart is used.
 """
 
 import json
-import os
 import shutil
+import socket
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
+from uuid import uuid4
 
 from pocketmq.format.deleted_topics import left_over_of
 from pocketmq.format.names import VIEW_DIRECTORIES
@@ -38,16 +39,34 @@ Runs = list[tuple[str, int, int, int, bool]]
 """Rows of (topic, queue id, first queue offset, count, whether the offsets are continuous)."""
 
 
+def new_writer(host: str = "") -> str:
+    """Returns a name that no other attempt at a task has, on any machine.
+
+    Process ids are not such names: two machines may run the same task in processes of equal ids.
+
+    host   name of the machine; "": this machine's
+    """
+    return f"{host or socket.gethostname()}-{uuid4().hex}"
+
+
 @dataclass(slots=True, eq=False)
 class Staging:
-    """Paths and small files of one rebuild; pickled for workers."""
+    """Paths and small files of one rebuild.
+
+    writer   name of this attempt (`new_writer`), part of the names of its drafts
+    """
 
     out: Path
+    writer: str = field(default_factory=new_writer)
 
     @property
     def work(self) -> Path:
         """Directory of files that are not views."""
         return self.out / WORK_DIRECTORY
+
+    def draft(self, path: Path) -> Path:
+        """Returns the file that this attempt writes, and renames to `path` when it is complete."""
+        return path.with_name(f"{path.name}.{self.writer}.draft")
 
     def spool(self, name: str) -> Path:
         """Returns the file of a range's index entries."""
@@ -78,6 +97,8 @@ class Staging:
         """Removes temporary files; a later run can resume from the spool."""
         for directory in ("tables", "pieces", *(["spool"] if with_spool else [])):
             shutil.rmtree(self.work / directory, ignore_errors=True)
+        for draft in self.work.rglob("*.draft"):
+            draft.unlink(missing_ok=True)
 
     def read(self, path: Path) -> Any:
         """Returns a JSON file's document; None if the file is missing or invalid."""
@@ -89,7 +110,7 @@ class Staging:
     def write(self, path: Path, document: Any) -> None:
         """Replaces a JSON file atomically; a reader finds the old or the new document."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f"{path.name}.{os.getpid()}.draft")
+        draft = self.draft(path)
         draft.write_text(json.dumps(document))
         draft.replace(path)
 
