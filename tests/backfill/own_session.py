@@ -11,7 +11,7 @@ def main(store: str) -> None:
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
     from pyspark.sql import SparkSession
 
-    from pocketmq.backfill.readers import register
+    from pocketmq.spark.readers import register
 
     settings: dict[str, bool | float | int | str | None] = {
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",

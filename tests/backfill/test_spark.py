@@ -27,7 +27,6 @@ from pocketmq.backfill.analytics import (
 )
 from pocketmq.backfill.job import run
 from pocketmq.backfill.progress import Phase, ProgressReader
-from pocketmq.backfill.readers import read_consume_queue, read_index, read_messages, register
 from pocketmq.backfill.session import check_java, open_session, spark_mapper, worker_count
 from pocketmq.files.disk import Disk
 from pocketmq.format.record import decode_record
@@ -35,6 +34,7 @@ from pocketmq.format.record_scan import RecordScan
 from pocketmq.model.errors import Corruption, SparkMissing, ViewFailed
 from pocketmq.model.message import StoredMessage
 from pocketmq.rebuild.sequential import rebuild
+from pocketmq.spark.readers import read_consume_queue, read_index, read_messages, register
 from pocketmq.tools.dump import index_rows, queue_units
 from tests.backfill import driver_to_kill, faults, own_session
 from tests.backfill.faults import faulty

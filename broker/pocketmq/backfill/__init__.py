@@ -7,8 +7,8 @@ files, here called "views".
     job.py              plans and runs a rebuild; progress.py reports its progress
     checks.py           compares built files with manifests, views and the log
     advice.py           whether Spark is faster than one process
-    readers.py          messages, units and entries as DataFrames
-                        source.py: data source · request.py: options · row_filter.py: filters
+    source.py           messages, units and entries as a data source of Spark; `pocketmq.spark`
+                        registers it · request.py: options · row_filter.py: filters
                         log_walk.py: log reader · arrow_views.py: readers of units and entries
     analytics.py        ready-made queries over stores
 

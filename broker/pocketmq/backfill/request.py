@@ -135,37 +135,38 @@ def store_at(path: "str | Path", kind: str) -> Path:
     return store
 
 
-def request_from(options: Mapping[str, str]) -> Request:
+def request_from(options: Mapping[str, str], *, is_local: bool = True) -> Request:
     """Parses the options.
 
-    Errors   ValueError: an unknown option, or an invalid value; NotAStore
+    is_local   whether the rows are in a directory; if not, there is no path
+    Errors     ValueError: an unknown option, or an invalid value; NotAStore
     """
     known = {name.lower(): name for name in OPTIONS}
     unknown = [name for name in options if name.lower() not in known]
     if unknown:
         raise ValueError(f"there is no option {unknown[0]!r}; there are {', '.join(OPTIONS[:-1])}")
     given = {known[name.lower()]: text for name, text in options.items()}
-    kind = _one_of("table", given.get("table", MESSAGES), tuple(TABLES))
-    if not given.get("path"):
+    kind = one_of("table", given.get("table", MESSAGES), tuple(TABLES))
+    if is_local and not given.get("path"):
         raise ValueError("no store is named: .load('/path/of/the/store')")
     table = TABLES[kind]
     ranges = given.get("ranges")
     return Request(
-        store=store_at(given["path"], kind),
+        store=store_at(given["path"], kind) if is_local else Path(),
         table=table,
         kind=kind,
         names=_column_names(kind, given.get("columns", "")),
         wanted=_wanted(kind, table, given),
-        on_damage=_one_of("on_damage", given.get("on_damage", FAIL), ON_DAMAGE),
-        check_crc=_one_of("check_crc", given.get("check_crc", "false"), _TRUTHS) == "true",
-        workers=max(_number(given, "workers", os.cpu_count() or 1), 1),
-        piece_size=_number(given, "piece_size", 0),
+        on_damage=one_of("on_damage", given.get("on_damage", FAIL), ON_DAMAGE),
+        check_crc=one_of("check_crc", given.get("check_crc", "false"), TRUTHS) == "true",
+        workers=max(number_in(given, "workers", os.cpu_count() or 1), 1),
+        piece_size=number_in(given, "piece_size", 0),
         geometry=_geometry(given),
         ranges=None if ranges is None else json.loads(ranges),
     )
 
 
-_TRUTHS: Final = ("true", "false")
+TRUTHS: Final = ("true", "false")
 _OFFSETS: Final = (
     ("queue_offset", "queue_begin", "queue_upto"),
     ("physical_offset", "begin", "upto"),
@@ -192,41 +193,53 @@ def _wanted(kind: str, table: Table, given: Mapping[str, str]) -> RowFilter:
     if topics:
         wanted = wanted.of_topics(topics)
     if "queue_id" in given:
-        queue_id = _number(given, "queue_id", 0)
+        queue_id = number_in(given, "queue_id", 0)
         wanted = wanted.within("queue_id", queue_id, queue_id)
     for name, begin, upto in _OFFSETS:
         if begin in given:
-            wanted = wanted.within(name, _number(given, begin, 0))
+            wanted = wanted.within(name, number_in(given, begin, 0))
         if upto in given:
-            wanted = wanted.within(name, largest=_number(given, upto, 0) - 1)
+            wanted = wanted.within(name, largest=number_in(given, upto, 0) - 1)
     if "since" in given:
-        wanted = wanted.within(table.time, _time(given, "since"))
+        wanted = wanted.within(table.time, time_in(given, "since"))
     if "until" in given:
-        wanted = wanted.within(table.time, largest=_time(given, "until") - 1)
+        wanted = wanted.within(table.time, largest=time_in(given, "until") - 1)
     return wanted
 
 
 def _geometry(given: Mapping[str, str]) -> IndexGeometry | None:
-    numbers = [_number(given, name, 0) for name in ("maxHashSlotNum", "maxIndexNum")]
+    numbers = [number_in(given, name, 0) for name in ("maxHashSlotNum", "maxIndexNum")]
     if any(numbers) and not all(number > 0 for number in numbers):
         raise ValueError("maxHashSlotNum and maxIndexNum are given both or not at all, above 0")
     return IndexGeometry(*numbers) if all(numbers) else None
 
 
-def _one_of(name: str, text: str, values: Sequence[str]) -> str:
+def one_of(name: str, text: str, values: Sequence[str]) -> str:
+    """Returns the value of an option in lower case.
+
+    Errors   ValueError: it is not one of the values
+    """
     if text.lower() not in values:
         raise ValueError(f"{name} is {text!r}, not one of {', '.join(values)}")
     return text.lower()
 
 
-def _number(given: Mapping[str, str], name: str, otherwise: int) -> int:
+def number_in(given: Mapping[str, str], name: str, otherwise: int) -> int:
+    """Returns the whole number of an option, or a default.
+
+    Errors   ValueError
+    """
     try:
         return int(given.get(name, otherwise))
     except ValueError as error:
         raise ValueError(f"{name} is {given[name]!r}, which is no whole number") from error
 
 
-def _time(given: Mapping[str, str], name: str) -> int:
+def time_in(given: Mapping[str, str], name: str) -> int:
+    """Returns the time (ms) of an option.
+
+    Errors   ValueError
+    """
     try:
         return time_from_text(given[name])
     except ValueError as error:

@@ -3,7 +3,8 @@
 A filter skips whole files, and skips rows before their columns are built.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -12,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pocketmq.model.decimal import signed_number_of
+from pocketmq.model.message import QueueKey
+from pocketmq.model.topic import is_group_topic, is_system_topic
 
 NUMBER_MIN: Final = -(2**63)
 NUMBER_MAX: Final = 2**63 - 1
@@ -25,10 +28,15 @@ class RowFilter:
 
     topics   None: any topic
     bounds   (least, largest number) by column
+    pattern  regular expression that whole names of topics match, those of the broker and of groups
+             excepted; "": any topic
+    floors   least queue offset, by queue
     """
 
     topics: frozenset[str] | None = None
     bounds: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    pattern: str = ""
+    floors: Mapping[QueueKey, int] = field(default_factory=dict)
 
     def bound(self, name: str) -> tuple[int, int]:
         """Returns the least and the largest number of a column."""
@@ -46,7 +54,29 @@ class RowFilter:
 
     def has_topic(self, topic: str) -> bool:
         """Returns whether the filter may select rows of a topic."""
-        return self.topics is None or topic in self.topics
+        if self.topics is not None and topic not in self.topics:
+            return False
+        if not self.pattern:
+            return True
+        is_users = not (is_system_topic(topic) or is_group_topic(topic))
+        return is_users and re.fullmatch(self.pattern, topic) is not None
+
+    def of_queues(
+        self, keys: Sequence[QueueKey], queue: NDArray[np.int64], queue_offset: NDArray[np.int64]
+    ) -> NDArray[np.bool_] | None:
+        """Returns a mask of the rows that topics, pattern and floors select; None: all rows.
+
+        keys    the queues
+        queue   index in `keys` of each row's queue
+        """
+        if self.topics is None and not self.pattern and not self.floors:
+            return None
+        wanted = np.array([self.has_topic(topic) for topic, _ in keys], dtype=np.bool_)
+        kept: NDArray[np.bool_] = wanted[queue]
+        if self.floors:
+            floors = np.array([self.floors.get(key, 0) for key in keys], dtype=np.int64)
+            kept &= queue_offset >= floors[queue]
+        return None if kept.all() else kept
 
     def overlaps(self, name: str, least: int, largest: int) -> bool:
         """Returns whether the filter may select rows whose column is in [least, largest]."""

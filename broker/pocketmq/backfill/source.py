@@ -7,11 +7,10 @@ A partition is a list of tasks. Spark plans partitions in a Python process on th
 and reads them in its workers.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -178,13 +177,19 @@ class StoreReader(DataSourceReader):
 
         Errors   Corruption, unless damage is reported as rows
         """
-        schema = to_arrow_schema(self._schema, timezone="UTC")
-        shaped = _Shape(self._request, schema)
+        yield from self.rows_of(partition.value or (), self._request.wanted)
+
+    def rows_of(self, tasks: Iterable[Any], wanted: RowFilter) -> Iterator[Any]:
+        """Yields the rows of tasks that a filter selects as `pyarrow.RecordBatch`es.
+
+        Errors   Corruption, unless damage is reported as rows
+        """
+        shaped = _Shape(self._request, to_arrow_schema(self._schema, timezone="UTC"))
         read = READERS[self._request.kind]
-        for task in partition.value or ():
-            for found in read(task, self._request, self._request.wanted, shaped.stored):
+        for task in tasks:
+            for found in read(task, self._request, wanted, shaped.stored):
                 if not isinstance(found, DamagedBytes):
-                    yield from shaped.rows(found, self._request.wanted)
+                    yield from shaped.rows(found, wanted)
                 elif self._request.on_damage == FAIL:
                     raise found.error
                 else:
@@ -251,9 +256,9 @@ def _messages(
         if kept is not None:
             heads = heads.take(kept)
         numbers = queues.number(found.buffer, heads)
-        if wanted.topics is not None and len(heads):
-            is_wanted = np.array([wanted.has_topic(topic) for topic, _ in queues.keys])[numbers]
-            heads, numbers = heads.take(is_wanted), numbers[is_wanted]
+        kept = wanted.of_queues(queues.keys, numbers, heads.queue_offset)
+        if kept is not None:
+            heads, numbers = heads.take(kept), numbers[kept]
         if len(heads):
             rows = record_batches(found.buffer, heads, numbers, queues, columns)
             yield from (batch for _, batch in rows)

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING
 
 from pocketmq.backfill.request import INDEX, MESSAGES, UNITS, request_from
 from pocketmq.backfill.session import equip, spark_mapper, worker_count
-from pocketmq.backfill.source import StoreSource, planned_log
+from pocketmq.backfill.source import planned_log
 from pocketmq.format.index_layout import IndexGeometry
+from pocketmq.spark.data_source import PocketSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,7 +36,7 @@ def register(session: "SparkSession") -> None:
     The session need not be one of `open_session`: its workers get this Python and this package.
     """
     equip(session)
-    session.dataSource.register(StoreSource)
+    session.dataSource.register(PocketSource)
 
 
 def read_messages(
@@ -114,7 +115,7 @@ def _load(
     register(session)
     options |= {"path": str(store), "table": kind, "workers": str(worker_count(session))}
     options = plan(options, spark_mapper(session))
-    return session.read.format(StoreSource.name()).options(**options).load()
+    return session.read.format(PocketSource.name()).options(**options).load()
 
 
 def plan(options: dict[str, str], mapper: "Mapper") -> dict[str, str]:

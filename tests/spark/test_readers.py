@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from pocketmq.backfill import readers
-from pocketmq.backfill.readers import (
+from pocketmq.format.index_layout import IndexGeometry
+from pocketmq.model.errors import NotAStore, StoreGap
+from pocketmq.rebuild.plan import map_here
+from pocketmq.spark import readers
+from pocketmq.spark.data_source import PocketSource
+from pocketmq.spark.readers import (
     read_consume_queue,
     read_index,
     read_messages,
     register,
 )
-from pocketmq.backfill.source import StoreSource
-from pocketmq.format.index_layout import IndexGeometry
-from pocketmq.model.errors import NotAStore, StoreGap
-from pocketmq.rebuild.plan import map_here
 from tests.backfill.jobs import small_log
 
 
@@ -44,7 +44,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_a_session_is_told_of_the_source(session: Any) -> None:
     register(session)
-    assert session.sources == [StoreSource]
+    assert session.sources == [PocketSource]
 
 
 def test_the_log_is_read_range_by_range(session: Any, tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from pocketmq.backfill.analytics import (
     largest_keys,
     messages_per_hour,
 )
-from pocketmq.backfill.readers import read_consume_queue, read_index, read_messages, register
 from pocketmq.backfill.session import open_session
+from pocketmq.spark.readers import read_consume_queue, read_index, read_messages, register
 
 __all__ = [
     "committed_offsets",

@@ -1,0 +1,37 @@
+"""The data source `pocketmq`: reads stores in batches, streams stores and brokers."""
+
+from pyspark.sql.datasource import DataSourceStreamReader
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from pocketmq.backfill.request import request_from
+from pocketmq.backfill.source import StoreReader, StoreSource
+from pocketmq.spark.log_stream import LogStream
+from pocketmq.spark.stream_request import parted_options, stream_request_from
+
+
+class PocketSource(StoreSource):
+    """Messages of stores and brokers, selected by options; also units and entries of stores."""
+
+    def schema(self) -> StructType:
+        """Returns the schema of the rows.
+
+        Errors   ValueError, NotAStore
+        """
+        streams, others = parted_options(self.options)
+        request = request_from(others, is_local="endpoint" not in streams)
+        return from_arrow_schema(request.schema)
+
+    def reader(self, schema: StructType) -> StoreReader:
+        """Returns the reader of a batch."""
+        streams, others = parted_options(self.options)
+        if streams:
+            raise ValueError(f"{next(iter(streams))} is an option of streams (readStream)")
+        return StoreReader(request_from(others), schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
+        """Returns the reader of a stream.
+
+        Errors   ValueError, NotAStore
+        """
+        return LogStream(stream_request_from(self.options), schema)

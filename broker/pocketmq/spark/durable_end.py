@@ -1,0 +1,74 @@
+"""Finds the end up to which another process's store is durable.
+
+    last writer             durable up to
+    PocketMQ                its flushed mark, also while it runs
+    RocketMQ, has stopped   the last record
+    RocketMQ, runs          the first record with the checkpoint's store time of flushed records
+
+Records beyond that end may disappear in a power cut. A stream that had read them would report
+messages that never existed for the broker.
+"""
+
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from pocketmq.files.disk import Disk
+from pocketmq.format.checkpoint_layout import encode_checkpoint
+from pocketmq.format.names import ABORT_FILE, OWN_DIRECTORY
+from pocketmq.log.checkpoint import FlushedMark, read_checkpoint
+from pocketmq.model.message import OFFSET_MAX
+from pocketmq.rebuild.log_files import LogFile, find_log_files, records_end
+
+LOOKS: Final = 16
+"""Attempts at reading files that the store's process is replacing."""
+
+
+class DurableLog(NamedTuple):
+    """The files of a log, and its durable end.
+
+    upto        physical offset
+    before_ms   only records with an earlier store time are durable; None: all below `upto` are
+    """
+
+    files: list[LogFile]
+    upto: int
+    before_ms: int | None
+
+    @property
+    def begin(self) -> int:
+        """Physical offset of the first byte that retention has left."""
+        return self.files[0].base if self.files else self.upto
+
+
+def durable_log(store: Path) -> DurableLog:
+    """Returns the log of a store, which another process may be writing.
+
+    Errors   WrongFileSize, StoreGap, StrayFile
+    Cost     two small files and a directory; of a RocketMQ store that has stopped, the last file
+    """
+    for look in range(LOOKS):
+        try:
+            mark, flushed_ms = _marks(store)
+            files = find_log_files(store)
+        except FileNotFoundError:  # Retention removed a file since the directory was listed.
+            if look == LOOKS - 1:
+                raise
+        else:
+            break
+    if mark is not None:
+        return DurableLog(files, mark, None)
+    if (store / ABORT_FILE).exists():
+        return DurableLog(files, OFFSET_MAX, flushed_ms)
+    return DurableLog(files, records_end(files), None)
+
+
+def _marks(store: Path) -> tuple[int | None, int]:
+    """Returns (the flushed mark if it is valid, store time of the last flushed record)."""
+    for _ in range(LOOKS):
+        values = read_checkpoint(Disk(), store)
+        mark = FlushedMark(Disk(), store / OWN_DIRECTORY)
+        mark.look()
+        upto = mark.valid_upto(encode_checkpoint(values))
+        if upto is not None or values == read_checkpoint(Disk(), store):
+            break
+    return upto, values.physic_msg_timestamp
