@@ -3,9 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
 from struct import Struct
 from typing import Any, cast
+
+import pytest
 
 from pocketmq.rpc.replication.following import Dial, FollowerLink
 from pocketmq.services.replication.follower import LeaderMarks, encode_marks
@@ -25,6 +28,7 @@ from pocketmq.store.tables.identity import StoreIdentity
 from pocketmq.store.tables.terms import TermTable
 from tests.kit.store_language import turns, until
 from tests.kit.two_stores import LEADER, TwoStores, two_stores
+from tests.sim.quick_disk import QuickDisk
 
 HEAD, REPORT = Struct(">qi"), Struct(">qq")
 
@@ -122,6 +126,37 @@ async def test_a_report_follows_the_sync_and_never_comes_before(tmp_path: Path) 
             assert pipe.reports() == [(0, 0)]
         await until(lambda: pipe.reports()[-1] == (end, 0))
         assert store.flushed == end
+
+
+async def test_each_sync_is_reported_while_more_of_the_log_arrives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with followed(tmp_path) as run:
+        ends = [0]
+        for body in "abcde":
+            await run.pair.leader.send("orders", body)
+            ends.append(run.pair.leader.store.appended)
+        store, loop, sync = run.pair.follower.store, asyncio.get_running_loop(), QuickDisk.sync
+        pipe = await run.pipe()
+        pipe.reader.feed_data(run.answer(0))
+        left = [*pairwise(ends)]
+
+        async def arrive() -> None:
+            if left:
+                begin, end = left.pop(0)
+                pipe.piece(begin, run.pair.led[begin:end])
+                await until(lambda: store.appended == end)
+
+        def arrive_and_sync(disk: QuickDisk, descriptor: int) -> None:
+            if disk is run.pair.follower.disk:
+                asyncio.run_coroutine_threadsafe(arrive(), loop).result()
+            sync(disk, descriptor)
+
+        await until(lambda: pipe.reports() == [(0, 0)])
+        monkeypatch.setattr(QuickDisk, "sync", arrive_and_sync)
+        await arrive()
+        await until(lambda: pipe.reports()[-1] == (ends[-1], 0))
+        assert [end for end, _ in pipe.reports()] == ends
 
 
 async def test_marks_are_followed_and_the_state_tells_the_lag(tmp_path: Path) -> None:

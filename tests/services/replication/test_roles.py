@@ -9,7 +9,7 @@ import pytest
 
 from pocketmq.model.errors import DiskFull, FollowersBehind, ReplicaNotFound, WrongRole
 from pocketmq.model.replication import FENCED, FOLLOWER, LEADER
-from pocketmq.services.replication.leader import Leader
+from pocketmq.services.replication.leader import REMOVED, Leader
 from pocketmq.services.replication.protocol import REPORT, SlaveStream
 from pocketmq.services.replication.roles import WAIT_MS, Link, Roles
 from pocketmq.store.tables.terms import Fence, Term, TermTable
@@ -145,7 +145,7 @@ async def test_a_follower_of_ours_has_an_id_by_which_it_is_removed(broker: Broke
     (row,) = broker.roles.status().replicas
     assert (row.peer, row.follower) == ("10.0.0.3:5000", "f1")
     broker.roles.remove("f1")
-    assert stream.is_removed
+    assert stream.ended_by == REMOVED
     with pytest.raises(ReplicaNotFound):
         broker.roles.remove("f2")
 

@@ -253,11 +253,12 @@ class FollowerLink:
     async def _report(self, writer: asyncio.StreamWriter) -> None:
         """Reports what is on the disk, after each sync, and at least every HEARTBEAT_MS.
 
+        While the log arrives, each sync leaves newer bytes behind: no report waits for these.
         Errors   StoreFailed: the log could not be synced
         """
         marks, durability = self._store.marks, self._store.writing.durability
         while True:
-            while marks.flushed.value < marks.committed.value:
+            if marks.flushed.value < marks.committed.value:
                 await durability.reached(marks.committed.value)
             flushed, table_seq = marks.flushed.value, self._tables.seq
             writer.write(encode_report(flushed, table_seq))

@@ -30,6 +30,9 @@ IDLE_MS: Final = 60_000
 """Interval of steps while no slave is connected."""
 GONE_MAX: Final = 16
 """Upper limit of slaves that are remembered without a connection."""
+REMOVED: Final = "an operator removed it"
+BACK: Final = "it connected again"
+"""Reasons for which this broker ends a connection."""
 
 Stream = TypeVar("Stream", bound=SlaveStream)
 
@@ -110,7 +113,7 @@ class Leader:
         """
         for one in self._rings:
             if isinstance(one, OwnStream) and one.follower == follower:
-                one.is_removed = True
+                one.ended_by = BACK
                 self.tables.disconnect(one.cursor)
                 _ring(self._rings[one])
         self._gone.pop(_host(peer), None)
@@ -136,7 +139,7 @@ class Leader:
         self._confirm()
         host = _host(stream.peer)
         is_back = any(_host(one.peer) == host and one.sent >= 0 for one in self._rings)
-        if stream.acknowledged >= 0 and not is_back and not stream.is_removed:
+        if stream.acknowledged >= 0 and not is_back and not stream.ended_by:
             self._gone.pop(host, None)
             while len(self._gone) >= GONE_MAX:
                 del self._gone[next(iter(self._gone))]
@@ -155,7 +158,7 @@ class Leader:
             one for one in self._rings if name and name in (one.follower, one.peer, _host(one.peer))
         ]
         for stream in found:
-            stream.is_removed = True
+            stream.ended_by = REMOVED
             _ring(self._rings[stream])
         is_gone = self._gone.pop(name, None) is not None
         return is_gone or bool(found)
@@ -281,14 +284,14 @@ class Leader:
                 one.cancel()
 
     async def watch(self, stream: SlaveStream) -> None:
-        """Waits until a slave was silent for too long, or was removed, also while it does not read.
+        """Waits until a slave has to end, also while it does not read.
 
         Errors   SlaveRefused
         """
         rung = self._rings[stream]
         while not stream.is_dead(self._now_ms()):
-            if stream.is_removed:
-                raise SlaveRefused("an operator removed it")
+            if stream.ended_by:
+                raise SlaveRefused(stream.ended_by)
             await rung.reached(rung.value + 1)
         raise SlaveRefused("it was silent for 20 s")
 

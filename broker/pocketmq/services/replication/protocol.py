@@ -55,7 +55,7 @@ class SlaveStream:
     """
 
     __slots__ = (
-        "_heard_ms", "_rest", "_said_ms", "acknowledged", "follower", "is_removed", "peer", "sent"
+        "_heard_ms", "_rest", "_said_ms", "acknowledged", "ended_by", "follower", "peer", "sent"
     )  # fmt: skip
 
     def __init__(self, peer: str, now_ms: int) -> None:
@@ -66,8 +66,8 @@ class SlaveStream:
         """Last report; -1 before the first one."""
         self.sent = -1
         """Physical offset of the next piece; -1 before the first report."""
-        self.is_removed = False
-        """Whether an operator wants it to end."""
+        self.ended_by = ""
+        """Why this broker wants it to end; "" if it does not."""
         self._rest = b""
         self._heard_ms = self._said_ms = now_ms
 
