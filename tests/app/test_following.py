@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.app.following import ROOTS
+from pocketmq.app.dialling import ROOTS
 from pocketmq.client import Message
 from pocketmq.client.client_error import ClientError
 from pocketmq.format.names import COMMIT_LOG_DIRECTORY

@@ -66,6 +66,8 @@ class Parts(NamedTuple):
     following: FollowerLink | None
     """The connection to the broker's leader; None: this broker leads."""
     roles: Roles
+    address: str
+    """"host:port" that clients use."""
 
     @property
     def steps(self) -> list[Step]:
@@ -148,7 +150,7 @@ def parts_of(
     """
     config = live.config
     address, port = advertised_address(config.broker, ports.grpc)
-    store_host = pack_host(address, port)
+    store_host, where = pack_host(address, port), f"{address}:{port}"
     keys = UniqueKeyMaker(
         address=address.packed, process_id=os.getpid(), random_bytes=secrets.token_bytes(4)
     )
@@ -156,8 +158,7 @@ def parts_of(
     consume, transactions = backing.consume, backing.transactions
     timer = Timer(store, store_host, consume.is_lease_open)
     leader = leader_of(store, config)
-    floors = [timer.floor, transactions.floor, leader.floor]
-    retention = retention_of(store, config, floors)
+    retention = retention_of(store, config, [timer.floor, transactions.floor, leader.floor])
     live.follow(
         lambda config: retention.take(config.retention_settings(), is_on=_expires(store, config))
     )
@@ -172,7 +173,7 @@ def parts_of(
         backing.rates.stored_tps,
     )
     link = Link(following.state, following.end) if following is not None else None
-    official = _official_rules(live, f"{address}:{port}")
+    official = _official_rules(live, where)
     roles = Roles(store, terms, leader, partial(stop, SWITCH), link)
     services = [
         Messaging(backing).service(),
@@ -188,11 +189,12 @@ def parts_of(
         controls = _controls(live, door, process, retention)._replace(replicas=leader.rows)
         classic = ClassicMethods(backing, rules, ClassicAdmin(backing, rules, controls))
         services.append(classic.service())
-    schedule = Schedule(store, store_host)
     if following is not None:
         services = of_follower(services, store.settings.leader)
-    services = door.guarded(services, store.tables)
-    return Parts(backing, schedule, timer, retention, leader, door, services, following, roles)
+    return Parts(
+        backing, Schedule(store, store_host), timer, retention, leader, door,
+        door.guarded(services, store.tables), following, roles, where,
+    )  # fmt: skip
 
 
 def leader_of(store: MessageStore, config: Config) -> Leader:

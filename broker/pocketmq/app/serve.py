@@ -22,23 +22,21 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from pocketmq import __version__
 from pocketmq.app.access import door_of
 from pocketmq.app.certificate import Certificate
 from pocketmq.app.container import container_of
-from pocketmq.app.following import dial_of, following_of, leader_of
 from pocketmq.app.inherited import inherited_socket
 from pocketmq.app.parts import SWITCH, Parts, parts_of
 from pocketmq.app.ports import Ports, bind
-from pocketmq.app.stage import Handover, Opened, Stage
+from pocketmq.app.replication import Replication
+from pocketmq.app.stage import WORLD, Opened, Stage
 from pocketmq.app.supervisor import Supervisor, is_journal, supervisor_of
 from pocketmq.app.telemetry import FindFamilies, exports_of
-from pocketmq.config.addresses import advertised_address
 from pocketmq.config.live import LiveConfig
 from pocketmq.config.sections import Config
-from pocketmq.files.disk import Disk
 from pocketmq.log.store_directory import FORMAT_VERSION
 from pocketmq.metrics.endpoint import ProbeAnswers, site_pages
 from pocketmq.metrics.exposition import Exposition, build_info, compiled_modules, proxy_up
@@ -48,29 +46,20 @@ from pocketmq.metrics.numbers import LoopLag, Numbers
 from pocketmq.metrics.text_format import Family, Gone
 from pocketmq.model.errors import IllegalConfig, Recovering, StoreFailed
 from pocketmq.model.stats import Stat
-from pocketmq.model.step import SystemClock
 from pocketmq.model.topic import PERMISSION_WRITE
 from pocketmq.rpc.call import current_request_id
 from pocketmq.rpc.classic.service_table import TABLE as CLASSIC
 from pocketmq.rpc.own.listener import Transport
 from pocketmq.rpc.own.server import OwnServer
 from pocketmq.rpc.own.tls import Tls
-from pocketmq.rpc.replication.fencing import Claim, Fencer
 from pocketmq.rpc.replication.follower_port import FollowerPort
-from pocketmq.rpc.replication.following import FollowerLink
 from pocketmq.rpc.service import Service
 from pocketmq.rpc.transports import new_server
 from pocketmq.rpc.v1.service_table import closed_faces
 from pocketmq.rpc.v2.service_table import TABLE as OFFICIAL
-from pocketmq.services.replication.followers import Followers, Greeting
 from pocketmq.store.message_store import MessageStore, open_store
-from pocketmq.store.recovery.cut import cut_log
 from pocketmq.store.recovery.progress import Starting
 from pocketmq.store.runner import Runner
-from pocketmq.store.settings import StoreSettings
-from pocketmq.store.tables.copied_files import ACCESS
-from pocketmq.store.tables.identity import StoreIdentity
-from pocketmq.store.tables.terms import TermTable
 
 if TYPE_CHECKING:
     from pocketmq.rpc.grpcio.server import GrpcioServer
@@ -89,8 +78,6 @@ HOLD_S: Final = 2.0
 """Time for which a call waits for the store to open before it is refused as recovering; official
 clients time out after three seconds."""
 QUIET_S: Final = 1.0  # upper limit of the time in which clients read the replies of ended calls
-WORLD: Final = SystemClock()
-"""Certificates and signatures use the real time."""
 FAILED_GRACE_S: Final = 1.0  # after a failure, running calls only get errors
 
 Announce = Callable[[Mapping[str, object]], None]
@@ -246,8 +233,8 @@ async def _serve_once(
         certificate.show_what_is_there(config)
         await up.enter_async_context(_http_served(live, outside, site, ports.http))
         await outside.server.start(Recovering(), HOLD_S)
-        replication = _Replication.read(disk, config, followers, stage.handover)
-        settings = await replication.settings(disk, config, accept_damage=accept_damage)
+        replication = Replication.read(stage, config, followers)
+        settings = await replication.settings(config, accept_damage=accept_damage)
         opening = open_store(settings, clock, disk, outside.starting)
         store = await _open_unless_stopped(opening, stop)
         if store is None:
@@ -268,7 +255,7 @@ async def _serve_once(
         await stage.prepare(Opened(store, runner, outside.server))
         await ports.serve_slaves(config, parts.leader)
         up.push_async_callback(followers.close)
-        replication.begin(store, parts, config, ports.grpc)
+        replication.begin(store, parts, config)
         outside.show(store, parts, live, stage.around(parts.services))
         await up.enter_async_context(outside.exports.running(outside.families))
         announce(_addresses(ports, tls, store.settings.directory))
@@ -293,94 +280,6 @@ def _exit_code(store: MessageStore, stop: asyncio.Future[str]) -> int:
         return EXIT_STORE_FAILED
     logger.info("broker.stopped", extra={"signal": stop.result()})
     return EXIT_OK
-
-
-class _Replication(NamedTuple):
-    """The state of replication that a broker has before its store is open.
-
-    leader     endpoint of the broker's leader; "": this broker leads
-    port       admits followers
-    """
-
-    leader: str
-    terms: TermTable
-    identity: StoreIdentity
-    port: FollowerPort
-    handover: Handover
-
-    @staticmethod
-    def read(disk: Disk, config: Config, port: FollowerPort, handover: Handover) -> "_Replication":
-        """Reads the files of a store.
-
-        Errors   TableUnreadable
-        """
-        directory = config.store_settings().directory
-        terms, identity = TermTable(disk, directory), StoreIdentity(disk, directory)
-        terms.load()
-        identity.load()
-        return _Replication(leader_of(config, terms), terms, identity, port, handover)
-
-    async def settings(self, disk: Disk, config: Config, *, accept_damage: bool) -> StoreSettings:
-        """Returns the settings of the store; cuts its log before, as a follower has asked."""
-        found = replace(config.store_settings(), accept_damage=accept_damage, leader=self.leader)
-        cut_at, self.handover.cut_at = self.handover.cut_at, -1
-        if not self.leader:
-            return found
-        found = replace(found, transient_pool=False)
-        if cut_at >= 0:
-            await asyncio.to_thread(cut_log, found, disk, cut_at)
-        return found
-
-    def link(
-        self,
-        store: MessageStore,
-        config: Config,
-        stop: Callable[[str], None],
-        reload_users: Callable[[], None],
-    ) -> FollowerLink | None:
-        """Returns the connection of a follower to its leader, not begun; None for a leader.
-
-        stop           restarts the broker's services
-        reload_users   applies the users of the leader
-        Errors   IllegalConfig
-        """
-
-        def cut(physical_offset: int) -> None:
-            self.handover.cut_at = physical_offset
-            stop(SWITCH)
-
-        def reload(name: str) -> None:
-            if name == ACCESS:
-                reload_users()
-            else:
-                store.reload(name)
-
-        if not self.leader:
-            return None
-        return following_of(store, config, WORLD, self.identity, self.terms, cut, reload)
-
-    def begin(self, store: MessageStore, parts: Parts, config: Config, grpc: str) -> None:
-        """Admits followers, and begins to follow.
-
-        grpc   address of the port of clients
-        """
-        address, port = advertised_address(config.broker, grpc)
-        greeting = Greeting(config.broker.name, config.broker.cluster, f"{address}:{port}")
-        self.port.serve(
-            Followers(
-                store, parts.leader, self.identity, self.terms, greeting,
-                parts.door.check_follower, parts.roles.fence,
-            )
-        )  # fmt: skip
-        if self.terms.fence is not None:
-            return
-        if parts.following is not None:
-            parts.following.start()
-        elif self.terms.epoch and self.terms.leader:
-            dial = dial_of(self.terms.leader, config, WORLD)
-            size_bytes = config.store.commit_log_file_size_bytes
-            claim = Claim(self.identity, self.terms, size_bytes, greeting.address)
-            self.port.fence(Fencer(dial, claim))
 
 
 def _addresses(ports: Ports, tls: Tls, directory: Path) -> Mapping[str, object]:

@@ -8,7 +8,7 @@ services.
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pocketmq.app.container import Container
 from pocketmq.app.supervisor import Supervisor
@@ -22,6 +22,10 @@ from pocketmq.store.runner import Runner
 if TYPE_CHECKING:
     from pocketmq.rpc.grpcio.server import GrpcioServer
     from pocketmq.rpc.own.server import OwnServer
+
+
+WORLD: Final = SystemClock()
+"""Certificates and signatures use the real time."""
 
 
 class Opened(NamedTuple):

@@ -12,12 +12,11 @@ from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.pending_reply import PendingReply
 from pocketmq.rpc.service import Shortcut
 from pocketmq.services.replication.confirming import InSync
-from pocketmq.services.replication.follower import REPORT
 from pocketmq.services.replication.protocol import SlaveRefused
+from tests.kit.slaves import Own, serving
 from tests.kit.store_broker import CALL
 from tests.kit.store_language import queue_bodies, store_at, turns, until
 from tests.kit.transacting import TransactionDesk
-from tests.rpc.replication.test_in_sync import Synced, serving, taken
 
 pytestmark = pytest.mark.timeout(10)
 LEGACY = InSync(2, counts_legacy=True)
@@ -36,7 +35,7 @@ def pending(shortcut: Shortcut | None, raw: bytes) -> PendingReply:
 async def test_without_a_follower_a_message_is_still_on_disk_when_it_is_answered(
     tmp_path: Path,
 ) -> None:
-    async with serving(LEGACY, directory=tmp_path / "s") as pair:
+    async with serving(LEGACY, flush="sync", directory=tmp_path / "s") as pair:
         await pair.broker.store.tables.topics.create("orders", queue_count=1)
         assert (await pair.broker.put("orders", b"a")).status is ALONE
         assert pair.broker.store.flushed == pair.broker.store.appended
@@ -46,7 +45,7 @@ async def test_without_a_follower_a_message_is_still_on_disk_when_it_is_answered
 
 
 async def test_plain_sends_share_a_flush_and_then_wait_for_followers(tmp_path: Path) -> None:
-    async with serving(LEGACY, directory=tmp_path / "s") as pair:
+    async with serving(LEGACY, flush="sync", directory=tmp_path / "s") as pair:
         slave = await pair.slave()
         await pair.broker.store.tables.topics.create("orders", queue_count=1)
         shortcut = pair.broker.methods["SendMessage"].shortcut
@@ -55,7 +54,7 @@ async def test_plain_sends_share_a_flush_and_then_wait_for_followers(tmp_path: P
         assert len({id(reply.group) for reply in waiting}) == 1
         replies = [asyncio.ensure_future(reply) for reply in waiting]
         end = pair.broker.store.appended
-        await taken(slave, end)
+        await slave.take_upto(end)
         await until(lambda: pair.broker.store.flushed == end)
         await turns(5)
         assert not any(reply.done() for reply in replies)
@@ -66,11 +65,11 @@ async def test_plain_sends_share_a_flush_and_then_wait_for_followers(tmp_path: P
 
 @pytest.mark.parametrize("flush", ["sync", "async"])
 async def test_consumers_see_nothing_that_no_follower_has(flush: str) -> None:
-    async with serving(LEGACY, flush) as pair:
+    async with serving(LEGACY, flush=flush) as pair:
         slave = await pair.slave()
         sending = await pair.send(b"a")
         end = pair.broker.store.appended
-        await taken(slave, end)
+        await slave.take_upto(end)
         await turns(20)
         assert (queue_bodies(pair.broker.store, "orders"), pair.broker.store.dispatched) == ([], 0)
         slave.report(end)
@@ -81,10 +80,10 @@ async def test_consumers_see_nothing_that_no_follower_has(flush: str) -> None:
 
 @pytest.mark.parametrize("flush", ["sync", "async"])
 async def test_a_stop_acknowledges_nothing_that_waits(flush: str) -> None:
-    async with serving(LEGACY, flush) as pair:
+    async with serving(LEGACY, flush=flush) as pair:
         slave = await pair.slave()
         sending = await pair.send(b"a")
-        await taken(slave, pair.broker.store.appended)
+        await slave.take_upto(pair.broker.store.appended)
     assert await sending is not OK
 
 
@@ -98,7 +97,7 @@ async def test_a_start_continues_where_the_stop_was(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("has_follower", [False, True])
 async def test_the_end_of_a_transaction_waits_for_a_limited_time(has_follower: bool) -> None:
-    async with serving(LEGACY) as pair:
+    async with serving(LEGACY, flush="sync") as pair:
         slave = await pair.slave() if has_follower else None
         desk = TransactionDesk(pair.broker.talking)
         putting = asyncio.create_task(desk.half("a"))
@@ -121,26 +120,8 @@ async def test_the_end_of_a_transaction_waits_for_a_limited_time(has_follower: b
         assert (await deciding, await group) == ([None], True)
 
 
-class Own:
-    """A PocketMQ follower that a test plays, without a socket."""
-
-    def __init__(self, pair: Synced, name: str, port: int) -> None:
-        self.leader = pair.leader
-        self.stream = self.leader.admit(f"127.0.0.1:{port}", name, 0)
-
-    async def take(self) -> None:
-        """Is sent all of the log, and all tables, which refer to it."""
-        while (piece := self.leader.next_piece(self.stream)) is not None:
-            self.leader.said(self.stream, piece)
-        while await self.leader.table(self.stream):
-            pass
-
-    def report(self, end: int) -> None:
-        self.leader.receive(self.stream, REPORT.pack(end, self.stream.cursor.seq))
-
-
 async def test_own_followers_count_by_their_id_not_by_their_host() -> None:
-    async with serving(InSync(3)) as pair:
+    async with serving(InSync(3), flush="sync") as pair:
         one, again, other = (Own(pair, name, at) for at, name in enumerate("aab", 5000))
         sending = await pair.send(b"a")
         assert await sending is ALONE, "no report came yet"
@@ -158,7 +139,7 @@ async def test_own_followers_count_by_their_id_not_by_their_host() -> None:
 
 
 async def test_an_own_follower_that_claims_more_than_it_was_sent_confirms_nothing() -> None:
-    async with serving(InSync(2)) as pair:
+    async with serving(InSync(2), flush="sync") as pair:
         liar = Own(pair, "a", 5000)
         assert await (await pair.send(b"a")) is ALONE
         with pytest.raises(SlaveRefused):

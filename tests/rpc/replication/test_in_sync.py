@@ -2,101 +2,41 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
 
 from pocketmq.model.batch import PutStatus
 from pocketmq.model.errors import FollowersLate
-from pocketmq.model.step import Now
 from pocketmq.rpc.classic.status import FLUSH_SLAVE_TIMEOUT, SLAVE_NOT_AVAILABLE
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.pb import messaging_pb2 as official
 from pocketmq.rpc.pending_reply import PendingReply
-from pocketmq.rpc.replication.slave_port import SlavePort
 from pocketmq.rpc.service import Shortcut
 from pocketmq.services.replication.confirming import InSync
-from pocketmq.services.replication.leader import Leader
 from pocketmq.wire.remoting import Command, decode, encode
 from tests.kit.official import OfficialDesk, sent
-from tests.kit.store_broker import CALL, store_broker
+from tests.kit.slaves import Pair, serving
+from tests.kit.store_broker import CALL
 from tests.kit.store_language import turns, until
 from tests.rpc.classic.test_send import short
-from tests.rpc.replication.test_slave_port import Pair, Slave
 
-LOCAL = (ip_network("127.0.0.0/8"),)
-TIMEOUT_MS = 3_000
 pytestmark = pytest.mark.timeout(10)
 OK, LATE = PutStatus.OK, PutStatus.FLUSH_REPLICA_TIMEOUT
 ALONE = PutStatus.REPLICA_NOT_AVAILABLE
 
 
-class Synced(Pair):
-    """A leader that acknowledges what two brokers have, and its port."""
-
-    async def send(self, body: bytes) -> "asyncio.Task[PutStatus]":
-        """Begins to put a message; its status is the task's result."""
-
-        async def put() -> PutStatus:
-            return (await self.broker.put("orders", body)).status
-
-        before = self.broker.store.appended
-        task = asyncio.create_task(put())
-        await until(lambda: self.broker.store.appended > before)
-        if self.broker.store.settings.is_sync:
-            await until(lambda: self.broker.store.flushed == self.broker.store.appended)
-        return task
-
-    async def late(self) -> None:
-        """Passes the time in which an acknowledgement must come."""
-        self.pass_time(TIMEOUT_MS + 1)
-        clock = self.broker.clock
-        self.broker.store.writing.durability.step(Now(clock.monotonic_ms(), clock.wall_ms()))
-        await turns(5)
-
-    @property
-    def visible(self) -> int:
-        return self.broker.store.marks.visible().value
-
-
-@asynccontextmanager
-async def serving(
-    in_sync: InSync, flush: str = "sync", directory: Path | None = None
-) -> AsyncIterator[Synced]:
-    async with store_broker(directory, flush=flush, in_sync_replicas=in_sync.replicas) as broker:
-        leader = Leader(broker.store, 1 << 16, in_sync)
-        port = SlavePort(LOCAL)
-        await port.start(leader, "127.0.0.1:0")
-        made = Synced(broker, leader, port)
-        try:
-            yield made
-        finally:
-            await port.close()
-            for writer in made.writers:
-                writer.transport.abort()
-
-
 @pytest.fixture(params=["sync", "async"])
-async def pair(request: pytest.FixtureRequest) -> AsyncIterator[Synced]:
-    async with serving(InSync(2, counts_legacy=True), request.param) as made:
+async def pair(request: pytest.FixtureRequest) -> AsyncIterator[Pair]:
+    async with serving(InSync(2, counts_legacy=True), flush=request.param) as made:
         yield made
 
 
-async def taken(slave: Slave, end: int) -> None:
-    """Takes the log up to an offset, and reports nothing."""
-    while slave.begin + len(slave.log) < end:
-        offset, content = await slave.frame()
-        slave.begin = slave.begin if slave.log else offset
-        slave.log += content
-
-
-async def test_a_message_is_acknowledged_and_seen_once_a_follower_has_it(pair: Synced) -> None:
+async def test_a_message_is_acknowledged_and_seen_once_a_follower_has_it(pair: Pair) -> None:
     slave = await pair.slave()
     sending = await pair.send(b"a")
     end = pair.broker.store.appended
-    await taken(slave, end)
+    await slave.take_upto(end)
     assert (sending.done(), pair.visible) == (False, 0)
     slave.report(end - 1)
     await until(lambda: pair.leader.rows()[0].acknowledged == end - 1)
@@ -106,7 +46,7 @@ async def test_a_message_is_acknowledged_and_seen_once_a_follower_has_it(pair: S
     assert pair.visible == end
 
 
-async def test_without_a_follower_it_is_stored_told_at_once_and_seen_later(pair: Synced) -> None:
+async def test_without_a_follower_it_is_stored_told_at_once_and_seen_later(pair: Pair) -> None:
     assert await (await pair.send(b"a")) is ALONE
     assert pair.visible == 0
     end = pair.broker.store.appended
@@ -114,11 +54,11 @@ async def test_without_a_follower_it_is_stored_told_at_once_and_seen_later(pair:
     await until(lambda: pair.visible == end)
 
 
-async def test_a_slow_follower_is_told_and_its_late_report_counts(pair: Synced) -> None:
+async def test_a_slow_follower_is_told_and_its_late_report_counts(pair: Pair) -> None:
     slave = await pair.slave()
     sending = await pair.send(b"a")
     end = pair.broker.store.appended
-    await taken(slave, end)
+    await slave.take_upto(end)
     await pair.late()
     assert await sending is LATE
     assert pair.visible == 0
@@ -126,15 +66,15 @@ async def test_a_slow_follower_is_told_and_its_late_report_counts(pair: Synced) 
     await until(lambda: pair.visible == end)
 
 
-async def test_two_connections_of_one_follower_count_once(pair: Synced) -> None:
-    async with serving(InSync(3, counts_legacy=True)) as three:
+async def test_two_connections_of_one_follower_count_once(pair: Pair) -> None:
+    async with serving(InSync(3, counts_legacy=True), flush="sync") as three:
         for count in (1, 2):
             await three.slave()
             await until(lambda: [r.acknowledged for r in three.leader.rows()] == [0] * count)  # noqa: B023
         assert await (await three.send(b"a")) is ALONE
 
 
-async def test_a_follower_that_comes_back_with_less_takes_nothing_back(pair: Synced) -> None:
+async def test_a_follower_that_comes_back_with_less_takes_nothing_back(pair: Pair) -> None:
     slave = await pair.slave()
     sending = await pair.send(b"a")
     end = pair.broker.store.appended
@@ -147,7 +87,7 @@ async def test_a_follower_that_comes_back_with_less_takes_nothing_back(pair: Syn
     assert pair.visible == end
 
 
-async def test_what_a_stranger_claims_confirms_nothing(pair: Synced) -> None:
+async def test_what_a_stranger_claims_confirms_nothing(pair: Pair) -> None:
     sending = await pair.send(b"a")
     assert await sending is ALONE
     slave = await pair.slave(None)
@@ -157,7 +97,7 @@ async def test_what_a_stranger_claims_confirms_nothing(pair: Synced) -> None:
 
 
 async def test_reports_from_memory_count_only_if_that_is_set() -> None:
-    async with serving(InSync(2)) as pair:
+    async with serving(InSync(2), flush="sync") as pair:
         slave = await pair.slave()
         assert await (await pair.send(b"a")) is ALONE
         slave.report(0)
@@ -165,12 +105,12 @@ async def test_reports_from_memory_count_only_if_that_is_set() -> None:
         assert pair.visible == 0
 
 
-async def test_a_stop_does_not_wait_for_followers(pair: Synced) -> None:
+async def test_a_stop_does_not_wait_for_followers(pair: Pair) -> None:
     assert await (await pair.send(b"a")) is ALONE
     # The fixture closes the store.
 
 
-async def test_a_removal_of_a_topic_waits_no_longer_than_a_send(pair: Synced) -> None:
+async def test_a_removal_of_a_topic_waits_no_longer_than_a_send(pair: Pair) -> None:
     assert await (await pair.send(b"a")) is ALONE
     removing = asyncio.create_task(pair.broker.store.remove_topic("orders"))
     await turns(20)
@@ -181,12 +121,12 @@ async def test_a_removal_of_a_topic_waits_no_longer_than_a_send(pair: Synced) ->
 
 async def test_all_connected_followers_can_be_waited_for() -> None:
     leader_of_all = InSync(2, is_all=True, counts_legacy=True)
-    async with serving(leader_of_all) as pair:
+    async with serving(leader_of_all, flush="sync") as pair:
         fast = await pair.slave()
         pair.leader.confirming.look([("fast", 0), ("slow", 0)])
         sending = await pair.send(b"a")
         end = pair.broker.store.appended
-        await taken(fast, end)
+        await fast.take_upto(end)
         pair.leader.confirming.look([("fast", end), ("slow", 0)])
         await turns(5)
         assert (sending.done(), pair.visible) == (False, 0)
@@ -205,7 +145,9 @@ def begun(shortcut: Shortcut | None, raw: bytes) -> "asyncio.Future[bytes]":
 @pytest.mark.parametrize("is_alone", [True, False])
 async def test_each_protocol_has_its_status(is_alone: bool, tmp_path: Path) -> None:
     """Of plain sends, which wait without a task of their own."""
-    async with serving(InSync(2, counts_legacy=True), directory=tmp_path / "s") as pair:
+    async with serving(
+        InSync(2, counts_legacy=True), flush="sync", directory=tmp_path / "s"
+    ) as pair:
         await pair.broker.store.tables.topics.create("orders", queue_count=1)
         if not is_alone:
             await pair.slave()

@@ -3,9 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
 from ipaddress import ip_network
-from struct import Struct
 
 import pytest
 
@@ -13,91 +11,10 @@ from pocketmq.model.errors import AddressUnavailable
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.model.step import Now
 from pocketmq.rpc.replication.slave_port import SlavePort
-from pocketmq.services.replication.leader import KEEP_MS, Leader
+from pocketmq.services.replication.leader import KEEP_MS
 from pocketmq.services.replication.protocol import HEARTBEAT_MS, SILENCE_MAX_MS
-from tests.kit.store_broker import StoreBroker, store_broker
+from tests.kit.slaves import LAG_MAX, LOCAL, Pair, serving
 from tests.kit.store_language import turns, until
-
-HEAD, REPORT = Struct(">qi"), Struct(">q")
-LOCAL = (ip_network("127.0.0.0/8"),)
-LAG_MAX = 1 << 16
-
-
-class Slave:
-    """A slave's end of a connection, and the log that it has."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader, self.writer = reader, writer
-        self.log = b""
-        self.begin = 0
-
-    def report(self, offset: int) -> None:
-        self.writer.write(REPORT.pack(offset))
-
-    async def frame(self) -> tuple[int, bytes]:
-        offset, size_bytes = HEAD.unpack(await self.reader.readexactly(HEAD.size))
-        return offset, await self.reader.readexactly(size_bytes)
-
-    async def copy_upto(self, end: int) -> None:
-        """Takes frames, and reports each, until the log reaches an offset."""
-        while self.begin + len(self.log) < end:
-            offset, content = await self.frame()
-            if not self.log:
-                self.begin = offset
-            assert offset == self.begin + len(self.log)
-            self.log += content
-            self.report(offset + len(content))
-
-    async def is_cut(self) -> bool:
-        """Returns once the leader has closed the connection, whatever it sent before."""
-        while await self.reader.read(1 << 16):
-            pass
-        return self.reader.at_eof()
-
-
-class Pair:
-    """A leader, its port, and the store behind both."""
-
-    def __init__(self, broker: StoreBroker, leader: Leader, port: SlavePort) -> None:
-        self.broker, self.leader, self.port = broker, leader, port
-        self.writers: list[asyncio.StreamWriter] = []
-
-    async def slave(self, first: int | None = 0) -> Slave:
-        """Connects a slave, which makes its first report."""
-        slave = Slave(*await asyncio.open_connection("127.0.0.1", self.port.number))
-        self.writers.append(slave.writer)
-        if first is not None:
-            slave.report(first)
-            await until(lambda: any(row.acknowledged >= 0 for row in self.leader.rows()))
-        return slave
-
-    def pass_time(self, by_ms: int) -> None:
-        """Advances the clock and calls the leader's step."""
-        clock = self.broker.clock
-        clock.advance(by_ms)
-        self.leader.step(Now(clock.monotonic_ms(), clock.wall_ms()))
-
-    @property
-    def log(self) -> bytes:
-        """The visible log."""
-        return self.broker.store.log.read(0, self.broker.store.flushed)
-
-
-@asynccontextmanager
-async def serving(allowed: tuple[object, ...] = LOCAL) -> AsyncIterator[Pair]:
-    async with store_broker() as broker:
-        leader = Leader(broker.store, LAG_MAX)
-        port = SlavePort(allowed)  # type: ignore[arg-type]
-        await port.start(leader, "127.0.0.1:0")
-        made = Pair(broker, leader, port)
-        try:
-            yield made
-        finally:
-            await port.close()
-            for writer in made.writers:
-                writer.transport.abort()
-                with suppress(ConnectionError):
-                    await writer.wait_closed()
 
 
 @pytest.fixture
@@ -214,7 +131,7 @@ async def test_a_slave_with_more_is_refused_and_the_log_says_why(
 
 
 async def test_addresses_outside_the_networks_are_refused() -> None:
-    async with serving((ip_network("10.0.0.0/8"),)) as pair:
+    async with serving(allowed=(ip_network("10.0.0.0/8"),)) as pair:
         slave = await pair.slave(first=None)
         assert await slave.is_cut()
         assert pair.leader.rows() == []

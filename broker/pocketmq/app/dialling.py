@@ -1,0 +1,56 @@
+"""How a broker reaches another one: TLS with the system's certificates, and a signed hello."""
+
+import asyncio
+import os
+import ssl
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from pocketmq.config.sections import Config
+from pocketmq.format.signature import AUTHORIZATION_KEY, DATE_KEY, authorization_of, date_from_ms
+from pocketmq.model.endpoint import TLS
+from pocketmq.model.errors import IllegalConfig
+from pocketmq.model.step import Clock
+from pocketmq.rpc.replication.following import Dial, Streams
+from pocketmq.services.replication.handshake import token_of
+
+ROOTS: Final = "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"
+"""Environment variable with the file of root certificates, as of gRPC's clients."""
+
+
+def dial_of(leader: str, config: Config, clock: Clock) -> Dial:
+    """Returns how a broker reaches another one.
+
+    clock    real time, for signatures
+    Errors   IllegalConfig: the secret cannot be read
+    """
+    user = config.replication.user
+    secret = _secret(config) if user else ""
+
+    def token() -> str:
+        if not user:
+            return ""
+        date = date_from_ms(clock.wall_ms())
+        signed = authorization_of(user, secret, date)
+        return token_of(((DATE_KEY, date), (AUTHORIZATION_KEY, signed)))
+
+    return Dial(leader, partial(_dial, leader), token)
+
+
+def _secret(config: Config) -> str:
+    path = config.replication.secret_path
+    try:
+        return Path(path).expanduser().read_text("utf-8").strip()
+    except (OSError, ValueError) as error:
+        why = f"{path} cannot be read: {error}"
+        raise IllegalConfig(field="replication.secret_path", why=why) from error
+
+
+async def _dial(leader: str) -> Streams:
+    host, _, port = leader.removeprefix(TLS).rpartition(":")
+    context = None
+    if leader.startswith(TLS):
+        context = ssl.create_default_context(cafile=os.environ.get(ROOTS) or None)
+    host = host.removeprefix("[").removesuffix("]")
+    return await asyncio.open_connection(host, int(port), ssl=context)

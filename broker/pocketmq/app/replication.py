@@ -1,0 +1,98 @@
+"""The state of replication of a broker, from before its store is open until it follows or admits.
+
+read ids and terms ──► settings of the store ──► link to the leader ──► begin
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+from pocketmq.app.following import fencer_of, following_of, leader_of
+from pocketmq.app.parts import SWITCH, Parts
+from pocketmq.app.stage import WORLD, Stage
+from pocketmq.config.sections import Config
+from pocketmq.rpc.replication.follower_port import FollowerPort
+from pocketmq.rpc.replication.following import FollowerLink
+from pocketmq.services.replication.followers import Followers, Greeting
+from pocketmq.store.message_store import MessageStore
+from pocketmq.store.recovery.cut import cut_log
+from pocketmq.store.settings import StoreSettings
+from pocketmq.store.tables.identity import StoreIdentity
+from pocketmq.store.tables.terms import TermTable
+
+
+class Replication(NamedTuple):
+    """The state of replication that a broker has before its store is open.
+
+    leader     endpoint of the broker's leader; "": this broker leads
+    port       admits followers
+    """
+
+    leader: str
+    terms: TermTable
+    identity: StoreIdentity
+    port: FollowerPort
+    stage: Stage
+
+    @staticmethod
+    def read(stage: Stage, config: Config, port: FollowerPort) -> "Replication":
+        """Reads the files of a store.
+
+        Errors   TableUnreadable
+        """
+        directory = config.store_settings().directory
+        terms, identity = TermTable(stage.disk, directory), StoreIdentity(stage.disk, directory)
+        terms.load()
+        identity.load()
+        return Replication(leader_of(config, terms), terms, identity, port, stage)
+
+    async def settings(self, config: Config, *, accept_damage: bool) -> StoreSettings:
+        """Returns the settings of the store; cuts its log before, as a follower has asked."""
+        found = replace(config.store_settings(), accept_damage=accept_damage, leader=self.leader)
+        handover = self.stage.handover
+        cut_at, handover.cut_at = handover.cut_at, -1
+        if not self.leader:
+            return found
+        found = replace(found, transient_pool=False)
+        if cut_at >= 0:
+            await asyncio.to_thread(cut_log, found, self.stage.disk, cut_at)
+        return found
+
+    def link(
+        self,
+        store: MessageStore,
+        config: Config,
+        stop: Callable[[str], None],
+        reload_users: Callable[[], None],
+    ) -> FollowerLink | None:
+        """Returns the connection of a follower to its leader, not begun; None for a leader.
+
+        stop           restarts the broker's services
+        reload_users   applies the users of the leader
+        Errors   IllegalConfig
+        """
+
+        def cut(physical_offset: int) -> None:
+            self.stage.handover.cut_at = physical_offset
+            stop(SWITCH)
+
+        if not self.leader:
+            return None
+        return following_of(store, config, WORLD, self.identity, self.terms, cut, reload_users)
+
+    def begin(self, store: MessageStore, parts: Parts, config: Config) -> None:
+        """Admits followers, and begins to follow."""
+        greeting = Greeting(config.broker.name, config.broker.cluster, parts.address)
+        self.port.serve(
+            Followers(
+                store, parts.leader, self.identity, self.terms, greeting,
+                parts.door.check_follower, parts.roles.fence,
+            )
+        )  # fmt: skip
+        if self.terms.fence is not None:
+            return
+        if parts.following is not None:
+            parts.following.start()
+        elif self.terms.epoch and self.terms.leader:
+            self.port.fence(fencer_of(config, WORLD, self.identity, self.terms, greeting))
