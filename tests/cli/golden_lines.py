@@ -106,6 +106,7 @@ FIRST_LINES: Final = {"config show": 4}
 WITHOUT: Final = {
     "serve": "a broker: tests/e2e",
     "dev": "a broker: tests/e2e",
+    "console": "serves pages: tests/console",
     "mqbroker": "a broker: tests/app/test_container.py",
     "definitions export": "prints a file: test_definitions.py",
     "monitoring init": "writes a folder: test_monitoring.py",

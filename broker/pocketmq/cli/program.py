@@ -48,6 +48,7 @@ PLACES: Final = {
         "pocketmq.cli.monitoring", "Write files for Prometheus and Grafana."
     ),
     "bench": CommandModule("pocketmq.cli.bench", "Measure the rate and latency of a broker."),
+    "console": CommandModule("pocketmq.cli.console", "Serve web pages that show a broker."),
     "context": CommandModule("pocketmq.cli.context", "Keep connections to brokers under names."),
     "version": CommandModule(
         "pocketmq.cli.version", "Show the installed version, compiled or not."

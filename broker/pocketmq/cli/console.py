@@ -1,0 +1,67 @@
+"""`pocketmq console`: the web console of a broker."""
+
+import json
+import sys
+from typing import Any, Final
+
+import click
+
+from pocketmq.cli.options import examples
+from pocketmq.cli.output import Exit, Failure, talk
+from pocketmq.cli.target import NAMES, connection_options, target_of
+from pocketmq.config.addresses import split_address
+
+LISTEN: Final = "127.0.0.1:5558"
+MISSING: Final = "the console's packages are not installed"
+INSTALL: Final = "pip install '/path/to/pocketmq[console]'"
+
+
+@click.command(
+    epilog=examples(
+        "pocketmq console",
+        "pocketmq console --endpoint mq.example:8081",
+        "pocketmq console --listen 127.0.0.1:0",
+    )
+)
+@click.option(
+    "--listen", "address", metavar="HOST:PORT", default=LISTEN, show_default=True,
+    help="Address of the console; port 0: any.",
+)  # fmt: skip
+@click.option(
+    "--insecure", is_flag=True,
+    help="Listen beyond loopback without TLS: others can read secrets on their way.",
+)  # fmt: skip
+@connection_options
+def console(address: str, insecure: bool, **given: Any) -> None:
+    """Serve pages that show and change a broker, until SIGTERM or Ctrl-C.
+
+    Users log in with their access key and secret, and may do what the broker grants them. A broker
+    that checks no users needs no login. The keys of the options below are not used.
+
+    Once it serves, it prints one line of JSON with its address to standard output.
+    """
+    target = target_of(click.get_current_context(), {name: given.pop(name) for name in NAMES})
+    try:
+        from pocketmq.console import server
+    except ImportError as error:
+        raise Failure(MISSING, Exit.FAILED, INSTALL) from error
+    try:
+        host, port = split_address(address)
+    except ValueError as error:
+        raise click.UsageError(f"--listen: {error}") from error
+    is_local = server.is_loopback(host)
+    if not is_local and not insecure:
+        text = f"{host} is reached from other machines, and the console has no TLS"
+        raise Failure(text, Exit.REFUSED, "listen on 127.0.0.1, or accept it with --insecure")
+    try:
+        listener = server.listen(host, port)
+    except OSError as error:
+        raise Failure(f"{address} cannot be used: {error.strerror}", Exit.FAILED) from error
+    url = f"http://{server.address_of(listener)}/"
+
+    def started() -> None:
+        click.echo(json.dumps({"console": url}))
+        if sys.stdout.isatty():
+            talk(f"Open {url}")
+
+    server.run(server.Served(target.endpoint), listener, started)

@@ -1,0 +1,11 @@
+"""The web console: pages for a running broker, and for a store directory.
+
+The console is a client. It calls a broker through `pocketmq.client`, and reads a directory through
+`pocketmq.tools`; rules about messages are theirs. It needs the extra `console` (starlette, jinja2,
+uvicorn). All scripts and styles are in `assets`; a page loads nothing else, and contains neither.
+
+    server       listens and serves        application   routes, errors
+    protection   headers, hosts, origins   visitors      sessions of users
+    web          what a page is given      pages/        one module for each part of the console
+    texts        numbers, times, commands  plots         geometry of SVG pictures
+"""

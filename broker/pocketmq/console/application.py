@@ -1,0 +1,188 @@
+"""The console as an ASGI application: routes, login, and what an error of the broker becomes."""
+
+from contextlib import suppress
+from hmac import compare_digest
+from http import HTTPStatus
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Mount
+from starlette.routing import Route as Path
+from starlette.types import ASGIApp
+
+from pocketmq.client import ClientError, Unreachable, errors
+from pocketmq.console.asset_files import asset
+from pocketmq.console.pages import ROUTES
+from pocketmq.console.protection import Guarded, is_own_origin, is_sure_host
+from pocketmq.console.web import Console, FormTooLarge, Route, Visit
+
+COOKIE: Final = "pocketmq_console"
+LOGIN: Final = "/login"
+STATUSES: Final = {
+    "NOT_FOUND": HTTPStatus.NOT_FOUND,
+    "PERMISSION_DENIED": HTTPStatus.FORBIDDEN,
+    "UNIMPLEMENTED": HTTPStatus.NOT_IMPLEMENTED,
+    "UNAVAILABLE": HTTPStatus.SERVICE_UNAVAILABLE,
+    "DEADLINE_EXCEEDED": HTTPStatus.GATEWAY_TIMEOUT,
+}
+"""gRPC status of a failed call -> HTTP status of the page."""
+
+
+def application(console: Console, *, closes: bool = False, is_private: bool = True) -> ASGIApp:
+    """Returns the console's application.
+
+    closes       whether each answer ends its connection
+    is_private   whether others cannot read the connections, so that secrets may be sent on them
+    """
+    served = _Served(console, is_private=is_private)
+    paths = [served.path(route) for route in ROUTES]
+    paths += [
+        Path(LOGIN, served.show_login, methods=["GET"]),
+        Path(LOGIN, served.log_in, methods=["POST"]),
+        Path("/logout", served.log_out, methods=["POST"]),
+        Path("/assets/{name}", asset, methods=["GET"]),
+        Path("/{rest:path}", served.missing),
+    ]
+    app = Starlette(routes=[Mount(console.base or "/", routes=paths)])
+    return Guarded(app, closes=closes)
+
+
+class _Served:
+    def __init__(self, console: Console, *, is_private: bool) -> None:
+        self._console = console
+        self._is_private = is_private
+
+    def path(self, route: Route) -> Path:
+        """Returns Starlette's route for a page."""
+
+        async def endpoint(request: Request) -> Response:
+            return await self._answer(request, route)
+
+        methods = ["POST"] if route.is_action else ["GET"]
+        return Path(route.path, endpoint, methods=methods)
+
+    async def _answer(self, request: Request, route: Route) -> Response:
+        page = self._page(request)
+        if not page.visitor.access_key and not is_sure_host(request.headers.get("host", "")):
+            return self._keep(page, self._login(page, HTTPStatus.FORBIDDEN, UNSURE_HOST))
+        try:
+            refusal = await _refusal(page) if route.is_action else None
+            response = refusal or await route.handler(page)
+        except ClientError as error:
+            response = self._failed(page, error)
+        await self._close_ended()
+        return self._keep(page, response)
+
+    async def missing(self, request: Request) -> Response:
+        """Answers a request for a page that does not exist."""
+        page = self._page(request)
+        return page.render("missing.html", HTTPStatus.NOT_FOUND)
+
+    # --- login ------------------------------------------------------------------------------------
+
+    async def show_login(self, request: Request) -> Response:
+        """Shows the form for access key and secret."""
+        page = self._page(request)
+        return self._keep(page, self._login(page))
+
+    async def log_in(self, request: Request) -> Response:
+        """Begins a session if the broker accepts a call with the user's signature."""
+        page = self._page(request)
+        if refusal := await _refusal(page):
+            return self._keep(page, refusal)
+        if not self._is_private:
+            return self._keep(page, self._login(page, HTTPStatus.FORBIDDEN))
+        access_key, secret = page.text("access_key"), page.text("secret")
+        source = self._console.visitors.source(access_key, secret)
+        try:
+            with suppress(errors.AccessDenied, errors.AdminsOnly):  # signed by a known user
+                await source.admin.store_status()
+        except ClientError as error:
+            await source.close()
+            status = STATUSES.get(error.status, HTTPStatus.UNAUTHORIZED)
+            return self._keep(page, self._login(page, status, error.message))
+        visitor = self._console.visitors.enter(access_key, source)
+        target = page.text("next")
+        is_own = target.startswith("/") and not target.startswith(("//", "/\\"))
+        page.visitor = visitor
+        return self._keep(page, page.redirect(target if is_own else "/"))
+
+    async def log_out(self, request: Request) -> Response:
+        """Ends the session."""
+        page = self._page(request)
+        if refusal := await _refusal(page):
+            return refusal
+        self._console.visitors.leave(page.visitor.number)
+        await self._close_ended()
+        return page.redirect(LOGIN)
+
+    def _login(self, page: Visit, status: int = HTTPStatus.OK, failure: str = "") -> Response:
+        target = page.text("next", "/")
+        return page.render(
+            "login.html", status, next=target, failure=failure, is_private=self._is_private
+        )
+
+    # --- the visitor ------------------------------------------------------------------------------
+
+    def _page(self, request: Request) -> Visit:
+        visitor = self._console.visitors.visitor(request.cookies.get(_cookie_name(request), ""))
+        return Visit(request, self._console, visitor)
+
+    def _keep(self, page: Visit, response: Response) -> Response:
+        name, number = _cookie_name(page.request), page.visitor.number
+        if page.request.cookies.get(name) != number:
+            response.set_cookie(
+                name, number, path=self._console.base or "/", httponly=True, samesite="strict",
+                secure=page.request.url.scheme == "https",
+            )  # fmt: skip
+        return response
+
+    def _failed(self, page: Visit, error: ClientError) -> Response:
+        """Returns the page of an error; a caller without a session is led to the login."""
+        if isinstance(error, errors.Unauthenticated):
+            query = page.request.url.query
+            path = page.request.url.path.removeprefix(self._console.base)
+            is_page = page.request.method == "GET" and "hx-request" not in page.request.headers
+            target = f"{path}?{query}" if query else path
+            if "hx-request" in page.request.headers:
+                answer = PlainTextResponse("", HTTPStatus.OK)
+                answer.headers["hx-redirect"] = page.url(LOGIN)
+                return answer
+            return page.redirect(LOGIN, next=target if is_page else "/")
+        status = STATUSES.get(error.status, HTTPStatus.BAD_REQUEST)
+        template = "part_error.html" if "hx-request" in page.request.headers else "error.html"
+        if template == "part_error.html":
+            status = HTTPStatus.OK  # htmx shows no other answer
+        return page.render(
+            template, status, error=error, is_unreachable=isinstance(error, Unreachable)
+        )
+
+    async def _close_ended(self) -> None:
+        ended = self._console.visitors.ended
+        while ended:
+            await ended.pop().close()
+
+
+UNSURE_HOST: Final = (
+    "this name could have been made to point here by another site: open the console by its IP "
+    "address or as localhost, or log in"
+)
+
+
+async def _refusal(page: Visit) -> Response | None:
+    """Reads the form of an action; returns an answer if the form is not this console's own."""
+    try:
+        await page.read_form()
+    except FormTooLarge:
+        return page.render("refused.html", HTTPStatus.REQUEST_ENTITY_TOO_LARGE, why="too large")
+    is_own = compare_digest(page.text("token").encode(), page.visitor.token.encode())
+    if not is_own or not is_own_origin(page.request.headers):
+        return page.render("refused.html", HTTPStatus.FORBIDDEN, why="not of this console")
+    return None
+
+
+def _cookie_name(request: Request) -> str:
+    # Cookies of one host are shared by all its ports.
+    return f"{COOKIE}_{request.url.port or 0}"

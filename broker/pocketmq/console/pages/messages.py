@@ -1,0 +1,155 @@
+"""Messages: the search, one message with its body and its life, and its body as a file."""
+
+from typing import Any, Final
+
+from starlette.responses import PlainTextResponse, Response
+
+from pocketmq.client import ClientError, KeyQuery, StoredMessage, errors
+from pocketmq.console import texts
+from pocketmq.console.bodies import body_of
+from pocketmq.console.browsing import at_offset, newest, place_of
+from pocketmq.console.listing import all_topics
+from pocketmq.console.times import moment_from_text
+from pocketmq.console.web import Route, Visit
+from pocketmq.format.addresses import text_from_host
+from pocketmq.model.message import FLAG_COMPRESSED, RESERVED_PROPERTIES, UNIQUE_KEY
+
+FOUND_MAX: Final = 50
+PROPERTIES_MAX: Final = 100
+"""Properties on one page."""
+TOPICS_MAX: Final = 500
+"""Topics that the search form offers, and that a search for an id without a topic reads."""
+
+
+async def messages(page: Visit) -> Response:
+    """Searches messages of a topic by id, key or time."""
+    names = [one.name for one in await all_topics(page)]
+    topic, how, wanted = page.text("topic"), page.text("by", "key"), page.text("q").strip()
+    found: list[StoredMessage] = []
+    more, failure = "", ""
+    try:
+        if how == "id" and wanted:
+            message = await _by_id(page, topic, wanted, names)
+            return page.redirect(
+                "/message", topic=message.topic, queue=message.queue_id, at=message.queue_offset
+            )
+        if topic and how == "time":
+            found, more = await _by_time(page, topic, wanted)
+        elif topic and wanted:
+            answer = await page.client.admin.query_by_key(
+                KeyQuery(topic, wanted, FOUND_MAX, page_token=page.text("more"))
+            )
+            found, more = answer.messages, "" if answer.complete else answer.next_cursor
+    except errors.Unauthenticated:
+        raise
+    except (ClientError, ValueError) as error:
+        failure = str(getattr(error, "message", error))
+    return page.render(
+        "messages.html", names=names[:TOPICS_MAX], topic=topic, by=how, q=page.text("q"),
+        found=found, more=more, failure=failure, is_asked=bool(topic and (wanted or how == "time")),
+        command=_command(page, topic, how, wanted),
+    )  # fmt: skip
+
+
+async def _by_id(page: Visit, topic: str, wanted: str, names: list[str]) -> StoredMessage:
+    """Returns the message with an id; without a topic all topics are searched."""
+    failure: Exception = ValueError("there is no topic")
+    for name in [topic] if topic else names[:TOPICS_MAX]:
+        try:
+            return await page.client.admin.query_by_id(name, wanted)
+        except errors.MessageNotFound as error:
+            failure = error
+    raise failure
+
+
+async def _by_time(page: Visit, topic: str, wanted: str) -> tuple[list[StoredMessage], str]:
+    """Returns messages stored at a time or before, newest first."""
+    state = await page.client.admin.describe_topic(topic)
+    place = page.text("more")
+    if not place and wanted:
+        time_ms = moment_from_text(wanted, page.now_ms)
+        bounds = {
+            one.queue_id: await page.client.query_by_time(topic, one.queue_id, time_ms + 1)
+            for one in state.queues
+        }
+        place = place_of(bounds)
+    older = await newest(page, topic, state.queues, place, FOUND_MAX)
+    return older.messages, older.place
+
+
+def _command(page: Visit, topic: str, how: str, wanted: str) -> str:
+    name = topic or "TOPIC"
+    if how == "id":
+        words = ["msg", "get", wanted or "ID", *(("--topic", topic) if topic else ())]
+    elif how == "time":
+        words = ["tail", name, "--from", wanted or "-15m", "--no-follow"]
+    else:
+        words = ["msg", "by-key", name, wanted or "KEY"]
+    return page.console.command(*words)
+
+
+async def message(page: Visit) -> Response:
+    """Shows one message."""
+    one = await _asked(page)
+    if one is None:
+        return page.render("gone.html", 404, topic=page.text("topic"))
+    own = sorted(one.properties.items())
+    first = page.number("properties") // PROPERTIES_MAX * PROPERTIES_MAX
+    wanted = page.text("as")
+    return page.render(
+        "message.html", message=one, body=body_of(one.body, wanted),
+        properties=own[first : first + PROPERTIES_MAX], first=first, total=len(own),
+        step=PROPERTIES_MAX, reserved=RESERVED_PROPERTIES, life=await _life(page, one),
+        born=text_from_host(one.born_host), stored=text_from_host(one.store_host),
+        is_compressed=bool(one.system_flag & FLAG_COMPRESSED), program=_program(page, one),
+        command=page.console.command(
+            "msg", "get", "--offset", f"{one.topic}:{one.queue_id}:{one.queue_offset}"
+        ),
+    )  # fmt: skip
+
+
+async def _asked(page: Visit) -> StoredMessage | None:
+    topic, wanted = page.text("topic"), page.text("id")
+    if wanted:
+        return await page.client.admin.query_by_id(topic, wanted)
+    return await at_offset(page, topic, page.number("queue"), page.number("at"))
+
+
+async def _life(page: Visit, one: StoredMessage) -> list[Any]:
+    """Returns the records of a message in the order of the log."""
+    key = one.properties.get(UNIQUE_KEY, "")
+    if not key:
+        return []
+    try:
+        return (await page.client.admin.trace_message(key, ""))[1]
+    except ClientError:
+        return []
+
+
+def _program(page: Visit, one: StoredMessage) -> str:
+    """Returns a Python program that reads a message."""
+    place = f"{one.topic!r}, {one.queue_id}, {one.queue_offset}"
+    return texts.plain(
+        "from pocketmq.client import Client, PullQuery\n\n"
+        f"with Client({page.console.endpoint!r}) as client:\n"
+        f"    page = client.pull(PullQuery({place}, max_messages=1))"
+    )
+
+
+async def save(page: Visit) -> Response:
+    """Returns the body of a message as a file."""
+    one = await _asked(page)
+    if one is None:
+        return PlainTextResponse("there is no such message", 404)
+    name = f"message-{one.queue_id}-{one.queue_offset}.bin"
+    return Response(
+        one.body, media_type="application/octet-stream",
+        headers={"content-disposition": f'attachment; filename="{name}"'},
+    )  # fmt: skip
+
+
+ROUTES: Final = [
+    Route("/messages", messages),
+    Route("/message", message),
+    Route("/message/body", save),
+]

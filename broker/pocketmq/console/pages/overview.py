@@ -1,0 +1,182 @@
+"""Overview: one sentence on the broker's state, rates, and what needs an operator."""
+
+import asyncio
+import time
+from typing import Any, Final, NamedTuple
+
+from starlette.responses import Response
+
+from pocketmq.client import GroupState, errors
+from pocketmq.console import plots, texts
+from pocketmq.console.listing import all_groups, all_topics, kept
+from pocketmq.console.rates import POINTS, RecentFlow
+from pocketmq.console.web import Route, Visit
+from pocketmq.model.administration import DeadLetters, StoreStatus
+
+PLOT_WIDTH: Final = 720
+PLOT_HEIGHT: Final = 120
+COUNTED_MAX: Final = 1_000
+"""Delayed messages that one answer of the broker lists."""
+SLOW_S: Final = 10.0
+"""Time for which counts are kept that cost the broker more."""
+FULL_SHARE: Final = 0.1
+FULL_MS: Final = 7 * texts.DAY_MS
+STATES: Final = {
+    "running": ("good", "The broker accepts messages.", ""),
+    "following": ("good", "The broker follows another broker: it serves reads.", ""),
+    "recovering": ("warn", "The broker recovers its store; it serves soon.", ""),
+    "starting": ("warn", "The broker starts.", ""),
+    "draining": ("warn", "The broker stops; it accepts no messages.", ""),
+    "disk_full": (
+        "bad", "The disk is full: sends are refused, reads are served.",
+        "Free space; sends resume on their own.",
+    ),
+    "read_only": (
+        "bad", "The store is read-only: sends are refused.",
+        "The log event store.refused has the reason.",
+    ),
+    "damaged": (
+        "bad", "The log is damaged: the broker serves reads only.",
+        "Stop it, then: pocketmq store verify DIR, pocketmq store repair DIR",
+    ),
+    "failed": ("bad", "The store has failed.", "Read the log of the broker."),
+}  # fmt: skip
+
+
+class StateSentence(NamedTuple):
+    """One sentence on the state, with the next step; the tone is good, warn or bad."""
+
+    tone: str
+    text: str
+    step: str = ""
+    path: str = ""
+
+
+class Facts(NamedTuple):
+    """Facts of the overview; None: the visitor may not see it, or it is unknown."""
+
+    status: StoreStatus | None
+    topic_count: int
+    message_count: int
+    incoming: float
+    worst: GroupState | None
+    lag: int
+    member_count: int
+    delayed: int | None
+    dead: list[DeadLetters] | None
+    full_ms: float | None
+
+
+async def overview(page: Visit) -> Response:
+    """Shows the overview."""
+    return page.render("overview.html", **await _values(page))
+
+
+async def live(page: Visit) -> Response:
+    """Shows the part of the overview that changes."""
+    return page.render("overview_live.html", **await _values(page))
+
+
+async def _values(page: Visit) -> dict[str, Any]:
+    facts, rates = await _facts(page)
+    top = plots.nice_ceiling(max([*rates.incoming, *rates.outgoing, 0.0]))
+    return {
+        "facts": facts, "rates": rates, "verdict": verdict(facts), "top": top,
+        "width": PLOT_WIDTH, "height": PLOT_HEIGHT, "slots": POINTS,
+        "delayed_max": COUNTED_MAX,
+    }  # fmt: skip
+
+
+async def _facts(page: Visit) -> tuple[Facts, RecentFlow]:
+    admin = page.client.admin
+    topics = await all_topics(page)
+    groups, status, delayed, dead, lags = await asyncio.gather(
+        _or_none(all_groups(page)),
+        _or_none(admin.store_status()),
+        _or_none(kept(page, "delayed", admin.list_delayed, SLOW_S)),
+        _or_none(kept(page, "dead", admin.list_dead_letters, SLOW_S)),
+        _or_none(_all_lags(page)),
+    )
+    counts = [one.counts for one in topics if one.counts]
+    rates: RecentFlow = page.visitor.memory.setdefault("rates", RecentFlow())
+    stored = sum(one.stored_count for one in counts)
+    appended = status.appended_offset if status else 0
+    rates.add(time.monotonic(), stored, sum(one.committed_sum for one in lags or ()), appended)
+    lagging = [one for one in groups or () if one.stats and one.stats.lag_messages]
+    worst = max(lagging, key=_lag, default=None)
+    facts = Facts(
+        status, len(topics), sum(one.message_count for one in counts),
+        sum(one.in_per_s for one in counts), worst, sum(map(_lag, lagging)),
+        sum(one.stats.member_count for one in groups or () if one.stats),
+        None if delayed is None else len(delayed.items), None if dead is None else dead.items,
+        _full_ms(status, rates),
+    )  # fmt: skip
+    return facts, rates
+
+
+async def _all_lags(page: Visit) -> list[Any]:
+    found: list[Any] = []
+    token = ""
+    while True:
+        part = await page.client.admin.all_lags(page_token=token)
+        found += part.items
+        token = part.next_page_token
+        if not token:
+            return found
+
+
+async def _or_none(question: Any) -> Any:
+    """Returns an answer; None if the visitor may not have it."""
+    try:
+        return await question
+    except (errors.AccessDenied, errors.AdminsOnly, errors.UnsupportedFeature):
+        return None
+
+
+def _lag(group: GroupState) -> int:
+    return group.stats.lag_messages if group.stats else 0
+
+
+def _full_ms(status: StoreStatus | None, rates: RecentFlow) -> float | None:
+    """Returns the time until the disk is full at the rate of the last minutes."""
+    written = sum(rates.bytes_in) / len(rates.bytes_in) if rates.bytes_in else 0.0
+    if status is None or not status.disk_total_bytes or written < 1:
+        return None
+    return 1000 * status.disk_free_bytes / written
+
+
+def verdict(facts: Facts) -> StateSentence:
+    """Returns the sentence on the most urgent fact."""
+    status = facts.status
+    if status is None:
+        return StateSentence("good", "You see what your grants allow.")
+    tone, text, step = STATES.get(status.state, ("warn", f"The state is {status.state}.", ""))
+    if tone != "good":
+        return StateSentence(tone, text, step)
+    if status.disk_total_bytes and status.disk_free_bytes < FULL_SHARE * status.disk_total_bytes:
+        return StateSentence(
+            "warn", f"The disk has {texts.size(status.disk_free_bytes)} left.",
+            "Shorten retention, or add space.", "/settings",
+        )  # fmt: skip
+    if facts.full_ms is not None and facts.full_ms < FULL_MS:
+        return StateSentence(
+            "warn", f"At this rate the disk is full in {texts.duration(facts.full_ms)}.",
+            "Shorten retention, or add space.", "/settings",
+        )  # fmt: skip
+    waiting = sum(one.waiting_count for one in facts.dead or ())
+    if waiting and facts.dead:
+        worst = max(facts.dead, key=lambda one: one.waiting_count)
+        noun = "message" if waiting == 1 else "messages"
+        return StateSentence(
+            "warn", f"{texts.count(waiting)} {noun} could not be consumed, most of {worst.group}.",
+            "Look at the dead letters, then redrive or purge them.", "/dead-letters",
+        )  # fmt: skip
+    if facts.lag and not facts.member_count:
+        return StateSentence(
+            "warn", f"{texts.count(facts.lag)} messages wait, and no consumer is connected.",
+            "Start a consumer of the group.", "/groups",
+        )  # fmt: skip
+    return StateSentence("good", f"{text} Nothing needs you.")
+
+
+ROUTES: Final = [Route("/", overview), Route("/overview/live", live)]

@@ -1,0 +1,127 @@
+"""Send: a test message of each type."""
+
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from pocketmq.client import ClientError, Message, Receipt, errors
+from pocketmq.console.browsing import at_offset
+from pocketmq.console.listing import all_topics, forget
+from pocketmq.console.times import moment_from_text, span_from_text
+from pocketmq.console.web import Route, Visit
+
+TOPICS_MAX: Final = 500
+TYPES: Final = ("normal", "fifo", "delay", "transaction", "priority")
+FIELDS: Final = ("topic", "body", "keys", "tag", "properties", "type", "wish")
+WISHES: Final = {
+    "normal": "",
+    "fifo": "Message group",
+    "delay": "Delay (30s) or time",
+    "transaction": "Producer group",
+    "priority": "Priority",
+}
+"""Type -> label of the field that makes a message of it."""
+
+
+async def form(page: Visit) -> Response:
+    """Shows the form, filled from the URL or from a stored message."""
+    values = {name: page.text(name) for name in FIELDS}
+    if page.has("again"):
+        one = await at_offset(page, page.text("topic"), page.number("queue"), page.number("again"))
+        if one is not None:
+            values |= {
+                "body": one.body.decode("utf-8", "replace"), "keys": " ".join(one.keys),
+                "tag": one.tag or "",
+            }  # fmt: skip
+    return await _show(page, values)
+
+
+async def _show(
+    page: Visit, values: dict[str, Any], failure: str = "", receipt: Receipt | None = None,
+    status: int = 200,
+) -> Response:  # fmt: skip
+    try:
+        names = [one.name for one in await all_topics(page)][:TOPICS_MAX]
+    except (errors.AccessDenied, errors.AdminsOnly):
+        names = []
+    return page.render(
+        "send.html", status, names=names, values=values, types=TYPES, wishes=WISHES,
+        failure=failure, receipt=receipt, command=_command(page, values) if receipt else "",
+    )  # fmt: skip
+
+
+async def send(page: Visit) -> Response:
+    """Sends the message of a form."""
+    values = {name: page.text(name) for name in FIELDS}
+    try:
+        receipt = await page.client.send(_message(page, values))
+    except errors.Unauthenticated:
+        raise
+    except (ClientError, ValueError) as error:
+        text = str(getattr(error, "message", error))
+        step = str(getattr(error, "next_step", ""))
+        return await _show(page, values, f"{text}; {step}" if step else text, status=400)
+    forget(page)
+    return await _show(page, values, receipt=receipt)
+
+
+def _message(page: Visit, values: dict[str, str]) -> Message:
+    """Returns the message that a form describes.
+
+    Errors   ValueError
+    """
+    kind, wish = values["type"] or "normal", values["wish"].strip()
+    if kind != "normal" and kind != "transaction" and not wish:
+        raise ValueError(f"a message of type {kind} needs: {WISHES.get(kind, '')}")
+    fields: dict[str, Any] = {}
+    if kind == "fifo":
+        fields["message_group"] = wish
+    elif kind == "delay":
+        try:
+            fields["delay_ms"] = span_from_text(wish)
+        except ValueError:
+            fields["deliver_at_ms"] = moment_from_text(wish, page.now_ms)
+    elif kind == "transaction":
+        fields |= {"transactional": True, "producer_group": wish}
+    elif kind == "priority":
+        if not (wish.isascii() and wish.isdecimal() and len(wish) < 10):
+            raise ValueError(f"{wish!r} is no priority: write a number from 0 on")
+        fields["priority"] = int(wish)
+    return Message(
+        values["topic"].strip(), values["body"].encode("utf-8", "replace"),
+        tag=values["tag"].strip() or None, keys=values["keys"].split(),
+        properties=_properties(values["properties"]), **fields,
+    )  # fmt: skip
+
+
+def _properties(text: str) -> dict[str, str]:
+    found = {}
+    for line in text.splitlines():
+        name, separator, value = line.partition("=")
+        if line.strip() and not separator:
+            raise ValueError(f"{line!r} is no property: write NAME=VALUE")
+        if line.strip():
+            found[name.strip()] = value.strip()
+    return found
+
+
+def _command(page: Visit, values: dict[str, str]) -> str:
+    option = {
+        "fifo": "--message-group", "delay": "--delay", "priority": "--priority",
+    }.get(values["type"])  # fmt: skip
+    words: list[object] = ["produce", values["topic"].strip(), values["body"]]
+    for key in values["keys"].split():
+        words += ["-k", key]
+    if values["tag"].strip():
+        words += ["-t", values["tag"].strip()]
+    for name, value in _properties(values["properties"]).items():
+        words += ["-p", f"{name}={value}"]
+    if option:
+        words += [option, values["wish"].strip()]
+    if values["type"] == "transaction":
+        group = values["wish"].strip()
+        words += ["--transactional", *(("--producer-group", group) if group else ())]
+    return page.console.command(*words)
+
+
+ROUTES: Final = [Route("/send", form), Route("/send", send, is_action=True)]

@@ -1,0 +1,165 @@
+"""Topics: the list, one topic, and its creation, change, purge and removal."""
+
+import asyncio
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from pocketmq.client import TopicChange, TopicState, errors
+from pocketmq.console.browsing import newest
+from pocketmq.console.listing import all_topics, cut, forget
+from pocketmq.console.web import Route, Visit
+
+TYPES: Final = ("normal", "fifo", "delay", "transaction", "priority", "mixed")
+SORTS: Final = {
+    "name": lambda one: one.name,
+    "type": lambda one: (one.type, one.name),
+    "queues": lambda one: (-one.read_queue_count, one.name),
+    "messages": lambda one: (-one.counts.message_count, one.name),
+    "size": lambda one: (-one.counts.size_bytes, one.name),
+    "rate": lambda one: (-one.counts.in_per_s, one.name),
+    "last": lambda one: (-one.counts.last_store_timestamp_ms, one.name),
+}
+READ_WRITE: Final = {"rw": 6, "r": 4, "w": 2}
+
+
+async def topics(page: Visit) -> Response:
+    """Lists topics, filtered by a part of the name and sorted by a column."""
+    found = await all_topics(page)
+    wanted, sort = page.text("q").strip().lower(), page.text("sort", "name")
+    rows = [one for one in found if wanted in one.name.lower()]
+    rows.sort(key=SORTS.get(sort, SORTS["name"]))
+    largest = max((one.counts.size_bytes for one in rows if one.counts), default=0)
+    template = "topics_rows.html" if "hx-request" in page.request.headers else "topics.html"
+    return page.render(
+        template, shown=cut(rows, page), total=len(found), sort=sort, largest=largest, types=TYPES,
+        q=page.text("q"),
+    )  # fmt: skip
+
+
+async def topic(page: Visit) -> Response:
+    """Shows one topic."""
+    name = page.text("name")
+    state = await page.client.admin.describe_topic(name)
+    counts, read, lags = await asyncio.gather(
+        page.client.admin.topic_counts(name),
+        newest(page, name, state.queues, page.text("below")),
+        _lags(page, name),
+    )
+    most = max((one.max_offset - one.min_offset for one in state.queues), default=0)
+    return page.render(
+        "topic.html", topic=state, counts=counts, older=read, lags=lags, most=most,
+        worst=max((one.lag_messages for one in lags), default=0), permissions=READ_WRITE,
+    )  # fmt: skip
+
+
+async def _lags(page: Visit, name: str) -> list[Any]:
+    try:
+        return (await page.client.admin.all_lags(topic=name)).items
+    except (errors.AccessDenied, errors.AdminsOnly):
+        return []
+
+
+async def create(page: Visit) -> Response:
+    """Creates a topic."""
+    name = page.text("name").strip()
+    kind = page.text("type", "normal")
+    queues = page.number("queues", 0, 10**6)
+    await page.client.admin.create_topic(
+        name, queue_count=queues, type_name=kind if kind in TYPES else ""
+    )
+    forget(page)
+    command = page.console.command(
+        "topic", "create", name, "--type", kind, *(("--queues", queues) if queues else ())
+    )
+    page.note(f"Topic {name} exists.", command)
+    return page.redirect("/topic", name=name)
+
+
+async def edit(page: Visit) -> Response:
+    """Changes queues, permission and retention of a topic."""
+    name = page.text("name")
+    before = await page.client.admin.describe_topic(name)
+    change, words = _change(page, before)
+    if words:
+        await page.client.admin.update_topic(name, change)
+        forget(page)
+        page.note("The topic was changed.", page.console.command("topic", "edit", name, *words))
+    return page.redirect("/topic", name=name)
+
+
+def _change(page: Visit, before: TopicState) -> tuple[TopicChange, list[object]]:
+    """Returns the change that a form requests, and the options of the command line for it."""
+    read = page.number("read_queues", before.read_queue_count, 10**6)
+    write = page.number("write_queues", before.write_queue_count, 10**6)
+    permission = READ_WRITE.get(page.text("permission"), before.permission)
+    keep_ms = page.number("retention_hours", 0, 10**7) * 3_600_000
+    words: list[object] = []
+    if read != before.read_queue_count:
+        words += ["--read-queues", read]
+    if write != before.write_queue_count:
+        words += ["--write-queues", write]
+    if permission != before.permission:
+        words += ["--permission", page.text("permission")]
+    if keep_ms != before.retention_ms and page.has("retention_hours"):
+        words += ["--retention-age", f"{keep_ms // 3_600_000}h"]
+    attributes = {"pocketmq.retention.ms": str(keep_ms)} if "--retention-age" in words else None
+    change = TopicChange(read, write, permission, set_attributes=attributes)
+    return change, words
+
+
+async def plan_removal(page: Visit) -> Response:
+    """Shows what a removal, or a purge, would do."""
+    name = page.text("name")
+    if page.text("what") == "purge":
+        queues = await page.client.admin.purge_topic(name, dry_run=True)
+        lines = [
+            f"{one.topic}, queue {one.queue_id}: {one.message_count} messages" for one in queues
+        ]
+        return _plan(page, name, "purge", lines or ["nothing: there are no messages"])
+    removed = await page.client.admin.delete_topic(name, dry_run=True)
+    return _plan(page, name, "remove", [f"topic {one}" for one in removed])
+
+
+def _plan(page: Visit, name: str, what: str, lines: list[str]) -> Response:
+    verb = "purge" if what == "purge" else "rm"
+    return page.render(
+        "plan.html", title=f"{what.capitalize()} {name}", lines=lines, confirm=name,
+        target="/topic/purge" if what == "purge" else "/topic/remove", fields={"name": name},
+        command=page.console.command("topic", verb, name, "--yes"), verb=what.capitalize(),
+        back=page.url("/topic", name=name),
+    )  # fmt: skip
+
+
+async def remove(page: Visit) -> Response:
+    """Removes a topic whose name was typed as confirmation."""
+    name = page.text("name")
+    if page.text("confirm") != name:
+        return await plan_removal(page)
+    removed = await page.client.admin.delete_topic(name)
+    forget(page)
+    page.note(f"Removed {', '.join(removed)}.", page.console.command("topic", "rm", name, "--yes"))
+    return page.redirect("/topics")
+
+
+async def purge(page: Visit) -> Response:
+    """Purges a topic whose name was typed as confirmation."""
+    name = page.text("name")
+    if page.text("confirm") != name:
+        return await plan_removal(page)
+    queues = await page.client.admin.purge_topic(name)
+    forget(page)
+    count = sum(one.message_count for one in queues)
+    page.note(f"Purged {count} messages.", page.console.command("topic", "purge", name, "--yes"))
+    return page.redirect("/topic", name=name)
+
+
+ROUTES: Final = [
+    Route("/topics", topics),
+    Route("/topic", topic),
+    Route("/topic/plan", plan_removal),
+    Route("/topic/create", create, is_action=True),
+    Route("/topic/edit", edit, is_action=True),
+    Route("/topic/remove", remove, is_action=True),
+    Route("/topic/purge", purge, is_action=True),
+]

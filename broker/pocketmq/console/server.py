@@ -1,0 +1,110 @@
+"""Serves the console: a listening socket, uvicorn, and the sources of data."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from ipaddress import ip_address
+from typing import Final, NamedTuple
+
+import uvicorn
+
+from pocketmq.client import AsyncClient
+from pocketmq.console.application import application
+from pocketmq.console.asset_files import VERSION
+from pocketmq.console.pages import NAVIGATION
+from pocketmq.console.visitors import Visitors
+from pocketmq.console.web import Console
+
+TIMEOUT_MS: Final = 10_000
+STOP_S: Final = 1
+"""Time for which a stop waits for requests."""
+
+
+class Served(NamedTuple):
+    """The broker of a console, and the way to reach the console.
+
+    endpoint     the broker, "host:port" or "tls://host:port"
+    base         path under which all pages are, without the last "/"
+    is_private   whether others cannot read the connections
+    closes       whether each answer ends its connection
+    """
+
+    endpoint: str
+    base: str = ""
+    is_private: bool = True
+    closes: bool = False
+
+
+def console_of(served: Served) -> Console:
+    """Returns a console for a broker; no connection is made."""
+
+    def make(access_key: str, secret: str) -> AsyncClient:
+        return AsyncClient(
+            served.endpoint, timeout_ms=TIMEOUT_MS, retry_ms=0, access_key=access_key,
+            secret_key=secret,
+        )  # fmt: skip
+
+    return Console(Visitors(make), served.endpoint, NAVIGATION, base=served.base, version=VERSION)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Returns a socket that listens; port 0: a free port.
+
+    Errors   OSError
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family)
+
+
+def address_of(listener: socket.socket) -> str:
+    """Returns the address of a socket, "host:port"."""
+    host, port = listener.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Returns whether only this machine reaches a host's address."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def run(served: Served, listener: socket.socket, started: Callable[[], None]) -> None:
+    """Serves until SIGTERM or Ctrl-C.
+
+    started   is called once requests are answered
+    """
+    asyncio.run(_serve(served, listener, started))
+
+
+async def _serve(served: Served, listener: socket.socket, started: Callable[[], None]) -> None:
+    console = console_of(served)
+    app = application(console, closes=served.closes, is_private=served.is_private)
+    server = _Server(settings_of(app), started)
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        for source in console.visitors.sources:
+            await source.close()
+
+
+def settings_of(app: object) -> uvicorn.Config:
+    """Returns uvicorn's settings for the console."""
+    return uvicorn.Config(
+        app,  # type: ignore[arg-type]
+        http="h11", ws="none", loop="asyncio", lifespan="off", log_config=None, access_log=False,
+        server_header=False, date_header=False, timeout_graceful_shutdown=STOP_S,
+        timeout_keep_alive=30, h11_max_incomplete_event_size=64 * 1024, proxy_headers=False,
+    )  # fmt: skip
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._tell = started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begins to serve, then reports it."""
+        await super().startup(sockets)
+        self._tell()

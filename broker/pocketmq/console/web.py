@@ -1,0 +1,198 @@
+"""Requests for pages of the console, and their answers.
+
+A page is a coroutine function (Visit) -> Response. `Visit.render` makes HTML from a template, with
+the texts of every page: the visitor, the navigation, the token of forms. An action is a page of the
+method POST; it runs only if the form has the visitor's token.
+"""
+
+import json
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qsl, urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from pocketmq.client import AsyncClient
+from pocketmq.console import plots, texts
+from pocketmq.console.visitors import Visitor, Visitors
+from pocketmq.model.endpoint import DEFAULT_HOST, DEFAULT_PORT
+
+HERE: Final = Path(__file__).parent
+FORM_SIZE_MAX: Final = 24 * 1024 * 1024
+"""Upper limit of a form; percent-encoding triples a body of 4 MiB."""
+FIELDS_MAX: Final = 1_000
+SEE_OTHER: Final = 303
+SAVED_MAX: Final = 20
+"""Upper limit of notes that wait for the page after an action."""
+
+
+class NavigationEntry(NamedTuple):
+    """An entry of the navigation; the keys "g" and `key` open it."""
+
+    path: str
+    title: str
+    key: str
+
+
+NO_ENTRY: Final = NavigationEntry("", "", "")
+
+
+class FormTooLarge(Exception):
+    """A form is larger than the console reads."""
+
+
+@dataclass
+class Console:
+    """One console: its visitors, and what all its pages share.
+
+    endpoint    the broker, "host:port"
+    directory   the store directory; "": a broker is shown
+    base        path under which all pages are, without the last "/"
+    version     part of the URLs of scripts and styles
+    """
+
+    visitors: Visitors[AsyncClient]
+    endpoint: str
+    navigation: tuple[NavigationEntry, ...]
+    directory: str = ""
+    base: str = ""
+    version: str = ""
+    environment: Environment = field(init=False)
+
+    def __post_init__(self) -> None:
+        assert not self.base.endswith("/"), "the base ends with /"
+        self.environment = Environment(
+            loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined,
+            trim_blocks=True, lstrip_blocks=True,
+        )  # fmt: skip
+        self.environment.filters |= {
+            "shown": texts.shown, "plain": texts.plain, "count": texts.count, "size": texts.size,
+            "rate": texts.rate, "moment": texts.moment, "exact": texts.exact,
+            "duration": texts.duration, "preview": texts.preview,
+        }  # fmt: skip
+        self.environment.globals |= {"plots": plots, "url": self.url, "cli": self.command}
+
+    @property
+    def keys(self) -> str:
+        """Key after "g" -> path, as JSON."""
+        return json.dumps({entry.key: entry.path for entry in self.navigation})
+
+    def section(self, path: str) -> NavigationEntry:
+        """Returns the entry of the navigation that a page belongs to."""
+        return next((one for one in self.navigation if _belongs(path, one.path)), NO_ENTRY)
+
+    def url(self, path: str, **query: object) -> str:
+        """Returns the URL of a page; parameters that are None or "" are left out."""
+        given = {name: value for name, value in query.items() if value not in (None, "")}
+        return f"{self.base}{path}" + (f"?{urlencode(given, errors='replace')}" if given else "")
+
+    def command(self, *words: object) -> str:
+        """Returns the command line with the same effect as an action."""
+        usual = f"{DEFAULT_HOST}:{DEFAULT_PORT}"
+        named = () if self.endpoint in ("", usual) else ("--endpoint", self.endpoint)
+        return texts.command("pocketmq", *words, *named)
+
+
+class Visit:
+    """A request for a page."""
+
+    __slots__ = ("client", "console", "form", "now_ms", "request", "url", "visitor")
+
+    def __init__(self, request: Request, console: Console, visitor: Visitor[AsyncClient]) -> None:
+        self.request = request
+        self.console = console
+        self.visitor = visitor
+        self.client = visitor.source
+        self.url = console.url
+        self.form: Mapping[str, str] = {}
+        self.now_ms = time.time_ns() // 1_000_000
+
+    # --- the request ------------------------------------------------------------------------------
+
+    def text(self, name: str, default: str = "") -> str:
+        """Returns a parameter of the form, else of the URL."""
+        return self.form.get(name, self.request.query_params.get(name, default))
+
+    def number(self, name: str, default: int = 0, largest: int = 10**18) -> int:
+        """Returns a parameter as a number from 0 on; the default if it is none."""
+        assert default <= largest, "the default is too large"
+        given = self.text(name)
+        if not (given.isascii() and given.isdecimal() and len(given) < 20):
+            return default
+        return min(int(given), largest)
+
+    def has(self, name: str) -> bool:
+        """Returns whether a parameter is given and not empty."""
+        return bool(self.text(name))
+
+    async def read_form(self) -> None:
+        """Reads the form of an action.
+
+        Errors   FormTooLarge
+        """
+        body = bytearray()
+        async for part in self.request.stream():
+            body += part
+            if len(body) > FORM_SIZE_MAX:
+                raise FormTooLarge
+        try:
+            pairs = parse_qsl(
+                body.decode("ascii"), keep_blank_values=True, max_num_fields=FIELDS_MAX
+            )
+        except ValueError as error:
+            raise FormTooLarge from error
+        self.form = dict(pairs)
+
+    # --- the answer -------------------------------------------------------------------------------
+
+    def render(self, template: str, status: int = 200, **values: Any) -> Response:
+        """Returns a page made from a template."""
+        made = self.console.environment.get_template(template)
+        path = self.request.url.path.removeprefix(self.console.base) or "/"
+        text = made.render(
+            page=self, visitor=self.visitor, console=self.console, path=path,
+            section=self.console.section(path),
+            notes=self._taken_notes(), ago=partial(texts.ago, now_ms=self.now_ms), **values,
+        )  # fmt: skip
+        return HTMLResponse(text, status)
+
+    def redirect(self, path: str, **query: object) -> Response:
+        """Returns the answer that leads a browser to another page."""
+        return RedirectResponse(self.url(path, **query), SEE_OTHER)
+
+    def note(self, text: str, command: str = "") -> None:
+        """Keeps the result of an action for the visitor's next page.
+
+        command   command line with the same effect
+        """
+        saved = self.visitor.memory.setdefault("notes", {})
+        saved.setdefault(self.visitor.number, []).append((text, command))
+        while len(saved) > SAVED_MAX:
+            del saved[next(iter(saved))]
+
+    def _taken_notes(self) -> list[tuple[str, str]]:
+        saved = self.visitor.memory.get("notes", {})
+        return list(saved.pop(self.visitor.number, []))
+
+
+def _belongs(path: str, entry: str) -> bool:
+    """Returns whether a page is of an entry: /topic/plan is of /topics."""
+    first = f"/{path.split('/')[1]}"
+    return first == entry or f"{first}s" == entry
+
+
+Handler = Callable[[Visit], Awaitable[Response]]
+
+
+class Route(NamedTuple):
+    """A page: its path, its function, and whether it is an action."""
+
+    path: str
+    handler: Handler
+    is_action: bool = False

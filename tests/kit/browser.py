@@ -1,0 +1,112 @@
+"""A visitor of the console without a browser: requests to its application, cookies and forms.
+
+async with console_of(broker) as visitor:
+    page = await visitor.get("/topics")
+    await visitor.post("/topic/create", name="orders")
+"""
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from html import unescape
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlencode
+
+from starlette.types import ASGIApp, Message
+
+from pocketmq.console.application import application
+from pocketmq.console.server import Served
+from pocketmq.console.server import console_of as made
+
+HOST: Final = "127.0.0.1:5558"
+TOKEN = re.compile(r'name="token" value="([^"]*)"')
+TAG = re.compile(r"<[^>]*>")
+
+
+class Shown(NamedTuple):
+    """An answer: its status, headers, and body as text."""
+
+    status: int
+    headers: dict[str, str]
+    html: str
+
+    @property
+    def text(self) -> str:
+        """The text of a page without its elements, blanks joined."""
+        return " ".join(unescape(TAG.sub(" ", self.html)).split())
+
+    @property
+    def place(self) -> str:
+        """Where a redirect leads."""
+        return self.headers.get("location", "")
+
+
+class BrowserVisit:
+    """Requests of one visitor, who keeps cookies and the last token."""
+
+    def __init__(self, app: ASGIApp, host: str = HOST) -> None:
+        self._app = app
+        self.host = host
+        self.cookies: dict[str, str] = {}
+        self.token = ""
+
+    async def get(self, target: str, **headers: str) -> Shown:
+        """Returns the answer to a GET of a path with a query."""
+        shown = await self._ask("GET", target, b"", headers)
+        found = TOKEN.search(shown.html)
+        self.token = found[1] if found else self.token
+        return shown
+
+    async def post(self, path: str, headers: dict[str, str] | None = None, **form: str) -> Shown:
+        """Returns the answer to a form with the visitor's token."""
+        if not self.token:
+            await self.get("/login")
+        return await self.post_raw(path, urlencode({"token": self.token} | form), headers)
+
+    async def post_raw(self, path: str, body: str, headers: dict[str, str] | None = None) -> Shown:
+        """Returns the answer to a body as it is."""
+        return await self._ask("POST", path, body.encode(), headers or {})
+
+    async def _ask(self, method: str, target: str, body: bytes, given: dict[str, str]) -> Shown:
+        path, _, query = target.partition("?")
+        cookie = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
+        fields = {"host": self.host, "cookie": cookie, **given}
+        scope = {
+            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method,
+            "scheme": "http", "path": path, "raw_path": path.encode(), "root_path": "",
+            "query_string": query.encode(), "server": ("127.0.0.1", 5558),
+            "client": ("127.0.0.1", 4711),
+            "headers": [(name.encode(), value.encode()) for name, value in fields.items()],
+        }  # fmt: skip
+        sent: list[Message] = []
+        parts = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive() -> Message:
+            return parts.pop() if parts else {"type": "http.disconnect"}
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        await self._app(scope, receive, send)
+        headers: dict[str, str] = {}
+        for name, value in sent[0]["headers"]:
+            if name == b"set-cookie":
+                pair = value.decode().partition(";")[0]
+                self.cookies[pair.partition("=")[0]] = pair.partition("=")[2]
+            headers[name.decode()] = value.decode()
+        content = b"".join(part.get("body", b"") for part in sent[1:])
+        return Shown(sent[0]["status"], headers, content.decode("utf-8", "replace"))
+
+
+@asynccontextmanager
+async def console_of(endpoint: str, **served: Any) -> AsyncIterator[BrowserVisit]:
+    """Opens a console for a broker, and yields its first visitor."""
+    console = made(Served(endpoint, **served))
+    app = application(
+        console, is_private=served.get("is_private", True), closes=served.get("closes", False)
+    )
+    try:
+        yield BrowserVisit(app)
+    finally:
+        for source in [*console.visitors.sources, *console.visitors.ended]:
+            await source.close()
