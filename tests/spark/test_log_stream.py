@@ -18,12 +18,12 @@ from pocketmq.spark.data_source import PocketSource
 from pocketmq.spark.durable_end import durable_log
 from pocketmq.spark.log_stream import (
     LogStream,
-    MessagesLost,
     begin_at_time,
     end_of_batch,
     offset_of,
     stretches_between,
 )
+from pocketmq.spark.queue_offsets import MessagesLost
 from tests.backfill.jobs import FILE_SIZE, small_log
 from tests.kit.log_bytes import TIME_MS, LogBytes
 

@@ -28,8 +28,9 @@ from pocketmq.backfill.log_walk import DamagedBytes, Stretch, may_hold_any, surv
 from pocketmq.backfill.request import DAMAGE, FAIL, INDEX, MESSAGES, UNITS, Request, request_from
 from pocketmq.backfill.row_filter import RowFilter
 from pocketmq.format.arrow_messages import record_batches
+from pocketmq.format.columns.heads import Heads
 from pocketmq.format.columns.queues import QueueTable
-from pocketmq.format.message_columns import columns_of
+from pocketmq.format.message_columns import MessageColumn, columns_of
 from pocketmq.rebuild.log_files import LogFile, find_log_files
 from pocketmq.rebuild.plan import PIECE_SIZE_MIN, Range, map_here, plan_ranges
 
@@ -179,13 +180,16 @@ class StoreReader(DataSourceReader):
         """
         yield from self.rows_of(partition.value or (), self._request.wanted)
 
-    def rows_of(self, tasks: Iterable[Any], wanted: RowFilter) -> Iterator[Any]:
+    def rows_of(
+        self, tasks: Iterable[Any], wanted: RowFilter, read: "ReadTask | None" = None
+    ) -> Iterator[Any]:
         """Yields the rows of tasks that a filter selects as `pyarrow.RecordBatch`es.
 
+        read     reads a task; None: as the table is read
         Errors   Corruption, unless damage is reported as rows
         """
         shaped = _Shape(self._request, to_arrow_schema(self._schema, timezone="UTC"))
-        read = READERS[self._request.kind]
+        read = read or READERS[self._request.kind]
         for task in tasks:
             for found in read(task, self._request, wanted, shaped.stored):
                 if not isinstance(found, DamagedBytes):
@@ -255,13 +259,21 @@ def _messages(
         kept = wanted.rows(request.table.numbers, heads.__getattribute__)
         if kept is not None:
             heads = heads.take(kept)
-        numbers = queues.number(found.buffer, heads)
-        kept = wanted.of_queues(queues.keys, numbers, heads.queue_offset)
-        if kept is not None:
-            heads, numbers = heads.take(kept), numbers[kept]
-        if len(heads):
-            rows = record_batches(found.buffer, heads, numbers, queues, columns)
-            yield from (batch for _, batch in rows)
+        yield from record_rows(found.buffer, heads, wanted, queues, columns)
+
+
+def record_rows(
+    buffer: bytearray, heads: Heads, wanted: RowFilter, queues: QueueTable,
+    columns: Sequence[MessageColumn],
+) -> Iterator[Any]:  # fmt: skip
+    """Yields the records whose queues a filter selects as `pyarrow.RecordBatch`es."""
+    numbers = queues.number(buffer, heads)
+    kept = wanted.of_queues(queues.keys, numbers, heads.queue_offset)
+    if kept is not None:
+        heads, numbers = heads.take(kept), numbers[kept]
+    if len(heads):
+        rows = record_batches(buffer, heads, numbers, queues, columns)
+        yield from (batch for _, batch in rows)
 
 
 def _units(file: QueueFile, request: Request, wanted: RowFilter, names: Any) -> Iterator[Any]:
@@ -274,9 +286,10 @@ def _entries(path: str, request: Request, wanted: RowFilter, names: Any) -> Iter
     ))  # fmt: skip
 
 
-READERS: Final[Mapping[str, Callable[[Any, Request, RowFilter, Sequence[str]], Iterator[Any]]]] = {
+ReadTask = Callable[[Any, Request, RowFilter, Sequence[str]], Iterator[Any]]
+"""Yields the record batches of a task with the named columns, and its damage."""
+READERS: Final[Mapping[str, ReadTask]] = {
     MESSAGES: _messages,
     UNITS: _units,
     INDEX: _entries,
 }
-"""Functions that yield the record batches of a task, and its damage."""

@@ -1,12 +1,13 @@
 """The data source `pocketmq`: reads stores in batches, streams stores and brokers."""
 
-from pyspark.sql.datasource import DataSourceStreamReader
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from pocketmq.backfill.request import request_from
 from pocketmq.backfill.source import StoreReader, StoreSource
 from pocketmq.spark.log_stream import LogStream
+from pocketmq.spark.queue_stream import BrokerReader, BrokerStream
 from pocketmq.spark.stream_request import parted_options, stream_request_from
 
 
@@ -22,9 +23,14 @@ class PocketSource(StoreSource):
         request = request_from(others, is_local="endpoint" not in streams)
         return from_arrow_schema(request.schema)
 
-    def reader(self, schema: StructType) -> StoreReader:
-        """Returns the reader of a batch."""
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Returns the reader of a batch.
+
+        Errors   ValueError, NotAStore
+        """
         streams, others = parted_options(self.options)
+        if "endpoint" in streams:
+            return BrokerReader(stream_request_from(self.options), schema)
         if streams:
             raise ValueError(f"{next(iter(streams))} is an option of streams (readStream)")
         return StoreReader(request_from(others), schema)
@@ -34,4 +40,5 @@ class PocketSource(StoreSource):
 
         Errors   ValueError, NotAStore
         """
-        return LogStream(stream_request_from(self.options), schema)
+        request = stream_request_from(self.options)
+        return BrokerStream(request, schema) if request.endpoint else LogStream(request, schema)

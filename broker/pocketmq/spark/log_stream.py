@@ -32,6 +32,7 @@ from pocketmq.model.message import OFFSET_MAX, QueueKey
 from pocketmq.rebuild.log_files import LogFile, may_hold
 from pocketmq.rebuild.plan import Range, cut_points
 from pocketmq.spark.durable_end import DurableLog, durable_log
+from pocketmq.spark.queue_offsets import MessagesLost
 from pocketmq.spark.stream_request import (
     EARLIEST_NUMBER,
     LATEST,
@@ -48,10 +49,6 @@ WALK_MAX: Final = 1 << 30
 """Most bytes of the log in a batch with an upper limit of messages."""
 PLACE: Final = "physical_offset"
 FLOORS: Final = "floors"
-
-
-class MessagesLost(Exception):
-    """Messages that the stream has not read were removed."""
 
 
 # -- planning --------------------------------------------------------------------------------------
