@@ -13,6 +13,7 @@ from typing import Any
 from pocketmq.backfill.job import new_job, run
 from pocketmq.backfill.session import open_session, spark_mapper
 from pocketmq.rebuild.log_files import KnownShape
+from pocketmq.rebuild.parallel import read_range
 
 
 def main(store: str, out: str, tasks_left: int, *sizes: int) -> None:
@@ -23,6 +24,8 @@ def main(store: str, out: str, tasks_left: int, *sizes: int) -> None:
 
     def mortal(function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterable[Any]:
         nonlocal tasks_left
+        if function is not read_range:
+            return mapper(function, tasks)
         if len(tasks) > tasks_left:
             list(mapper(function, tasks[:tasks_left]))
             os.kill(os.getpid(), signal.SIGKILL)

@@ -43,7 +43,7 @@ def test_a_run_is_seen_from_its_plan_to_its_end(tmp_path: Path) -> None:
     built = run(job, watched)
     seen.append(looked(job.out))
     phases = list(dict.fromkeys(found.phase for found in seen))
-    assert phases == [Phase.READING, Phase.INDEXING, Phase.COMPLETE]
+    assert phases == [Phase.PLANNED, Phase.READING, Phase.INDEXING, Phase.COMPLETE]
     reading = [found for found in seen if found.phase is Phase.READING]
     assert [found.ranges_finished for found in reading] == list(range(1, len(job.files)))
     assert all(found.is_running for found in seen[:-1])

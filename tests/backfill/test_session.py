@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pocketmq import backfill
+from pocketmq.backfill import session as module
 from pocketmq.backfill.session import (
     LOG_SETTINGS,
     SMALL_TASKS_PER_WORKER,
@@ -136,42 +137,36 @@ def test_workers_of_any_session_run_this_python_and_get_this_package(
     assert lost.sent == ["pocketmq.zip"]
 
 
-class Context:
-    """A Spark context that runs everything here and notes how many partitions it was told."""
-
-    defaultParallelism = 2  # noqa: N815 - Spark's name
+class Partitions:
+    """Runs each partition here, and notes how many there are."""
 
     def __init__(self, error: Exception | None = None) -> None:
-        self.partitions: list[int] = []
+        self.counts: list[int] = []
         self.error = error
 
-    def parallelize(self, tasks: Any, partitions: int) -> Any:
-        self.partitions.append(partitions)
-        return SimpleNamespace(map=lambda function: self._spread(function, tasks))
-
-    def _spread(self, function: Any, tasks: Any) -> Any:
-        def collect() -> list[Any]:
-            if self.error is not None:
-                raise self.error
-            return [function(task) for task in tasks]
-
-        return SimpleNamespace(collect=collect)
+    def collected(self, _: Any, function: Any, count: int) -> list[bytes]:
+        self.counts.append(count)
+        if self.error is not None:
+            raise self.error
+        return [function(number) for number in range(count)]
 
 
-def session(context: Context) -> Any:
-    return SimpleNamespace(sparkContext=context)
+SESSION: Any = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=2))
 
 
-def test_large_tasks_go_alone_and_small_ones_in_lots(tmp_path: Path) -> None:
-    context = Context()
-    assert spark_mapper(session(context))(len, ["a"] * 50) == [1] * 50
-    assert spark_mapper(session(context), 7)(len, ["a"] * 50) == [1] * 50
-    assert spark_mapper(session(context), 7)(len, ["a"] * 3) == [1] * 3
+def test_large_tasks_go_alone_and_small_ones_in_lots(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = Partitions()
+    monkeypatch.setattr(module, "_collected", found.collected)
+    assert spark_mapper(SESSION)(len, ["a"] * 50) == [1] * 50
+    assert spark_mapper(SESSION, 7)(len, ["a"] * 50) == [1] * 50
+    assert spark_mapper(SESSION, 7)(len, ["a"] * 3) == [1] * 3
     (tmp_path / "consumequeue").mkdir()
     (tmp_path / "consumequeue" / "file").touch()
-    spark_mapper(session(context))(mark_file, [(str(tmp_path), "consumequeue/file")] * 50)
-    assert context.partitions == [50, 7, 3, 2 * SMALL_TASKS_PER_WORKER]
-    assert list(spark_mapper(session(context))(len, [])) == []
+    spark_mapper(SESSION)(mark_file, [(str(tmp_path), "consumequeue/file")] * 50)
+    assert found.counts == [50, 7, 3, 2 * SMALL_TASKS_PER_WORKER]
+    assert list(spark_mapper(SESSION)(len, [])) == []
 
 
 TRACE = "An exception\nTraceback (most recent call last):\n  File\nOSError: the disk is full\n"
@@ -194,11 +189,14 @@ DEATH = (
         ("", ""),
     ],
 )
-def test_a_failed_job_says_why_in_a_line(told: str, reason: str) -> None:
+def test_a_failed_job_says_why_in_a_line(
+    told: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
+    monkeypatch.setattr(module, "_collected", Partitions(Py4JError(told)).collected)
     with pytest.raises(TaskFailed) as caught:
-        spark_mapper(session(Context(Py4JError(told))))(len, ["a"])
+        spark_mapper(SESSION)(len, ["a"])
     assert str(caught.value) == reason
 
 

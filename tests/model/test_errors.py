@@ -201,6 +201,7 @@ IllegalConfig: setting field: why
 AddressUnavailable: setting field: 'address' cannot be listened on: why
 SparkMissing: Spark cannot be started: why
 ViewFailed: path could not be written after 7 tries: why
+PlaceUnusable: path cannot be used: why
 StoreFailed: the store has stopped: why
 FsyncFailed: the disk refused to keep written bytes (why); the broker ends
 WriteFailed: the disk could not be written to (why)

@@ -16,6 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from pocketmq.backfill.places import (
+    probe_workers,
+    refuse_address,
+    refuse_small_disk,
+    unwritable,
+)
 from pocketmq.format.names import (
     COMMIT_LOG_DIRECTORY,
     CONSUME_QUEUE_DIRECTORY,
@@ -234,15 +240,19 @@ def run(job: RebuildJob, mapper: Mapper) -> Document:
     """Builds all views that are not yet built; returns the manifest.
 
     Errors   Corruption: valid records follow damage, unless the job accepts holes; IllegalTopic;
-             StoreLocked: another run uses this directory; ViewFailed: a task failed
+             StoreLocked: another run uses this directory; ViewFailed: a task failed; PlaceUnusable:
+             a worker does not reach log or output, or the output's disk is too small or read-only
     """
+    refuse_address(job.out)
     staging = Staging(job.out)
-    job.out.mkdir(parents=True, exist_ok=True)
-    with _alone(job.out):
-        try:
+    try:
+        job.out.mkdir(parents=True, exist_ok=True)
+        with _alone(job.out):
             _rebuild(job, staging, mapper)
-        except TaskFailed as error:
-            raise ViewFailed(path=str(job.out), tries=TRIES, why=str(error)) from error
+    except TaskFailed as error:
+        raise ViewFailed(path=str(job.out), tries=TRIES, why=str(error)) from error
+    except OSError as error:
+        raise unwritable(job.out, error) from error
     return manifest(job.out)
 
 
@@ -251,12 +261,20 @@ def _rebuild(job: RebuildJob, staging: Staging, mapper: Mapper) -> None:
         reuse = find_reuse(job, _ranges(job, mapper))
         if reuse.is_complete:
             return
+        _check_places(job, mapper)
         prepare(staging, reuse)
         rebuild_parallel(job, mapper)
         if not has_shrunk(staging, reuse):
             return
         staging.clear()
+    else:
+        _check_places(job, mapper)
     rebuild_parallel(job, mapper)
+
+
+def _check_places(job: RebuildJob, mapper: Mapper) -> None:
+    refuse_small_disk(job, shutil.disk_usage(job.out).free)
+    probe_workers(job, mapper)
 
 
 def manifest(out: Path) -> Document:

@@ -23,6 +23,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pocketmq.backfill.arrow_views import ENTRY_SCHEMA, UNIT_SCHEMA
+from pocketmq.backfill.places import refuse_address
 from pocketmq.backfill.row_filter import RowFilter, time_from_text
 from pocketmq.format.arrow_messages import schema_of
 from pocketmq.format.index_layout import IndexGeometry
@@ -124,8 +125,9 @@ class Request:
 def store_at(path: "str | Path", kind: str) -> Path:
     """Returns the directory of a store that may contain the table `kind`.
 
-    Errors   NotAStore
+    Errors   NotAStore; PlaceUnusable: an address
     """
+    refuse_address(path)
     store = Path(path).expanduser().resolve()
     if not store.is_dir():
         raise NotAStore(path=str(store), why="there is no such directory")

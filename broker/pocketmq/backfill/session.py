@@ -15,9 +15,12 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from pickle import dumps, loads
 from typing import TYPE_CHECKING, Any, Final
 
+from pocketmq.backfill.places import probe
 from pocketmq.model.errors import SparkMissing
 from pocketmq.rebuild.manifest import mark_file
 from pocketmq.rebuild.plan import TRIES, Mapper, TaskFailed
@@ -30,6 +33,8 @@ SMALL_TASKS_PER_WORKER: Final = 8
 """Spark partitions for each worker if there are many small tasks: a Spark task costs 50 ms."""
 _SMALL_TASKS: Final[frozenset[Callable[[Any], Any]]] = frozenset({mark_file})
 """Functions of tasks that last milliseconds; a run may have tens of thousands of such tasks."""
+_EVERYWHERE: Final[frozenset[Callable[[Any], Any]]] = frozenset({probe})
+"""Functions that look at each worker's machine."""
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 """Variable that spark-submit sets: its options and configuration files then apply."""
 LOG_SETTINGS: Final = Path(__file__).resolve().with_name("log4j2.properties")
@@ -186,22 +191,60 @@ def spark_mapper(session: "SparkSession", partitions: int = 0) -> Mapper:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    context = session.sparkContext
-
     def run(function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterable[Any]:
         if not tasks:
             return []
         count = partitions or len(tasks)
         if function in _SMALL_TASKS:
             count = min(count, SMALL_TASKS_PER_WORKER * worker_count(session))
-        spread = context.parallelize(tasks, min(count, len(tasks)))
         try:
-            answers: list[Any] = spread.map(function).collect()
+            if function in _EVERYWHERE:
+                return _at_once(session, function, tasks)
+            return _spread(session, function, tasks, min(count, len(tasks)))
         except (PySparkException, Py4JError) as error:
             raise TaskFailed(_reason(str(error))) from error
-        return answers
 
     return run
+
+
+def _spread(
+    session: "SparkSession", function: Callable[[Any], Any], tasks: Sequence[Any], count: int
+) -> list[Any]:
+    """Runs tasks in `count` partitions of a DataFrame; the function contains the tasks, pickled."""
+    pickled = [dumps(task) for task in tasks]
+    borders = [len(tasks) * number // count for number in range(count + 1)]
+
+    def run(number: int) -> bytes:
+        mine = pickled[borders[number] : borders[number + 1]]
+        return dumps([function(loads(task)) for task in mine])
+
+    return [answer for answers in _collected(session, run, count) for answer in loads(answers)]
+
+
+def _collected(
+    session: "SparkSession", function: Callable[[int], bytes], count: int
+) -> list[bytes]:
+    """Calls a function on the numbers below `count`, each in its own partition of a DataFrame."""
+    from pyspark.sql.functions import udf
+
+    # A deterministic function may be called twice for one row.
+    applied = udf(function, "binary", useArrow=False).asNondeterministic()
+    frame = session.range(0, count, 1, count).select(applied("id").alias("answers"))
+    return [bytes(row["answers"]) for row in frame.collect()]
+
+
+def _at_once(
+    session: "SparkSession", function: Callable[[Any], Any], tasks: Sequence[Any]
+) -> list[Any]:
+    """Runs all tasks at the same time, so that each free processor of the workers gets one.
+
+    If workers come and go, Spark cannot do that, and some workers may get no task.
+    """
+    context = session.sparkContext
+    if context.getConf().get("spark.dynamicAllocation.enabled", "false") == "true":
+        return _spread(session, function, tasks, len(tasks))
+    barrier = context.parallelize(tasks[: worker_count(session)], worker_count(session)).barrier()
+    return barrier.mapPartitions(partial(map, function)).collect()
 
 
 def _reason(told: str) -> str:

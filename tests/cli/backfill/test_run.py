@@ -95,3 +95,15 @@ def test_too_little_room_is_noted(
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1))
     done = run("backfill", "plan", str(golden.store("basic")), "--out", str(tmp_path / "out"))
     assert "more than the free space" in done.err
+
+
+def test_an_address_is_refused_in_one_line(golden: GoldenStores, tmp_path: Path) -> None:
+    store = str(golden.store("basic"))
+    for words in (("s3a://b/s", "--out", str(tmp_path / "o")), (store, "--out", "hdfs://n/v")):
+        for command in ("plan", "run"):
+            done = run("backfill", command, *words)
+            assert done.code == 4
+            assert "it is an address, and only directories" in done.err
+            assert "mount it on every worker" in done.err
+            assert "Traceback" not in done.err
+    assert not Path("hdfs:").exists()

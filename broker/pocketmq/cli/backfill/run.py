@@ -184,13 +184,16 @@ def open_job(options: BuildOptions, workers: int) -> "RebuildJob":
     """Returns the job for these options.
 
     Errors   Failure: the store or the output directory cannot be used; NotAStore, StoreLocked,
-             WrongFileSize, StoreGap, IllegalConfig, UnknownGeometry
+             PlaceUnusable, WrongFileSize, StoreGap, IllegalConfig, UnknownGeometry
     """
     from pocketmq.backfill.job import new_job, objection
+    from pocketmq.backfill.places import refuse_address
     from pocketmq.cli.store.access import accessible, known_end, sizes_of
     from pocketmq.format.names import zone_from_name
     from pocketmq.log.queue_places import expired_queues
 
+    refuse_address(options.directory)
+    refuse_address(options.target)
     disk = accessible(options.directory, read_only=options.read_only)
     why = objection(options.directory, options.target)
     if why:

@@ -386,6 +386,14 @@ class ViewFailed(StorageError):
     why: str
 
 
+class PlaceUnusable(StorageError):
+    """A directory that a build cannot use: an address, a full disk, or not the same everywhere."""
+
+    message = "{path} cannot be used: {why}"
+    path: str
+    why: str
+
+
 class StoreFailed(StorageError):
     """The store stopped working; it acknowledges nothing more, and the process ends."""
 
