@@ -5,6 +5,7 @@ async with console_of(broker) as visitor:
     await visitor.post("/topic/create", name="orders")
 """
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -57,17 +58,23 @@ class BrowserVisit:
         self.token = found[1] if found else self.token
         return shown
 
-    async def post(self, path: str, headers: dict[str, str] | None = None, **form: str) -> Shown:
+    async def watch(self, target: str, until: str) -> Shown:
+        """Returns the answer to a GET up to a text, after which the visitor leaves."""
+        return await self._ask("GET", target, b"", {}, until)
+
+    async def post(self, path: str, **form: str) -> Shown:
         """Returns the answer to a form with the visitor's token."""
         if not self.token:
             await self.get("/login")
-        return await self.post_raw(path, urlencode({"token": self.token} | form), headers)
+        return await self.post_raw(path, urlencode({"token": self.token} | form))
 
     async def post_raw(self, path: str, body: str, headers: dict[str, str] | None = None) -> Shown:
         """Returns the answer to a body as it is."""
         return await self._ask("POST", path, body.encode(), headers or {})
 
-    async def _ask(self, method: str, target: str, body: bytes, given: dict[str, str]) -> Shown:
+    async def _ask(
+        self, method: str, target: str, body: bytes, given: dict[str, str], until: str = ""
+    ) -> Shown:
         path, _, query = target.partition("?")
         cookie = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
         fields = {"host": self.host, "cookie": cookie, **given}
@@ -81,11 +88,18 @@ class BrowserVisit:
         sent: list[Message] = []
         parts = [{"type": "http.request", "body": body, "more_body": False}]
 
+        gone = asyncio.Event()
+
         async def receive() -> Message:
-            return parts.pop() if parts else {"type": "http.disconnect"}
+            if parts:
+                return parts.pop()
+            await gone.wait()
+            return {"type": "http.disconnect"}
 
         async def send(message: Message) -> None:
             sent.append(message)
+            if until and until.encode() in b"".join(part.get("body", b"") for part in sent):
+                gone.set()
 
         await self._app(scope, receive, send)
         headers: dict[str, str] = {}

@@ -46,14 +46,23 @@ def shown(text: object, limit: int = 0) -> Markup:
 
 def preview(content: bytes) -> Markup:
     """Returns the begin of a body in one line: its text, or hexadecimal."""
+    return shown(_begin(content), PREVIEW_MAX)
+
+
+def preview_text(content: bytes) -> str:
+    """Returns the begin of a body in one line as plain text."""
+    return plain(_begin(content)[:PREVIEW_MAX])
+
+
+def _begin(content: bytes) -> str:
     begin = content[: 4 * PREVIEW_MAX]
     try:
         text = begin.decode()
     except UnicodeDecodeError as error:
         if error.start < len(begin) - 4 or len(content) == len(begin):
-            return shown(content[: PREVIEW_MAX // 4].hex(" "), PREVIEW_MAX)
+            return begin[: PREVIEW_MAX // 3].hex(" ")
         text = begin[: error.start].decode()
-    return shown(" ".join(text.split()), PREVIEW_MAX)
+    return " ".join(text.split())
 
 
 def plain(text: object) -> str:

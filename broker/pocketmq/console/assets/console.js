@@ -74,6 +74,8 @@ function showField(select) {
   field.querySelector("span").textContent = label || "";
 }
 
+const current = document.querySelector("nav [aria-current]");
+if (current && matchMedia("(max-width: 820px)").matches) current.scrollIntoView({ inline: "center", block: "nearest" });
 document.addEventListener("keydown", press);
 document.addEventListener("click", copy);
 document.addEventListener("change", (event) => {
@@ -81,3 +83,49 @@ document.addEventListener("change", (event) => {
   if (event.target.matches("select[data-submits]")) event.target.form.submit();
 });
 for (const select of document.querySelectorAll("select[data-wishes]")) showField(select);
+
+// The live tail: newest rows first, at most ROWS_MAX of them.
+const ROWS_MAX = 300;
+const CLASSES = ["time", "number", "number", "name", "name", "body"];
+
+function addRow(table, row) {
+  const line = table.tBodies[0].insertRow(0);
+  row.cells.forEach((text, at) => {
+    const cell = line.insertCell();
+    cell.className = CLASSES[at];
+    if (at === 0) {
+      const link = document.createElement("a");
+      link.href = row.url;
+      link.textContent = text;
+      cell.append(link);
+    } else {
+      const part = document.createElement("bdi");
+      part.textContent = text;
+      cell.append(part);
+    }
+  });
+  while (table.tBodies[0].rows.length > ROWS_MAX) table.tBodies[0].deleteRow(-1);
+}
+
+function follow(table) {
+  const state = document.getElementById("tail-state");
+  const source = new EventSource(table.dataset.events);
+  let count = 0;
+  const stop = (text) => {
+    source.close();
+    state.textContent = text;
+  };
+  source.onopen = () => { state.textContent = "waiting for messages"; };
+  source.onerror = () => stop("The connection ended: press Follow to go on.");
+  source.addEventListener("failed", (event) => stop(JSON.parse(event.data)));
+  source.addEventListener("messages", (event) => {
+    const given = JSON.parse(event.data);
+    for (const row of given.rows) addRow(table, row);
+    count += given.rows.length + given.skipped;
+    state.textContent = `${count} messages`;
+  });
+  document.getElementById("tail-stop").addEventListener("click", () => stop(`stopped after ${count} messages`));
+}
+
+const table = document.getElementById("tail");
+if (table) follow(table);

@@ -2,16 +2,22 @@
 
 from typing import Final
 
-from pocketmq.console.pages import groups, messages, overview, send, topics
+from pocketmq.console.pages import groups, messages, operating, overview, send, tail, topics
 from pocketmq.console.web import NavigationEntry, Route
 
 NAVIGATION: Final = (
     NavigationEntry("/", "Overview", "o"),
     NavigationEntry("/topics", "Topics", "t"),
     NavigationEntry("/messages", "Messages", "m"),
-    NavigationEntry("/groups", "Groups", "g"),
+    NavigationEntry("/tail", "Live tail", "l"),
     NavigationEntry("/send", "Send", "s"),
+    NavigationEntry("/groups", "Groups", "g"),
+    NavigationEntry("/clients", "Clients", "c"),
+    NavigationEntry("/dead-letters", "Dead letters", "d"),
+    NavigationEntry("/delayed", "Delayed", "y"),
+    NavigationEntry("/transactions", "Transactions", "x"),
+    NavigationEntry("/access", "Access", "a"),
+    NavigationEntry("/settings", "Settings", "e"),
 )
-ROUTES: Final[list[Route]] = [
-    *overview.ROUTES, *topics.ROUTES, *messages.ROUTES, *groups.ROUTES, *send.ROUTES,
-]  # fmt: skip
+MODULES: Final = (overview, topics, messages, tail, send, groups, operating)
+ROUTES: Final[list[Route]] = [route for module in MODULES for route in module.ROUTES]

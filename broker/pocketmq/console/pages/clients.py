@@ -1,0 +1,52 @@
+"""Clients: consumers of all groups, by their last call."""
+
+import asyncio
+from typing import Final
+
+from starlette.responses import Response
+
+from pocketmq.client import ClientError, GroupState
+from pocketmq.console.listing import all_groups, cut
+from pocketmq.console.web import Route, Visit
+from pocketmq.model.administration import Member
+
+GROUPS_MAX: Final = 200
+"""Groups with consumers that a page asks for."""
+
+
+async def clients(page: Visit) -> Response:
+    """Lists the clients that consumed in the last two minutes."""
+    groups = [one for one in await all_groups(page) if one.stats and one.stats.member_count]
+    each = await asyncio.gather(*(_members(page, one) for one in groups[:GROUPS_MAX]))
+    wanted = page.text("q").strip().lower()
+    rows = [
+        one
+        for members in each
+        for one in members
+        if wanted in f"{one.client_id} {one.address} {one.group}".lower()
+    ]
+    rows.sort(key=lambda one: (-one.seen_ms, one.client_id))
+    template = "clients_rows.html" if "hx-request" in page.request.headers else "clients.html"
+    return page.render(
+        template, shown=cut(rows, page), q=page.text("q"), left_out=len(groups) - len(each)
+    )
+
+
+async def _members(page: Visit, group: GroupState) -> list[Member]:
+    try:
+        return await page.client.admin.list_members(group.name)
+    except ClientError:  # the group is gone, or not this visitor's
+        return []
+
+
+async def stack(page: Visit) -> Response:
+    """Shows the stacks that a client reports."""
+    group, number = page.text("group"), page.text("id")
+    answer = await page.client.admin.print_client_stack(group, number)
+    return page.render(
+        "stack.html", answer=answer, group=group, number=number,
+        command=page.console.command("client", "stack", group, number),
+    )  # fmt: skip
+
+
+ROUTES: Final = [Route("/clients", clients), Route("/clients/stack", stack)]

@@ -1,0 +1,172 @@
+"""Pages for operators on a real broker: tail, dead letters, delays, transactions, access."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from pocketmq.client import Message, ReceiveQuery, errors
+from tests.kit.browser import BrowserVisit, console_of
+from tests.running_broker import RunningBroker, broker_with
+
+OWN = ("broker.auto_create_topics=true", "rpc.tls=false")
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[RunningBroker]:
+    """A broker that creates topics by their first message."""
+    async with broker_with(tmp_path / "store", *OWN) as running:
+        yield running
+
+
+@pytest.fixture
+async def visitor(broker: RunningBroker) -> AsyncIterator[BrowserVisit]:
+    """A visitor of its console."""
+    async with console_of(broker.addresses["grpc"]) as visit:
+        yield visit
+
+
+async def dead(broker: RunningBroker, count: int) -> None:
+    """Gives the group billing dead letters of the topic orders."""
+    await broker.client.admin.create_group("billing")
+    for number in range(count):
+        await broker.client.send(Message("orders", f"dead-{number}".encode(), queue_id=0))
+    query = ReceiveQuery("billing", "orders", max_messages=count, wait_ms=5_000, begin="min")
+    left = count
+    while left:
+        got = await broker.client.receive(query)
+        handles = [one.receipt_handle for one in got]
+        await broker.client.forward_to_dead_letters("billing", "orders", handles)
+        left -= len(got)
+
+
+async def test_a_tail_streams_what_matches_as_text(
+    broker: RunningBroker, visitor: BrowserVisit
+) -> None:
+    for tag in ("paid", "new"):
+        body = f"<b>{tag}</b>\u202e".encode()
+        await broker.client.send(Message("orders", body, tag=tag, queue_id=0))
+    page = await visitor.get("/tail?topic=orders&by=tag&filter=paid")
+    assert "pocketmq tail orders --filter paid" in page.text
+    target = page.html.partition('data-events="')[2].partition('"')[0].replace("&amp;", "&")
+    stream = await visitor.watch(target, "event: messages")
+    assert stream.headers["content-type"].startswith("text/event-stream")
+    data = json.loads(stream.html.partition("data: ")[2].partition("\n")[0])
+    assert [row["cells"][-1] for row in data["rows"]] == ["<b>paid</b>\ufffd"]
+    assert data["rows"][0]["url"].startswith("/message?topic=orders")
+
+
+async def test_a_tail_of_a_wrong_filter_ends_with_the_reason(
+    broker: RunningBroker, visitor: BrowserVisit
+) -> None:
+    await broker.client.send(Message("orders", b"x"))
+    stream = await visitor.get("/tail/events?topic=orders&by=sql&filter=price%20%3E%3E")
+    assert "event: failed" in stream.html
+
+
+async def test_dead_letters_are_redriven_in_part_and_purged(
+    broker: RunningBroker, visitor: BrowserVisit
+) -> None:
+    await dead(broker, 3)
+    assert "billing 3" in (await visitor.get("/dead-letters")).text
+    assert "3 messages could not be consumed" in (await visitor.get("/")).text
+    page = await visitor.get("/dead-letters/group?group=billing")
+    assert "Pending 3 Ever 3" in page.text
+    assert "dead-0" in page.text
+
+    plan = await visitor.post("/dead-letters/redrive", group="billing", count="2")
+    assert "2 dead letters of billing" in plan.text
+    assert "pocketmq dlq redrive billing --limit 2 --yes" in plan.text
+    (before,) = (await broker.client.admin.list_dead_letters("billing")).items
+    assert before.waiting_count == 3
+    form = {"group": "billing", "count": "2", "confirm": "billing"}
+    done = await visitor.post("/dead-letters/redrive", **form)
+    assert "Sent 2 dead letters again" in (await visitor.get(done.place)).text
+    (after,) = (await broker.client.admin.list_dead_letters("billing")).items
+    assert after.waiting_count == 1
+
+    plan = await visitor.post("/dead-letters/purge", group="billing")
+    assert "1 dead letters of billing would count as handled" in plan.text
+    await visitor.post("/dead-letters/purge", group="billing", confirm="billing")
+    (after,) = (await broker.client.admin.list_dead_letters("billing")).items
+    assert after.waiting_count == 0
+
+
+async def test_a_delayed_message_is_listed_and_recalled(
+    broker: RunningBroker, visitor: BrowserVisit
+) -> None:
+    assert "No message waits for its time" in (await visitor.get("/delayed")).text
+    receipt = await broker.client.send(Message("later", b"x", delay_ms=3_600_000))
+    page = await visitor.get("/delayed")
+    assert receipt.message_id in page.text
+    assert "1 h 1" in page.text
+    handle = page.html.partition('name="handle" value="')[2].partition('"')[0]
+    done = await visitor.post("/delayed/recall", topic="later", handle=handle)
+    assert "is recalled" in (await visitor.get(done.place)).text
+    with pytest.raises(errors.MessageNotFound):
+        await broker.client.admin.list_delayed(message_id=receipt.message_id)
+
+
+async def test_a_transaction_is_committed_and_rolled_back(
+    broker: RunningBroker, visitor: BrowserVisit
+) -> None:
+    half = [
+        await broker.client.send(
+            Message("tx", b"half-body", transactional=True, producer_group="payers")
+        )
+        for _ in range(2)
+    ]
+    page = await visitor.get("/transactions")
+    assert page.text.count("payers") == 2
+    one = await visitor.get(f"/transactions/one?id={half[0].transaction_id}")
+    assert "half-body" in one.text
+    for receipt, what in zip(half, ("commit", "rollback"), strict=True):
+        await visitor.post("/transactions/end", id=receipt.transaction_id, what=what)
+    states = [
+        (await broker.client.admin.describe_transaction(one.transaction_id))[0].state
+        for one in half
+    ]
+    assert states == ["committed", "rolled back"]
+    assert "No transaction is undecided" in (await visitor.get("/transactions")).text
+    again = await visitor.post("/transactions/end", id=half[0].transaction_id, what="rollback")
+    assert again.status == 400
+
+
+async def test_users_and_grants_are_changed_and_explained(
+    broker: RunningBroker, visitor: BrowserVisit
+) -> None:
+    made = await visitor.post("/access/users", access_key="ops", admin="true")
+    secret = made.html.partition("shown this once")[2].partition("<code>")[2][:32]
+    assert len(secret) == 32
+    assert secret not in (await visitor.get("/access")).html
+    await visitor.post("/access/users", access_key="app")
+    await visitor.post("/access/grant", user="app", actions="pub", resource="topic:o-*", deny="")
+    page = await visitor.get("/access?user=app&action=pub&resource=topic:o-1")
+    assert "Allowed:" in page.text
+    assert "pocketmq acl explain app pub topic:o-1" in page.text
+    await visitor.post("/access/user", access_key="app", what="disable")
+    users, _ = await broker.client.admin.access.list_users()
+    assert [(one.access_key, one.enabled) for one in users] == [("app", False), ("ops", True)]
+    form = {"user": "app", "actions": "pub", "resource": "topic:o-*", "what": "remove"}
+    await visitor.post("/access/grant", **form)
+    assert not await broker.client.admin.access.list_grants()
+    plan = await visitor.post("/access/user", access_key="app", what="remove")
+    assert "Nothing has changed yet" in plan.text
+    await visitor.post("/access/user", access_key="app", what="remove", confirm="app")
+    assert len((await broker.client.admin.access.list_users())[0]) == 1
+
+
+async def test_clients_and_settings_are_listed(
+    broker: RunningBroker, visitor: BrowserVisit
+) -> None:
+    await broker.client.send(Message("orders", b"x"))
+    await broker.client.admin.create_group("billing")
+    await broker.client.receive(ReceiveQuery("billing", "orders", client_id="host-7@1"))
+    assert "host-7@1 billing" in (await visitor.get("/clients")).text
+    assert "No client has consumed" in (await visitor.get("/clients?q=host-8")).text
+    page = await visitor.get("/settings?q=auto_create_topics")
+    assert "broker.auto_create_topics true" in page.text
+    part = await visitor.get("/settings?only=set", **{"hx-request": "true"})
+    assert "rpc.tls" in part.text
+    assert "limits.topics_max" not in part.text
