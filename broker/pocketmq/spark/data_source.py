@@ -1,6 +1,11 @@
-"""The data source `pocketmq`: reads stores in batches, streams stores and brokers."""
+"""The data source `pocketmq`: reads and streams stores and brokers, writes to brokers."""
 
-from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -8,6 +13,7 @@ from pocketmq.backfill.request import request_from
 from pocketmq.backfill.source import StoreReader, StoreSource
 from pocketmq.spark.log_stream import LogStream
 from pocketmq.spark.queue_stream import BrokerReader, BrokerStream
+from pocketmq.spark.sink import BatchSink, StreamSink
 from pocketmq.spark.stream_request import parted_options, stream_request_from
 
 
@@ -42,3 +48,19 @@ class PocketSource(StoreSource):
         """
         request = stream_request_from(self.options)
         return BrokerStream(request, schema) if request.endpoint else LogStream(request, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Returns the writer of a batch query.
+
+        Errors   ValueError
+        """
+        return BatchSink(self.options, schema, overwrite)
+
+    def streamWriter(  # noqa: N802 - the name is Spark's
+        self, schema: StructType, overwrite: bool
+    ) -> DataSourceStreamWriter:
+        """Returns the writer of a stream.
+
+        Errors   ValueError
+        """
+        return StreamSink(self.options, schema, overwrite)
