@@ -58,7 +58,7 @@ def test_what_is_left_out_is_told_with_the_reason(tmp_path: Path) -> None:
     assert imported.left_out == ["brokerId", "brokerRole", "storePathCommitLog"]
     assert imported.text.endswith(
         "# Left out:\n"
-        "#   this broker is a master; [replication] sets its port of slaves\n"
+        "#   [replication] sets the leader that it follows, and the port of its slaves\n"
         "#     brokerId = 0\n"
         "#     brokerRole = ASYNC_MASTER\n"
         "#   all files are below store.directory, in RocketMQ's layout\n"
@@ -150,6 +150,26 @@ def test_files_as_they_come_with_rocketmq_are_taken_over(
     toml = tmp_path / "broker.toml"
     toml.write_text(imported.text)
     assert load(file=toml).preset == "server"
+
+
+@pytest.mark.parametrize("address", ["", "haMasterAddress=master", "haMasterAddress=master:0"])
+def test_a_slave_without_a_master_is_told_that_it_leads(tmp_path: Path, address: str) -> None:
+    imported = import_file(conf(tmp_path, f"{SLAVE}{address}\n"))
+    (warning,) = imported.warnings
+    assert "brokerRole = SLAVE: this broker leads unless replication.leader names" in warning
+    assert '"rocketmq://MASTER:10911"\n#     brokerRole = SLAVE\n' in imported.text
+
+
+def test_a_slave_becomes_a_follower_of_its_master(tmp_path: Path) -> None:
+    imported = import_file(conf(tmp_path, f"{SLAVE}haMasterAddress=10.0.0.1:10912\n"))
+    assert imported.left_out == ["brokerId"]
+    (warning,) = imported.warnings
+    assert warning.startswith("replication.leader = rocketmq://10.0.0.1:10911: the port of")
+    toml = tmp_path / "broker.toml"
+    toml.write_text(imported.text)
+    assert load(file=toml).replication.leader == "rocketmq://10.0.0.1:10911"
+    master = import_file(conf(tmp_path, f"{MASTER}haMasterAddress=10.0.0.1:10912\n"))
+    assert master.left_out == ["brokerId", "brokerRole", "haMasterAddress"]
 
 
 def test_a_setting_of_a_family_says_why_it_is_left_out(tmp_path: Path) -> None:

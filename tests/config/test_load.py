@@ -297,8 +297,8 @@ def test_a_known_name_without_a_meaning_draws_a_warning() -> None:
     config = load(assignments=["brokerRole=SYNC_MASTER"])
     (warning,) = config.warnings
     assert warning.startswith(
-        "brokerRole has no meaning here and is ignored: this broker is a master; [replication] "
-        "sets its port of slaves"
+        "brokerRole has no meaning here and is ignored: [replication] sets the leader that it "
+        "follows, and the port of its slaves"
     )
     assert config.origins == {}
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketmq.model.endpoint import endpoint_from_text
+from pocketmq.model.endpoint import endpoint_from_text, leader_from_text
 
 
 @pytest.mark.parametrize(
@@ -45,3 +45,23 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     except ValueError:
         return
     assert endpoint_from_text(endpoint) == endpoint
+
+
+@pytest.mark.parametrize(
+    ("text", "leader"),
+    [
+        ("broker.local", "broker.local:8081"),
+        ("tls://broker.local:9000", "tls://broker.local:9000"),
+        (" rocketmq://10.0.0.1", "rocketmq://10.0.0.1:10911"),
+        ("rocketmq://[::1]:9", "rocketmq://[::1]:9"),
+    ],
+)
+def test_a_leader_may_be_a_master_of_rocketmq(text: str, leader: str) -> None:
+    assert leader_from_text(text) == leader
+    assert leader_from_text(leader) == leader
+
+
+@pytest.mark.parametrize("text", ["rocketmq://", "rocketmq://tls://a", "tls://rocketmq://a"])
+def test_schemes_of_leaders_are_not_combined(text: str) -> None:
+    with pytest.raises(ValueError, match=r"HOST:PORT|two schemes"):
+        leader_from_text(text)

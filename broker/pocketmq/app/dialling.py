@@ -3,13 +3,14 @@
 import asyncio
 import os
 import ssl
+from collections.abc import Awaitable
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from pocketmq.config.sections import Config
 from pocketmq.format.signature import AUTHORIZATION_KEY, DATE_KEY, authorization_of, date_from_ms
-from pocketmq.model.endpoint import TLS
+from pocketmq.model.endpoint import ROCKETMQ, TLS
 from pocketmq.model.errors import IllegalConfig
 from pocketmq.model.step import Clock
 from pocketmq.rpc.replication.following import Dial, Streams
@@ -36,6 +37,27 @@ def dial_of(leader: str, config: Config, clock: Clock) -> Dial:
         return token_of(((DATE_KEY, date), (AUTHORIZATION_KEY, signed)))
 
     return Dial(leader, partial(_dial, leader), token)
+
+
+def is_master(leader: str) -> bool:
+    """Returns whether an endpoint is of a master of RocketMQ, which nothing fences."""
+    return leader.startswith(ROCKETMQ)
+
+
+def master_dial_of(leader: str, config: Config) -> Dial:
+    """Returns how a master of RocketMQ is reached: its port of clients, and others.
+
+    Errors   IllegalConfig: the secret cannot be read
+    """
+    user = config.replication.user
+    address = leader.removeprefix(ROCKETMQ)
+    host = address.rpartition(":")[0]
+
+    def other(port: int) -> Awaitable[Streams]:
+        return _dial(f"{host}:{port}")
+
+    signer = (user, _secret(config)) if user else ("", "")
+    return Dial(leader, partial(_dial, address), open_port=other, user=signer)
 
 
 def _secret(config: Config) -> str:

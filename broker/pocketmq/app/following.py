@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 
-from pocketmq.app.dialling import dial_of
+from pocketmq.app.dialling import dial_of, is_master, master_dial_of
 from pocketmq.config.sections import Config
-from pocketmq.model.replication import FOLLOWER
 from pocketmq.model.step import Clock
 from pocketmq.rpc.replication.fencing import Claim, Fencer
 from pocketmq.rpc.replication.following import FollowerLink
+from pocketmq.rpc.replication.following_master import MasterLink
 from pocketmq.services.replication.followers import Greeting
 from pocketmq.services.replication.table_copy import TableCopy
 from pocketmq.store.message_store import MessageStore
@@ -22,11 +22,7 @@ def leader_of(config: Config, terms: TermTable) -> str:
     A role that an operator chose replaces the setting. A fenced broker follows only once an
     operator says so.
     """
-    if terms.fence is not None:
-        return terms.fence.leader or "another broker"
-    if terms.role:
-        return terms.leader if terms.role == FOLLOWER else ""
-    return config.replication.leader
+    return terms.leader_or(config.replication.leader)
 
 
 def following_of(
@@ -53,18 +49,22 @@ def following_of(
             store.reload(name)
 
     tables = TableCopy(store.tables.files, reload, store.drop_removed)
-    dial = dial_of(store.settings.leader, config, clock)
-    return FollowerLink(store, dial, identity, terms, tables, cut)
+    leader = store.settings.leader
+    if is_master(leader):
+        return MasterLink(store, master_dial_of(leader, config), identity, terms, tables, cut)
+    return FollowerLink(store, dial_of(leader, config, clock), identity, terms, tables, cut)
 
 
 def fencer_of(
     config: Config, clock: Clock, identity: StoreIdentity, terms: TermTable, greeting: Greeting
-) -> Fencer:
-    """Returns what tells the former leader that this broker leads.
+) -> Fencer | None:
+    """Returns what tells the former leader that this broker leads; None if none can be told.
 
     clock    real time, for signatures
     Errors   IllegalConfig: the secret cannot be read
     """
+    if not terms.epoch or not terms.leader or is_master(terms.leader):
+        return None
     size_bytes = config.store.commit_log_file_size_bytes
     claim = Claim(identity, terms, size_bytes, greeting.address)
     return Fencer(dial_of(terms.leader, config, clock), claim)

@@ -172,9 +172,8 @@ def parts_of(
         backing.members.counts,
         backing.rates.stored_tps,
     )
-    link = Link(following.state, following.end) if following is not None else None
     official = _official_rules(live, where)
-    roles = Roles(store, terms, leader, partial(stop, SWITCH), link)
+    roles = Roles(store, terms, leader, partial(stop, SWITCH), link_of(following))
     services = [
         Messaging(backing).service(),
         AdminMethods(backing, process).service(),
@@ -195,6 +194,13 @@ def parts_of(
         backing, Schedule(store, store_host), timer, retention, leader, door,
         door.guarded(services, store.tables), following, roles, where,
     )  # fmt: skip
+
+
+def link_of(following: FollowerLink | None) -> Link | None:
+    """Returns what a change of the role needs of the connection to the leader."""
+    if following is None:
+        return None
+    return Link(following.state, following.finish, following.end)
 
 
 def leader_of(store: MessageStore, config: Config) -> Leader:

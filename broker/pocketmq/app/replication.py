@@ -94,5 +94,7 @@ class Replication(NamedTuple):
             return
         if parts.following is not None:
             parts.following.start()
-        elif self.terms.epoch and self.terms.leader:
-            self.port.fence(fencer_of(config, WORLD, self.identity, self.terms, greeting))
+            return
+        fencer = fencer_of(config, WORLD, self.identity, self.terms, greeting)
+        if fencer is not None:
+            self.port.fence(fencer)

@@ -32,6 +32,10 @@ from pocketmq.config.sections import PRESET, SERVER
 from pocketmq.model.errors import IllegalConfig
 
 HIDDEN: Final = "(not shown)"
+LEADER: Final = "replication.leader"
+SLAVE_LEADS: Final = (
+    f'this broker leads unless {LEADER} names the master, such as "rocketmq://MASTER:10911"'
+)
 _SECRET: Final = re.compile(
     r"secret|password|passwd|credential|token|private|authenticationUser", re.IGNORECASE
 )
@@ -103,13 +107,38 @@ def _take_broker(
     path: Path, text: str, layers: Layers, said: dict[str, str], left_out: dict[str, LeftOut],
     strict: bool,
 ) -> None:  # fmt: skip
-    for item in properties(text):
+    items = properties(text)
+    for item in items:
         why, hint = reason_left_out(item.name)
         if why and not (strict and why == UNKNOWN):
             left_out[item.name] = LeftOut(item, why, hint)
             continue
         layers.put_any(item.name, item.value, f"{path}:{item.line}")
         said |= {knob.key: f"{item.name} = {item.value}" for knob in rocketmq.knobs_of(item.name)}
+
+    _take_role({item.name: item for item in items}, path, layers, said, left_out)
+
+
+def _take_role(
+    items: dict[str, Property], path: Path, layers: Layers, said: dict[str, str],
+    left_out: dict[str, LeftOut],
+) -> None:  # fmt: skip
+    """Makes a slave a follower of the master in `haMasterAddress`, or warns that it leads."""
+    role, master = items.get("brokerRole"), items.get("haMasterAddress")
+    if role is None or role.value != "SLAVE":
+        return
+    leader = rocketmq.leader_of_slave(master.value) if master is not None else ""
+    if master is None or not leader:
+        left_out[role.name] = LeftOut(role, SLAVE_LEADS, "")
+        layers.warnings.append(f"brokerRole = SLAVE: {SLAVE_LEADS}")
+        return
+    layers.put(LEADER, leader, f"{path}:{master.line}")
+    said[LEADER] = f"{role.name} = SLAVE, {master.name} = {master.value}"
+    layers.warnings.append(
+        f"{LEADER} = {leader}: the port of clients is taken to be the one below that of "
+        "haMasterAddress, as RocketMQ chooses them"
+    )
+    del left_out[role.name], left_out[master.name]
 
 
 def _take_proxy(

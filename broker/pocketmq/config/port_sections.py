@@ -114,8 +114,9 @@ class ReplicationSection:
         10 * GIB, "Upper limit of the log that retention keeps for a slave that lags."
     )
     leader: str = knob(
-        "", "PocketMQ broker whose log and tables this one copies, HOST:PORT or tls://HOST:PORT; "
-        "empty: this broker leads. After a promotion the store's own role replaces the setting.",
+        "", "PocketMQ broker whose log and tables this one copies, HOST:PORT or tls://HOST:PORT, "
+        "or a master of RocketMQ 5, rocketmq://HOST:10911; empty: this broker leads. After a "
+        "promotion the store's own role replaces the setting.",
         read=leader_from_text,
     )  # fmt: skip
     user: str = knob(

@@ -13,12 +13,13 @@ from pocketmq.config.knob import Knob
 from pocketmq.config.sections import KNOBS
 from pocketmq.config.units import HOUR_MS, SECOND_MS
 from pocketmq.model.decimal import number_of
+from pocketmq.model.endpoint import leader_from_text
 
 Translation = tuple[object, str]
 """(value for PocketMQ's setting, note for the operator or "")."""
 
 _IGNORED: Final[Mapping[str, str]] = {
-    "this broker is a master; [replication] sets its port of slaves": """
+    "[replication] sets the leader that it follows, and the port of its slaves": """
         brokerId brokerIP2 brokerRole haListenPort
         haSendHeartbeatInterval haHousekeepingInterval haTransferBatchSize haMasterAddress
         haSlaveFallbehindMax haMaxGapNotInSync minInSyncReplicas totalReplicas slaveReadEnable
@@ -128,6 +129,19 @@ def import_hint(file: str, text: str) -> str:
     more = "--store DIR" if name in _OF_USERS else "> pocketmq.toml"
     command = f"pocketmq config import-broker-conf {file} {more}"
     return f"it is in RocketMQ's format, as {name} shows; import it: {command}"
+
+
+def leader_of_slave(address: str) -> str:
+    """Returns the leader for a slave's haMasterAddress, "" if that is no HOST:PORT.
+
+    The port of clients is the one below, as RocketMQ's default of haListenPort is above it.
+    """
+    host, _, port = address.strip().rpartition(":")
+    number = number_of(port, 65_535)
+    try:
+        return leader_from_text(f"rocketmq://{host}:{number - 1}") if host and number > 1 else ""
+    except ValueError:
+        return ""
 
 
 def translated(name: str, text: str) -> Translation:

@@ -84,7 +84,7 @@ _WORDS: Final[Mapping[str, str]] = {
         ^configManagerVersion$""",
     "one process is one broker; start one process per file of brokerConfigPaths": r"""
         [Cc]ontainer brokerConfigPaths""",
-    "this broker is a master; [replication] sets its port of slaves": r"""
+    "[replication] sets the leader that it follows, and the port of its slaves": r"""
         ^ha[A-Z] [Ss]lave [Rr]eplica SyncState ^dLeger ^dledger [Cc]ontroller [Ll]earner Epoch
         InSync ^preferredLeader BrokerMember BrokerMetadata MasterFlush ^skipPreOnline
         ^forwardTimeout ^storePathBrokerIdentity SkipLongAwaitingAck syncFromLastFile""",

@@ -10,9 +10,9 @@ from ipaddress import ip_address, ip_network
 from typing import Final
 
 from pocketmq.format.names import zone_from_name
+from pocketmq.model import endpoint
 from pocketmq.model.begin import begin_from_text, begin_text
 from pocketmq.model.decimal import number_of
-from pocketmq.model.endpoint import endpoint_from_text
 from pocketmq.model.errors import IllegalBegin, IllegalConfig
 from pocketmq.model.store_shape import DelayLevels
 
@@ -50,11 +50,11 @@ def optional_address_from_text(text: str) -> str:
 
 
 def leader_from_text(text: str) -> str:
-    """Parses the endpoint of a leader, HOST:PORT or tls://HOST:PORT; "" is unchanged.
+    """Parses the endpoint of a leader, see model/endpoint.py; "" is unchanged.
 
     Errors   ValueError
     """
-    return endpoint_from_text(text) if text else ""
+    return endpoint.leader_from_text(text) if text else ""
 
 
 def host_doubt(read: object, given: object) -> str:

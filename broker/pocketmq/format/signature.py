@@ -67,13 +67,18 @@ def is_signature(signed: Signed, secret: str, date: str) -> bool:
     return hmac.compare_digest(wanted, signed.signature.encode())
 
 
+def content_signature(secret: str, content: bytes) -> str:
+    """Returns the signature of a classic request's content: base64 of HMAC-SHA1."""
+    return b64encode(hmac.digest(secret.encode(), content, "sha1")).decode()
+
+
 def is_content_signature(signature: str, secret: str, content: bytes) -> bool:
     """Returns whether a classic client signed content with a secret; compares in constant time.
 
     Source   AclUtils.calSignature
     """
-    wanted = b64encode(hmac.digest(secret.encode(), content, "sha1"))
-    return hmac.compare_digest(wanted, signature.encode())
+    wanted = content_signature(secret, content)
+    return hmac.compare_digest(wanted.encode(), signature.encode())
 
 
 def page_token_of(access_key: str, secret: str) -> str:

@@ -43,12 +43,15 @@ class Broker:
     def follows(self, state: tuple[str, bool, int, str]) -> Roles:
         """Makes it a follower."""
 
+        async def finish() -> None:
+            self.events.append("link finished")
+
         async def end() -> None:
             assert self.terms.epoch == 0, "the term began before the link ended"
             self.events.append("link ended")
 
         self.terms.follow(state[0])
-        self.roles = self._roles(Link(lambda: state, end))
+        self.roles = self._roles(Link(lambda: state, finish, end))
         return self.roles
 
     def slave(self, report: int) -> SlaveStream:
@@ -79,7 +82,7 @@ async def test_a_promotion_ends_the_link_then_writes_the_term_then_restarts(brok
     assert (roles.status().role, roles.status().trouble) == (FOLLOWER, "connection refused")
     end = broker.store.store.appended
     assert await roles.promote(is_forced=False) == Term(1, end)
-    assert broker.events == ["link ended", "restart as leader of epoch 1"]
+    assert broker.events == ["link finished", "link ended", "restart as leader of epoch 1"]
     assert broker.terms.leader == ALONE[0], "the old leader is to be fenced"
 
 
@@ -105,7 +108,7 @@ async def test_a_full_disk_promotes_nobody(broker: Broker) -> None:
     broker.disk.fail("write", errno.ENOSPC)
     with pytest.raises(DiskFull):
         await roles.promote(is_forced=False)
-    assert broker.events == ["link ended"]
+    assert broker.events == ["link finished", "link ended"]
     assert broker.terms.role == FOLLOWER
 
 

@@ -1,4 +1,4 @@
-"""Checks signatures of classic clients, which sign each whole request with the user's secret.
+"""Signatures of classic clients, which sign each whole request with the user's secret.
 
     AccessKey   the user's access key      Signature   base64 of HMAC-SHA1
     signed      the values of all fields but Signature, in the order of their names, then the body
@@ -6,8 +6,10 @@
 Source: AclClientRPCHook, AclUtils.combineRequestContent.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
+from pocketmq.format.signature import content_signature
 from pocketmq.model.rights import Rights
 from pocketmq.rpc.channel import ClassicCall
 from pocketmq.services.access.access import Access
@@ -21,6 +23,12 @@ def signed_content(request: Command) -> bytes:
     """Returns the bytes that the signature of a request covers."""
     names = sorted(request.fields.keys() - {SIGNATURE})
     return "".join(map(request.fields.__getitem__, names)).encode() + request.body
+
+
+def signing_fields(user: str, secret: str, request: Command) -> Mapping[str, str]:
+    """Returns the fields with which a client of RocketMQ signs a request."""
+    named = request._replace(fields={**request.fields, ACCESS_KEY: user})
+    return {ACCESS_KEY: user, SIGNATURE: content_signature(secret, signed_content(named))}
 
 
 def signed_by_fields(access: Access, call: ClassicCall) -> Rights:

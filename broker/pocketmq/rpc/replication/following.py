@@ -6,9 +6,9 @@ hello ──► answer ──► log ──► LogCopy ──► fdatasync ─�
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pocketmq.model.errors import BrokerError
 from pocketmq.model.stats import Gauge, Stat
@@ -34,7 +34,7 @@ from pocketmq.services.replication.protocol import HEARTBEAT_MS, SILENCE_MAX_MS
 from pocketmq.services.replication.table_copy import TableCopy
 from pocketmq.services.replication.table_record import RecordRefused, TableRecord
 from pocketmq.store.message_store import MessageStore
-from pocketmq.store.read.log_proofs import last_proof, many_proofs
+from pocketmq.store.read.log_proofs import Proof, last_proof, many_proofs
 from pocketmq.store.tables.identity import StoreIdentity
 from pocketmq.store.tables.terms import Term, TermTable
 
@@ -53,14 +53,18 @@ logger = logging.getLogger(__name__)
 class Dial(NamedTuple):
     """How a follower reaches its leader.
 
-    leader   "host:port"
-    open     opens a connection
-    token    returns the token of a hello made now (handshake.py)
+    leader      "host:port"
+    open        opens a connection
+    token       returns the token of a hello made now (handshake.py)
+    open_port   opens a connection to another port of a master of RocketMQ
+    user        (access key, secret) that sign requests to a master of RocketMQ; ("", ""): unsigned
     """
 
     leader: str
     open: Callable[[], Awaitable[Streams]]
-    token: Callable[[], str]
+    token: Callable[[], str] = str
+    open_port: Callable[[int], Awaitable[Streams]] | None = None
+    user: tuple[str, str] = ("", "")
 
 
 class FollowerLink:
@@ -141,6 +145,9 @@ class FollowerLink:
             with suppress(asyncio.CancelledError):
                 await task
 
+    async def finish(self) -> None:
+        """Takes the last that the leader has before a promotion; here all of it arrived already."""
+
     async def _run(self) -> None:
         pause_s = PAUSE_S
         while True:
@@ -195,8 +202,23 @@ class FollowerLink:
             extra={"leader": self._dial.leader, "begin": answer.begin, "end": answer.end},
         )
         stream = FollowerStream(answer.begin, store.log.file_size_bytes, store.clock.monotonic_ms())
+        report = self._report(writer, lambda end: encode_report(end, self._tables.seq))
+        await self._copy(stream, reader, rest, report)
+        return False
+
+    async def _copy(
+        self,
+        stream: FollowerStream,
+        reader: asyncio.StreamReader,
+        rest: bytes,
+        *beside: Coroutine[Any, Any, None],
+    ) -> None:
+        """Takes what arrives until the connection ends; other work runs meanwhile.
+
+        Errors   TimeoutError, OSError, LeaderBroken, BrokerError, each in a group
+        """
         async with asyncio.TaskGroup() as parts:
-            reports = parts.create_task(self._report(writer))
+            tasks = [parts.create_task(work) for work in beside]
             await self._take(stream, rest)
             while True:
                 async with asyncio.timeout(SILENCE_MAX_MS / 1_000):
@@ -204,18 +226,15 @@ class FollowerLink:
                 if not content:
                     break
                 await self._take(stream, content)
-            reports.cancel()
-        return False
+            for task in tasks:
+                task.cancel()
 
     async def _greet(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> tuple[LeaderAnswer, bytes]:
-        store, identity, copy = self._store, self._identity, self._store.copy
-        assert copy is not None
+        store, identity = self._store, self._identity
         await asyncio.to_thread(identity.begin_to_follow)
-        await store.writing.drain()
-        end = store.log.appended
-        proofs = last_proof(store.log, copy.last_record, store.appended)
+        end, proofs = await self._proven()
         if proofs and self._is_diverged:
             proofs = many_proofs(store.log, proofs[0])
         hello = Hello(
@@ -230,6 +249,13 @@ class FollowerLink:
             if refused.reason == SAME_FOLLOWER:
                 await asyncio.to_thread(identity.renew)
             raise
+
+    async def _proven(self) -> tuple[int, tuple[Proof, ...]]:
+        """Returns the end of the log, and its last record; without one the log is empty."""
+        store, copy = self._store, self._store.copy
+        assert copy is not None
+        await store.writing.drain()
+        return store.log.appended, last_proof(store.log, copy.last_record, store.appended)
 
     async def _take(self, stream: FollowerStream, content: bytes) -> None:
         store = self._store
@@ -250,10 +276,12 @@ class FollowerLink:
                 await self._tables.take(event, store.flushed)
                 self._noted.set()
 
-    async def _report(self, writer: asyncio.StreamWriter) -> None:
+    async def _report(self, writer: asyncio.StreamWriter, encode: Callable[[int], bytes]) -> None:
         """Reports what is on the disk, after each sync, and at least every HEARTBEAT_MS.
 
         While the log arrives, each sync leaves newer bytes behind: no report waits for these.
+
+        encode   encodes the end of the log on the disk
         Errors   StoreFailed: the log could not be synced
         """
         marks, durability = self._store.marks, self._store.writing.durability
@@ -261,7 +289,7 @@ class FollowerLink:
             if marks.flushed.value < marks.committed.value:
                 await durability.reached(marks.committed.value)
             flushed, table_seq = marks.flushed.value, self._tables.seq
-            writer.write(encode_report(flushed, table_seq))
+            writer.write(encode(flushed))
             await writer.drain()
             self._noted.clear()
             if marks.committed.value == flushed and self._tables.seq == table_seq:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from pocketmq.model.endpoint import endpoint_from_text
+from pocketmq.model.endpoint import leader_from_text
 from pocketmq.model.names import check_number
 from pocketmq.rpc.call import Call
 from pocketmq.rpc.pb import replication_pb2 as pb
@@ -50,7 +50,7 @@ class ReplicationFace:
         if not request.leader:
             raise MalformedRequest(why="leader is missing")
         try:
-            leader = endpoint_from_text(request.leader)
+            leader = leader_from_text(request.leader)
         except ValueError as error:
             raise MalformedRequest(why=f"leader {error}") from error
         await self._roles.follow(leader, is_forced=request.force, wait_ms=request.wait_ms)

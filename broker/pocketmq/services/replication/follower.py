@@ -69,14 +69,22 @@ class FollowerStream:
     begin            physical offset of the first byte of the log
     file_size_bytes  size of the log's files
     now_ms           monotonic time
+    is_bare          whether the leader is a master of RocketMQ, which sends only the log
     """
 
-    __slots__ = ("_file_size_bytes", "_heard_ms", "_left", "_rest", "next_offset")
+    __slots__ = (
+        "_file_size_bytes", "_heard_ms", "_is_bare", "_left", "_limits", "_rest", "next_offset"
+    )  # fmt: skip
 
-    def __init__(self, begin: int, file_size_bytes: int, now_ms: int) -> None:
+    def __init__(
+        self, begin: int, file_size_bytes: int, now_ms: int, *, is_bare: bool = False
+    ) -> None:
         self.next_offset = begin
         """Physical offset of the next byte of the log."""
         self._file_size_bytes = file_size_bytes
+        self._is_bare = is_bare
+        self._limits = {} if is_bare else {TABLE: RECORD_SIZE_MAX, CONFIRMED: MARKS.size}
+        """Upper limit of a frame's bytes, by the offset that marks its kind."""
         self._left = 0
         """Bytes of the log that the present frame still has."""
         self._rest = bytearray()
@@ -126,7 +134,7 @@ class FollowerStream:
             del rest[: HEAD.size]
             self._left = size
             return None if size else LeaderAlive(offset)
-        limit = {TABLE: RECORD_SIZE_MAX, CONFIRMED: MARKS.size}.get(offset, -1)
+        limit = self._limits.get(offset, -1)
         if not 0 <= size <= limit:
             raise LeaderBroken(f"a frame of {size} bytes at {offset} is not of this protocol")
         if len(rest) < HEAD.size + size:
@@ -140,7 +148,7 @@ class FollowerStream:
         if begin != self.next_offset:
             raise LeaderBroken(f"bytes at {begin} of the log follow those up to {self.next_offset}")
         room = self._file_size_bytes - begin % self._file_size_bytes
-        if not 0 <= size <= min(PIECE_SIZE_MAX, room):
+        if not 0 <= size <= (room if self._is_bare else min(PIECE_SIZE_MAX, room)):
             raise LeaderBroken(f"a piece of {size} bytes at {begin} is beyond its limits")
 
 

@@ -15,6 +15,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
+from pocketmq.model.endpoint import ROCKETMQ
 from pocketmq.model.errors import FollowersBehind, NotLeader, ReplicaNotFound, WrongRole
 from pocketmq.model.replication import FENCED, FOLLOWER, LEADER, Replica, ReplicationStatus
 from pocketmq.services.replication.leader import Leader
@@ -32,11 +33,13 @@ logger = logging.getLogger(__name__)
 class Link(NamedTuple):
     """A follower's connection to its leader.
 
-    read    returns (leader's address, whether it is connected, lag in bytes, why it is not)
-    end     ends it; nothing is acknowledged to the leader afterwards
+    read     returns (leader's address, whether it is connected, lag in bytes, why it is not)
+    finish   takes the last that the leader has; raises WrongRole if it could not
+    end      ends it; nothing is acknowledged to the leader afterwards
     """
 
     read: Callable[[], tuple[str, bool, int, str]]
+    finish: Callable[[], Awaitable[None]]
     end: Callable[[], Awaitable[None]]
 
 
@@ -99,14 +102,11 @@ class Roles:
         if link is None and self._terms.fence is None:
             raise WrongRole(role=LEADER, why=f"it leads already, since epoch {self._terms.epoch}")
         if link is not None and link.read()[1] and not is_forced:
-            why = (
-                f"its leader {link.read()[0]} is alive; demote that one first (pocketmq replica "
-                "demote), or add --force"
-            )
-            raise WrongRole(role=FOLLOWER, why=why)
+            raise WrongRole(role=FOLLOWER, why=_why_alive(link.read()[0]))
         self._begin_change()
         try:
             if link is not None:
+                await link.finish()
                 await link.end()
             await self._store.flush()
             former = link.read()[0] if link is not None and self._terms.fence is None else ""
@@ -195,3 +195,16 @@ class Roles:
         """
         if not self._leader.remove(name):
             raise ReplicaNotFound(replica=name)
+
+
+def _why_alive(leader: str) -> str:
+    """Returns why a follower of a live leader is not promoted."""
+    if leader.startswith(ROCKETMQ):
+        return (
+            f"its master {leader} is alive, and cannot be fenced; stop its producers, add --force "
+            "(its tables are copied once more), then stop the master"
+        )
+    return (
+        f"its leader {leader} is alive; demote that one first (pocketmq replica demote), or add "
+        "--force"
+    )

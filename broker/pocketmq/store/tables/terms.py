@@ -68,6 +68,17 @@ class TermTable:
         if found is not None:
             self.role, self.leader, self.history, self.fence = found
 
+    def leader_or(self, setting: str) -> str:
+        """Returns the address of the leader, "" if the broker leads.
+
+        setting   the leader unless an operator chose a role, or the broker is fenced
+        """
+        if self.fence is not None:
+            return self.fence.leader or "another broker"
+        if self.role:
+            return self.leader if self.role == FOLLOWER else ""
+        return setting
+
     @property
     def epoch(self) -> int:
         """The epoch of the last term."""

@@ -1,0 +1,196 @@
+"""The follower's side of replication with a master of RocketMQ.
+
+    settings, ends, last record ──► HA connection ──► log copy ──► fdatasync ──► report
+                                └──► every 10 s: tables, once the log below them is here
+
+The master knows of no handshake, so the follower compares sizes, ends and its last records with the
+master's before it copies. The log is checked record by record, as everywhere.
+Source: DefaultHAClient, SlaveSynchronize.
+"""
+
+import asyncio
+import logging
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from pocketmq.model.errors import WrongRole
+from pocketmq.model.replication import FOLLOWER
+from pocketmq.rpc.classic.signing import signing_fields
+from pocketmq.rpc.replication.following import DIAL_S, FollowerLink
+from pocketmq.rpc.replication.master_calls import OK, Command, MasterCalls
+from pocketmq.services.replication import master_tables as asked
+from pocketmq.services.replication.follower import FollowerStream, LeaderBroken
+from pocketmq.services.replication.protocol import REPORT
+from pocketmq.services.replication.table_record import RecordRefused, TableRecord
+from pocketmq.store.job import Job
+from pocketmq.store.read.log_proofs import Proof, many_proofs
+from pocketmq.store.tables.copied_files import TIMER_CHECK
+
+TABLES_S: Final = 10.0
+"""Time between two copies of the tables; a slave of RocketMQ waits for a minute."""
+EVERYTHING: Final = 2**63 - 1
+FINISH_S: Final = 10.0
+"""Time limit of the last copy before a promotion."""
+
+logger = logging.getLogger(__name__)
+
+
+class _Session(NamedTuple):
+    """One connection to a master; `written` has the contents that it wrote, by name."""
+
+    calls: MasterCalls
+    written: dict[str, bytes]
+
+
+class MasterLink(FollowerLink):
+    """The follower's side of replication with a master of RocketMQ; its dial opens two ports."""
+
+    __slots__ = ("_session",)
+
+    def start(self) -> None:
+        """Begins to follow; `end` must follow."""
+        assert self._dial.open_port is not None, "the dial reaches only one port"
+        self._session: _Session | None = None
+        super().start()
+
+    async def finish(self) -> None:
+        """Copies the tables once more, and the log below them, if the master is connected.
+
+        Errors   WrongRole: it could not
+        """
+        if self._session is None:
+            return
+        try:
+            await asyncio.wait_for(Job(self._copy_tables(self._session)), FINISH_S)
+        except TimeoutError as late:
+            why = f"its master sent more messages for {FINISH_S:.0f} s; stop its producers"
+            raise WrongRole(role=FOLLOWER, why=f"{why}, or the master") from late
+        except (LeaderBroken, RecordRefused, OSError) as error:
+            why = f"its master's tables could not be copied once more ({error}); stop the master"
+            raise WrongRole(role=FOLLOWER, why=f"{why} to promote with those of before") from error
+
+    async def _follow(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Copies until the connection ends; returns whether the log must be cut instead.
+
+        Errors   TimeoutError, OSError, LeaderBroken, BrokerError
+        """
+        store, copy = self._store, self._store.copy
+        assert copy is not None
+        calls = MasterCalls(reader, writer, self._sign)
+        assert self._dial.open_port is not None
+        async with asyncio.timeout(DIAL_S):
+            shape = asked.shape_of(await calls.ask(asked.CONFIG))
+            begin, common = await self._begin(calls, shape)
+            if common < begin:
+                self._cut(common)
+                return True
+            opened = await self._dial.open_port(shape.ha_port)
+        ha_reader, ha_writer = opened
+        try:
+            # RocketMQ takes 0 for an empty slave, and sends its last file. Byte 0 of a log is 0.
+            first = max(begin, 1)
+            copy.begin(begin)
+            if begin < first:
+                await copy.append(begin, bytes(first - begin))
+            self._tables.begin()
+            store.marks.replicate(EVERYTHING, 0)  # Consumers see all that is here.
+            self._session = session = _Session(calls, {})
+            self.is_connected, self.trouble = True, ""
+            logger.info(
+                "follower.connected",
+                extra={"leader": self._dial.leader, "begin": begin, "end": self._end_seen},
+            )
+            stream = FollowerStream(
+                first, store.log.file_size_bytes, store.clock.monotonic_ms(), is_bare=True
+            )
+            report = self._report(ha_writer, lambda end: REPORT.pack(max(end, first)))
+            await self._copy(stream, ha_reader, b"", report, self._keep_tables(session))
+        finally:
+            self._session = None
+            ha_writer.transport.abort()
+        return False
+
+    def _sign(self, request: Command) -> Mapping[str, str]:
+        user, secret = self._dial.user
+        return signing_fields(user, secret, request) if user else {}
+
+    async def _begin(self, calls: MasterCalls, shape: asked.MasterShape) -> tuple[int, int]:
+        """Returns (physical offset from which to copy, lower one up to which both logs agree).
+
+        Errors   LeaderBroken: another size of files, or a log with other bytes
+        """
+        store = self._store
+        own_size = store.log.file_size_bytes
+        if shape.file_size_bytes != own_size:
+            raise LeaderBroken(
+                f"the files of its log have {shape.file_size_bytes} bytes, here {own_size}; set "
+                f"store.commit_log_file_size_bytes = {shape.file_size_bytes} and begin with an "
+                "empty store"
+            )
+        end, proofs = await self._proven()
+        ends = asked.ends_of(await calls.ask(asked.RUNTIME))
+        self._end_seen = ends.end
+        identity = self._identity
+        await asyncio.to_thread(identity.begin_to_follow)
+        if not proofs:
+            await asyncio.to_thread(identity.follow, "")
+            return (ends.begin, ends.begin) if not store.appended else (end, end)
+        if proofs[0].begin < ends.begin:
+            raise LeaderBroken(
+                f"its log begins at {ends.begin}, as older files have expired, and this one ends "
+                f"at {end}; run pocketmq replica resync to copy it again"
+            )
+        for one in self._all_proofs(proofs[0]):
+            if await self._has(calls, one):
+                return end, end if one == proofs[0] else one.end
+        raise LeaderBroken(
+            "no record of this log is in the master's; it follows another broker's store: run "
+            "pocketmq replica resync to copy it again"
+        )
+
+    def _all_proofs(self, last: Proof) -> Iterator[Proof]:
+        yield last
+        yield from many_proofs(self._store.log, last)[1:]
+
+    async def _has(self, calls: MasterCalls, proof: Proof) -> bool:
+        """Returns whether the master has a record."""
+        found = await calls.answer(asked.MESSAGE, {"offset": str(proof.begin), "topic": ""})
+        return found.code == OK and zlib.crc32(found.body) == proof.crc
+
+    # -- tables --------------------------------------------------------------------------------
+    async def _keep_tables(self, session: _Session) -> None:
+        while True:
+            await self._copy_tables(session)
+            await asyncio.sleep(TABLES_S)
+
+    async def _copy_tables(self, session: _Session) -> None:
+        """Writes the master's tables, once the log up to what they refer to is on this disk.
+
+        Errors   LeaderBroken, OSError, BrokerError
+        """
+        calls = session.calls
+        bodies: dict[int, bytes] = {}
+        for code in asked.TABLES:
+            find = calls.find if code in asked.OPTIONAL else calls.ask
+            body = await find(code)
+            if body is not None:
+                bodies[code] = body
+        end = asked.ends_of(await calls.ask(asked.RUNTIME)).end
+        self._end_seen = max(self._end_seen, end)
+        assert self._end_seen >= 0
+        marks, durability = self._store.marks, self._store.writing.durability
+        await marks.committed.reached(end)
+        while marks.flushed.value < end:
+            await durability.reached(end)
+        for record in list(asked.table_records(bodies, end)):
+            await self._write(record, session.written)
+
+    async def _write(self, record: TableRecord, written: dict[str, bytes]) -> None:
+        if written.get(record.name) == record.content:
+            return
+        tables, flushed = self._tables, self._store.flushed
+        if record.name == TIMER_CHECK and record.name not in written:
+            await tables.take(asked.new_timer(), flushed)
+        await tables.take(record, flushed)
+        written[record.name] = record.content
