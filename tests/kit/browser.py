@@ -10,21 +10,24 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from html import unescape
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 from starlette.types import ASGIApp, Message
 
+from pocketmq.cli.store.access import Given
 from pocketmq.console.application import application
 from pocketmq.console.server import Served
 from pocketmq.console.server import console_of as made
+from pocketmq.tools.store_browser import StoreBrowser
 
 HOST: Final = "127.0.0.1:5558"
 TOKEN = re.compile(r'name="token" value="([^"]*)"')
 TAG = re.compile(r"<[^>]*>")
 
 
-class Shown(NamedTuple):
+class BrowserShown(NamedTuple):
     """An answer: its status, headers, and body as text."""
 
     status: int
@@ -51,30 +54,32 @@ class BrowserVisit:
         self.cookies: dict[str, str] = {}
         self.token = ""
 
-    async def get(self, target: str, **headers: str) -> Shown:
+    async def get(self, target: str, **headers: str) -> BrowserShown:
         """Returns the answer to a GET of a path with a query."""
         shown = await self._ask("GET", target, b"", headers)
         found = TOKEN.search(shown.html)
         self.token = found[1] if found else self.token
         return shown
 
-    async def watch(self, target: str, until: str) -> Shown:
+    async def watch(self, target: str, until: str) -> BrowserShown:
         """Returns the answer to a GET up to a text, after which the visitor leaves."""
         return await self._ask("GET", target, b"", {}, until)
 
-    async def post(self, path: str, **form: str) -> Shown:
+    async def post(self, path: str, **form: str) -> BrowserShown:
         """Returns the answer to a form with the visitor's token."""
         if not self.token:
             await self.get("/login")
         return await self.post_raw(path, urlencode({"token": self.token} | form))
 
-    async def post_raw(self, path: str, body: str, headers: dict[str, str] | None = None) -> Shown:
+    async def post_raw(
+        self, path: str, body: str, headers: dict[str, str] | None = None
+    ) -> BrowserShown:
         """Returns the answer to a body as it is."""
         return await self._ask("POST", path, body.encode(), headers or {})
 
     async def _ask(
         self, method: str, target: str, body: bytes, given: dict[str, str], until: str = ""
-    ) -> Shown:
+    ) -> BrowserShown:
         path, _, query = target.partition("?")
         cookie = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
         fields = {"host": self.host, "cookie": cookie, **given}
@@ -109,7 +114,18 @@ class BrowserVisit:
                 self.cookies[pair.partition("=")[0]] = pair.partition("=")[2]
             headers[name.decode()] = value.decode()
         content = b"".join(part.get("body", b"") for part in sent[1:])
-        return Shown(sent[0]["status"], headers, content.decode("utf-8", "replace"))
+        return BrowserShown(sent[0]["status"], headers, content.decode("utf-8", "replace"))
+
+
+@asynccontextmanager
+async def directory_of(directory: Path) -> AsyncIterator[BrowserVisit]:
+    """Opens a console for a store directory, and yields a visitor with the token."""
+    browser = StoreBrowser(*Given(directory, True, ()).opened(with_index=True))
+    console = made(Served("", browser=browser))
+    visitor = BrowserVisit(application(console))
+    assert (await visitor.get("/topics")).status == 403
+    assert (await visitor.get(f"/enter?token={console.entrance}")).place == "/"
+    yield visitor
 
 
 @asynccontextmanager

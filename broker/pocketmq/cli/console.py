@@ -1,15 +1,19 @@
-"""`pocketmq console`: the web console of a broker."""
+"""`pocketmq console`: the web console of a broker, or of a store directory."""
 
 import json
 import sys
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from pocketmq.cli.options import examples
+from pocketmq.cli.options import PATH, examples
 from pocketmq.cli.output import Exit, Failure, talk
 from pocketmq.cli.target import NAMES, connection_options, target_of
 from pocketmq.config.addresses import split_address
+
+if TYPE_CHECKING:
+    from pocketmq.tools.store_browser import StoreBrowser
 
 LISTEN: Final = "127.0.0.1:5558"
 MISSING: Final = "the console's packages are not installed"
@@ -20,9 +24,11 @@ INSTALL: Final = "pip install '/path/to/pocketmq[console]'"
     epilog=examples(
         "pocketmq console",
         "pocketmq console --endpoint mq.example:8081",
+        "pocketmq console ./store            a directory, without a broker",
         "pocketmq console --listen 127.0.0.1:0",
     )
 )
+@click.argument("directory", metavar="[DIR]", required=False, type=PATH)
 @click.option(
     "--listen", "address", metavar="HOST:PORT", default=LISTEN, show_default=True,
     help="Address of the console; port 0: any.",
@@ -32,11 +38,14 @@ INSTALL: Final = "pip install '/path/to/pocketmq[console]'"
     help="Listen beyond loopback without TLS: others can read secrets on their way.",
 )  # fmt: skip
 @connection_options
-def console(address: str, insecure: bool, **given: Any) -> None:
-    """Serve pages that show and change a broker, until SIGTERM or Ctrl-C.
+def console(directory: Path | None, address: str, insecure: bool, **given: Any) -> None:
+    """Serve pages that show and change a broker, or that show DIR, until SIGTERM or Ctrl-C.
 
     Users log in with their access key and secret, and may do what the broker grants them. A broker
     that checks no users needs no login. The keys of the options below are not used.
+
+    The pages of DIR read the files of a store that no broker has open, or one that is in use, and
+    change nothing. Their address has a token.
 
     Once it serves, it prints one line of JSON with its address to standard output.
     """
@@ -57,11 +66,20 @@ def console(address: str, insecure: bool, **given: Any) -> None:
         listener = server.listen(host, port)
     except OSError as error:
         raise Failure(f"{address} cannot be used: {error.strerror}", Exit.FAILED) from error
-    url = f"http://{server.address_of(listener)}/"
+    browser = None if directory is None else _browser(directory)
 
-    def started() -> None:
+    def started(path: str) -> None:
+        url = f"http://{server.address_of(listener)}{path}"
         click.echo(json.dumps({"console": url}))
         if sys.stdout.isatty():
             talk(f"Open {url}")
 
-    server.run(server.Served(target.endpoint), listener, started)
+    server.run(server.Served(target.endpoint, browser=browser), listener, started)
+
+
+def _browser(directory: Path) -> "StoreBrowser":
+    """Returns a reader of a directory; raises if it is no store."""
+    from pocketmq.cli.store.access import Given
+    from pocketmq.tools.store_browser import StoreBrowser
+
+    return StoreBrowser(*Given(directory, True, ()).opened(with_index=True))

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 
 from pocketmq.client import ClientError, Unreachable, errors
 from pocketmq.console.asset_files import asset
-from pocketmq.console.pages import ROUTES
+from pocketmq.console.pages import OFFLINE_ROUTES, ROUTES
 from pocketmq.console.protection import Guarded, is_own_origin, is_sure_host
 from pocketmq.console.web import Console, FormTooLarge, Route, Visit
 
@@ -37,11 +37,17 @@ def application(console: Console, *, closes: bool = False, is_private: bool = Tr
     is_private   whether others cannot read the connections, so that secrets may be sent on them
     """
     served = _Served(console, is_private=is_private)
-    paths = [served.path(route) for route in ROUTES]
+    if console.directory:
+        paths = [served.path(route) for route in OFFLINE_ROUTES]
+        paths.append(Path("/enter", served.enter, methods=["GET"]))
+    else:
+        paths = [served.path(route) for route in ROUTES]
+        paths += [
+            Path(LOGIN, served.show_login, methods=["GET"]),
+            Path(LOGIN, served.log_in, methods=["POST"]),
+            Path("/logout", served.log_out, methods=["POST"]),
+        ]
     paths += [
-        Path(LOGIN, served.show_login, methods=["GET"]),
-        Path(LOGIN, served.log_in, methods=["POST"]),
-        Path("/logout", served.log_out, methods=["POST"]),
         Path("/assets/{name}", asset, methods=["GET"]),
         Path("/{rest:path}", served.missing),
     ]
@@ -65,6 +71,8 @@ class _Served:
 
     async def _answer(self, request: Request, route: Route) -> Response:
         page = self._page(request)
+        if self._console.directory and not page.visitor.access_key:
+            return PlainTextResponse(GIVE_ADDRESS, HTTPStatus.FORBIDDEN)
         if not page.visitor.access_key and not is_sure_host(request.headers.get("host", "")):
             return self._keep(page, self._login(page, HTTPStatus.FORBIDDEN, UNSURE_HOST))
         try:
@@ -79,6 +87,14 @@ class _Served:
         """Answers a request for a page that does not exist."""
         page = self._page(request)
         return page.render("missing.html", HTTPStatus.NOT_FOUND)
+
+    async def enter(self, request: Request) -> Response:
+        """Begins a session of a directory by the token in the address that was printed."""
+        page = self._page(request)
+        if not compare_digest(page.text("token").encode(), self._console.entrance.encode()):
+            return PlainTextResponse(GIVE_ADDRESS, HTTPStatus.FORBIDDEN)
+        page.visitor = self._console.visitors.enter(READER, self._console.visitors.source("", ""))
+        return self._keep(page, page.redirect("/"))
 
     # --- login ------------------------------------------------------------------------------------
 
@@ -165,6 +181,9 @@ class _Served:
             await ended.pop().close()
 
 
+READER: Final = "read-only"
+"""Shown in place of the user of a directory."""
+GIVE_ADDRESS: Final = "open the address that `pocketmq console` printed; it has a token\n"
 UNSURE_HOST: Final = (
     "this name could have been made to point here by another site: open the console by its IP "
     "address or as localhost, or log in"

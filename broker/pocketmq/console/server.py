@@ -3,17 +3,21 @@
 import asyncio
 import socket
 from collections.abc import Callable
+from functools import partial
 from ipaddress import ip_address
-from typing import Final, NamedTuple
+from secrets import token_urlsafe
+from typing import Any, Final, NamedTuple
 
 import uvicorn
 
 from pocketmq.client import AsyncClient
 from pocketmq.console.application import application
 from pocketmq.console.asset_files import VERSION
-from pocketmq.console.pages import NAVIGATION
+from pocketmq.console.directory import DirectoryClient
+from pocketmq.console.pages import NAVIGATION, OFFLINE_NAVIGATION
 from pocketmq.console.visitors import Visitors
 from pocketmq.console.web import Console
+from pocketmq.tools.store_browser import StoreBrowser
 
 TIMEOUT_MS: Final = 10_000
 STOP_S: Final = 1
@@ -25,18 +29,27 @@ class Served(NamedTuple):
 
     endpoint     the broker, "host:port" or "tls://host:port"
     base         path under which all pages are, without the last "/"
+    browser      the reader of a store directory; None: the console shows a broker
     is_private   whether others cannot read the connections
     closes       whether each answer ends its connection
     """
 
     endpoint: str
     base: str = ""
+    browser: StoreBrowser | None = None
     is_private: bool = True
     closes: bool = False
 
 
 def console_of(served: Served) -> Console:
-    """Returns a console for a broker; no connection is made."""
+    """Returns a console for a broker or a directory; no connection is made."""
+
+    if served.browser is not None:
+        offline: Any = DirectoryClient(served.browser)
+        return Console(
+            Visitors(lambda access_key, secret: offline), "", OFFLINE_NAVIGATION, base=served.base,
+            directory=str(served.browser.directory), version=VERSION, entrance=token_urlsafe(),
+        )  # fmt: skip
 
     def make(access_key: str, secret: str) -> AsyncClient:
         return AsyncClient(
@@ -70,18 +83,19 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def run(served: Served, listener: socket.socket, started: Callable[[], None]) -> None:
+def run(served: Served, listener: socket.socket, started: Callable[[str], None]) -> None:
     """Serves until SIGTERM or Ctrl-C.
 
-    started   is called once requests are answered
+    started   gets the path to open, once requests are answered
     """
     asyncio.run(_serve(served, listener, started))
 
 
-async def _serve(served: Served, listener: socket.socket, started: Callable[[], None]) -> None:
+async def _serve(served: Served, listener: socket.socket, started: Callable[[str], None]) -> None:
     console = console_of(served)
     app = application(console, closes=served.closes, is_private=served.is_private)
-    server = _Server(settings_of(app), started)
+    path = f"{console.base}/" + (f"enter?token={console.entrance}" if console.entrance else "")
+    server = _Server(settings_of(app), partial(started, path))
     try:
         await server.serve(sockets=[listener])
     finally:

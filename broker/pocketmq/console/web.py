@@ -55,6 +55,7 @@ class Console:
     directory   the store directory; "": a broker is shown
     base        path under which all pages are, without the last "/"
     version     part of the URLs of scripts and styles
+    entrance    token that opens a directory
     """
 
     visitors: Visitors[AsyncClient]
@@ -63,6 +64,7 @@ class Console:
     directory: str = ""
     base: str = ""
     version: str = ""
+    entrance: str = ""
     environment: Environment = field(init=False)
 
     def __post_init__(self) -> None:

@@ -16,6 +16,7 @@ from pocketmq.format.names import (
 )
 from pocketmq.format.record import BadRecord, check_record
 from pocketmq.log.consume_queue import ConsumeQueue
+from pocketmq.model.message import OFFSET_MAX
 from pocketmq.rebuild.log_files import KnownShape, LogFile
 from pocketmq.walk.source import LogSource
 
@@ -56,9 +57,12 @@ def queue_ids(disk: Disk, directory: Path, topic: str) -> list[int]:
 
 
 def queue_units(
-    disk: Disk, directory: Path, sizes: KnownShape, topic: str, queue_id: int
-) -> Iterator[Unit]:
+    disk: Disk, directory: Path, sizes: KnownShape, topic: str, queue_id: int,
+    begin: int = 0, count: int = OFFSET_MAX,
+) -> Iterator[Unit]:  # fmt: skip
     """Yields the units of a queue in order, without pre-blank ones; nothing for an unknown queue.
+
+    begin, count   limit the queue offsets to [begin, begin + count)
 
     Errors   IllegalTopic, WrongFileSize, StoreGap
     """
@@ -68,11 +72,11 @@ def queue_units(
     )
     queue.load(read_only=True)
     try:
-        begin = queue.files.min_offset // UNIT_SIZE
-        for at in range(begin, queue.max_offset, UNITS_AT_ONCE):
-            for number, unit in enumerate(
-                UNIT.iter_unpack(queue.units.read(at, UNITS_AT_ONCE)), at
-            ):
+        begin = max(begin, queue.files.min_offset // UNIT_SIZE)
+        end = min(queue.max_offset, begin + count)
+        for at in range(begin, end, UNITS_AT_ONCE):
+            units = queue.units.read(at, min(UNITS_AT_ONCE, end - at))
+            for number, unit in enumerate(UNIT.iter_unpack(units), at):
                 if unit[1] != PRE_BLANK_SIZE:
                     yield Unit(number, *unit)
     finally:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from pocketmq.console.pages import groups, messages, operating, overview, send, tail, topics
+from pocketmq.console.pages import groups, messages, operating, overview, send, store, tail, topics
 from pocketmq.console.web import NavigationEntry, Route
 
 NAVIGATION: Final = (
@@ -19,5 +19,22 @@ NAVIGATION: Final = (
     NavigationEntry("/access", "Access", "a"),
     NavigationEntry("/settings", "Settings", "e"),
 )
+OFFLINE_NAVIGATION: Final = (
+    NavigationEntry("/", "Store", "o"),
+    NavigationEntry("/topics", "Topics", "t"),
+    NavigationEntry("/messages", "Messages", "m"),
+    NavigationEntry("/groups", "Groups", "g"),
+)
+"""Entries for a directory."""
 MODULES: Final = (overview, topics, messages, tail, send, groups, operating)
 ROUTES: Final[list[Route]] = [route for module in MODULES for route in module.ROUTES]
+OFFLINE_ROUTES: Final[list[Route]] = [
+    *store.ROUTES,
+    *(
+        route
+        for module in (topics, messages, groups)
+        for route in module.ROUTES
+        if not route.is_action
+    ),
+]
+"""Pages of a directory, which change nothing."""

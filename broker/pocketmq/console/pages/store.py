@@ -1,0 +1,176 @@
+"""Store: what a directory is, a map of its log, and its verification."""
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from starlette.responses import Response
+
+from pocketmq.client import ClientError
+from pocketmq.console import texts
+from pocketmq.console.directory import DirectoryClient
+from pocketmq.console.listing import cut
+from pocketmq.console.web import Route, Visit
+from pocketmq.model.errors import BrokerError
+from pocketmq.tools.inspect import describe
+from pocketmq.tools.listing import FileRow, list_files
+from pocketmq.tools.log_map import LogMap, log_map
+from pocketmq.tools.store_browser import StoreBrowser
+from pocketmq.tools.verify.verification import Verification, VerifyOptions, verify
+
+CELLS: Final = 480
+ROW: Final = 60
+"""Cells of one row of the map."""
+CELL: Final = 12
+COLOURS: Final = 6
+"""Topics with a colour of their own; the others share one."""
+FINDINGS_MAX: Final = 200
+LOG: Final = "commitlog"
+
+
+@dataclass
+class StoreCheck:
+    """A verification, running or ended.
+
+    read, total   bytes of the log that were read, and all of them
+    """
+
+    total: int
+    begun_s: float
+    read: int = 0
+    log_map: LogMap | None = None
+    found: Verification | None = None
+    failure: str = ""
+    waiting: Any = field(default=None, repr=False)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it has ended."""
+        return bool(self.failure) or self.found is not None
+
+    @property
+    def percent(self) -> int:
+        """The progress; each byte is read twice."""
+        assert self.read >= 0, "less than nothing was read"
+        return min(int(50 * self.read / max(self.total, 1)), 99)
+
+
+class Square(NamedTuple):
+    """A cell of the map, as an SVG rectangle."""
+
+    x: int
+    y: int
+    colour: str
+    title: str
+
+
+def browser_of(page: Visit) -> StoreBrowser:
+    """Returns the reader of the directory."""
+    client: Any = page.client
+    assert isinstance(client, DirectoryClient), "the console shows a broker"
+    return client.browser
+
+
+async def store(page: Visit) -> Response:
+    """Shows a summary of the directory, its files, and the last verification."""
+    browser = browser_of(page)
+    try:
+        about = await asyncio.to_thread(describe, browser.disk, browser.directory, browser.sizes)
+        files = await asyncio.to_thread(_log_files, browser)
+    except BrokerError as error:
+        name = type(error).__name__
+        raise ClientError(name, str(error), status="FAILED_PRECONDITION") from error
+    return page.render(
+        "store.html", about=about, files=cut(files, page), size=sum(one.size for one in files),
+        allocated=sum(one.allocated for one in files), **_check_values(page),
+    )  # fmt: skip
+
+
+def _log_files(browser: StoreBrowser) -> list[FileRow]:
+    return list(list_files(browser.disk, browser.directory, browser.sizes, LOG))
+
+
+async def progress(page: Visit) -> Response:
+    """Shows the part with the verification."""
+    return page.render("store_check.html", **_check_values(page))
+
+
+def _check_values(page: Visit) -> dict[str, Any]:
+    check: StoreCheck | None = page.visitor.memory.get("check")
+    squares: list[Square] = []
+    keys: list[tuple[str, str, int]] = []
+    if check is not None and check.log_map is not None and check.is_done:
+        squares, keys = squares_of(check.log_map)
+    found = check.found if check else None
+    return {
+        "check": check, "squares": squares, "keys": keys, "cell": CELL, "row": ROW,
+        "found": found, "findings": found.findings[:FINDINGS_MAX] if found else [],
+        "sentence": sentence_of(found) if found else ("", ""),
+        "command": texts.command("pocketmq", "store", "verify", page.console.directory),
+        "repair": texts.command("pocketmq", "store", "repair", page.console.directory),
+    }  # fmt: skip
+
+
+async def begin(page: Visit) -> Response:
+    """Begins a verification, unless one is running."""
+    check: StoreCheck | None = page.visitor.memory.get("check")
+    if check is None or check.is_done:
+        browser = browser_of(page)
+        total = sum(one.size for one in await asyncio.to_thread(browser.files))
+        check = StoreCheck(total, time.monotonic())
+        page.visitor.memory["check"] = check
+        loop = asyncio.get_running_loop()
+        check.waiting = loop.run_in_executor(None, _run, browser, check)
+    return page.redirect("/")
+
+
+def _run(browser: StoreBrowser, check: StoreCheck) -> None:
+    def advance(count: int) -> None:
+        check.read += count
+
+    options = VerifyOptions(now_ms=time.time_ns() // 1_000_000)
+    try:
+        size = browser.sizes.commit_log_file_size_bytes
+        check.log_map = log_map(browser.directory, size, CELLS, advance)
+        check.found = verify(browser.disk, browser.directory, browser.sizes, options, advance)
+    except (BrokerError, OSError, ValueError) as error:
+        check.failure = str(error)
+
+
+def squares_of(log: LogMap) -> tuple[list[Square], list[tuple[str, str, int]]]:
+    """Returns the squares of a map, and its key: (colour, topic, bytes)."""
+    colours = {topic: f"t{at}" for at, (topic, _) in enumerate(log.topics[:COLOURS])}
+    squares = []
+    for number, cell in enumerate(log.cells):
+        hurt = [one for one in log.holes if one.begin < cell.end and cell.begin < one.end]
+        colour = colours.get(cell.topic, "t-other" if cell.topic else "t-none")
+        text = f"byte {cell.begin:,}: {cell.records:,} records, {texts.plain(cell.topic)}"
+        if cell.first_ms:
+            text += f", from {texts.moment(cell.first_ms)}"
+        if hurt:
+            colour, text = "t-bad", f"{text}; {hurt[0].reason}"
+        squares.append(Square(number % ROW * CELL, number // ROW * CELL, colour, text))
+    keys = [(colours[topic], topic, size) for topic, size in log.topics[:COLOURS]]
+    if len(log.topics) > COLOURS:
+        rest = sum(size for _, size in log.topics[COLOURS:])
+        keys.append(("t-other", f"{len(log.topics) - COLOURS} further topics", rest))
+    return squares, keys
+
+
+def sentence_of(found: Verification) -> tuple[str, str]:
+    """Returns the tone and the sentence of a result."""
+    if found.lost_count:
+        return "bad", f"The store is damaged: {texts.count(found.lost_count)} messages are lost."
+    if not found.is_sound and found.holes:
+        return "bad", "The log is damaged; no message is known to be lost."
+    if not found.is_sound:
+        return "warn", "No message is lost; queues, index or small files are damaged."
+    return "good", "The store is sound."
+
+
+ROUTES: Final = [
+    Route("/", store),
+    Route("/store/progress", progress),
+    Route("/store/verify", begin, is_action=True),
+]

@@ -1,0 +1,100 @@
+"""The console of a store directory: stores of a real RocketMQ, damaged and empty ones."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from pocketmq.console.pages import OFFLINE_ROUTES
+from tests.golden_stores import GoldenStores
+from tests.kit.browser import BrowserShown, BrowserVisit, directory_of
+
+TOPIC = "/topic?name=orders"
+
+
+async def verified(visitor: BrowserVisit) -> BrowserShown:
+    """Runs a verification to its end; returns the page with the result."""
+    await visitor.get("/")
+    assert (await visitor.post("/store/verify")).place == "/"
+    while True:
+        page = await visitor.get("/")
+        if "<progress" not in page.html:
+            return page
+        await asyncio.to_thread(int)  # the verification runs in another thread
+
+
+async def test_a_store_of_rocketmq_is_shown_and_sound(golden: GoldenStores) -> None:
+    async with directory_of(golden.store("basic")) as visitor:
+        page = await visitor.get("/")
+        assert "Log files 20 of 131 kB" in page.text
+        assert "RocketMQ, or an unknown broker" in page.text
+        assert "ended in order" in page.text
+        result = await verified(visitor)
+        assert "The store is sound. 2,871 records" in result.text
+        assert 'class="t-bad" x=' not in result.html
+        assert 'class="t0" x=' in result.html
+
+
+async def test_damage_is_red_on_the_map_with_what_is_lost(
+    golden: GoldenStores, tmp_path: Path
+) -> None:
+    copy = golden.copy("basic", tmp_path / "hurt")
+    file = copy / "commitlog" / "00000000000001310720"
+    content = bytearray(file.read_bytes())
+    content[20_000:23_000] = b"\xff" * 3_000
+    file.write_bytes(content)
+    async with directory_of(copy) as visitor:
+        result = await verified(visitor)
+        assert "The store is damaged: 8 messages are lost" in result.text
+        assert result.html.count('class="t-bad" x=') == 1
+        assert "single , queue 0, from offset 184" in result.text
+        assert f"pocketmq store repair {copy}" in result.text
+        assert "pocketmq topic" not in (await visitor.get("/topics")).text
+
+
+async def test_topics_messages_and_groups_are_read_from_files(golden: GoldenStores) -> None:
+    async with directory_of(golden.store("basic")) as visitor:
+        assert "orders" in (await visitor.get("/topics")).text
+        page = await visitor.get(TOPIC)
+        place = page.html.partition('<td class="time"><a href="')[2].partition('"')[0]
+        message = await visitor.get(place.replace("&amp;", "&"))
+        assert message.status == 200
+        number = message.html.partition('class="mono soft"><bdi>')[2].partition("</bdi>")[0]
+        found = await visitor.get(f"/messages?topic=orders&by=id&q={number}")
+        assert found.place.startswith("/message?topic=orders&queue=")
+        key = (await visitor.get(f"/messages?topic=orders&by=key&q={number}")).text
+        assert "Stored (UTC)" in key
+        early = await visitor.get("/messages?topic=orders&by=time&q=2020-01-01")
+        assert "No message of orders was found" in early.text
+        groups = await visitor.get("/groups?sort=lag")
+        name = groups.html.partition("/group?name=")[2].partition('"')[0]
+        assert "Lag by queue" in (await visitor.get(f"/group?name={name}")).text
+        assert (await visitor.get("/topic?name=missing")).status == 404
+        assert (await visitor.get("/group?name=missing")).status == 404
+        assert (await visitor.get("/messages?by=id&q=missing")).status == 200
+
+
+async def test_older_pages_of_a_topic_reach_its_first_message(golden: GoldenStores) -> None:
+    async with directory_of(golden.store("basic")) as visitor:
+        target, count = TOPIC, 0
+        while target:
+            page = await visitor.get(target)
+            count += page.html.count('<td class="body">')
+            target = page.html.partition('rel="next" href="')[2].partition('"')[0]
+            target = target.replace("&amp;", "&")
+        assert f"Messages {count:,}" in (await visitor.get(TOPIC)).text
+
+
+async def test_an_empty_store_says_so(tmp_path: Path) -> None:
+    (tmp_path / "commitlog").mkdir()
+    async with directory_of(tmp_path) as visitor:
+        assert "no message was ever stored here" in (await visitor.get("/")).text
+        assert "The store is sound" in (await verified(visitor)).text
+
+
+@pytest.mark.parametrize("path", ["/topic/remove", "/send", "/group/reset", "/access/users"])
+async def test_a_directory_has_no_actions_of_a_broker(golden: GoldenStores, path: str) -> None:
+    async with directory_of(golden.store("basic")) as visitor:
+        assert [route.path for route in OFFLINE_ROUTES if route.is_action] == ["/store/verify"]
+        await visitor.get("/")
+        assert (await visitor.post(path, name="orders", confirm="orders")).status in (404, 405)
