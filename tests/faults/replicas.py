@@ -148,12 +148,13 @@ def _fenced(history: PairHistory) -> Iterator[str]:
     for event in sorted(history.events, key=lambda one: one.at):
         if isinstance(event, Leads):
             led[event.node] = event.epoch
+            known.pop(event.node, None)
             latest = max(latest, event, key=lambda one: one.epoch)
         elif isinstance(event, Knows):
-            known[event.node] = max(known.get(event.node, -1), event.epoch)
+            known[event.node] = event.epoch
         elif isinstance(event, Ack):
-            own, later = led.get(event.node, -1), known.get(event.node, -1)
-            if own < later:
-                yield f"{FENCED}: {event} by a leader of {own} that knows of {later}"
+            own = led.get(event.node, -1)
+            if event.node in known:
+                yield f"{FENCED}: {event} by a leader of {own} that knows of {known[event.node]}"
             if own < latest.epoch and event.sent_at > latest.at:
                 yield f"{LATE}: {event} by a leader of {own}, {latest.node} leads {latest.epoch}"

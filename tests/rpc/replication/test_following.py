@@ -1,7 +1,7 @@
 """A follower's connection, against a leader of which a test plays the bytes."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -40,13 +40,14 @@ class Pipe:
         self.reader = asyncio.StreamReader()
         self.said = bytearray()
         self.is_cut = False
+        self.drained: Callable[[], None] = lambda: None
         self.transport = self
 
     def write(self, content: bytes) -> None:
         self.said += content
 
     async def drain(self) -> None:
-        pass
+        self.drained()
 
     def abort(self) -> None:
         self.is_cut = True
@@ -245,3 +246,27 @@ async def test_damaged_bytes_end_the_connection_and_are_not_stored(tmp_path: Pat
         await until(lambda: pipe.is_cut)
         await until(lambda: "leader's log is damaged" in run.link.trouble)
         assert run.pair.follower.store.appended == 0
+
+
+async def test_a_link_ends_while_its_connection_breaks(tmp_path: Path) -> None:
+    async with followed(tmp_path) as run:
+        await run.pair.leader.send("orders", "a")
+        pipe, goes = await run.pipe(), asyncio.get_running_loop().create_future()
+        pipe.reader.feed_data(run.answer(0))
+        await until(lambda: pipe.reports() == [(0, 0)])
+
+        def reset() -> None:
+            pipe.reader.feed_eof()
+            goes.set_result(None)
+            raise ConnectionResetError("Connection lost")
+
+        async def end() -> None:
+            await goes
+            await run.link.end()
+
+        ending = asyncio.create_task(end())
+        await turns(3)
+        pipe.drained = reset
+        pipe.piece(0, run.pair.led)
+        done, _ = await asyncio.wait([ending], timeout=2)
+        assert done

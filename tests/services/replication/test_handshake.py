@@ -173,6 +173,15 @@ def test_a_follower_that_is_ahead_goes_back_to_the_leaders_end() -> None:
     assert begin_for(hello(999, ahead, proof(400, 500)), log_of(500)) == 500
 
 
+def test_two_leaders_of_one_epoch_may_have_no_common_record() -> None:
+    log = log_of(500)._replace(term_begin=0)
+    assert begin_for(hello(99, Proof(0, 99, 1)), log) == 0
+    assert begin_for(hello(400, Proof(9, 99, 1), Proof(0, 9, 2)), log) == 0
+    assert refusal(hello(99, Proof(9, 99, 1)), log).reason == DIVERGED
+    for other in (log._replace(term_begin=1), log._replace(epoch=4), log._replace(store="s2")):
+        assert refusal(hello(99, Proof(0, 99, 1)), other).reason == OTHER_STORE
+
+
 @pytest.mark.parametrize(
     ("hello", "log", "reason", "parts"),
     [

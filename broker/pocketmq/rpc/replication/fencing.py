@@ -1,7 +1,9 @@
-"""Fences the former leader: a promoted broker tells it of the new term until it has an answer.
+"""Fences the former leader: a promoted broker tells it of the new term, again and again.
 
-hello of a higher epoch ──► it refuses: it is fenced now, or follows another broker
-                       └──► no connection: try again
+hello of a higher epoch ──► it refuses: it is fenced now, or follows: look again after WATCH_S
+                       └──► no connection: try again after PAUSE_S
+
+A former leader that lost its disk starts with the settings it was made with, and leads again.
 """
 
 import asyncio
@@ -21,6 +23,7 @@ from pocketmq.store.tables.identity import StoreIdentity
 from pocketmq.store.tables.terms import TermTable
 
 PAUSE_S: Final = 2.0
+WATCH_S: Final = 30.0
 ENOUGH: Final = (LATER_EPOCH, NOT_LEADER)
 """Reasons of a broker that does not lead any more."""
 
@@ -57,7 +60,8 @@ class Fencer:
         self._dial = dial
         self._claim = claim
         self._task: asyncio.Task[None] | None = None
-        self._trouble = ""
+        self._trouble: str | None = None
+        """Why it may still lead, "" if it does not, None before the first answer."""
 
     def start(self) -> None:
         """Begins; `end` must follow."""
@@ -79,15 +83,14 @@ class Fencer:
                     trouble = await self._ask()
             except (OSError, TimeoutError) as error:
                 trouble = str(error) or "no answer"
-            if not trouble:
-                logger.warning("leader.fenced", extra={"leader": self._dial.leader})
-                return
             if trouble != self._trouble:
-                logger.warning(
-                    "leader.unfenced", extra={"leader": self._dial.leader, "reason": trouble}
-                )
+                where = {"leader": self._dial.leader}
+                if trouble:
+                    logger.warning("leader.unfenced", extra={**where, "reason": trouble})
+                else:
+                    logger.warning("leader.fenced", extra=where)
             self._trouble = trouble
-            await asyncio.sleep(PAUSE_S)
+            await asyncio.sleep(PAUSE_S if trouble else WATCH_S)
 
     async def _ask(self) -> str:
         """Returns why the broker may still lead, "" if it does not."""

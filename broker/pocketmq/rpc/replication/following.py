@@ -121,7 +121,9 @@ class FollowerLink:
     @property
     def lag_bytes(self) -> int:
         """Bytes of the leader's log, as far as it is known, that are not here."""
-        return max(self._end_seen - self._store.appended, 0)
+        copy = self._store.copy
+        assert copy is not None
+        return max(self._end_seen - copy.whole_end, 0)
 
     def state(self) -> tuple[str, bool, int, str]:
         """Returns (leader's address, whether it is connected, lag in bytes, why it is not)."""
@@ -149,7 +151,8 @@ class FollowerLink:
         """Takes the last that the leader has before a promotion; here all of it arrived already."""
 
     async def _run(self) -> None:
-        pause_s = PAUSE_S
+        pause_s, own = PAUSE_S, asyncio.current_task()
+        assert own is not None
         while True:
             was_connected, trouble = False, "the leader closed the connection"
             try:
@@ -171,6 +174,8 @@ class FollowerLink:
                     extra={"leader": self._dial.leader, "reason": trouble},
                 )
             self.trouble = trouble
+            if own.cancelling():  # A group of tasks that fails swallows a cancellation.
+                return
             pause_s = PAUSE_S if was_connected else min(2 * pause_s, PAUSE_MAX_S)
             await asyncio.sleep(pause_s)
 
@@ -186,7 +191,8 @@ class FollowerLink:
         assert copy is not None
         is_begun, end = bool(store.appended), store.log.appended
         if is_begun and answer.begin < end:
-            self._cut(answer.begin)
+            is_none_common = answer.begin == answer.min_offset
+            self._cut(store.log.min_offset if is_none_common else answer.begin)
             return True
         is_next = answer.begin == end if is_begun else not answer.begin % store.log.file_size_bytes
         if not is_next:
@@ -273,7 +279,7 @@ class FollowerLink:
                 store.marks.replicate(event.confirmed, event.store_time_ms)
             elif isinstance(event, TableRecord):
                 await store.writing.drain()
-                await self._tables.take(event, store.flushed)
+                await self._tables.take(event, copy.whole_end)
                 self._noted.set()
 
     async def _report(self, writer: asyncio.StreamWriter, encode: Callable[[int], bytes]) -> None:
@@ -285,11 +291,14 @@ class FollowerLink:
         Errors   StoreFailed: the log could not be synced
         """
         marks, durability = self._store.marks, self._store.writing.durability
+        copy = self._store.copy
+        assert copy is not None
         while True:
             if marks.flushed.value < marks.committed.value:
                 await durability.reached(marks.committed.value)
             flushed, table_seq = marks.flushed.value, self._tables.seq
-            writer.write(encode(flushed))
+            is_all = marks.committed.value == flushed
+            writer.write(encode(copy.whole_end if is_all else flushed))
             await writer.drain()
             self._noted.clear()
             if marks.committed.value == flushed and self._tables.seq == table_seq:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from pocketmq.model.errors import BrokerError
 from pocketmq.services.replication.handshake import (
+    LATER_EPOCH,
     NOT_LEADER,
     SAME_FOLLOWER,
     TOKEN,
@@ -64,6 +65,17 @@ class Followers:
         self._check_token = check_token
         self._fence = fence
 
+    def _yields_to(self, hello: Hello) -> bool:
+        """Returns whether another broker leads a later term.
+
+        Two brokers begin terms of the same epoch if each was promoted while it could not learn of
+        the other one. Both decide in the same way which of them leads.
+        """
+        own, rows = self._terms, hello.terms
+        if hello.epoch != own.epoch or not hello.leader or not rows:
+            return hello.epoch > own.epoch
+        return (rows[-1][1], hello.follower) > (own.begin, self._identity.follower)
+
     async def admit(self, hello: Hello, peer: str) -> tuple[LeaderAnswer, OwnStream]:
         """Returns the answer to a hello, and its stream; `Leader.disconnect` must follow.
 
@@ -83,12 +95,16 @@ class Followers:
             raise FollowerRefused(SAME_FOLLOWER, why)
         log, end = store.log, store.marks.committed.value
         epoch = self._terms.epoch
-        if hello.epoch > epoch:
-            later = [begin for number, begin in hello.terms if number > epoch]
+        if self._yields_to(hello):
+            later = [row[1] for row in hello.terms if epoch < row[0] or row[0] == hello.epoch]
             await self._fence(Fence(hello.epoch, min(later, default=end), hello.leader))
+            why = f"its epoch is {hello.epoch}, this broker's {epoch}, and its leader leads"
+            raise FollowerRefused(LATER_EPOCH, why)
+        if store.damage is not None:  # A follower would cut what this broker cannot read.
+            raise FollowerRefused(NOT_LEADER, f"its store is damaged: {store.damage}")
         own = LeaderLog(
             epoch, identity.store, log.file_size_bytes, min(log.min_offset, end), end, log.read,
-            self._terms.common_end(hello.epoch, hello.end),
+            self._terms.common_end(hello.epoch, hello.end), self._terms.begin,
         )  # fmt: skip
         begin = begin_for(hello, own)
         answer = LeaderAnswer(

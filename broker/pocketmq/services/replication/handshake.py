@@ -102,6 +102,7 @@ class LeaderLog(NamedTuple):
 
     read   (physical offset, size) -> bytes, fewer if the log does not have them
     common   the logs differ above this offset, as the leader's later terms began there
+    term_begin   physical offset at which its last term began
     """
 
     epoch: int
@@ -111,6 +112,7 @@ class LeaderLog(NamedTuple):
     end: int
     read: Callable[[int, int], bytes]
     common: int = OFFSET_MAX
+    term_begin: int = OFFSET_MAX
 
 
 # -- decisions of the leader -------------------------------------------------------------------
@@ -159,12 +161,15 @@ def _common_end(hello: Hello, log: LeaderLog) -> int:
             if len(found) == proof.end - proof.begin and zlib.crc32(found) == proof.crc:
                 return _after_blank(proof.end, hello.end, log)
     last = hello.proofs[0]
-    if len(hello.proofs) == 1:
+    if len(hello.proofs) == 1 and last.begin > log.min_offset:
         why = (
             f"its record at {last.begin} (CRC {last.crc:08x}) is not in the leader's log, which "
             f"has [{log.min_offset}, {log.end}); it has to name earlier records"
         )
         raise FollowerRefused(DIVERGED, why)
+    is_same_epoch = 0 < hello.epoch == log.epoch and hello.store == log.store
+    if is_same_epoch and log.term_begin <= log.min_offset:  # Both led, each with its own records.
+        return log.min_offset
     why = (
         f"none of {len(hello.proofs)} records of its log from {hello.proofs[-1].begin} to "
         f"{hello.end} is in the leader's log, which has [{log.min_offset}, {log.end}); compare "

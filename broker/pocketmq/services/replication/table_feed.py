@@ -211,8 +211,8 @@ class TableFeed:
         self.files.watch.begin(self._told, self._when_copied)
 
     def close(self) -> None:
-        """Watches nothing any more, and ends all waits."""
-        self.files.watch.end()
+        """Ends all waits, and all that begin until the tables are closed: no follower is left."""
+        self._cursors.clear()
         while self._waits:
             self._give_up(self._waits.popleft())
 

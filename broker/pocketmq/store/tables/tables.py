@@ -166,4 +166,5 @@ class Tables:
     def close(self) -> None:
         """Ends the thread after the write in progress, and closes open files."""
         self._pool.shutdown()
+        self.files.watch.end()
         self.orders.close()

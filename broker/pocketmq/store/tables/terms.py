@@ -120,7 +120,7 @@ class TermTable:
 
         Errors   DiskFull, FsyncFailed: the fence holds until the process ends
         """
-        assert fence.epoch > self.epoch, "a fence needs a higher epoch"
+        assert fence.epoch >= self.epoch, "a fence is of an earlier epoch"
         self.fence = fence
         self._write(self.role, self.leader, self.history, fence)
 

@@ -48,6 +48,11 @@ class LogCopy:
         self.last_record = marks.last_dispatched
         assert log.pool is None, "a copied log has no transient pool"
 
+    @property
+    def whole_end(self) -> int:
+        """Physical offset below which all records are in the log; it may be behind a BLANK."""
+        return self.end - len(self._rest)
+
     def begin(self, physical_offset: int) -> None:
         """Continues at an offset after a new handshake; incomplete records are forgotten.
 

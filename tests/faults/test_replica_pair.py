@@ -1,0 +1,181 @@
+"""A leader and its follower in one process: seeded walks, and the faults that walks have found."""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from pocketmq.format.names import COMMIT_LOG_DIRECTORY
+from pocketmq.model.replication import FENCED, FOLLOWER, LEADER
+from tests.sim.disk_image import File, Image
+from tests.sim.loop import SeededLoop
+from tests.sim.replica_pair import QUEUES, ReplicaPair
+from tests.sim.replica_walk import walk
+from tests.sim.seeded_store import STORE, tell_seeded
+
+PARTS = 6
+WALKS = 16
+"""Of each part."""
+pytestmark = pytest.mark.timeout(240)
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_seeded_walks_lose_nothing_and_end_equal(part: int) -> None:
+    counts = Counter[str]()
+    for seed in range(part * WALKS, (part + 1) * WALKS):
+        walk(seed, counts)
+    assert counts["acknowledged"] > 2 * WALKS
+    assert counts["promotions"] > WALKS // 2
+    assert min(counts["kills"], counts["power cuts"], counts["fences"]) > WALKS // 4
+
+
+def story(tell: Callable[[ReplicaPair], Awaitable[None]], seed: int = 1) -> ReplicaPair:
+    """Tells a story of a pair that has begun."""
+    pairs: list[ReplicaPair] = []
+
+    async def told(loop: SeededLoop) -> None:
+        pairs.append(ReplicaPair(loop, Counter()))
+        await pairs[0].begin()
+        await tell(pairs[0])
+
+    tell_seeded(seed, told, tell.__name__)
+    return pairs[0]
+
+
+async def connected(pair: ReplicaPair) -> None:
+    def is_in_sync() -> bool:
+        return any(one.leader.confirming.connected for one in pair.leaders())
+
+    await pair.until(is_in_sync, "a follower is in sync")
+
+
+async def sent(pair: ReplicaPair, name: str, first: int, count: int = 3) -> None:
+    for number in range(first, first + count):
+        await pair.put(pair.nodes[name], [(7, number)])
+
+
+def test_a_former_leader_that_lost_its_disk_does_not_lead_again() -> None:
+    async def tell(pair: ReplicaPair) -> None:
+        a, b = pair.nodes.values()
+        await connected(pair)
+        await sent(pair, "a", 0)
+        pair.die(a)
+        await pair.look()
+        await pair.ask(b, pair.promoted(b))
+        await pair.restart()
+        await pair.until(lambda: a.is_up and a.roles.role == FENCED, "it is fenced")
+        await pair.loop.pause(5)
+        pair.die(a)
+        await pair.look()
+        pair.lose_disk(a)
+        await pair.restart()
+        assert (a.roles.role, a.terms.epoch) == (LEADER, 0)
+        await pair.until(lambda: a.is_up and a.roles.role == FENCED, "it is fenced again")
+        await pair.settle()
+        await pair.compare()
+
+    assert story(tell).counts["fences"] == 2
+
+
+def test_of_two_leaders_of_one_epoch_one_is_fenced_and_follows() -> None:
+    async def tell(pair: ReplicaPair) -> None:
+        a, b = pair.nodes.values()
+        await connected(pair)
+        await pair.ask(a, pair.demoted(a, is_forced=True))
+        pair.network.stall("a", "b")
+        pair.network.stall("b", "a")
+        for node in (a, b):
+            await pair.ask(node, pair.promoted(node))
+        assert [node.terms.epoch for node in (a, b)] == [1, 1]
+        await sent(pair, "a", 0)
+        await sent(pair, "b", 10, 1)
+        pair.network.heal()
+        await pair.until(lambda: FENCED in [node.roles.role for node in pair.up], "one is fenced")
+        await pair.loop.pause(60)
+        assert sorted(node.roles.role for node in pair.up) == sorted([FENCED, LEADER])
+        await pair.settle()
+        await pair.compare()
+
+    for seed in range(4):  # Ids are random: either one of them is fenced.
+        story(tell, seed)
+
+
+def test_a_change_that_is_being_written_at_a_stop_is_not_acknowledged() -> None:
+    async def tell(pair: ReplicaPair) -> None:
+        a, b = pair.nodes.values()
+        await connected(pair)
+        await pair.until(lambda: not a.leader.tables.is_behind, "the follower has all tables")
+        creating = a.run(pair.created_topic(a, "late"))
+        await pair.loop.pause(0)
+        a.leader.tables.close()
+        await pair.until(creating.done, "the creation ends")
+        assert "late" not in pair.created
+        assert "NotReplicated" in repr(creating.exception())
+        assert b.is_up
+
+    story(tell)
+
+
+def test_a_follower_has_everything_of_a_log_that_ends_with_a_file() -> None:
+    async def tell(pair: ReplicaPair) -> None:
+        a, b = pair.nodes.values()
+        await connected(pair)
+        await sent(pair, "a", 0, 4)
+        size, store = a.store.log.file_size_bytes, a.store
+        await pair.until(lambda: b.store.appended == store.appended, "the follower catches up")
+        while size - store.appended > 500:
+            await sent(pair, "a", store.appended, 1)
+        await pair.until(lambda: b.store.appended == store.appended, "the follower catches up")
+        pair.network.stall("a", "b")
+        images = list[Image]()
+
+        def look(call: str, path: object) -> None:
+            if call == "sync" and store.appended > size and not images:
+                images.append(a.disk.image.copy())  # Before this sync is marked.
+
+        a.disk.hook = look
+        number = 10_000
+        while not images:
+            await pair.put(a, [(7, number := number + 1)])
+        file = images[0].find(STORE / COMMIT_LOG_DIRECTORY / f"{size:020}")
+        assert isinstance(file, File)
+        file.durable = bytes(len(file.durable))
+        a.die(images[0])  # It died after the BLANK, before the first record of the next file.
+        await pair.look()
+        pair.network.heal()
+        await pair.restart()
+        assert a.store.appended == size
+        await pair.until(lambda: pair.has_all_of(a), "it is at the end")
+        await connected(pair)
+        await pair.ask(a, pair.demoted(a, is_forced=False))
+        await pair.ask(b, pair.promoted(b))
+        await pair.settle()
+        await pair.compare()
+        assert (a.roles.role, b.roles.role) == (FOLLOWER, LEADER)
+
+    story(tell)
+
+
+def test_a_damaged_leader_takes_nothing_from_its_follower() -> None:
+    async def tell(pair: ReplicaPair) -> None:
+        a, b = pair.nodes.values()
+        await connected(pair)
+        await sent(pair, "a", 0, 12)
+        end = a.store.appended
+        await pair.until(lambda: b.store.flushed == end, "the follower has everything")
+        assert pair.counts["acknowledged"] == 12
+        image = a.disk.image.copy()
+        file = image.find(STORE / COMMIT_LOG_DIRECTORY / f"{0:020}")
+        assert isinstance(file, File)
+        file.durable = file.durable[:600] + bytes(900) + file.durable[1_500:]
+        a.die(image)
+        await pair.look()
+        await pair.restart()
+        assert a.store.damage is not None
+        await pair.until(lambda: "damaged" in b.roles.status().trouble, "it is refused")
+        assert b.store.appended == end
+        await pair.ask(b, pair.promoted(b))
+        assert [b.store.reading.queue_range(*queue)[1] for queue in QUEUES] != [0, 0, 0]
+        await pair.until(lambda: a.is_up and a.roles.role == FENCED, "it is fenced")
+
+    story(tell)

@@ -1,0 +1,171 @@
+"""Walks of a leader and its follower: sends, reads, cuts, stalls, deaths, promotions, fences.
+
+    walk(7, Counter())         the same seed, the same walk
+
+In the end both brokers are healed and compared (replica_pair.py).
+"""
+
+from collections import Counter
+from collections.abc import Coroutine
+from typing import Any, Final
+
+from pocketmq.model.errors import BrokerError
+from pocketmq.model.replication import FENCED, FOLLOWER
+from tests.faults.history import code_of
+from tests.faults.replicas import Place, Seen
+from tests.sim.loop import SeededLoop
+from tests.sim.replica_node import Node
+from tests.sim.replica_pair import CUT_SHARE, QUEUES, ReplicaPair, pulled
+from tests.sim.seeded_store import tell_seeded
+
+STEPS: Final = (
+    *("send",) * 14, *("read",) * 4, *("rest",) * 14, *("commit",) * 2, *("create",) * 2,
+    *("cut",) * 2, "stall", *("heal",) * 6, "slow", "wait", *("kill",) * 2, *("arm",) * 2,
+    "both", *("restart",) * 8, *("promote",) * 2, *("demote",) * 6, "hand_over", "stop", "wipe",
+)  # fmt: skip
+
+
+class ReplicaWalk(ReplicaPair):
+    """One walk."""
+
+    async def run(self, steps: int) -> None:
+        """Takes some steps, heals, and compares everything."""
+        await self.begin()
+        for _ in range(steps):
+            name = self.random.choice(STEPS)
+            self.counts[name] += 1
+            await getattr(self, f"step_{name}")()
+            await self.look()
+        await self.settle()
+        await self.compare()
+        self.counts["walks"] += 1
+
+    async def step_send(self) -> None:
+        chosen = self.leaders() if self.random.random() < 0.9 else self.up
+        for node in chosen:
+            for _ in range(self.random.choice((1, 1, 2, 4))):
+                count = self.random.choice((1, 1, 1, 3))
+                codes = [(0, self._seq + number) for number in range(count)]
+                self._seq += count
+                self._work.append(node.run(self.put(node, codes)))
+
+    async def step_read(self) -> None:
+        for node in self.up:
+            queue, reading = self.random.choice(QUEUES), node.store.reading
+            lower, upper = reading.queue_range(*queue)
+            begin = max(lower, upper - self.random.randint(1, 8))
+            recovered, at = node.recovered, self.loop.time()
+            for message in await pulled(node.store, queue, begin):
+                if node.is_dead:
+                    break
+                self.counts["read"] += 1
+                place = Place(queue, message.queue_offset)
+                if message.physical_offset < recovered:
+                    self.counts["read of what a start found"] += 1
+                    continue
+                self.history.events.append(Seen(at, node.name, place, code_of(message.body)))
+
+    async def step_commit(self) -> None:
+        for node in self.leaders():
+            topic, queue_id = self.random.choice(QUEUES)
+            end = node.store.reading.queue_range(topic, queue_id)[1]
+            offset = self.random.randint(0, end)
+            self._begin(node, node.store.tables.offsets.commit("readers", topic, queue_id, offset))
+
+    async def step_create(self) -> None:
+        for node in self.leaders():
+            self._seq += 1
+            self._begin(node, self.created_topic(node, f"topic-{self._seq}"))
+
+    def _begin(self, node: Node, work: Coroutine[Any, Any, Any]) -> None:
+        async def refused() -> None:
+            try:
+                await work
+            except BrokerError as error:
+                self.counts[f"refused: {type(error).__name__}"] += not node.is_dead
+
+        self._work.append(node.run(refused()))
+
+    async def step_rest(self) -> None:
+        await self.loop.pause(self.random.choice((0.001, 0.01, 0.1, 0.7, 1.5)))
+
+    async def step_wait(self) -> None:
+        await self.loop.pause(self.random.choice((3.0, 6.0, 25.0)))
+
+    async def step_cut(self) -> None:
+        self.network.cut()
+
+    async def step_stall(self) -> None:
+        source, target = self.random.choice((("a", "b"), ("b", "a")))
+        self.network.stall(source, target)
+        if self.random.random() < 0.3:
+            self.network.stall(target, source)
+
+    async def step_restart(self) -> None:
+        await self.restart()
+
+    async def step_heal(self) -> None:
+        self.network.heal()
+
+    async def step_slow(self) -> None:
+        self.network.delay_s = self.random.choice((0.05, 0.4))
+
+    async def step_kill(self) -> None:
+        if self.up:
+            self.die(self.random.choice(self.up))
+
+    async def step_arm(self) -> None:
+        if self.up:
+            node = self.random.choice(self.up)
+            node.arm(self.random.randint(1, 40), cut=self.random.random() < CUT_SHARE)
+
+    async def step_both(self) -> None:
+        self.counts["both died"] += len(self.up) > 1
+        for node in self.up:
+            self.die(node)
+
+    async def step_stop(self) -> None:
+        for node in self.up[:1] if self.random.random() < 0.5 else self.up[1:]:
+            await node.stop()
+            node.start()
+            await self.until(lambda: node.is_up or node.is_dead, "stop")  # noqa: B023
+
+    async def step_wipe(self) -> None:
+        for leader in self.leaders():
+            node = self.other(leader)
+            is_later = leader.terms.epoch >= node.terms.epoch
+            if node.is_dead and node.role == FOLLOWER and is_later and not self._lacking:
+                self.lose_disk(node)
+
+    async def step_promote(self) -> None:
+        for node in self.up:
+            if node.roles.role == FOLLOWER and self.has_all(node):
+                await self.ask(node, self.promoted(node))
+                return
+
+    async def step_demote(self) -> None:
+        for node in self.up:
+            if node.roles.role == FENCED:
+                await self.ask(node, self.demoted(node, is_forced=False))
+
+    async def step_hand_over(self) -> None:
+        for node in self.leaders()[:1]:
+            await self.ask(node, self.demoted(node, is_forced=False))
+            other = self.other(node)
+            if other.is_up and other.roles.role == FOLLOWER and self.has_all(other):
+                await self.ask(other, self.promoted(other))
+
+
+def walk(seed: int, counts: Counter[str], *, steps: int = 40, **settings: Any) -> None:
+    """Takes one walk.
+
+    Errors   AssertionError, or whatever escaped; the seed is part of its notes
+    """
+    options = "".join(f", {name}={value!r}" for name, value in settings.items())
+    repro = f"tests.sim.replica_walk.walk({seed}, Counter(), steps={steps}{options})"
+
+    async def story(loop: SeededLoop) -> None:
+        made = ReplicaWalk(loop, counts, **settings)
+        await made.run(steps)
+
+    tell_seeded(seed, story, repro)
