@@ -174,7 +174,14 @@ def metrics_page(_: str) -> str:
         ("RocketMQ's", (*contract.NATIVE, *contract.TIMER, *contract.SESSIONS)),
         (
             "PocketMQ's own",
-            (*contract.OWN, *contract.SETTINGS, *contract.ACCESS, *contract.EXPORTS),
+            (
+                *contract.OWN,
+                *contract.SETTINGS,
+                *contract.ACCESS,
+                *contract.EXPORTS,
+                *contract.ROLES,
+                *contract.FOLLOWER,
+            ),
         ),
         ("With metrics.detail = full", contract.FULL),
     )

@@ -6,7 +6,7 @@ from typing import Final
 
 from pocketmq.app.access import door_of
 from pocketmq.app.container import Container
-from pocketmq.app.parts import Parts, parts_of
+from pocketmq.app.parts import Parts, Replicated, parts_of
 from pocketmq.app.ports import Ports
 from pocketmq.config.live import LiveConfig
 from pocketmq.config.load import load
@@ -53,7 +53,7 @@ async def opened_broker(
     ports = Ports(address, (), None, SlavePort(()))
     door = door_of(live, Disk(), clock, ports, Container())
     terms = TermTable(Disk(), store.settings.directory)
-    parts = parts_of(store, live, ports, lambda why: None, door, terms)
+    parts = parts_of(store, live, ports, lambda why: None, door, Replicated(terms))
     runner = Runner(clock)
     try:
         yield store, parts, runner

@@ -11,6 +11,7 @@ from pocketmq.client import Message
 from pocketmq.client.client_error import ClientError
 from pocketmq.format.names import COMMIT_LOG_DIRECTORY
 from tests.kit.golden_log import files_below
+from tests.metrics.contract import FOLLOWER, ROLES, families
 from tests.running_broker import RunningBroker, broker_with
 
 
@@ -135,7 +136,13 @@ async def test_a_log_that_diverged_is_cut_set_aside_and_copied(tmp_path: Path) -
             await fill(leader, 50)
             await caught_up(leader, follower)
             end = (await leader.client.admin.store_status()).appended_offset
+            page = await follower.page("/metrics")
+            shown = families(page.partition("\r\n\r\n")[2])
     assert log_of(tmp_path / "a") == log_of(tmp_path / "b")
     copies = [*(tmp_path / "b" / "pocketmq" / "diverged").glob("*@*[0-9]")]
-    assert sum(path.stat().st_size for path in copies) > 90 * 700
+    aside = sum(path.stat().st_size for path in copies)
+    assert aside > 90 * 700
+    assert shown["pocketmq_replica_diverged_bytes"].samples[0].value == aside
+    missing = {row.name for row in (*ROLES, *FOLLOWER)} - shown.keys()
+    assert not missing, "the contract names metrics that no follower has"
     assert 0 < end != lost

@@ -8,13 +8,17 @@ from pathlib import Path
 from struct import Struct
 
 import pytest
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
 from harness.inside import opened_broker
 from pocketmq.client import ClientError, Message
 from pocketmq.files.disk import Disk
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.model.replication import ReplicationStatus
+from pocketmq.services.replication.handshake import LeaderAnswer, encode_answer
+from pocketmq.services.replication.roles import HEALTHY_LAG_BYTES
 from pocketmq.store.tables.terms import Fence, TermTable
+from tests.kit.store_broker import connected
 from tests.running_broker import broker_with
 from tests.sim.clock import FakeClock
 
@@ -130,6 +134,31 @@ async def test_all_followers_are_waited_for_or_as_many_as_needed(
         parts.leader.confirming.sends(100, 1)
         parts.leader.confirming.look([("fast", 100), ("slow", 0)])
         assert store.marks.visible().value == (0 if is_all else 100)
+
+
+async def played_leader(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answers a hello as a leader whose log has 5 bytes more than a follower may lack."""
+    await reader.read(1 << 16)
+    writer.write(
+        encode_answer(LeaderAnswer(0, "s1", 0, 0, HEALTHY_LAG_BYTES + 5, "b", "c", "10.0.0.1:8081"))
+    )
+    await reader.read()
+    writer.transport.abort()
+
+
+async def test_a_follower_that_lags_too_far_is_no_healthy_replica(tmp_path: Path) -> None:
+    async with await asyncio.start_server(played_leader, "127.0.0.1", 0) as server:
+        host, port = server.sockets[0].getsockname()
+        async with broker_with(tmp_path, f"replication.leader={host}:{port}") as broker:
+            while not (await broker.client.admin.replication.status()).connected:
+                pass
+            async with connected(broker.addresses["grpc"]) as channel:
+                check = channel.unary_unary(
+                    "/grpc.health.v1.Health/Check",
+                    HealthCheckRequest.SerializeToString, HealthCheckResponse.FromString,
+                )  # fmt: skip
+                answer = await check(HealthCheckRequest(service="replica"), timeout=10)
+            assert answer.status == HealthCheckResponse.NOT_SERVING
 
 
 async def test_a_drain_ends_the_broker(tmp_path: Path) -> None:

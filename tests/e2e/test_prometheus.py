@@ -32,6 +32,7 @@ from tests.metrics.contract import (
     EXPORTS,
     NATIVE,
     OWN,
+    ROLES,
     SESSIONS,
     SETTINGS,
     TIMER,
@@ -189,7 +190,9 @@ def test_promtool_finds_nothing_wrong_with_the_page(broker: Daemon) -> None:
 
 def test_the_daemons_page_is_the_contract(broker: Daemon) -> None:
     shown = broker.page("/metrics").text
-    compare(families(shown), (*NATIVE, *TIMER, *SESSIONS, *ACCESS, *SETTINGS, *EXPORTS, *OWN))
+    compare(
+        families(shown), (*NATIVE, *TIMER, *SESSIONS, *ACCESS, *SETTINGS, *EXPORTS, *OWN, *ROLES)
+    )
 
 
 def dashboard_queries() -> list[str]:
@@ -263,5 +266,44 @@ def test_every_query_of_the_dashboard_has_data(tmp_path: Path) -> None:
 )
 def test_promtool_accepts_what_is_shipped(kind: str, files: list[str]) -> None:
     command = [needed("promtool"), "check", kind, *(str(MONITORING / name) for name in files)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+FIRES: Final = {
+    "PocketMQFollowersTooFew": ("pocketmq_replicas_missing", "0 1+0x20", "{}"),
+    "PocketMQFollowerAbsent": ("pocketmq_replicas", "1 0+0x20", "{}"),
+    "PocketMQFollowerLagging": ("pocketmq_replica_lag_bytes", "0 67108865+0x20", "{}"),
+    "PocketMQFollowerLate": ("pocketmq_replica_lag_seconds", "0 61+0x20", "{}"),
+    "PocketMQFollowerAlone": ("pocketmq_follower_connected", "1 0+0x20", "{}"),
+    "PocketMQDiverged": ("pocketmq_replica_diverged_bytes", "0 1+0x20", "{}"),
+    "PocketMQFenced": ("pocketmq_replica_role", "0 1+0x20", '{role="fenced"}'),
+}
+"""An alert, and the series, values each minute, and labels with which it fires later."""
+
+
+@pytest.mark.parametrize("alert", FIRES)
+def test_alerts_of_replication_fire_and_not_before(tmp_path: Path, alert: str) -> None:
+    series, values, labels = FIRES[alert]
+    expected = f'ALERTS{{alertname="{alert}", alertstate="firing"}}'
+    tests = {
+        "rule_files": [str(MONITORING / "alerts.yml")],
+        "tests": [
+            {
+                "interval": "1m",
+                "input_series": [{"series": series + labels, "values": values}],
+                "promql_expr_test": [
+                    {"expr": f"count({expected})", "eval_time": "0m", "exp_samples": []},
+                    {
+                        "expr": f"count({expected})", "eval_time": "10m",
+                        "exp_samples": [{"labels": "{}", "value": 1}],
+                    },
+                ],
+            }
+        ],
+    }  # fmt: skip
+    path = tmp_path / "alerts.json"
+    path.write_text(json.dumps(tests))
+    command = [needed("promtool"), "test", "rules", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -167,7 +167,9 @@ OWN: Final = (
     Row("pocketmq_expired_files_total", "counter", ("reason",)),
     Row("pocketmq_long_poll_waiters", "gauge"),
     Row("pocketmq_replicas", "gauge"),
+    Row("pocketmq_replicas_missing", "gauge"),
     Row("pocketmq_replica_lag_bytes", "gauge", ("replica",)),
+    Row("pocketmq_replica_lag_seconds", "gauge", ("replica",)),
     Row("pocketmq_replica_refused_total", "counter"),
     Row("pocketmq_replica_sent_bytes_total", "counter"),
     Row("pocketmq_leases", "gauge"),
@@ -183,6 +185,19 @@ OWN: Final = (
     Row("pocketmq_mapped_bytes", "gauge"),
     Row("pocketmq_metrics_dropped_series_total", "counter"),
 )
+ROLES: Final = (
+    Row("pocketmq_replica_role", "gauge", ("role",)),
+    Row("pocketmq_replica_diverged_bytes", "gauge"),
+)
+"""Of a whole broker, whatever its role is."""
+
+FOLLOWER: Final = (
+    Row("pocketmq_follower_connected", "gauge"),
+    Row("pocketmq_follower_lag_bytes", "gauge"),
+    Row("pocketmq_follower_silence_seconds", "gauge"),
+)
+"""Of a broker that follows another one."""
+
 SETTINGS: Final = (Row("pocketmq_config_reload_refused", "gauge"),)
 """Of a broker whose settings can be read again."""
 

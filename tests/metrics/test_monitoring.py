@@ -7,12 +7,23 @@ from typing import Any, Final
 
 import pytest
 
-from tests.metrics.contract import ACCESS, FULL, NATIVE, OWN, SETTINGS, TIMER
+from tests.metrics.contract import (
+    ACCESS,
+    FOLLOWER,
+    FULL,
+    NATIVE,
+    OWN,
+    ROLES,
+    SETTINGS,
+    TIMER,
+)  # fmt: skip
 
 DIRECTORY: Final = Path(__file__).resolve().parents[2] / "conf" / "monitoring"
 DASHBOARD: Final = DIRECTORY / "grafana-dashboard.json"
 FILES: Final = sorted(path.name for path in DIRECTORY.iterdir())
-ROWS: Final = {row.name: row for row in (*NATIVE, *TIMER, *ACCESS, *SETTINGS, *OWN, *FULL)}
+REPLICATION: Final = (*ROLES, *FOLLOWER)
+ALL: Final = (*NATIVE, *TIMER, *ACCESS, *SETTINGS, *OWN, *FULL, *REPLICATION)
+ROWS: Final = {row.name: row for row in ALL}
 # Recorded series have colons in their names.
 METRIC: Final = re.compile(r"(?<![\w:])(?:rocketmq|pocketmq)_\w+(?![\w:])")
 SELECTOR: Final = re.compile(r"((?:rocketmq|pocketmq)_\w+)\s*\{([^}]*)\}")

@@ -45,6 +45,7 @@ async def test_the_page_is_the_contract(tmp_path: Path) -> None:
         "rocketmq_pop_revive_retry_messages_total",
         "pocketmq_ack_total",
         "pocketmq_replica_lag_bytes",
+        "pocketmq_replica_lag_seconds",
         "pocketmq_rejected_total",
         "pocketmq_expired_files_total",
         "pocketmq_index_skipped_total",

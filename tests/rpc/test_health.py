@@ -8,7 +8,7 @@ import pytest
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
 from pocketmq.rpc import health
-from pocketmq.rpc.health import NAME, STORE_WRITE
+from pocketmq.rpc.health import NAME, REPLICA, STORE_WRITE
 from pocketmq.rpc.service import Service, refuse_plainly
 from tests.kit.store_broker import ServerClass, connected, running
 
@@ -47,9 +47,9 @@ class Served:
     def __init__(self, server: Any) -> None:
         self._server = server
 
-    def show(self, *, serving: bool, writable: Any) -> None:
+    def show(self, *, serving: bool, writable: Any, replica: Any = True) -> None:
         assert serving
-        self._server.show_ready(writable=writable)
+        self._server.show_ready(writable=writable, replica=replica)
 
     def end(self) -> None:
         self._server.drain()
@@ -64,7 +64,7 @@ async def desk(server_class: ServerClass, monkeypatch: pytest.MonkeyPatch) -> As
 
 
 async def test_nothing_is_served_at_first(desk: Desk) -> None:
-    for name in ("", BROKER, STORE_WRITE):
+    for name in ("", BROKER, STORE_WRITE, REPLICA):
         assert await desk.check(name) == NOT_SERVING
 
 
@@ -87,6 +87,19 @@ async def test_writing_is_asked_about_at_every_check_and_watch(desk: Desk) -> No
     assert await desk.check("") == SERVING
     is_writable = True
     assert (await anext(statuses)).status == SERVING
+
+
+async def test_a_replica_is_asked_about_at_every_check_and_watch(desk: Desk) -> None:
+    is_replica = False
+    desk.health.show(serving=True, writable=True, replica=lambda: is_replica)
+    assert [await desk.check(name) for name in ("", REPLICA)] == [SERVING, NOT_SERVING]
+    statuses = aiter(desk.watch(REPLICA))
+    assert (await anext(statuses)).status == NOT_SERVING
+    is_replica = True
+    assert await desk.check(REPLICA) == SERVING
+    assert (await anext(statuses)).status == SERVING
+    desk.health.end()
+    assert (await anext(statuses)).status == NOT_SERVING
 
 
 async def test_an_unknown_name_is_not_found(desk: Desk) -> None:

@@ -53,6 +53,23 @@ DRAIN, SWITCH = "drain", "switch"
 """Reasons for which the broker itself ends its services: an operator's request, another role."""
 
 
+class Replicated(NamedTuple):
+    """The state of replication that a store's services need.
+
+    following       the connection to the broker's leader; None: this broker leads
+    diverged_bytes  bytes of the log that were set aside
+    """
+
+    terms: TermTable
+    following: FollowerLink | None = None
+    diverged_bytes: int = 0
+
+    def roles(self, store: MessageStore, leader: Leader, switch: Callable[[], None]) -> Roles:
+        """Returns the broker's role, which `switch` changes by a restart of its services."""
+        link = link_of(self.following)
+        return Roles(store, self.terms, leader, switch, link, self.diverged_bytes)
+
+
 class Parts(NamedTuple):
     """The services of an open store, and their protocols."""
 
@@ -119,7 +136,7 @@ class Parts(NamedTuple):
         _, send, pull, _, consume, members, sessions, transactions, _ = self.backing
         parts = (
             send, pull, consume, members, sessions, self.schedule, self.timer, transactions,
-            self.retention, self.leader, self.door.access,
+            self.retention, self.leader, self.roles, self.door.access,
         )  # fmt: skip
         found = [stat for part in parts for stat in part.stats]
         found += self.following.stats if self.following is not None else []
@@ -141,8 +158,7 @@ def parts_of(
     ports: Ports,
     stop: Callable[[str], None],
     door: AccessControl,
-    terms: TermTable,
-    following: FollowerLink | None = None,
+    replicated: Replicated,
 ) -> Parts:
     """Returns the services that run on an open store.
 
@@ -173,7 +189,8 @@ def parts_of(
         backing.rates.stored_tps,
     )
     official = _official_rules(live, where)
-    roles = Roles(store, terms, leader, partial(stop, SWITCH), link_of(following))
+    following = replicated.following
+    roles = replicated.roles(store, leader, partial(stop, SWITCH))
     services = [
         Messaging(backing).service(),
         AdminMethods(backing, process).service(),

@@ -9,14 +9,13 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from pocketmq.app.following import fencer_of, following_of, leader_of
-from pocketmq.app.parts import SWITCH, Parts
+from pocketmq.app.parts import SWITCH, Parts, Replicated
 from pocketmq.app.stage import WORLD, Stage
 from pocketmq.config.sections import Config
 from pocketmq.rpc.replication.follower_port import FollowerPort
-from pocketmq.rpc.replication.following import FollowerLink
 from pocketmq.services.replication.followers import Followers, Greeting
 from pocketmq.store.message_store import MessageStore
-from pocketmq.store.recovery.cut import cut_log
+from pocketmq.store.recovery.cut import cut_log, diverged_bytes
 from pocketmq.store.settings import StoreSettings
 from pocketmq.store.tables.identity import StoreIdentity
 from pocketmq.store.tables.terms import TermTable
@@ -59,14 +58,14 @@ class Replication(NamedTuple):
             await asyncio.to_thread(cut_log, found, self.stage.disk, cut_at)
         return found
 
-    def link(
+    async def replicated(
         self,
         store: MessageStore,
         config: Config,
         stop: Callable[[str], None],
         reload_users: Callable[[], None],
-    ) -> FollowerLink | None:
-        """Returns the connection of a follower to its leader, not begun; None for a leader.
+    ) -> Replicated:
+        """Returns what services need; the connection of a follower to its leader is not begun.
 
         stop           restarts the broker's services
         reload_users   applies the users of the leader
@@ -77,9 +76,12 @@ class Replication(NamedTuple):
             self.stage.handover.cut_at = physical_offset
             stop(SWITCH)
 
-        if not self.leader:
-            return None
-        return following_of(store, config, WORLD, self.identity, self.terms, cut, reload_users)
+        link = None
+        if self.leader:
+            link = following_of(store, config, WORLD, self.identity, self.terms, cut, reload_users)
+        directory = store.settings.directory
+        aside = await asyncio.to_thread(diverged_bytes, self.stage.disk, directory)
+        return Replicated(self.terms, link, aside)
 
     def begin(self, store: MessageStore, parts: Parts, config: Config) -> None:
         """Admits followers, and begins to follow."""

@@ -245,8 +245,8 @@ async def _serve_once(
         await asyncio.to_thread(certificate.make_sure, config)
         live.follow(certificate.read_again)
         ask = partial(_ask_to_stop, stop)
-        link = replication.link(store, config, ask, door.reload)
-        parts = parts_of(store, live, ports, ask, door, replication.terms, link)
+        replicated = await replication.replicated(store, config, ask, door.reload)
+        parts = parts_of(store, live, ports, ask, door, replicated)
         runner = Runner(clock)
         up.push_async_callback(parts.close)
         up.callback(runner.close)
@@ -360,7 +360,8 @@ class _Outside:
         self.server.show_ready(
             writable=lambda: (
                 bool(live.config.broker.permission & PERMISSION_WRITE) and store.writing.is_writable
-            )
+            ),
+            replica=parts.roles.is_in_sync,
         )
 
     @property

@@ -4,6 +4,7 @@ from typing import Final
 
 import click
 
+from pocketmq.cli.charts import with_bars
 from pocketmq.cli.connection import BrokerConnection, ConnectedGroup
 from pocketmq.cli.options import PAUSE, examples, watch_option, yes_option
 from pocketmq.cli.output import Document, Output, amount, columns, only_planned, talk
@@ -41,7 +42,7 @@ def replica() -> None:
 def status(broker: BrokerConnection, out: Output, watch_s: float | None) -> None:
     """Show a broker's role, its epoch, and the brokers that copy its log.
 
-    Offsets are bytes from the start of the commit log.
+    Offsets are bytes from the start of the commit log. Tables have a bar for each lag.
     """
 
     def show() -> None:
@@ -52,7 +53,7 @@ def status(broker: BrokerConnection, out: Output, watch_s: float | None) -> None
             return
         out.show(readable(found))
         if rows:
-            out.table(rows, COLUMNS)
+            out.table(rows, with_bars(COLUMNS, "lag_bytes", rows))
 
     repeat(watch_s, show)
 

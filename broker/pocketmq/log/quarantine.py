@@ -26,7 +26,7 @@ QUARANTINE_DIRECTORY: Final = "quarantine"
 REPORT_FILE: Final = "repair.json"
 UNFINISHED: Final = "unfinished"
 FINISHED: Final = "finished"
-_NOTE_SUFFIX: Final = ".json"
+NOTE_SUFFIX: Final = ".json"
 _PIECE: Final = 1024 * 1024
 
 
@@ -53,14 +53,14 @@ class Quarantine:
             kept = self._note(copy)
             if kept is None:
                 self._copy(path, begin - base, end - base, self.directory / copy)
-                self._write(copy + _NOTE_SUFFIX, {**note, "bytes": end - begin, "sha256": digest})
+                self._write(copy + NOTE_SUFFIX, {**note, "bytes": end - begin, "sha256": digest})
                 return copy
             if (kept.get("bytes"), kept.get("sha256")) == (end - begin, digest):
                 return copy
         raise AssertionError(f"{self.directory} contains a thousand copies of {name}")
 
     def _note(self, copy: str) -> dict[str, Any] | None:
-        path = self.directory / (copy + _NOTE_SUFFIX)
+        path = self.directory / (copy + NOTE_SUFFIX)
         if not self._disk.exists(path):
             return None
         return read_object(self._disk.read_file(path))

@@ -3,9 +3,10 @@
     ""                      the whole server
     "pocketmq.v1.Broker"    a service
     "store.write"           whether sends are accepted: NOT_SERVING while the broker is read-only
+    "replica"               whether a leader has enough followers, or a follower is up to date
 
-A full disk sends no event, so every check asks whether the store is writable, and watches ask every
-second. A watch ends when the server drains, as an open watch would delay the stop.
+A full disk and a late follower send no event, so every check asks for the state, and watches ask
+every second. A watch ends when the server drains, as an open watch would delay the stop.
 """
 
 import asyncio
@@ -25,35 +26,44 @@ _HEALTH: Final = health_pb2.DESCRIPTOR.services_by_name["Health"]
 NAME: Final = "grpc.health.v1.Health"
 WHOLE_SERVER: Final = ""
 STORE_WRITE: Final = "store.write"
+REPLICA: Final = "replica"
 
 SERVING: Final = HealthCheckResponse.SERVING
 NOT_SERVING: Final = HealthCheckResponse.NOT_SERVING
 LOOK_SECONDS: Final = 1.0
+State = bool | Callable[[], bool]
+"""A part of the broker's state, or a function that returns it now."""
 
 
 class Health:
     """Status of every name, and the watches; at first all names are NOT_SERVING."""
 
-    __slots__ = ("_changed", "_is_over", "_is_serving", "_is_writable", "_names")
+    __slots__ = ("_changed", "_is_over", "_is_replica", "_is_serving", "_is_writable", "_names")
 
     def __init__(self, names: Iterable[str]) -> None:
-        self._names = frozenset([WHOLE_SERVER, STORE_WRITE, *names])
+        self._names = frozenset([WHOLE_SERVER, STORE_WRITE, REPLICA, *names])
         self._is_serving = False
         self._is_writable: Callable[[], bool] = _never
+        self._is_replica: Callable[[], bool] = _never
         self._changed: asyncio.Future[None] | None = None
         self._is_over = False
 
-    def show(self, *, serving: bool, writable: bool | Callable[[], bool]) -> None:
-        """Sets all statuses; store.write is SERVING only if both arguments are true."""
+    def show(self, *, serving: bool, writable: State, replica: State = True) -> None:
+        """Sets all statuses; store.write and replica are SERVING only if `serving` is true."""
         assert not (serving and self._is_over), "SERVING after the end"
         self._is_serving = serving
-        self._is_writable = writable if callable(writable) else lambda: bool(writable)
+        self._is_writable = writable if callable(writable) else lambda: writable
+        self._is_replica = replica if callable(replica) else lambda: replica
         self._wake()
 
     def _status(self, name: str) -> ServingStatus | None:
         if name not in self._names:
             return None
-        is_good = self._is_serving and (name != STORE_WRITE or self._is_writable())
+        is_good = self._is_serving
+        if name == STORE_WRITE:
+            is_good = is_good and self._is_writable()
+        elif name == REPLICA:
+            is_good = is_good and self._is_replica()
         return SERVING if is_good else NOT_SERVING
 
     def end(self) -> None:

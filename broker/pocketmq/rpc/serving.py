@@ -18,7 +18,7 @@ from pocketmq.model.errors import BrokerError, Corruption, StorageError
 from pocketmq.rpc.admission import DEFAULT_LIMITS, Admission, CallClass, Gate, Holder
 from pocketmq.rpc.call import REQUEST_ID_KEY, Call, current_request_id
 from pocketmq.rpc.call_stats import CallStats
-from pocketmq.rpc.health import Health
+from pocketmq.rpc.health import Health, State
 from pocketmq.rpc.reflection import Reflection
 from pocketmq.rpc.service import (
     DETAILS_KEY,
@@ -241,11 +241,11 @@ class Serving:
                 else:
                     self.requests[row.number] = served
 
-    def show_ready(self, writable: bool | Callable[[], bool]) -> None:
-        """Serves calls and reports SERVING; every health check calls a callable `writable`."""
+    def show_ready(self, writable: State, replica: State = True) -> None:
+        """Serves calls and reports SERVING; health checks of a state call a callable."""
         assert not self.is_draining, "the server is draining"
         self.refusal = None
-        self._health.show(serving=True, writable=writable)
+        self._health.show(serving=True, writable=writable, replica=replica)
 
     def drain(self) -> None:
         """Reports NOT_SERVING and refuses sends; other calls are still served."""

@@ -13,6 +13,7 @@ from pocketmq.model.step import Now
 from pocketmq.rpc.replication.slave_port import SlavePort
 from pocketmq.services.replication.leader import KEEP_MS
 from pocketmq.services.replication.protocol import HEARTBEAT_MS, SILENCE_MAX_MS
+from tests.kit.gauges import shown_by
 from tests.kit.slaves import LAG_MAX, LOCAL, Pair, serving
 from tests.kit.store_language import turns, until
 
@@ -42,6 +43,34 @@ async def test_a_slave_gets_nothing_that_is_not_flushed(pair: Pair) -> None:
     await pair.broker.store.flush()
     await slave.copy_upto(pair.broker.store.flushed)
     assert b"unflushed" in slave.log
+
+
+def lag_seconds(pair: Pair) -> float:
+    """Returns what metrics show for the only slave."""
+    (seconds,) = shown_by(pair.leader.stats, "pocketmq_replica_lag_seconds").values()
+    return seconds
+
+
+async def test_the_lag_of_a_slave_is_the_time_since_it_had_all(pair: Pair) -> None:
+    slave = await pair.slave()
+    pair.pass_time(2_000)
+    assert lag_seconds(pair) == 0
+    await pair.broker.add("orders", b"a")
+    first = pair.broker.store.flushed
+    await slave.take_upto(first)
+    pair.pass_time(1_000)
+    await pair.broker.add("orders", b"b")
+    second = pair.broker.store.flushed
+    await slave.take_upto(second)
+    pair.pass_time(500)
+    assert lag_seconds(pair) == 1.5
+    slave.report(first)
+    await until(lambda: pair.leader.rows()[0].acknowledged == first)
+    pair.pass_time(500)
+    assert lag_seconds(pair) == 2.0, "since a is not since b"
+    slave.report(second)
+    await until(lambda: pair.leader.rows()[0].acknowledged == second)
+    assert lag_seconds(pair) == 0
 
 
 async def test_files_are_copied_with_the_blanks_at_their_ends(pair: Pair) -> None:

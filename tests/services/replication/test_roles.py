@@ -9,10 +9,13 @@ import pytest
 
 from pocketmq.model.errors import DiskFull, FollowersBehind, ReplicaNotFound, WrongRole
 from pocketmq.model.replication import FENCED, FOLLOWER, LEADER
+from pocketmq.services.replication.confirming import InSync
 from pocketmq.services.replication.leader import REMOVED, Leader
 from pocketmq.services.replication.protocol import REPORT, SlaveStream
+from pocketmq.services.replication.roles import HEALTHY_LAG_BYTES as LIMIT
 from pocketmq.services.replication.roles import WAIT_MS, Link, Roles
 from pocketmq.store.tables.terms import Fence, Term, TermTable
+from tests.kit.gauges import shown_by
 from tests.kit.store_language import TalkingStore, store_at, turns
 from tests.sim.disk import SimDisk
 
@@ -34,6 +37,11 @@ class Broker:
 
     def _roles(self, link: Link | None) -> Roles:
         return Roles(self.store.store, self.terms, self.leader, self._switch, link)
+
+    def alone(self) -> Roles:
+        """Makes it a leader of its present followers."""
+        self.roles = self._roles(None)
+        return self.roles
 
     def _switch(self) -> None:
         kept = TermTable(SimDisk(self.disk.image), PLACE)
@@ -75,6 +83,51 @@ async def test_a_leader_tells_its_followers(broker: Broker) -> None:
     (row,) = found.replicas
     assert (row.peer, row.acknowledged_offset, row.connected) == ("10.0.0.2:5000", 60, True)
     assert row.lag_bytes == found.appended_offset - 60 > 0
+
+
+@pytest.mark.parametrize(
+    ("is_connected", "lag_bytes", "is_in_sync"),
+    [
+        (True, 0, True),
+        (True, LIMIT, True),
+        (True, LIMIT + 1, False),
+        (False, 0, False),
+    ],
+)
+async def test_a_follower_is_in_sync_within_its_limit(
+    broker: Broker, is_connected: bool, lag_bytes: int, is_in_sync: bool
+) -> None:
+    roles = broker.follows(("10.0.0.1:8081", is_connected, lag_bytes, ""))
+    assert roles.is_in_sync() is is_in_sync
+
+
+async def test_a_leader_is_in_sync_while_it_has_the_followers_it_needs(broker: Broker) -> None:
+    assert broker.roles.is_in_sync(), "it needs none"
+    assert role_shown(broker.roles) == LEADER
+    broker.leader = Leader(broker.store.store, 1 << 40, InSync(2, counts_legacy=True))
+    roles = broker.alone()
+    assert (roles.is_in_sync(), missing(broker.leader)) == (False, 1.0)
+    slave = broker.slave(60)
+    assert (roles.is_in_sync(), missing(broker.leader)) == (True, 0.0)
+    broker.leader.disconnect(slave, "the test ends")
+    assert not roles.is_in_sync()
+
+
+async def test_a_fenced_leader_is_not_in_sync(broker: Broker) -> None:
+    broker.terms.shut(Fence(3, 40, "b:1"))
+    assert (broker.roles.is_in_sync(), role_shown(broker.roles)) == (False, FENCED)
+
+
+def missing(leader: Leader) -> float:
+    """Returns how many followers metrics show as missing."""
+    return shown_by(leader.stats, "pocketmq_replicas_missing")[()]
+
+
+def role_shown(roles: Roles) -> str:
+    """Returns the only role whose sample is 1."""
+    shown = shown_by(roles.stats, "pocketmq_replica_role")
+    (found,) = [labels for labels, value in shown.items() if value]
+    return str(*found)
 
 
 async def test_a_promotion_ends_the_link_then_writes_the_term_then_restarts(broker: Broker) -> None:

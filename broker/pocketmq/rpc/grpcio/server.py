@@ -4,7 +4,7 @@ methods.py adapts their methods to grpc.aio.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import grpc
@@ -12,6 +12,7 @@ import grpc
 from pocketmq.model.errors import AddressUnavailable, BrokerError
 from pocketmq.rpc.admission import DEFAULT_LIMITS, CallClass
 from pocketmq.rpc.grpcio.methods import Edge, GrpcioMethod
+from pocketmq.rpc.health import State
 from pocketmq.rpc.service import Service
 from pocketmq.rpc.serving import Serving
 
@@ -101,9 +102,9 @@ class GrpcioServer:
         self._serving.refusal = refusal
         await self._server.start()
 
-    def show_ready(self, *, writable: bool | Callable[[], bool]) -> None:
-        """Serves calls and reports SERVING; every health check calls a callable `writable`."""
-        self._serving.show_ready(writable)
+    def show_ready(self, *, writable: State, replica: State = True) -> None:
+        """Serves calls and reports SERVING; health checks of a state call a callable."""
+        self._serving.show_ready(writable, replica)
 
     def turn_away(self) -> None:
         """Does nothing: grpcio sends GOAWAY only in `stop`."""

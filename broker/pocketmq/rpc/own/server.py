@@ -13,6 +13,7 @@ from typing import Final
 
 from pocketmq.model.errors import BrokerError
 from pocketmq.rpc.admission import DEFAULT_LIMITS, CallClass
+from pocketmq.rpc.health import State
 from pocketmq.rpc.own.connection import Http2Connection
 from pocketmq.rpc.own.listener import Listener, Speakers, Transport, listen_on
 from pocketmq.rpc.own.remoting_connection import RemotingConnection
@@ -215,9 +216,9 @@ class OwnServer:
         held += sum(listener.count_of(address) for listener in self._listeners)
         return free <= 0 or held >= CONNECTIONS_WEIGHT * free
 
-    def show_ready(self, *, writable: bool | Callable[[], bool]) -> None:
-        """Serves calls and reports SERVING; every health check calls a callable `writable`."""
-        self._serving.show_ready(writable)
+    def show_ready(self, *, writable: State, replica: State = True) -> None:
+        """Serves calls and reports SERVING; health checks of a state call a callable."""
+        self._serving.show_ready(writable, replica)
         for listener in self._listeners:
             listener.release()
 

@@ -44,7 +44,7 @@ class SlaveRow(NamedTuple):
 
     acknowledged   physical offset below which it has the log; -1 before its first report
     sent           physical offset below which it was sent the log; -1 before its first report
-    lag_bytes      bytes of the visible log that it does not have
+    lag_bytes      bytes of the log that it may have, and does not have
     follower       id of a PocketMQ follower; "" for a slave of RocketMQ, or without a connection
     """
 
@@ -96,8 +96,16 @@ class Leader:
             self._refused,
             Gauge("pocketmq_replicas", "Connected slaves.", lambda: float(len(self._rings))),
             Gauge(
-                "pocketmq_replica_lag_bytes", "Bytes of the visible log that a slave lacks.",
+                "pocketmq_replica_lag_bytes", "Bytes of the log that a slave lacks.",
                 self._lags, ("replica",),
+            ),
+            Gauge(
+                "pocketmq_replica_lag_seconds", "Time since a slave last had all of the log.",
+                self._lag_times, ("replica",),
+            ),
+            Gauge(
+                "pocketmq_replicas_missing", "Followers that acknowledgements need and lack.",
+                lambda: float(max(in_sync.replicas - 1 - confirming.connected, 0)),
             ),
         ]  # fmt: skip
 
@@ -176,6 +184,7 @@ class Leader:
         except SlaveRefused as refused:
             self.refuse(stream.peer, str(refused))
             raise
+        stream.lag.hears(stream.acknowledged, self._mark(stream).value, self._now_ms())
         self._confirm()
         if is_first and stream.acknowledged >= 0:
             self._gone.pop(_host(stream.peer), None)
@@ -223,7 +232,9 @@ class Leader:
     def said(self, stream: SlaveStream, piece: LogPiece) -> None:
         """Notes that a piece was sent."""
         self._sent_bytes.value += piece.size_bytes
-        stream.said(piece, self._now_ms())
+        now_ms = self._now_ms()
+        stream.lag.sends(piece, stream.acknowledged, self._mark(stream).value, now_ms)
+        stream.said(piece, now_ms)
 
     def ends(self) -> LogEnds:
         """Returns the visible part of the log."""
@@ -338,7 +349,7 @@ class Leader:
                 one.peer,
                 one.acknowledged,
                 one.sent,
-                end - max(one.acknowledged, 0),
+                max(self._mark(one).value - max(one.acknowledged, 0), 0),
                 True,
                 one.follower,
             )
@@ -355,6 +366,13 @@ class Leader:
 
     def _lags(self) -> dict[LabelValues, float]:
         return {(row.peer,): float(row.lag_bytes) for row in self.rows() if row.is_connected}
+
+    def _lag_times(self) -> dict[LabelValues, float]:
+        now_ms = self._now_ms()
+        return {
+            (one.peer,): one.lag.lag_ms(one.acknowledged, self._mark(one).value, now_ms) / 1_000
+            for one in self._rings
+        }
 
 
 def _ring(mark: Watermark) -> None:

@@ -47,6 +47,38 @@ class LogPiece(NamedTuple):
         return HEAD.pack(*self)
 
 
+class LagClock:
+    """The time for which a slave has lacked some of the log.
+
+    A report that reaches the log's end of an earlier time proves that it lacked nothing then.
+
+    now_ms   monotonic time of its connection
+    """
+
+    __slots__ = ("_end", "_end_ms", "_since_ms")
+
+    def __init__(self, now_ms: int) -> None:
+        self._end = 0
+        """End of the log at `_end_ms`, which the slave has not reported yet."""
+        self._end_ms = self._since_ms = now_ms
+
+    def sends(self, piece: LogPiece, acknowledged: int, end: int, now_ms: int) -> None:
+        """Notes a piece that is sent; one that lacked nothing lacks it from now on."""
+        if acknowledged == piece.physical_offset and sum(piece) >= end:
+            self._end, self._end_ms, self._since_ms = sum(piece), now_ms, now_ms
+
+    def hears(self, acknowledged: int, end: int, now_ms: int) -> None:
+        """Notes a report."""
+        if acknowledged >= self._end:
+            self._since_ms = self._end_ms
+            self._end, self._end_ms = end, now_ms
+        assert self._since_ms <= self._end_ms
+
+    def lag_ms(self, acknowledged: int, end: int, now_ms: int) -> int:
+        """Returns the time since the slave had all of the log; 0 if it has."""
+        return 0 if acknowledged >= end else now_ms - self._since_ms
+
+
 class SlaveStream:
     """The state of one connection: what the slave reported, and what it was sent.
 
@@ -55,7 +87,8 @@ class SlaveStream:
     """
 
     __slots__ = (
-        "_heard_ms", "_rest", "_said_ms", "acknowledged", "ended_by", "follower", "peer", "sent"
+        "_heard_ms", "_rest", "_said_ms", "acknowledged", "ended_by", "follower", "lag", "peer",
+        "sent",
     )  # fmt: skip
 
     def __init__(self, peer: str, now_ms: int) -> None:
@@ -68,6 +101,7 @@ class SlaveStream:
         """Physical offset of the next piece; -1 before the first report."""
         self.ended_by = ""
         """Why this broker wants it to end; "" if it does not."""
+        self.lag = LagClock(now_ms)
         self._rest = b""
         self._heard_ms = self._said_ms = now_ms
 

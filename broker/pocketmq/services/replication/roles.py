@@ -17,7 +17,8 @@ from typing import Final, NamedTuple
 
 from pocketmq.model.endpoint import ROCKETMQ
 from pocketmq.model.errors import FollowersBehind, NotLeader, ReplicaNotFound, WrongRole
-from pocketmq.model.replication import FENCED, FOLLOWER, LEADER, Replica, ReplicationStatus
+from pocketmq.model.replication import FENCED, FOLLOWER, LEADER, ROLES, Replica, ReplicationStatus
+from pocketmq.model.stats import Gauge, Stat
 from pocketmq.services.replication.leader import Leader
 from pocketmq.store.job import Job
 from pocketmq.store.message_store import MessageStore
@@ -26,6 +27,8 @@ from pocketmq.store.tables.terms import Fence, Term, TermTable
 WAIT_MS: Final = 10_000
 """Default limit of the wait until a follower has the whole log."""
 LOOK_S: Final = 0.05
+HEALTHY_LAG_BYTES: Final = 64 << 20
+"""Upper limit of the lag of a follower that is in sync."""
 
 logger = logging.getLogger(__name__)
 
@@ -46,11 +49,14 @@ class Link(NamedTuple):
 class Roles:
     """The role of one broker.
 
-    link     of a follower
-    switch   restarts the broker's services
+    switch          restarts the broker's services
+    link            of a follower
+    diverged_bytes  bytes of the store's log that were set aside, as its leader's differed
     """
 
-    __slots__ = ("_is_changing", "_leader", "_link", "_store", "_switch", "_terms")
+    __slots__ = (
+        "_is_changing", "_leader", "_link", "_store", "_switch", "_terms", "stats"
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -59,6 +65,7 @@ class Roles:
         leader: Leader,
         switch: Callable[[], None],
         link: Link | None = None,
+        diverged_bytes: int = 0,
     ) -> None:
         self._store = store
         self._terms = terms
@@ -66,6 +73,17 @@ class Roles:
         self._switch = switch
         self._link = link
         self._is_changing = False
+        self.stats: list[Stat] = [
+            Gauge(
+                "pocketmq_replica_role", "1 for the broker's role in replication.",
+                lambda: {(role,): float(role == self.role) for role in ROLES}, ("role",),
+            ),
+            Gauge(
+                "pocketmq_replica_diverged_bytes",
+                "Bytes of the own log that were set aside, as the leader's differed.",
+                lambda: float(diverged_bytes),
+            ),
+        ]  # fmt: skip
 
     @property
     def role(self) -> str:
@@ -73,6 +91,19 @@ class Roles:
         if self._terms.fence is not None:
             return FENCED
         return LEADER if self._link is None else FOLLOWER
+
+    def is_in_sync(self) -> bool:
+        """Returns whether the broker does its part in replication.
+
+        A leader has the followers that acknowledgements need, and a follower is connected and lags
+        within the limit. A fenced broker does not.
+        """
+        if self._terms.fence is not None:
+            return False
+        if self._link is None:
+            return not self._leader.confirming.is_short
+        _, is_connected, lag_bytes, _ = self._link.read()
+        return is_connected and lag_bytes <= HEALTHY_LAG_BYTES
 
     def status(self) -> ReplicationStatus:
         """Returns the role, its term, and the connections."""

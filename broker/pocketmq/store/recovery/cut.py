@@ -6,11 +6,13 @@ A crash at any point leaves a store that an ordinary start recovers, and that ca
 """
 
 import logging
+from pathlib import Path
 from typing import Final
 
 from pocketmq.files.disk import Disk
 from pocketmq.format.checkpoint_layout import encode_checkpoint
-from pocketmq.log.quarantine import Quarantine
+from pocketmq.format.names import OWN_DIRECTORY
+from pocketmq.log.quarantine import NOTE_SUFFIX, Quarantine
 from pocketmq.store.recovery.components import StoreComponents
 from pocketmq.store.settings import StoreSettings
 
@@ -42,6 +44,15 @@ def cut_log(settings: StoreSettings, disk: Disk, begin: int) -> None:
         )  # fmt: skip
     finally:
         parts.close()
+
+
+def diverged_bytes(disk: Disk, store_directory: Path) -> int:
+    """Returns the size of what was set aside and not removed since; blocks."""
+    directory = store_directory / OWN_DIRECTORY / DIVERGED_DIRECTORY
+    if not disk.exists(directory):
+        return 0
+    copies = (name for name in disk.names(directory) if not name.endswith(NOTE_SUFFIX))
+    return sum(disk.file_size(directory / name) for name in copies)
 
 
 def _set_aside(parts: StoreComponents, begin: int) -> int:
