@@ -27,7 +27,7 @@ def test_nothing_was_begun(tmp_path: Path) -> None:
 
 
 def test_a_run_is_seen_from_its_plan_to_its_end(tmp_path: Path) -> None:
-    job = small_job(small_log(tmp_path / "s"), tmp_path / "out", workers=1, piece_entries=4)
+    job = small_job(small_log(tmp_path / "s"), tmp_path / "out", workers=1, group_units=4)
     plan(job, map_here)
     assert looked(job.out).phase is Phase.PLANNED
     reader = ProgressReader(job.out)

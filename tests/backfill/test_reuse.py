@@ -65,7 +65,7 @@ def grown(log: LogBytes, count: int) -> None:
 
 def test_a_killed_run_reads_nothing_twice(tmp_path: Path) -> None:
     job = small_job(small_log(tmp_path / "s"), tmp_path / "out")
-    killed_before(job, "build_piece")
+    killed_before(job, "build_part")
     assert outlook(job, map_here).reused == plan_ranges(job.files, job.upto, map_here, workers=1)
     again = Counted()
     run(job, again)
@@ -75,7 +75,7 @@ def test_a_killed_run_reads_nothing_twice(tmp_path: Path) -> None:
 
 def test_other_settings_need_everything_anew(tmp_path: Path) -> None:
     job = small_job(small_log(tmp_path / "s"), tmp_path / "out")
-    killed_before(job, "build_piece")
+    killed_before(job, "build_part")
     other = replace(job, settings=replace(job.settings, index_style="5.3"))
     assert outlook(other, map_here).is_cleared
     again = Counted()
@@ -86,7 +86,7 @@ def test_other_settings_need_everything_anew(tmp_path: Path) -> None:
 
 def test_a_file_that_was_mended_meanwhile_needs_everything_anew(tmp_path: Path) -> None:
     job = small_job(small_log(tmp_path / "s"), tmp_path / "out")
-    killed_before(job, "build_piece")
+    killed_before(job, "build_part")
     touched(job.files[1].path)
     again = Counted()
     run(job, again)

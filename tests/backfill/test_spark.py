@@ -103,7 +103,7 @@ def spark(drivers: Drivers) -> Iterator["SparkSession"]:
 def test_any_number_of_partitions_gives_rocketmqs_bytes(
     spark: "SparkSession", golden: GoldenStores, tmp_path: Path, partitions: int
 ) -> None:
-    cuts = {"piece_size": 40_000, "piece_entries": 300} if partitions > 1 else {}
+    cuts = {"piece_size": 40_000, "group_units": 300} if partitions > 1 else {}
     jobs = [
         golden_job(golden, name, tmp_path / name, workers=partitions, **cuts) for name in IDENTICAL
     ]
@@ -127,11 +127,11 @@ def test_what_a_real_broker_forgot_comes_back(
 def test_a_task_that_fails_once_is_done_again(
     spark: "SparkSession", golden: GoldenStores, tmp_path: Path, fault: faults.Fault
 ) -> None:
-    job = golden_job(golden, "semantics", tmp_path / "out", workers=2, piece_entries=300)
+    job = golden_job(golden, "semantics", tmp_path / "out", workers=2, group_units=300)
     run(job, faulty(spark_mapper(spark), fault, tmp_path))
     assert views(job.out) == views(golden.store("semantics"))
     assert (tmp_path / f"{fault.__name__}-read_range").exists()
-    assert (tmp_path / f"{fault.__name__}-build_piece").exists()
+    assert (tmp_path / f"{fault.__name__}-build_part").exists()
 
 
 def test_a_task_that_always_fails_ends_the_job_and_says_why(

@@ -51,7 +51,7 @@ def test_no_log_and_a_log_without_records(tmp_path: Path) -> None:
 
 
 def test_every_byte_that_is_written_counts(tmp_path: Path) -> None:
-    job = small_job(small_log(tmp_path / "s", 8), tmp_path / "out", workers=1, piece_entries=4)
+    job = small_job(small_log(tmp_path / "s", 8), tmp_path / "out", workers=1, group_units=4)
     assert len(job.files) <= SAMPLES
     ranges = plan_ranges(job.files, job.upto, map_here, workers=1)
     found = estimate_job(job, ranges)

@@ -19,8 +19,6 @@ from pocketmq.rebuild.index_builder import (
     FileStart,
     IndexBuilder,
     entries_per_file,
-    overlay,
-    put_numbers,
 )
 from tests.kit.golden_log import files_below
 from tests.kit.log_bytes import TIME_MS
@@ -65,7 +63,8 @@ def test_files_names_and_headers(tmp_path: Path, count: int, step: int, zone: st
 
 def slot_table(hashes: Any, slot_count: int, number: int) -> Any:
     table = np.zeros(slot_count, dtype=np.int32)
-    put_numbers(table, hashes, number)
+    for count, value in enumerate(hashes.tolist(), number):
+        table[value % slot_count] = count
     return table
 
 
@@ -147,12 +146,3 @@ def test_a_state_taken_anywhere_goes_on(tmp_path: Path, cut: int) -> None:
     again.add(rows[cut:])
     again.finish()
     assert files_below(tmp_path / "a") == plain(tmp_path / "b", rows)
-
-
-def test_tables_of_pieces_are_the_table_of_all() -> None:
-    hashes = rows_of(500)["hash"]
-    whole = slot_table(hashes, 37, 1)
-    for border in (0, 1, 250, 499, 500):
-        table = slot_table(hashes[:border], 37, 1)
-        overlay(table, slot_table(hashes[border:], 37, 1 + border))
-        assert table.tolist() == whole.tolist()

@@ -34,8 +34,8 @@ def job_of(golden: GoldenStores, name: str, out: Path, **options: Any) -> Rebuil
 
 CUTS = [
     {"workers": 1},
-    {"workers": 2, "piece_size": 20_011, "piece_entries": 100},
-    {"workers": 7, "piece_size": 5_000, "piece_entries": 33},
+    {"workers": 2, "piece_size": 20_011, "group_units": 100},
+    {"workers": 7, "piece_size": 5_000, "group_units": 33},
 ]
 
 

@@ -13,13 +13,12 @@ from pocketmq.rebuild import sequential as module
 from pocketmq.rebuild.index_builder import IndexBuilder
 from pocketmq.rebuild.log_files import KnownShape
 from pocketmq.rebuild.manifest import digest_of, mark_file, view_files, write_manifest
-from pocketmq.rebuild.plan import Range, map_here
+from pocketmq.rebuild.plan import Range
 from pocketmq.rebuild.range_pass import RangeResult
 from pocketmq.rebuild.sequential import Resume, rebuild
 from pocketmq.rebuild.staging import (
     MANIFEST_FILE,
     Staging,
-    boot_id,
     plan_document,
     range_mark,
     result_document,
@@ -48,14 +47,6 @@ def test_the_same_settings_keep_what_is_finished(tmp_path: Path) -> None:
     other = plan_document(ranges, replace(SMALL, index_style="5.3"), 99)
     assert not staging.prepare(other)
     assert staging.read(staging.range_file("x")) is None
-
-
-def test_another_start_of_the_machine_keeps_nothing(tmp_path: Path) -> None:
-    staging = Staging(tmp_path / "out")
-    document = plan_document(ranges_of(tmp_path), SMALL, 99)
-    assert document["boot"] == boot_id()
-    staging.prepare(document)
-    assert not staging.prepare(document | {"boot": "another"})
 
 
 def test_half_a_document_counts_as_none(tmp_path: Path) -> None:
@@ -94,7 +85,7 @@ def test_files_and_their_sources(tmp_path: Path) -> None:
         log.add(queue_offset=number + 3, keys="k")
     out = tmp_path / "out"
     rebuilt = rebuild(log.close().found(), SMALL, out, upto=EVERYTHING)
-    write_manifest(Staging(out), rebuilt, map_here)
+    write_manifest(Staging(out), rebuilt, [mark_file((str(out), p)) for p in view_files(out)])
     manifest = json.loads((out / "rebuild" / MANIFEST_FILE).read_text())
     assert [mark["path"] for mark in manifest["files"]] == view_files(out)
     for mark in manifest["files"]:

@@ -56,7 +56,7 @@ def built(way: str, store: Path, out: Path) -> Path:
         rebuild(find_log_files(store), sizes, out, upto=OFFSET_MAX)
     elif way == "parallel":
         files = find_log_files(store)
-        job = RebuildJob(files, sizes, out, OFFSET_MAX, workers=7, piece_size=500, piece_entries=33)
+        job = RebuildJob(files, sizes, out, OFFSET_MAX, workers=7, piece_size=500, group_units=33)
         rebuild_parallel(job, map_here)
     elif way == "backfill":
         log_bytes = sizes.commit_log_file_size_bytes

@@ -51,8 +51,7 @@ from pocketmq.rebuild.staging import (
 #         only the last file that was read has changed        the finished ranges of other files
 #     otherwise                                               nothing; the results are removed
 #
-# If the settings changed, all results are removed. Single units cannot be removed from a queue, so
-# units of records that expired or are no longer requested would remain.
+# Queues and index are built again from the spools of all ranges as soon as one range is read again.
 
 Document = dict[str, Any]
 
@@ -97,20 +96,6 @@ def prepare(staging: Staging, reuse: Reuse) -> None:
     """Removes an earlier run's results that must not be reused."""
     if reuse.is_known and not reuse.is_usable:
         staging.clear()
-    elif reuse.changed:
-        shutil.rmtree(staging.work / "pieces", ignore_errors=True)
-
-
-def has_shrunk(staging: Staging, reuse: Reuse) -> bool:
-    """Returns whether a changed range, read again, contains fewer units of a queue than before."""
-    for before in reuse.changed:
-        after = staging.read(staging.range_file(f"{before['range'][1]:020d}"))
-        runs = {(topic, queue_id): run for topic, queue_id, *run in after["runs"]} if after else {}
-        for topic, queue_id, first, count, _ in before["runs"]:
-            now_first, now_count, _ = runs.get((topic, queue_id), (0, 0, False))
-            if now_first != first or now_count < count:
-                return True
-    return False
 
 
 def _is_usable(known: Document, wanted: Document, changed: list[Document]) -> bool:
@@ -185,7 +170,7 @@ def new_job(
     """Returns a job for a store's log.
 
     upto      physical offset; only records that start below it are read; None: all records
-    options   of `RebuildJob`: workers, piece_size, piece_entries, accept_holes, keep_spool, expired
+    options   of `RebuildJob`: workers, piece_size, group_units, accept_holes, keep_spool, expired
     Errors    NotAStore, WrongFileSize, StoreGap
     """
     files = find_log_files(store.resolve(), log_file_bytes)
@@ -263,10 +248,6 @@ def _rebuild(job: RebuildJob, staging: Staging, mapper: Mapper) -> None:
             return
         _check_places(job, mapper)
         prepare(staging, reuse)
-        rebuild_parallel(job, mapper)
-        if not has_shrunk(staging, reuse):
-            return
-        staging.clear()
     else:
         _check_places(job, mapper)
     rebuild_parallel(job, mapper)

@@ -1,10 +1,10 @@
 """Reads the progress of a parallel rebuild from its output directory.
 
 planned ─► reading ─► indexing ─► complete
-           ranges     pieces      manifest.json
+           ranges     parts       manifest.json
 
-Every finished range and piece has a small file. So any process can read the progress, even after
-the run was killed.
+Every finished range and part (a group of queues, or an index file) has a small file. So any process
+can read the progress, even after the run was killed.
 """
 
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ class Progress:
     """Progress of a rebuild.
 
     entries   index entries of the finished ranges
-    indexed   index entries in finished pieces of index files
+    indexed   index entries in finished index files
     damage    errors of ranges, and holes in the log, as texts
     """
 
@@ -69,7 +69,7 @@ class ProgressReader:
             log_bytes=plan["bytes"],
         )
         self._add_ranges(progress, plan)
-        progress.indexed = sum(count for _, _, count, _ in self._documents("pieces"))
+        progress.indexed = sum(part["entries"] for part in self._documents("parts"))
         progress.phase = self._phase(progress)
         return progress
 

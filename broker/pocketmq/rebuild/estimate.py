@@ -11,7 +11,7 @@ from pocketmq.format.consume_unit import UNIT_SIZE
 from pocketmq.format.index_layout import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE
 from pocketmq.rebuild.index_builder import entries_per_file
 from pocketmq.rebuild.log_files import KnownShape
-from pocketmq.rebuild.parallel import RebuildJob, pieces_of
+from pocketmq.rebuild.parallel import RebuildJob
 from pocketmq.rebuild.plan import Range
 from pocketmq.walk.reader import LogReader
 
@@ -86,9 +86,7 @@ def estimate(ranges: Sequence[Range], settings: KnownShape) -> Estimate:
 
 
 def estimate_job(job: RebuildJob, ranges: Sequence[Range]) -> Estimate:
-    """Estimates a job's views and its temporary files: spools, and slot tables of pieces."""
-    found, geometry = estimate(ranges, job.settings), job.settings.geometry
-    full = min(entries_per_file(geometry), found.entries)
-    pieces = pieces_of(full, found.entries, job.workers, job.piece_entries) if full else 1
-    tables = found.index_files * max(pieces - 1, 0) * SLOT_SIZE * geometry.slot_count
-    return replace(found, scratch_bytes=ENTRY_TYPE.itemsize * found.entries + tables)
+    """Estimates a job's views and its temporary files: the spools of entries and units."""
+    found = estimate(ranges, job.settings)
+    scratch_bytes = ENTRY_TYPE.itemsize * found.entries + UNIT_SIZE * found.records
+    return replace(found, scratch_bytes=scratch_bytes)

@@ -2,9 +2,7 @@
 
     entry g (from 0)  ─►  file g div (M - 1), number 1 + g mod (M - 1)      M = entry_count_max
 
-The entry number alone determines the file, so a file can be built in pieces, in any order. A piece
-starts from the slot table of all earlier pieces (`put_numbers`) and writes its own entries. The
-last piece also writes slots and header.
+The entry number alone determines the file, so files can be built in any order.
 """
 
 import os
@@ -32,22 +30,6 @@ BLOCK: int = 20_000
 def entries_per_file(geometry: IndexGeometry) -> int:
     """Returns the number of entries in a full file; entry number 0 is never used."""
     return geometry.entry_count_max - 1
-
-
-def put_numbers(table: NDArray[np.int32], hashes: NDArray[np.int32], number: int) -> None:
-    """Stores the newest entry number of each slot in a slot table; other slots do not change.
-
-    hashes   of consecutive entries
-    number   entry number of the first hash
-    Cost     20 ns an entry
-    """
-    # If a slot occurs twice, numpy keeps the last assignment.
-    table[hashes % len(table)] = np.arange(number, number + len(hashes), dtype=np.int32)
-
-
-def overlay(lower: NDArray[np.int32], upper: NDArray[np.int32]) -> None:
-    """Copies the used slots of `upper`, the table of later entries, into `lower`."""
-    np.copyto(lower, upper, where=upper > 0)
 
 
 @dataclass(slots=True)

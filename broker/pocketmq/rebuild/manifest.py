@@ -4,7 +4,7 @@ import errno
 import hashlib
 import os
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +16,6 @@ from pocketmq.format.names import (
     INDEX_DIRECTORY,
     VIEW_DIRECTORIES,
 )
-from pocketmq.rebuild.plan import Mapper
 from pocketmq.rebuild.sequential import Rebuilt
 from pocketmq.rebuild.staging import MANIFEST_FILE, Staging
 
@@ -110,16 +109,43 @@ class FileMark:
     source: list[int]
 
 
-def write_manifest(staging: Staging, rebuilt: Rebuilt, mapper: Mapper) -> None:
-    """Makes all files of the views durable and writes the manifest."""
-    tasks = [(str(staging.out), path) for path in view_files(staging.out)]
-    marks = list(mapper(mark_file, tasks))
+def write_manifest(staging: Staging, rebuilt: Rebuilt, marks: Iterable[FileMark]) -> None:
+    """Writes the manifest of view files that are durable."""
     document = asdict(rebuilt)
     document["queues"] = [[*key, *ends] for key, ends in sorted(rebuilt.queues.items())]
     document["files"] = [
-        {"path": m.path, "size": m.size, "sha256": m.sha256, "source": m.source} for m in marks
+        {"path": m.path, "size": m.size, "sha256": m.sha256, "source": m.source}
+        for m in sorted(marks, key=lambda mark: mark.path)
     ]
     staging.write(staging.work / MANIFEST_FILE, document)
+
+
+def publish(drafts: Path, paths: Iterable[str], out: Path) -> list[list[Any]]:
+    """Makes complete drafts durable and renames them to their places; returns their rows.
+
+    paths    relative to both directories
+    """
+    rows, place = [], ""
+    for path in [*sorted(paths), ""]:
+        if (directory := path.rpartition("/")[0]) != place:
+            _remove_empty(drafts, place)
+            (out / directory).mkdir(parents=True, exist_ok=True)
+            place = directory
+        if path:
+            mark = mark_file((str(drafts), path))
+            os.replace(drafts / path, out / path)
+            rows.append([mark.path, mark.size, mark.sha256, mark.source])
+    return rows
+
+
+def _remove_empty(drafts: Path, place: str) -> None:
+    """Removes a directory and empty ones above it; a walk that removes all would be slow."""
+    while place:
+        try:
+            (drafts / place).rmdir()
+        except OSError:
+            return
+        place = place.rpartition("/")[0]
 
 
 def view_files(out: Path) -> list[str]:

@@ -1,57 +1,50 @@
 """Rebuilds consume queues and index by many workers: a driver plans, tasks write the files.
 
-    files ─► ranges ─┬─► units in place ──────────────► consumequeue/
-                     └─► entries, spooled ─► counts ─► pieces ─► index/
-             task      driver: continuous?    driver     task
+    files ─► ranges ─┬─► units, spooled by queue ─► groups of queues ─► consumequeue/
+                     └─► entries, spooled ────────► counts ─► files ──► index/
+             task                                   driver    task
 
-Tasks write disjoint bytes of the final files, and counts and offsets to small files. The driver
+Every file is written whole by one attempt at a task, as a draft, and renamed when it is complete.
+The driver reads a few numbers of each range only. It
     1. checks that each range begins at the end of the previous range, and reports damage;
-    2. checks that each queue's offsets are continuous over all ranges, and writes pre-blank units
-       before the first message; it rebuilds other queues unit by unit;
+    2. divides the queues into groups; the task of a group joins the queues' units of all ranges,
+       writes pre-blank units before the first message, and builds irregular queues unit by unit;
     3. adds up entry counts: entry g belongs in index file g div (M - 1), M being the maximum entry
-       count, so files and pieces of large files are built independently.
-A task that runs twice, even concurrently, writes the same bytes to the same offsets. Extensions are
-written queue by queue after all units. See ARCHITECTURE.md ("Parallel rebuild").
+       count, so files are built independently.
+See ARCHITECTURE.md ("Parallel rebuild").
 """
 
+import os
 import shutil
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+import socket
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
-from math import ceil
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
-from pocketmq.format.columns.records import ENTRY_TYPE
 from pocketmq.format.names import (
     CONSUME_QUEUE_DIRECTORY,
     INDEX_DIRECTORY,
-    next_index_file_name,
     queue_directory,
-    zone_from_name,
 )
-from pocketmq.model.errors import BrokerError, Corruption
+from pocketmq.model.errors import BrokerError, Corruption, PlaceUnusable
 from pocketmq.model.finding import ScanEnd
-from pocketmq.model.message import QueueKey
-from pocketmq.rebuild.extension import extend_queues
-from pocketmq.rebuild.index_builder import (
-    FileBuilder,
-    FileStart,
-    entries_per_file,
-    overlay,
-    put_numbers,
-)
+from pocketmq.rebuild.index_files import IndexTask, Spools, build_index_file, plan_index_files
 from pocketmq.rebuild.log_files import KnownShape, LogFile
-from pocketmq.rebuild.manifest import write_manifest
+from pocketmq.rebuild.manifest import FileMark, mark_file, write_manifest
 from pocketmq.rebuild.plan import Mapper, Range, plan_ranges
+from pocketmq.rebuild.queue_groups import (
+    GROUP_UNITS,
+    HELD_FACTOR,
+    GroupTask,
+    build_group,
+    group_borders,
+)
 from pocketmq.rebuild.range_pass import RangePass, RangeResult
-from pocketmq.rebuild.sequential import Rebuilt, finish_queues, refuse_holes, summary
+from pocketmq.rebuild.sequential import Rebuilt, refuse_holes, summary
 from pocketmq.rebuild.staging import (
-    Runs,
+    PartRows,
     Staging,
     new_writer,
     plan_document,
@@ -59,235 +52,13 @@ from pocketmq.rebuild.staging import (
     range_mark,
     result_of,
 )
-from pocketmq.rebuild.unit_files import QueueFiles, UnitWriter
+from pocketmq.rebuild.unit_spool import UnitSpool
 from pocketmq.walk.log_walk import NO_RECORD, Times, is_too_old, oldest_behind
 from pocketmq.walk.reader import NO_FILE, Stop
 
-# -- index files from pieces -------------------------------------------------------------------
-# Builds index files from spooled entries, files and pieces of files independently.
-#
-#     range 0: rows 0 … a-1 │ range 1: rows a … b-1 │ …      row g of all is entry g of the index
-#
-# Each range spools its entries to a file, 20 bytes each. Prefix sums of the row counts give the
-# spool and row of entry g, so any worker can read any entries.
-#
-# entries   0 ───────────── M-2 │ M-1 ─────────── 2M-3 │ …
-# file      ────── 0 ────────── │ ────── 1 ─────────── │
-# piece     ─ 0 ─│─ 1 ─│─ 2 ─── │
-#             table 0 ─┘    │         a table: newest entry of each slot in a piece
-#             tables 0+1 ───┘         a piece starts from all tables before it, overlaid in order
-
-PIECES_MAX: Final = 8
-"""Upper limit of pieces of one file: each piece reads the tables of all earlier pieces."""
-PIECES_PER_WORKER: Final = 2
-"""Number of pieces for each worker, unless pieces would be below `piece_entries`."""
-
-ROWS_AT_ONCE: Final = 400_000
-"""Number of rows that are read at once: 8 MB."""
-
-
-class Spools:
-    """The spooled entries of all ranges, as one numbered sequence."""
-
-    __slots__ = ("_begins", "_paths", "count")
-
-    def __init__(self, paths: Sequence[str], counts: Sequence[int]) -> None:
-        self._paths = list(paths)
-        self._begins = [0, *accumulate(counts)]
-        self.count = self._begins[-1]
-
-    def segments(self, begin: int, end: int) -> list[tuple[str, int, int]]:
-        """Returns the segments that contain entries [begin, end): (path, first row, row count)."""
-        found = []
-        number = bisect_right(self._begins, begin) - 1
-        while begin < end:
-            upper = min(end, self._begins[number + 1])
-            if upper > begin:
-                found.append((self._paths[number], begin - self._begins[number], upper - begin))
-                begin = upper
-            number += 1
-        return found
-
-    def row(self, number: int) -> tuple[int, int]:
-        """Returns (physical offset, store time in ms) of one entry."""
-        (rows,) = read_segments(self.segments(number, number + 1))
-        return int(rows["physical_offset"][0]), int(rows["time_ms"][0])
-
-
-def read_segments(segments: Sequence[tuple[str, int, int]]) -> Iterator[NDArray[np.void]]:
-    """Yields the entries of segments in order, up to `ROWS_AT_ONCE` at a time."""
-    for path, first, count in segments:
-        for begin in range(first, first + count, ROWS_AT_ONCE):
-            size = min(ROWS_AT_ONCE, first + count - begin)
-            rows = np.fromfile(path, ENTRY_TYPE, size, offset=begin * ENTRY_TYPE.itemsize)
-            assert len(rows) == size, f"{path} ends before row {begin + size}"
-            yield rows
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A run of consecutive entries of one index file.
-
-    start        start of the file; its `number` is that of the piece's first entry in the file
-    order        index of the piece in the file
-    first_entry  number of the piece's first entry in all spools
-    segments     spool rows of the piece's entries
-    earlier      paths of the slot tables of all earlier pieces of the file
-    """
-
-    out: str
-    start: FileStart
-    order: int
-    is_last: bool
-    first_entry: int
-    segments: list[tuple[str, int, int]]
-    earlier: list[str]
-
-    @property
-    def name(self) -> str:
-        """The file's name."""
-        return self.start.path.name
-
-    @property
-    def mark(self) -> list[int]:
-        """Numbers that identify the piece; `build_piece` stores them when the piece is finished."""
-        count = sum(count for _, _, count in self.segments)
-        return [self.first_entry, self.start.number, count, int(self.is_last)]
-
-
-def build_index(
-    staging: Staging, spools: Spools, settings: KnownShape, mapper: Mapper, *,
-    workers: int, piece_entries: int,
-) -> list[str]:  # fmt: skip
-    """Builds all index files; returns their names in order."""
-    pieces = plan_pieces(staging, spools, settings, workers=workers, piece_entries=piece_entries)
-    _drop_others(staging, pieces)
-    left = [piece for piece in pieces if not _is_finished(staging, piece)]
-    unfinished = {piece.name for piece in left}
-    tabled = [piece for piece in pieces if not piece.is_last and piece.name in unfinished]
-    for _ in mapper(write_table, tabled):
-        pass
-    for _ in mapper(build_piece, left):
-        pass
-    return list(dict.fromkeys(piece.name for piece in pieces))
-
-
-def plan_pieces(
-    staging: Staging, spools: Spools, settings: KnownShape, *, workers: int, piece_entries: int
-) -> list[Piece]:
-    """Returns all pieces of all files, in order."""
-    zone, full = zone_from_name(settings.time_zone), entries_per_file(settings.geometry)
-    pieces: list[Piece] = []
-    name, ended_ms = "", 0
-    for begin in range(0, spools.count, full):
-        end = min(begin + full, spools.count)
-        place, time_ms = spools.row(begin)
-        name = next_index_file_name(time_ms, zone, name)
-        wanted = pieces_of(end - begin, spools.count, workers, piece_entries)
-        start = FileStart(
-            staging.out / INDEX_DIRECTORY / name, settings.geometry, ended_ms, time_ms, place
-        )
-        segments = spools.segments(begin, end)
-        whole = Piece(str(staging.out), start, 0, True, begin, segments, [])
-        pieces += _cut(whole, spools, end, wanted)
-        ended_ms = spools.row(end - 1)[1]
-    return pieces
-
-
-def pieces_of(file_entries: int, entries: int, workers: int, piece_entries: int) -> int:
-    """Returns the number of pieces into which an index file is divided.
-
-    A single worker gets one piece. For several workers, the pieces of all files are about
-    `PIECES_PER_WORKER` for each worker. Fewer pieces are cheaper: each piece but the last writes a
-    slot table that all later pieces read.
-
-    file_entries    entries of this file
-    entries         entries of all files
-    piece_entries   approximate minimum of entries in a piece
-    """
-    if workers == 1:
-        return 1
-    size = max(ceil(entries / (PIECES_PER_WORKER * workers)), piece_entries)
-    return min(max(round(file_entries / size), 1), PIECES_MAX)
-
-
-def _cut(whole: Piece, spools: Spools, end: int, count: int) -> list[Piece]:
-    begin = whole.first_entry
-    borders = [begin + (end - begin) * number // count for number in range(count + 1)]
-    staging = Staging(Path(whole.out))
-    tables = [str(staging.table(whole.name, number)) for number in range(count)]
-    return [
-        replace(
-            whole,
-            order=number,
-            is_last=number == count - 1,
-            start=replace(whole.start, number=1 + borders[number] - begin),
-            first_entry=borders[number],
-            segments=spools.segments(borders[number], borders[number + 1]),
-            earlier=tables[:number],
-        )
-        for number in range(count)
-    ]
-
-
-def _is_finished(staging: Staging, piece: Piece) -> bool:
-    return bool(staging.read(staging.piece_file(piece.name, piece.order)) == piece.mark)
-
-
-def _drop_others(staging: Staging, pieces: Sequence[Piece]) -> None:
-    """Removes an earlier run's index files whose pieces do not all match the current plan."""
-    kept = {piece.name for piece in pieces}
-    kept -= {piece.name for piece in pieces if not _is_finished(staging, piece)}
-    directory = staging.out / INDEX_DIRECTORY
-    for path in directory.iterdir() if directory.is_dir() else ():
-        if path.name not in kept:
-            path.unlink()
-            for marked in (staging.work / "pieces").glob(f"{path.name}-*.json"):
-                marked.unlink()
-
-
-def write_table(piece: Piece) -> str:
-    """Writes the slot table of a piece's own entries; returns the table's path.
-
-    Cost     20 ns an entry, 4 bytes a slot
-    """
-    table = np.zeros(piece.start.geometry.slot_count, dtype=np.int32)
-    number = piece.start.number
-    for rows in read_segments(piece.segments):
-        put_numbers(table, rows["hash"], number)
-        number += len(rows)
-    path = Staging(Path(piece.out)).table(piece.name, piece.order)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    np.save(path, table)
-    return str(path)
-
-
-def build_piece(piece: Piece) -> str:
-    """Writes a piece's entries, and slots and header if it is the last; returns the file's name.
-
-    Cost     0.1 µs an entry
-    """
-    staging = Staging(Path(piece.out))
-    slots = np.zeros(piece.start.geometry.slot_count, dtype=np.int32)
-    for path in piece.earlier:
-        overlay(slots, np.load(path))
-    builder = FileBuilder(replace(piece.start, slots=slots))
-    try:
-        for rows in read_segments(piece.segments):
-            builder.put(rows)
-        if piece.is_last:
-            builder.finish()
-    finally:
-        builder.close()
-    staging.write(staging.piece_file(piece.name, piece.order), piece.mark)
-    return piece.name
-
-
-# -- the driver --------------------------------------------------------------------------------
 QUEUE_FILE_PARTS: Final = (CONSUME_QUEUE_DIRECTORY, "topic", "queue id", "file")
 """Parts of a consume queue file's path below the store directory."""
-PIECE_ENTRIES: Final = 400_000
-"""Approximate minimum of entries in an index piece, as each piece is a separate task."""
+PartTask = GroupTask | IndexTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +68,7 @@ class RebuildJob:
     upto           physical offset; only records that start below it are read
     workers        concurrent tasks
     piece_size     approximate bytes of log in a range; 0: the number of files determines them
-    piece_entries  approximate minimum of entries in a piece of an index file
+    group_units    approximate units of the queues that one task builds
     accept_holes   whether to skip damage before valid records; else such damage is an error
     keep_spool     whether to keep the files with which a later run reads only new ranges
     expired        consume queue files whose messages have all expired: they are copied unchanged,
@@ -310,7 +81,7 @@ class RebuildJob:
     upto: int
     workers: int = 1
     piece_size: int = 0
-    piece_entries: int = PIECE_ENTRIES
+    group_units: int = GROUP_UNITS
     accept_holes: bool = False
     keep_spool: bool = False
     expired: tuple[Path, ...] = ()
@@ -318,18 +89,13 @@ class RebuildJob:
 
 @dataclass(frozen=True, slots=True)
 class RangeTask:
-    """One range for a worker.
-
-    last_times, stop     state of the walk at the end of the previous range
-    retaken              queues for which an earlier, discarded pass over the range wrote units
-    """
+    """One range for a worker; `last_times` and `stop` are the walk's state at its begin."""
 
     part: Range
     settings: KnownShape
     out: str
     last_times: Times = ()
     stop: Stop = NO_FILE
-    retaken: tuple[QueueKey, ...] = ()
 
 
 def plan(job: RebuildJob, mapper: Mapper) -> list[Range]:
@@ -355,8 +121,8 @@ def rebuild_parallel(job: RebuildJob, mapper: Mapper) -> Rebuilt:
     tasks = [RangeTask(part, job.settings, str(job.out)) for part in ranges]
     tasks[:1] = [replace(task, last_times=NO_RECORD) for task in tasks[:1]]
     unfinished = [task for task in tasks if not is_finished(staging, task.part)]
-    if unfinished:  # A reread range may have other entries, which invalidates finished pieces.
-        staging.forget_pieces()
+    if unfinished:  # All parts may have units and entries of a range that is read again.
+        staging.forget_parts()
     _run(staging, unfinished, mapper)
     results = [_result(staging, part) for part in ranges]
     _look_behind_holes(staging, tasks, results, mapper)
@@ -364,21 +130,83 @@ def rebuild_parallel(job: RebuildJob, mapper: Mapper) -> Rebuilt:
     if not job.accept_holes:
         refuse_holes(results)
     rebuilt = summary(results, accept_holes=job.accept_holes)
-    runs = [staging.read(staging.range_file(part.name))["runs"] for part in ranges]
-    _finish(job, runs, results, rebuilt)
-    extend_queues(job.out, job.files, job.settings, rebuilt.queues, mapper)
+    index = _index_tasks(staging, job, ranges, results)
+    rebuilt.index_names = [task.start.path.name for task in index]
+    rows = _build(staging, [*index, *_group_tasks(staging, job, ranges, results, rebuilt)], mapper)
+    for part in rows:
+        rebuilt.queues |= {(topic, number): (a, b) for topic, number, a, b in part.queues}
+        rebuilt.irregular += [(topic, number) for topic, number in part.irregular]
+    rebuilt.irregular.sort()
+    marks = [FileMark(*row) for part in rows for row in part.files]
+    marks += mapper(mark_file, [(str(job.out), path) for path in _carry_expired(job, rebuilt)])
+    write_manifest(staging, rebuilt, marks)
+    staging.drop_scratch(with_spool=not job.keep_spool)
+    return rebuilt
+
+
+def _index_tasks(
+    staging: Staging, job: RebuildJob, ranges: Sequence[Range], results: Sequence[RangeResult]
+) -> list[IndexTask]:
+    """Plans the index files, and removes files of an earlier run that have other names."""
     spools = Spools(
         [str(staging.spool(part.name)) for part in ranges],
         [result.entry_count for result in results],
     )
-    rebuilt.index_names = build_index(
-        staging, spools, job.settings, mapper,
-        workers=job.workers, piece_entries=job.piece_entries,
+    tasks = plan_index_files(job.out, spools, job.settings)
+    names = {task.start.path.name for task in tasks}
+    directory = job.out / INDEX_DIRECTORY
+    for path in directory.iterdir() if directory.is_dir() else ():
+        if path.name not in names:
+            path.unlink()
+    return tasks
+
+
+def _group_tasks(
+    staging: Staging, job: RebuildJob, ranges: Sequence[Range], results: Sequence[RangeResult],
+    rebuilt: Rebuilt,
+) -> list[GroupTask]:  # fmt: skip
+    counts = [staging.read(staging.range_file(part.name))["units"] for part in ranges]
+    paths = [
+        str(staging.units(part.name)) for part, count in zip(ranges, counts, strict=True) if count
+    ]
+    gaps = [gap for result in results for gap in result.gaps]
+    gaps = sorted(gaps + [(hole.begin, hole.end) for hole in rebuilt.holes])
+    met = {key for result in results for key in result.left_over}
+    whole = GroupTask(
+        str(job.out), 0, 0, HELD_FACTOR * job.group_units, sum(counts), tuple(paths), job.settings,
+        tuple(job.files) if job.settings.consume_queue_extension else (), tuple(gaps),
+        tuple(sorted(met)),
     )  # fmt: skip
-    _carry_expired(job, rebuilt)
-    write_manifest(staging, rebuilt, mapper)
-    staging.drop_scratch(with_spool=not job.keep_spool)
-    return rebuilt
+    borders = group_borders(whole.unit_count, job.workers, job.group_units)
+    return [replace(whole, low=low, high=high) for low, high in pairwise(borders)]
+
+
+def _build(staging: Staging, tasks: Sequence[PartTask], mapper: Mapper) -> list[PartRows]:
+    """Builds the parts that are not finished; returns the rows of all parts."""
+    left = [task for task in tasks if staging.rows_of_part(task.name, task.mark) is None]
+    hosts = list(mapper(build_part, left))
+    found = [staging.rows_of_part(task.name, task.mark) for task in tasks]
+    rows = [part for part in found if part is not None]
+    if len(rows) < len(found):
+        raise _unseen(staging, {host for host in hosts if host})
+    return rows
+
+
+def build_part(task: PartTask) -> str:
+    """Builds a group of queues or an index file; returns the name of this machine."""
+    if isinstance(task, IndexTask):
+        build_index_file(task)
+    else:
+        build_group(task)
+    return socket.gethostname()
+
+
+def _unseen(staging: Staging, hosts: set[str]) -> PlaceUnusable:
+    return PlaceUnusable(
+        path=str(staging.out),
+        why=f"tasks on {', '.join(sorted(hosts))} wrote results that are not there; mount the "
+        "directory under the same path on every machine",
+    )
 
 
 def is_finished(staging: Staging, part: Range) -> bool:
@@ -386,7 +214,9 @@ def is_finished(staging: Staging, part: Range) -> bool:
     document = staging.read(staging.range_file(part.name))
     if document is None or "error" in document or document["range"] != range_mark(part):
         return False
-    return staging.spool(part.name).exists()
+    paths = (staging.spool(part.name), staging.units(part.name))
+    sizes = [path.stat().st_size if path.exists() else -1 for path in paths]
+    return bool(sizes == document["sizes"])
 
 
 def _run(staging: Staging, tasks: Sequence[RangeTask], mapper: Mapper) -> None:
@@ -394,15 +224,15 @@ def _run(staging: Staging, tasks: Sequence[RangeTask], mapper: Mapper) -> None:
 
     Errors   Corruption: a range could not be read
     """
-    for _ in mapper(read_range, tasks):
-        pass
-    for task in tasks:
+    hosts = list(mapper(read_range, tasks))
+    for task, host in zip(tasks, hosts, strict=True):
         document, part = staging.read(staging.range_file(task.part.name)), task.part
-        if document is None or "error" in document:
-            why = document["error"] if document else "its range was not finished"
+        if document is None:
+            raise _unseen(staging, {host})
+        if "error" in document:
             raise Corruption(
                 path=part.file.path, file_position=part.begin - part.file.base,
-                physical_offset=part.begin, why=why,
+                physical_offset=part.begin, why=document["error"],
             )  # fmt: skip
 
 
@@ -426,9 +256,7 @@ def _look_behind_holes(
         is_unsearched = bool(result.holes) and is_otherwise
         is_stale = not before.stop.is_orderly and _is_stale(task.part, last_times)
         if is_unsearched or is_stale:
-            runs: Runs = staging.read(staging.range_file(task.part.name))["runs"]
-            retaken = tuple((topic, queue_id) for topic, queue_id, *_ in runs if is_stale)
-            again = replace(task, last_times=last_times, stop=before.stop, retaken=retaken)
+            again = replace(task, last_times=last_times, stop=before.stop)
             _run(staging, [again], mapper)
             results[number] = _result(staging, task.part)
 
@@ -439,37 +267,37 @@ def _is_stale(part: Range, last_times: Times) -> bool:
 
 
 def read_range(task: RangeTask, writer: str = "") -> str:
-    """Reads one range: units to their files, entries to its spool; returns its name.
+    """Reads one range: units and entries to its spools; returns the name of this machine.
 
     writer   name of this attempt; "": a new one
     Cost     about 2 µs of processor time a record, 150 MiB of memory
     """
     staging, part = Staging(Path(task.out), writer or new_writer()), task.part
-    queue_files = QueueFiles(
-        staging.out / CONSUME_QUEUE_DIRECTORY, task.settings.consume_queue_file_size_bytes
-    )
-    units = UnitWriter(queue_files, task.settings.removed, task.settings.left_over)
-    draft = staging.draft(staging.spool(part.name))
-    draft.parent.mkdir(parents=True, exist_ok=True)
-    spool = draft.open("wb")
-    try:
-        reading = RangePass(task.settings, units, lambda rows: rows.tofile(spool))
-        reading.walk.resume(task.last_times, task.stop)
-        result = reading.run(part.file, part.begin, part.end)
-        units.flush()
-    except BrokerError as error:  # In a file: a worker's traceback lacks the error's fields.
-        staging.write(
-            staging.range_file(part.name), {"range": range_mark(part), "error": str(error)}
-        )
-        return part.name
-    finally:
-        spool.close()
-        queue_files.close()
-    draft.replace(staging.spool(part.name))
-    runs: Runs = [(*key, *run) for key, run in units.queue_runs().items()]
-    runs += [(*key, 0, 0, False) for key in task.retaken]
-    staging.write(staging.range_file(part.name), range_document(part, result, runs))
-    return part.name
+    paths = (staging.spool(part.name), staging.units(part.name))
+    drafts = [staging.draft(path) for path in paths]
+    for draft in drafts:
+        draft.parent.mkdir(parents=True, exist_ok=True)
+    with drafts[0].open("wb") as spool, drafts[1].open("wb") as spooled:
+        units = UnitSpool(spooled, task.settings.removed, task.settings.left_over)
+        try:
+            reading = RangePass(task.settings, units, lambda rows: rows.tofile(spool))
+            reading.walk.resume(task.last_times, task.stop)
+            result = reading.run(part.file, part.begin, part.end)
+            units.flush()
+        except BrokerError as error:  # In a file: a worker's traceback lacks the error's fields.
+            staging.write(
+                staging.range_file(part.name), {"range": range_mark(part), "error": str(error)}
+            )
+            return socket.gethostname()
+        for file in (spool, spooled):
+            file.flush()
+            os.fsync(file.fileno())
+    for draft, path in zip(drafts, paths, strict=True):
+        draft.replace(path)
+    document = range_document(part, result, units.unit_count)
+    document["sizes"] = [path.stat().st_size for path in paths]
+    staging.write(staging.range_file(part.name), document)
+    return socket.gethostname()
 
 
 def _check_seams(ranges: Sequence[Range], results: Sequence[RangeResult]) -> None:
@@ -479,39 +307,14 @@ def _check_seams(ranges: Sequence[Range], results: Sequence[RangeResult]) -> Non
             assert is_met, f"the range before {following.begin} ended elsewhere: {result.stop}"
 
 
-def _finish(
-    job: RebuildJob, runs_by_range: list[Runs], results: list[RangeResult], rebuilt: Rebuilt
-) -> None:
-    queue_files = QueueFiles(
-        job.out / CONSUME_QUEUE_DIRECTORY, job.settings.consume_queue_file_size_bytes
-    )
-    try:
-        runs = _joined_runs(runs_by_range)
-        finish_queues(job.files, job.settings, queue_files, runs, results, rebuilt)
-    finally:
-        queue_files.close()
-
-
-def _carry_expired(job: RebuildJob, rebuilt: Rebuilt) -> None:
-    if not job.expired:
-        return
-    built = {queue_directory(job.out / CONSUME_QUEUE_DIRECTORY, *key) for key in rebuilt.queues}
+def _carry_expired(job: RebuildJob, rebuilt: Rebuilt) -> list[str]:
+    """Copies the files of queues whose messages have all expired; returns their paths."""
+    built = {queue_directory(Path(CONSUME_QUEUE_DIRECTORY), *key) for key in rebuilt.queues}
+    carried = []
     for path in job.expired:
-        target = job.out / Path(*path.parts[-len(QUEUE_FILE_PARTS) :])
+        target = Path(*path.parts[-len(QUEUE_FILE_PARTS) :])
         if target.parent not in built:  # A rebuilt queue has messages in the log.
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, target)
-
-
-def _joined_runs(runs_by_range: list[Runs]) -> dict[QueueKey, tuple[int, int, bool]]:
-    joined: dict[QueueKey, tuple[int, int, bool]] = {}
-    for topic, queue_id, first, count, is_regular in _rows(runs_by_range):
-        begin, known, was_regular = joined.get((topic, queue_id), (first, 0, True))
-        follows = first == begin + known
-        joined[topic, queue_id] = (begin, known + count, was_regular and is_regular and follows)
-    return joined
-
-
-def _rows(runs_by_range: list[Runs]) -> Iterator[tuple[str, int, int, int, bool]]:
-    for runs in runs_by_range:
-        yield from runs
+            (job.out / target).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, job.out / target)
+            carried.append(str(target))
+    return carried

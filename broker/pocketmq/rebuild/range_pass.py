@@ -11,7 +11,7 @@ from pocketmq.format.columns.records import Decoded, decode, spooled, unit_rows
 from pocketmq.model.message import QueueKey
 from pocketmq.model.topic import QUARANTINE_TOPIC
 from pocketmq.rebuild.log_files import KnownShape, LogFile
-from pocketmq.rebuild.unit_files import UnitWriter
+from pocketmq.rebuild.unit_files import HeldUnits
 from pocketmq.walk.log_walk import NO_RECORD, Hole, LogWalk, Times
 from pocketmq.walk.reader import Chunk, LogReader, Stop
 
@@ -56,7 +56,7 @@ class RangePass:
     def __init__(
         self,
         settings: KnownShape,
-        units: UnitWriter,
+        units: HeldUnits,
         take_entries: Callable[[NDArray[np.void]], None],
         advance: Advance = no_advance,
         look: Callable[[Chunk, Decoded], None] | None = None,

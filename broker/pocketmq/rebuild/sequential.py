@@ -397,6 +397,7 @@ def finish_queues(
     if redone:
         _redo(files, settings, left_over, redone, results)
     rebuilt.queues |= {key: (queue.first, queue.end) for key, queue in redone.items() if queue.end}
+    rebuilt.irregular.sort()
     return redone
 
 

@@ -4,17 +4,21 @@
     OUT/rebuild/plan.json                     the request, and the ranges
     OUT/rebuild/ranges/BEGIN.json             a finished range, and its result
     OUT/rebuild/spool/BEGIN                   index entries of a range
-    OUT/rebuild/pieces/NAME-NUMBER.json       a finished piece of an index file
+    OUT/rebuild/units/BEGIN                   consume units of a range, by queue
+    OUT/rebuild/drafts/WRITER/                files that a task writes before it renames them
+    OUT/rebuild/parts/NAME.json, NAME.rows    a finished group of queues or index file; its rows
     OUT/rebuild/manifest.json                 every file with size, sha256 and origin
 
-A killed run resumes from its finished parts. A machine restart loses the page cache, so nothing
-that was written before a restart is used.
+A killed run resumes from its finished ranges and parts, on any machine: all their files are durable
+before they count as finished.
 """
 
 import json
+import os
 import shutil
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -32,11 +36,22 @@ from pocketmq.walk.reader import Stop
 WORK_DIRECTORY: Final = "rebuild"
 PLAN_FILE: Final = "plan.json"
 MANIFEST_FILE: Final = "manifest.json"
-FORMAT_VERSION: Final = 3
+FORMAT_VERSION: Final = 4
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
-Runs = list[tuple[str, int, int, int, bool]]
-"""Rows of (topic, queue id, first queue offset, count, whether the offsets are continuous)."""
+
+@dataclass(slots=True)
+class PartRows:
+    """Rows of a finished part for the manifest, as JSON.
+
+    queues      topic, queue id, first and end offset
+    irregular   topic, queue id
+    files       path, size, digest, source: `manifest.FileMark`
+    """
+
+    queues: list[Any] = field(default_factory=list)
+    irregular: list[Any] = field(default_factory=list)
+    files: list[Any] = field(default_factory=list)
 
 
 def new_writer(host: str = "") -> str:
@@ -72,30 +87,59 @@ class Staging:
         """Returns the file of a range's index entries."""
         return self.work / "spool" / name
 
-    def table(self, name: str, number: int) -> Path:
-        """Returns the file of the slot table of an index file's piece."""
-        return self.work / "tables" / f"{name}-{number}.npy"
+    def units(self, name: str) -> Path:
+        """Returns the file of a range's consume units."""
+        return self.work / "units" / name
 
     def range_file(self, name: str) -> Path:
         """Returns the file that marks a range as finished."""
         return self.work / "ranges" / f"{name}.json"
 
-    def piece_file(self, name: str, number: int) -> Path:
-        """Returns the file that marks a piece of an index file as finished."""
-        return self.work / "pieces" / f"{name}-{number}.json"
+    def part_file(self, name: str) -> Path:
+        """Returns the file that marks a part as finished."""
+        return self.work / "parts" / f"{name}.json"
+
+    @contextmanager
+    def drafts(self) -> Iterator[Path]:
+        """Makes a directory for this attempt's view files, and removes it with all that is left."""
+        path = self.work / "drafts" / self.writer
+        path.mkdir(parents=True)
+        try:
+            yield path
+        finally:
+            shutil.rmtree(path, ignore_errors=True)
+
+    def finish_part(self, name: str, mark: list[int], entry_count: int, rows: PartRows) -> None:
+        """Marks a part as finished; `entry_count` is the number of its index entries."""
+        path = self.part_file(name)
+        self.write(path.with_suffix(".rows"), asdict(rows))
+        self.write(path, {"mark": mark, "entries": entry_count})
+
+    def rows_of_part(self, name: str, mark: list[int]) -> PartRows | None:
+        """Returns the rows of a part that is finished with this mark; None if it is not."""
+        path = self.part_file(name)
+        if (self.read(path) or {}).get("mark") != mark:
+            return None
+        rows = PartRows(**self.read(path.with_suffix(".rows")))
+        try:
+            sizes = [os.stat(self.out / name).st_size for name, *_ in rows.files]
+        except FileNotFoundError:
+            return None
+        return rows if sizes == [size for _, size, *_ in rows.files] else None
 
     def clear(self) -> None:
         """Removes all files that a rebuild writes."""
         for directory in (WORK_DIRECTORY, *VIEW_DIRECTORIES):
             shutil.rmtree(self.out / directory, ignore_errors=True)
 
-    def forget_pieces(self) -> None:
-        """Marks all pieces of index files as unfinished."""
-        shutil.rmtree(self.work / "pieces", ignore_errors=True)
+    def forget_parts(self) -> None:
+        """Removes all views, and marks all parts as unfinished."""
+        for directory in (self.work / "parts", *(self.out / name for name in VIEW_DIRECTORIES)):
+            shutil.rmtree(directory, ignore_errors=True)
 
     def drop_scratch(self, *, with_spool: bool) -> None:
-        """Removes temporary files; a later run can resume from the spool."""
-        for directory in ("tables", "pieces", *(["spool"] if with_spool else [])):
+        """Removes temporary files; a later run can resume from the spools."""
+        for directory in ("drafts", "parts", *(["spool", "units"] if with_spool else [])):
             shutil.rmtree(self.work / directory, ignore_errors=True)
         for draft in self.work.rglob("*.draft"):
             draft.unlink(missing_ok=True)
@@ -111,14 +155,16 @@ class Staging:
         """Replaces a JSON file atomically; a reader finds the old or the new document."""
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = self.draft(path)
-        draft.write_text(json.dumps(document))
+        with draft.open("w") as file:
+            json.dump(document, file)
+            file.flush()
+            os.fsync(file.fileno())
         draft.replace(path)
 
     def prepare(self, wanted: dict[str, Any]) -> bool:
         """Prepares the directory for a run; returns whether finished ranges are kept.
 
-        They are kept if the earlier plan is compatible (`can_go_on`) and this machine has not
-        restarted after it.
+        They are kept if the earlier plan is compatible (`can_go_on`).
         """
         known = self.read(self.work / PLAN_FILE)
         is_same = known is not None and can_go_on(known, wanted)
@@ -138,7 +184,7 @@ def can_go_on(known: dict[str, Any], wanted: dict[str, Any]) -> bool:
     settings = known.get("settings", {})
     same_but = settings | {"left_over": wanted["settings"]["left_over"]}
     is_same = same_but == wanted["settings"] and known["upto"] <= wanted["upto"]
-    agreeing = ("format_version", "boot", "expired")
+    agreeing = ("format_version", "expired")
     is_same = is_same and all(known.get(key) == wanted[key] for key in agreeing)
     if not is_same or "left_over" not in settings:
         return False
@@ -158,7 +204,6 @@ def plan_document(
     return {
         "format_version": FORMAT_VERSION,
         "settings": asdict(settings),
-        "boot": boot_id(),
         "upto": upto,
         "bytes": sum(part.end - part.begin for part in ranges),
         "ranges": [[part.file.path, part.begin, part.end] for part in ranges],
@@ -182,9 +227,9 @@ def range_mark(part: Range) -> list[Any]:
     return [part.file.path, part.begin, part.end, changed_ns]
 
 
-def range_document(part: Range, result: RangeResult, runs: Runs) -> dict[str, Any]:
+def range_document(part: Range, result: RangeResult, unit_count: int) -> dict[str, Any]:
     """Returns the content of a finished range's file."""
-    return {"range": range_mark(part), "result": result_document(result), "runs": runs}
+    return {"range": range_mark(part), "result": result_document(result), "units": unit_count}
 
 
 def result_document(result: RangeResult) -> dict[str, Any]:

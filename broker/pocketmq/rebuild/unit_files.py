@@ -30,7 +30,7 @@ With many queues the limit is `UNITS_HELD_PER_QUEUE` for each queue, at most `UN
 UNITS_HELD_PER_QUEUE: Final = 50
 UNITS_HELD_MAX: Final = 1_000_000
 OPEN_FILES_MAX: Final = 512
-_UNIT_BYTES: Final = np.dtype(f"V{UNIT_SIZE}")
+UNIT_BYTES: Final = np.dtype(f"V{UNIT_SIZE}")
 
 
 @dataclass(slots=True)
@@ -114,36 +114,35 @@ class QueueFiles:
             os.close(self._descriptors.popitem()[1])
 
 
-class UnitWriter:
-    """Collects and writes the units of one range of the log, in log order.
+class HeldUnits:
+    """Collects the units of one range in log order, and puts many at once.
 
     queues   the queues so far, numbered
-    runs     the units of each queue, by queue number
     """
 
-    __slots__ = ("_files", "_held", "_held_count", "queues", "runs")
+    __slots__ = ("_held", "_held_count", "queues")
 
-    def __init__(self, files: QueueFiles, removed: str = "", left_over: str = "") -> None:
+    def __init__(self, removed: str = "", left_over: str = "") -> None:
         """Begins a range; `removed` and `left_over` are the texts of `KnownShape`."""
-        self._files = files
         self.queues = QueueTable(removed, left_over_of(left_over))
         self._held: list[tuple[Numbers, Numbers, NDArray[np.void]]] = []
         self._held_count = 0
-        self.runs: dict[int, QueueRun] = {}
 
     def add(self, queue: Numbers, queue_offset: Numbers, units: NDArray[np.void]) -> None:
         """Adds units: queue number, queue offset and 20 bytes of each unit."""
         assert len(queue) == len(units)
         assert len(queue_offset) == len(units)
         # As raw bytes: numpy's concatenation would convert the numbers' byte order.
-        self._held.append((queue, queue_offset, units.view(_UNIT_BYTES)))
+        self._held.append((queue, queue_offset, units.view(UNIT_BYTES)))
         self._held_count += len(units)
-        wanted = max(UNITS_HELD, UNITS_HELD_PER_QUEUE * len(self.queues.keys))
-        if self._held_count >= min(wanted, UNITS_HELD_MAX):
+        if self._held_count >= self._held_max():
             self.flush()
 
+    def _held_max(self) -> int:
+        raise NotImplementedError
+
     def flush(self) -> None:
-        """Writes the buffered units.
+        """Puts the buffered units.
 
         Cost     about 0.2 µs a unit with some hundred units of each queue
         """
@@ -153,6 +152,30 @@ class UnitWriter:
             np.concatenate(part) for part in zip(*self._held, strict=True)
         )
         self._held, self._held_count = [], 0
+        self._put(queue, queue_offset, units)
+
+    def _put(self, queue: Numbers, queue_offset: Numbers, units: NDArray[np.void]) -> None:
+        raise NotImplementedError
+
+
+class UnitWriter(HeldUnits):
+    """Writes the units of one range of the log to the files of their queues.
+
+    runs     the units of each queue, by queue number
+    """
+
+    __slots__ = ("_files", "runs")
+
+    def __init__(self, files: QueueFiles, removed: str = "", left_over: str = "") -> None:
+        """Begins a range; `removed` and `left_over` are the texts of `KnownShape`."""
+        super().__init__(removed, left_over)
+        self._files = files
+        self.runs: dict[int, QueueRun] = {}
+
+    def _held_max(self) -> int:
+        return min(max(UNITS_HELD, UNITS_HELD_PER_QUEUE * len(self.queues.keys)), UNITS_HELD_MAX)
+
+    def _put(self, queue: Numbers, queue_offset: Numbers, units: NDArray[np.void]) -> None:
         small = queue.astype(np.uint16) if len(self.queues.keys) < 65_536 else queue
         order = np.argsort(small, kind="stable")
         queue, queue_offset = queue[order], queue_offset[order]

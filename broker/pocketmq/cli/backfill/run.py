@@ -122,7 +122,6 @@ class BuildOptions(NamedTuple):
     target: Path
     partitions: int | None
     piece_size: int
-    piece_entries: int | None
     check_crc: bool
     compat: str | None
     time_zone: str | None
@@ -150,10 +149,6 @@ takes_build_options: Final = takes(
         "--piece-size", type=SIZE, default=0,
         help="Split log files at about this size [default: only if there are few files].",
     ),
-    click.option(
-        "--piece-entries", type=click.IntRange(1),
-        help="Minimum entries in a piece of an index file [default: 400000].",
-    ),
     click.option("--check-crc", is_flag=True, help="Compare every body with its CRC."),
     click.option(
         "--compat", type=click.Choice(COMPAT),
@@ -168,7 +163,7 @@ takes_build_options: Final = takes(
     ),
     click.option(
         "--keep-spool", is_flag=True,
-        help="Keep 20 bytes an index entry, with which a later run reads only new records.",
+        help="Keep 20 bytes a record and index entry; a later run then reads only new records.",
     ),
     click.option(
         "--upto", type=click.IntRange(0), help="Only records below this physical offset."
@@ -211,7 +206,6 @@ def open_job(options: BuildOptions, workers: int) -> "RebuildJob":
     upto = options.upto
     if upto is None:
         upto = known_end(disk, options.directory, "read", unknown="all its records are read")
-    chosen = {"piece_entries": options.piece_entries} if options.piece_entries else {}
     return new_job(
         options.directory,
         options.target,
@@ -223,7 +217,6 @@ def open_job(options: BuildOptions, workers: int) -> "RebuildJob":
         accept_holes=options.accept_damage,
         keep_spool=options.keep_spool,
         expired=tuple(expired_queues(disk, options.directory)),
-        **chosen,
     )
 
 

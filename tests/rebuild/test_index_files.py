@@ -1,4 +1,4 @@
-"""Entries in spool files, and the pieces of index files that are built from them."""
+"""Entries in spool files, and the index files that are built from them."""
 
 from pathlib import Path
 
@@ -6,18 +6,14 @@ import numpy as np
 import pytest
 
 from pocketmq.format.columns.records import ENTRY_TYPE
-from pocketmq.rebuild import parallel as module
+from pocketmq.rebuild import index_files as module
 from pocketmq.rebuild.index_builder import IndexBuilder
-from pocketmq.rebuild.parallel import (
+from pocketmq.rebuild.index_files import (
     Spools,
-    build_index,
-    build_piece,
-    pieces_of,
-    plan_pieces,
+    build_index_file,
+    plan_index_files,
     read_segments,
-    write_table,
 )
-from pocketmq.rebuild.plan import map_here
 from pocketmq.rebuild.staging import Staging
 from tests.kit.golden_log import files_below
 from tests.kit.log_bytes import SMALL, TIME_MS
@@ -66,54 +62,32 @@ def spools_of(
 
 
 @pytest.mark.parametrize("counts", [[], [0], [1], [FULL], [FULL + 1], [5, 0, 23, 11], [3] * 12])
-@pytest.mark.parametrize("piece_entries", [1, 2, 4, 1000])
-def test_pieces_make_what_one_walk_makes(
-    tmp_path: Path, counts: list[int], piece_entries: int
-) -> None:
+def test_files_are_those_of_one_walk(tmp_path: Path, counts: list[int]) -> None:
     staging = Staging(tmp_path / "out")
     spools, rows = spools_of(staging, counts)
-    names = build_index(staging, spools, SMALL, map_here, workers=9, piece_entries=piece_entries)
+    tasks = plan_index_files(staging.out, spools, SMALL)
+    for task in reversed(tasks):
+        build_index_file(task)
     builder = IndexBuilder(tmp_path / "one", SMALL.geometry, "UTC")
     builder.add(rows)
     builder.finish()
     assert files_below(tmp_path / "out/index") == files_below(tmp_path / "one")
-    assert names == builder.names
+    assert [task.start.path.name for task in tasks] == builder.names
+    assert [task.entry_count for task in tasks] == [FULL] * (len(rows) // FULL) + [
+        count for count in [len(rows) % FULL] if count
+    ]
 
 
-def test_borders(tmp_path: Path) -> None:
-    spools, _ = spools_of(Staging(tmp_path), [5, 14])
-    pieces = plan_pieces(Staging(tmp_path), spools, SMALL, workers=9, piece_entries=3)
-    assert [(piece.first_entry, piece.start.number, piece.is_last) for piece in pieces] == [
-        (0, 1, False), (3, 4, False), (6, 7, True),
-        (9, 1, False), (12, 4, False), (15, 7, True), (18, 1, True),
-    ]  # fmt: skip
-    assert [len(piece.earlier) for piece in pieces] == [0, 1, 2, 0, 1, 2, 0]
-
-
-def test_a_file_is_cut_into_no_more_pieces_than_keep_workers_busy() -> None:
-    million = 1_000_000
-    assert pieces_of(3 * million, 3 * million, 1, 400_000) == 1
-    assert pieces_of(3 * million, 3 * million, 2, 400_000) == 4
-    assert [pieces_of(n * million, 30 * million, 2, 400_000) for n in (20, 10)] == [3, 1]
-    assert pieces_of(20 * million, 400 * million, 4, 400_000) == 1
-    assert pieces_of(20 * million, 20 * million, 40, 400_000) == 8
-    assert pieces_of(100_000, 100_000, 8, 400_000) == 1
-
-
-def test_finished_files_stay_and_others_go(tmp_path: Path) -> None:
-    staging = Staging(tmp_path)
+def test_a_finished_file_has_rows_for_the_manifest(tmp_path: Path) -> None:
+    staging = Staging(tmp_path / "out")
     spools, _ = spools_of(staging, [20])
-    arguments = {"workers": 9, "piece_entries": 4}
-    build_index(staging, spools, SMALL, map_here, **arguments)
-    wanted = files_below(tmp_path / "index")
-    (tmp_path / "index/20200101000000000").write_bytes(b"stray")
-    ran: list[str] = []
-
-    def counting(function: object, tasks: object) -> object:
-        ran.append(getattr(function, "__name__", ""))
-        assert list(tasks) == []  # type: ignore[call-overload]
-        return []
-
-    build_index(staging, spools, SMALL, counting, **arguments)  # type: ignore[arg-type]
-    assert files_below(tmp_path / "index") == wanted
-    assert ran == [write_table.__name__, build_piece.__name__]
+    task = plan_index_files(staging.out, spools, SMALL)[0]
+    assert staging.rows_of_part(task.name, task.mark) is None
+    build_index_file(task)
+    rows = staging.rows_of_part(task.name, task.mark)
+    assert rows is not None
+    assert rows.files[0][:2] == [f"index/{task.start.path.name}", SMALL.geometry.file_size]
+    assert staging.rows_of_part(task.name, [0, 1, 2]) is None
+    assert not list(staging.work.glob("drafts/*"))
+    (staging.out / rows.files[0][0]).unlink()
+    assert staging.rows_of_part(task.name, task.mark) is None
