@@ -28,6 +28,7 @@ from pocketmq.backfill.analytics import (
 from pocketmq.backfill.job import run
 from pocketmq.backfill.progress import Phase, ProgressReader
 from pocketmq.backfill.session import check_java, open_session, spark_mapper, worker_count
+from pocketmq.client import Message
 from pocketmq.files.disk import Disk
 from pocketmq.format.record import decode_record
 from pocketmq.format.record_scan import RecordScan
@@ -35,6 +36,7 @@ from pocketmq.model.errors import Corruption, SparkMissing, ViewFailed
 from pocketmq.model.message import StoredMessage
 from pocketmq.rebuild.sequential import rebuild
 from pocketmq.spark.readers import read_consume_queue, read_index, read_messages, register
+from pocketmq.testing import RocketMQ
 from pocketmq.tools.dump import index_rows, queue_units
 from tests.backfill import driver_to_kill, faults, own_session
 from tests.backfill.faults import faulty
@@ -48,6 +50,7 @@ from tests.kit.tool_sizes import golden_tool_sizes
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+DIRECTORY = "store.directory"
 IDENTICAL = ("basic", "semantics", "propcrc", "rebuild-base", "v533", "rebuild-all-full.after")
 """Stores whose views RocketMQ itself built from the whole log."""
 
@@ -327,3 +330,57 @@ def test_the_map_goes_to_as_many_partitions_as_asked(spark: "SparkSession") -> N
     assert worker_count(spark) == 2
     assert list(spark_mapper(spark, 3)(len, ["a", "bb", "", "ccc"])) == [1, 2, 0, 3]
     assert list(spark_mapper(spark)(len, [])) == []
+
+
+def test_a_stream_of_a_broker_is_written_to_it_once(
+    spark: "SparkSession", rocketmq: RocketMQ, tmp_path: Path
+) -> None:
+    sent = {f"k{number}": b"%d" % number for number in range(150)}
+    client = rocketmq.client
+    client.send_many([Message("orders", body, keys=[key]) for key, body in sent.items()])
+    assert len(rocketmq.messages("orders", 150)) == 150
+    register(spark)
+    stream = spark.readStream.format("pocketmq").options(
+        endpoint=rocketmq.endpoint, topic="orders", columns="keys,body", maxOffsetsPerTrigger="100"
+    )
+    for count in (150, 160):
+        query = (
+            stream.load()
+            .writeStream.format("pocketmq")
+            .options(endpoint=rocketmq.endpoint, topic="copies")
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        copies = rocketmq.messages("copies", count)
+        assert len(copies) == count
+        client.send_many([Message("orders", b"late", keys=[f"l{n}"]) for n in range(10)])
+        assert len(rocketmq.messages("orders", 160)) >= 160
+    assert {m.properties["KEYS"]: m.body for m in copies if m.body != b"late"} == sent
+    assert len({message.unique_key for message in copies}) == 160
+
+
+def test_a_live_store_is_streamed_and_a_refused_row_is_named(
+    spark: "SparkSession", rocketmq: RocketMQ, tmp_path: Path
+) -> None:
+    client = rocketmq.client
+    client.send_many([Message("orders", b"%d" % number) for number in range(40)])
+    register(spark)
+    (store,) = [row.value for row in client.admin.effective_config() if row.key == DIRECTORY]
+    stream = spark.readStream.format("pocketmq").options(topicsPattern="ord.*", columns="body")
+    query = (
+        stream.load(store)
+        .writeStream.format("memory")
+        .queryName("live")
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    assert {bytes(row.body) for row in spark.table("live").collect()} == {
+        b"%d" % number for number in range(40)
+    }
+    rows = spark.createDataFrame([("a", "fine"), ("b", "wr|ong")], "body string, tag string")
+    writer = rows.coalesce(1).write.format("pocketmq").mode("append")
+    with pytest.raises(PythonException, match="partition 0, row 1, column tag"):
+        writer.options(endpoint=rocketmq.endpoint, topic="orders").save()

@@ -5,6 +5,8 @@
     columns          names, separated by commas     begin, upto  physical offsets, upto excluded
     queue_begin, queue_upto   queue offsets of messages and units, queue_upto excluded
     on_damage        fail or skip                   since, until store times, until excluded
+    schema           kafka: columns are named as those of Spark's Kafka source
+    keys             keys or unique keys of messages, separated by commas
     check_crc        whether to check the CRCs of bodies
     workers          number of concurrent tasks for which the log is cut
     piece_size       bytes at which files of the log are cut
@@ -16,7 +18,7 @@ Names of options are case-insensitive, as in Spark.
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -54,6 +56,7 @@ class Table:
     numbers       columns by which rows can be selected
     time          column of the store time; "" if the table has none
     has_queues    whether rows belong to a topic and a queue
+    shown         schema of the columns that can be read; None: those of `schema` and `moments`
     """
 
     directories: tuple[str, ...]
@@ -62,10 +65,13 @@ class Table:
     numbers: tuple[str, ...]
     time: str
     has_queues: bool
+    shown: Any = None
 
     @property
     def full_schema(self) -> Any:
         """The schema of all columns."""
+        if self.shown is not None:
+            return self.shown
         moments = [pa.field(name, MOMENT_TYPE) for name in self.moments]
         return pa.schema([*self.schema, *moments])
 
@@ -90,8 +96,28 @@ TABLES: Final[Mapping[str, Table]] = {
         ("physical_offset", "store_time_ms"), "store_time_ms", False,
     ),
 }  # fmt: skip
+KAFKA: Final = "kafka"
+SCHEMAS: Final = ("pocketmq", KAFKA)
+KAFKA_TABLE: Final = replace(
+    TABLES[MESSAGES],
+    moments={
+        "key": "keys", "value": "body", "partition": "queue_id", "offset": "queue_offset",
+        "timestamp": "store_timestamp_ms", "headers": "properties",
+    },
+    shown=pa.schema(
+        [
+            ("key", pa.binary()), ("value", pa.binary()), ("topic", pa.string()),
+            ("partition", pa.int32()), ("offset", pa.int64()), ("timestamp", MOMENT_TYPE),
+            ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+        ]
+    ),
+)  # fmt: skip
+"""Messages with the column names of Spark's Kafka source."""
+OF_SPARK: Final = ("owner", "provider", "external", "is_managed_location", "location")
+"""Options that Spark adds for tables of its catalog, beside copies of all as `option.NAME`."""
+_SCHEME: Final = "file:"
 OPTIONS: Final = (
-    "path", "table", "columns", "topic", "queue_id", "queue_begin", "queue_upto",
+    "path", "table", "schema", "keys", "columns", "topic", "queue_id", "queue_begin", "queue_upto",
     "begin", "upto", "since", "until",
     "on_damage", "check_crc", "workers", "piece_size", "maxHashSlotNum", "maxIndexNum", "ranges",
 )  # fmt: skip
@@ -127,6 +153,7 @@ def store_at(path: "str | Path", kind: str) -> Path:
 
     Errors   NotAStore; PlaceUnusable: an address
     """
+    path = str(path).removeprefix(_SCHEME)
     refuse_address(path)
     store = Path(path).expanduser().resolve()
     if not store.is_dir():
@@ -137,6 +164,15 @@ def store_at(path: "str | Path", kind: str) -> Path:
     return store
 
 
+def without_sparks_own(options: Mapping[str, str]) -> dict[str, str]:
+    """Returns the options without those that Spark adds for tables of its catalog."""
+    return {
+        name: text
+        for name, text in options.items()
+        if name.lower() not in OF_SPARK and not name.lower().startswith("option.")
+    }
+
+
 def request_from(options: Mapping[str, str], *, is_local: bool = True) -> Request:
     """Parses the options.
 
@@ -144,6 +180,7 @@ def request_from(options: Mapping[str, str], *, is_local: bool = True) -> Reques
     Errors     ValueError: an unknown option, or an invalid value; NotAStore
     """
     known = {name.lower(): name for name in OPTIONS}
+    options = without_sparks_own(options)
     unknown = [name for name in options if name.lower() not in known]
     if unknown:
         raise ValueError(f"there is no option {unknown[0]!r}; there are {', '.join(OPTIONS[:-1])}")
@@ -152,12 +189,16 @@ def request_from(options: Mapping[str, str], *, is_local: bool = True) -> Reques
     if is_local and not given.get("path"):
         raise ValueError("no store is named: .load('/path/of/the/store')")
     table = TABLES[kind]
+    if one_of("schema", given.get("schema", SCHEMAS[0]), SCHEMAS) == KAFKA:
+        if kind != MESSAGES:
+            raise ValueError(f"schema {KAFKA} is of {MESSAGES}, not of {kind}")
+        table = KAFKA_TABLE
     ranges = given.get("ranges")
     return Request(
         store=store_at(given["path"], kind) if is_local else Path(),
         table=table,
         kind=kind,
-        names=_column_names(kind, given.get("columns", "")),
+        names=_column_names(kind, table, given.get("columns", "")),
         wanted=_wanted(kind, table, given),
         on_damage=one_of("on_damage", given.get("on_damage", FAIL), ON_DAMAGE),
         check_crc=one_of("check_crc", given.get("check_crc", "false"), TRUTHS) == "true",
@@ -176,8 +217,8 @@ _OFFSETS: Final = (
 """(Column, option of the first value, option of the excluded end)."""
 
 
-def _column_names(kind: str, text: str) -> tuple[str, ...]:
-    there = TABLES[kind].full_schema.names
+def _column_names(kind: str, table: Table, text: str) -> tuple[str, ...]:
+    there = table.full_schema.names
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     for name in names:
         if name not in there:
@@ -194,6 +235,11 @@ def _wanted(kind: str, table: Table, given: Mapping[str, str]) -> RowFilter:
     topics = [name.strip() for name in given.get("topic", "").split(",") if name.strip()]
     if topics:
         wanted = wanted.of_topics(topics)
+    keys = [key.strip() for key in given.get("keys", "").split(",") if key.strip()]
+    if keys:
+        if kind != MESSAGES:
+            raise ValueError(f"{kind} cannot be chosen by keys")
+        wanted = replace(wanted, keys=frozenset(keys))
     if "queue_id" in given:
         queue_id = number_in(given, "queue_id", 0)
         wanted = wanted.within("queue_id", queue_id, queue_id)

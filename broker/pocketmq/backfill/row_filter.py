@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pocketmq.format.columns.messages import MessageColumns
 from pocketmq.model.decimal import signed_number_of
 from pocketmq.model.message import QueueKey
 from pocketmq.model.topic import is_group_topic, is_system_topic
@@ -31,12 +32,14 @@ class RowFilter:
     pattern  regular expression that whole names of topics match, those of the broker and of groups
              excepted; "": any topic
     floors   least queue offset, by queue
+    keys     keys or unique keys, of which a message has one; None: any message
     """
 
     topics: frozenset[str] | None = None
     bounds: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     pattern: str = ""
     floors: Mapping[QueueKey, int] = field(default_factory=dict)
+    keys: frozenset[str] | None = None
 
     def bound(self, name: str) -> tuple[int, int]:
         """Returns the least and the largest number of a column."""
@@ -77,6 +80,16 @@ class RowFilter:
             floors = np.array([self.floors.get(key, 0) for key in keys], dtype=np.int64)
             kept &= queue_offset >= floors[queue]
         return None if kept.all() else kept
+
+    def with_keys(self, columns: MessageColumns) -> NDArray[np.bool_]:
+        """Returns a mask of the messages that have one of the keys."""
+        wanted = {key.encode() for key in self.keys or ()}
+        lists = columns.keys()
+        found = np.array([text in wanted for text in lists.texts.each()], dtype=np.int64)
+        sums = np.concatenate(([0], np.cumsum(found)))
+        kept: NDArray[np.bool_] = sums[lists.bounds[1:]] > sums[lists.bounds[:-1]]
+        kept |= np.array([text in wanted for text in columns.unique_keys().each()], dtype=np.bool_)
+        return kept
 
     def overlaps(self, name: str, least: int, largest: int) -> bool:
         """Returns whether the filter may select rows whose column is in [least, largest]."""

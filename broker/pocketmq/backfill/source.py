@@ -24,11 +24,13 @@ from pocketmq.backfill.arrow_views import (
     find_queue_files,
     unit_batches,
 )
+from pocketmq.backfill.key_places import KeyPlaces, RecordPlaces, find_key_places
 from pocketmq.backfill.log_walk import DamagedBytes, Stretch, may_hold_any, survey, walk
 from pocketmq.backfill.request import DAMAGE, FAIL, INDEX, MESSAGES, UNITS, Request, request_from
 from pocketmq.backfill.row_filter import RowFilter
 from pocketmq.format.arrow_messages import record_batches
 from pocketmq.format.columns.heads import Heads
+from pocketmq.format.columns.messages import MessageColumns
 from pocketmq.format.columns.queues import QueueTable
 from pocketmq.format.message_columns import MessageColumn, columns_of
 from pocketmq.rebuild.log_files import LogFile, find_log_files
@@ -40,6 +42,10 @@ PARTITIONS_PER_WORKER: Final = 4
 
 
 def _plan_messages(request: Request, wanted: RowFilter) -> list[list[Any]]:
+    if wanted.keys is not None and wanted.topics is not None and request.ranges is None:
+        found = find_key_places(request.store, wanted.topics, wanted.keys, request.geometry)
+        if found is not None:
+            return _plan_places(found, request, wanted)
     stretches = planned_log(request) if request.ranges is None else [
         stretch_from(document) for document in request.ranges
     ]  # fmt: skip
@@ -51,6 +57,21 @@ def _plan_messages(request: Request, wanted: RowFilter) -> list[list[Any]]:
         and wanted.overlaps("physical_offset", stretch.part.begin, stretch.part.end - 1)
     ]
     return _by_size(chosen, request)
+
+
+def _plan_places(found: KeyPlaces, request: Request, wanted: RowFilter) -> list[list[Any]]:
+    """Returns the records that the index names, and the ends of the log that it does not cover."""
+    files = find_log_files(request.store)
+    upto = min(files[-1].end if files else 0, wanted.bound("physical_offset")[1] + 1)
+    spans = ((0, min(found.begin, upto)), (found.end, upto))
+    parts = [
+        Range(file, max(file.base, begin), min(file.end, end))
+        for begin, end in spans
+        for file in files
+        if max(file.base, begin) < min(file.end, end)
+    ]
+    places = [place for place in found.places if place < upto]
+    return [[RecordPlaces(files, places), *survey(parts)]]
 
 
 def _by_size(stretches: Sequence[Stretch], request: Request) -> list[list[Any]]:
@@ -218,7 +239,9 @@ class _Shape:
         if not batch.num_rows:
             return
         arrays = [
-            _moments(batch.column(source)) if source != field.name else batch.column(source)
+            DERIVED.get(field.name, _moments)(batch.column(source)).cast(field.type)
+            if source != field.name
+            else batch.column(source)
             for field, source in zip(self._fields(), self._sources, strict=True)
         ]
         columns = iter(arrays)
@@ -246,19 +269,51 @@ def _moments(ms: Any) -> Any:
     return sound.cast(pa.timestamp("ms", tz="UTC")).cast(pa.timestamp("us", tz="UTC"))
 
 
+def _first_key(lists: Any) -> Any:
+    empty = pc.equal(lists.value_lengths(), 0).to_numpy(zero_copy_only=False)
+    return lists.values.take(pa.array(lists.offsets.to_numpy()[:-1], mask=empty))
+
+
+def _headers(maps: Any) -> Any:
+    pairs = [maps.keys, maps.items.cast(pa.binary())]
+    structs = pa.StructArray.from_arrays(pairs, ["key", "value"])
+    return pa.ListArray.from_arrays(maps.offsets, structs)
+
+
+def _same(column: Any) -> Any:
+    return column
+
+
+DERIVED: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "key": _first_key,
+    "value": _same,
+    "partition": _same,
+    "offset": _same,
+    "headers": _headers,
+}
+"""Functions that make columns with names of Kafka; other columns that are made are timestamps."""
+
+
 # -- reading ---------------------------------------------------------------------------------------
+def _bounded(heads: Heads, request: Request, wanted: RowFilter) -> Any:
+    kept = wanted.rows(request.table.numbers, heads.__getattribute__)
+    return slice(None) if kept is None else kept
+
+
 def _messages(
-    stretch: Stretch, request: Request, wanted: RowFilter, names: Sequence[str]
+    stretch: "Stretch | RecordPlaces", request: Request, wanted: RowFilter, names: Sequence[str]
 ) -> Iterator[Any]:
     columns, queues = columns_of(names), QueueTable()
+    if isinstance(stretch, RecordPlaces):
+        buffer, heads = stretch.read()
+        heads = heads.take(_bounded(heads, request, wanted))
+        yield from record_rows(buffer, heads, wanted, queues, columns)
+        return
     for found in walk(stretch, check_crc=request.check_crc):
         if isinstance(found, DamagedBytes):
             yield found
             continue
-        heads = found.heads
-        kept = wanted.rows(request.table.numbers, heads.__getattribute__)
-        if kept is not None:
-            heads = heads.take(kept)
+        heads = found.heads.take(_bounded(found.heads, request, wanted))
         yield from record_rows(found.buffer, heads, wanted, queues, columns)
 
 
@@ -271,6 +326,9 @@ def record_rows(
     kept = wanted.of_queues(queues.keys, numbers, heads.queue_offset)
     if kept is not None:
         heads, numbers = heads.take(kept), numbers[kept]
+    if wanted.keys is not None and len(heads):
+        has_key = wanted.with_keys(MessageColumns(buffer, heads, numbers, queues))
+        heads, numbers = heads.take(has_key), numbers[has_key]
     if len(heads):
         rows = record_batches(buffer, heads, numbers, queues, columns)
         yield from (batch for _, batch in rows)

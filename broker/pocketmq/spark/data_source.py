@@ -1,4 +1,11 @@
-"""The data source `pocketmq`: reads and streams stores and brokers, writes to brokers."""
+"""The data source `pocketmq`: reads and streams stores and brokers, writes to brokers.
+
+A batch of directories is a snapshot: `load` finds the durable end of each store that a process is
+writing, and all actions on the DataFrame read up to it.
+"""
+
+from collections.abc import MutableMapping
+from dataclasses import replace
 
 from pyspark.sql.datasource import (
     DataSourceReader,
@@ -9,25 +16,38 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from pocketmq.backfill.request import request_from
+from pocketmq.backfill.request import Request, request_from
 from pocketmq.backfill.source import StoreReader, StoreSource
+from pocketmq.model.message import OFFSET_MAX
+from pocketmq.spark.durable_end import snapshot_end
 from pocketmq.spark.log_stream import LogStream
 from pocketmq.spark.queue_stream import BrokerReader, BrokerStream
 from pocketmq.spark.sink import BatchSink, StreamSink
+from pocketmq.spark.stores import StoresReader, each_store
 from pocketmq.spark.stream_request import parted_options, stream_request_from
 
 
 class PocketSource(StoreSource):
     """Messages of stores and brokers, selected by options; also units and entries of stores."""
 
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        self._ends: dict[str, int] | None = None
+        """Physical offsets at which batches end, by directory; known after `schema`."""
+
     def schema(self) -> StructType:
         """Returns the schema of the rows.
 
+        Effects  finds the ends of the directories; Spark calls this at `load`
         Errors   ValueError, NotAStore
         """
         streams, others = parted_options(self.options)
-        request = request_from(others, is_local="endpoint" not in streams)
-        return from_arrow_schema(request.schema)
+        if "endpoint" in streams:
+            return from_arrow_schema(request_from(others, is_local=False).schema)
+        requests = [request_from(one) for one in each_store(others)]
+        assert requests, "no store is read"
+        self._ends = {str(request.store): snapshot_end(request.store) for request in requests}
+        return from_arrow_schema(requests[0].schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Returns the reader of a batch.
@@ -39,7 +59,16 @@ class PocketSource(StoreSource):
             return BrokerReader(stream_request_from(self.options), schema)
         if streams:
             raise ValueError(f"{next(iter(streams))} is an option of streams (readStream)")
-        return StoreReader(request_from(others), schema)
+        readers = [
+            StoreReader(self._up_to_end(request_from(one)), schema) for one in each_store(others)
+        ]
+        return readers[0] if len(readers) == 1 else StoresReader(readers)
+
+    def _up_to_end(self, request: Request) -> Request:
+        end = (self._ends or {}).get(str(request.store), OFFSET_MAX)
+        if end == OFFSET_MAX:
+            return request
+        return replace(request, wanted=request.wanted.within("physical_offset", largest=end - 1))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
         """Returns the reader of a stream.

@@ -1,0 +1,75 @@
+"""Reads several stores as one table: paths with wildcards, and lists of paths."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from glob import glob, has_magic
+from typing import Any, Final
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from pocketmq.backfill.source import StoreReader
+from pocketmq.model.errors import NotAStore
+
+PATHS: Final = "paths"
+"""Option with a JSON list, which Spark makes of `load([…])`."""
+
+
+def each_store(options: Mapping[str, str]) -> list[dict[str, str]]:
+    """Returns the options of each store, in the order of the paths.
+
+    Errors   NotAStore: a wildcard matches nothing; ValueError: `paths` is no list of texts
+    """
+    paths, rest = [], {}
+    for name, text in options.items():
+        if name.lower() == "path":
+            paths.append(text)
+        elif name.lower() == PATHS:
+            paths += _listed(text)
+        else:
+            rest[name] = text
+    found = [one for path in paths for one in _matching(path)]
+    return [{**rest, "path": path} for path in dict.fromkeys(found)] or [dict(rest)]
+
+
+def _listed(text: str) -> list[str]:
+    paths = json.loads(text)
+    if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
+        raise ValueError(f"{PATHS} is {text!r}, no JSON list of paths")
+    return paths
+
+
+def _matching(path: str) -> list[str]:
+    if not has_magic(path):
+        return [path]
+    found = sorted(glob(path))  # noqa: PTH207 - the pattern may begin anywhere
+    if not found:
+        raise NotAStore(path=path, why="no directory matches")
+    return found
+
+
+class StoresReader(DataSourceReader):
+    """Reads stores one after another; their partitions run at once."""
+
+    def __init__(self, readers: Sequence[StoreReader]) -> None:
+        assert readers, "no store is read"
+        self._readers = readers
+
+    def partitions(self) -> list[InputPartition]:
+        """Returns the partitions of all stores.
+
+        Errors   WrongFileSize, StoreGap
+        """
+        return [
+            InputPartition((number, part))
+            for number, reader in enumerate(self._readers)
+            for part in reader.partitions()
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Yields the rows of a partition as `pyarrow.RecordBatch`es.
+
+        Errors   Corruption, unless damage is reported as rows
+        """
+        if partition.value is not None:
+            number, part = partition.value
+            yield from self._readers[number].read(part)
