@@ -1,6 +1,7 @@
 """Two whole brokers: one follows the other, over its port of clients."""
 
 import asyncio
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import pytest
 from pocketmq.app.dialling import ROOTS
 from pocketmq.client import Message
 from pocketmq.client.client_error import ClientError
+from pocketmq.files.disk import Disk
 from pocketmq.format.names import COMMIT_LOG_DIRECTORY
+from pocketmq.tools.restore import restore
 from tests.kit.golden_log import files_below
 from tests.metrics.contract import FOLLOWER, ROLES, families
 from tests.running_broker import RunningBroker, broker_with
@@ -146,3 +149,31 @@ async def test_a_log_that_diverged_is_cut_set_aside_and_copied(tmp_path: Path) -
     missing = {row.name for row in (*ROLES, *FOLLOWER)} - shown.keys()
     assert not missing, "the contract names metrics that no follower has"
     assert 0 < end != lost
+
+
+async def test_a_backup_of_a_running_follower_leads_and_keeps_its_followers(tmp_path: Path) -> None:
+    store, copy, restored = (tmp_path / name for name in ("b", "copy", "restored"))
+    async with (
+        broker_with(tmp_path / "a") as leader,
+        broker_with(store, following(leader)) as follower,
+    ):
+        await fill(leader, 100)
+        await caught_up(leader, follower)
+        end = (await follower.client.admin.store_status()).appended_offset
+        command = (sys.executable, "-m", "pocketmq", "store", "backup", str(store), str(copy))
+        backup = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+        await fill(leader, 60)
+        said, _ = await backup.communicate()
+        assert (backup.returncode, b'"is_live": true' in said) == (0, True), said
+    restore(Disk(), copy, restored)
+    whole, copied = log_of(tmp_path / "a"), log_of(restored)
+    assert len(copied) >= end - 1
+    assert whole.startswith(copied)
+    async with broker_with(restored) as leader:
+        assert (await leader.client.admin.replication.status()).role == "leader"
+        async with broker_with(store, following(leader)) as follower:
+            await fill(leader, 20)
+            with suppress(ClientError):  # It is ahead of the copy, and restarts its services.
+                await caught_up(leader, follower)
+            await caught_up(leader, follower)
+    assert log_of(store) == log_of(restored)

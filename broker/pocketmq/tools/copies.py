@@ -214,6 +214,8 @@ _TURNS: Final[tuple[tuple[str, tuple[Turn, Turn, Turn]], ...]] = (
     # The journal is copied before the tables. A broker saves a table before it overwrites rows of
     # the journal, so every row is in the copied journal or in the copied table.
     ("pocketmq/order.journal", (Turn.FIRST, Turn.FIRST, Turn.FIRST)),
+    # No term may begin above the end of the copied log. A restored leader keeps its followers.
+    ("pocketmq/terms.json* pocketmq/identity.json*", (Turn.EARLY, Turn.EARLY, Turn.EARLY)),
     ("pocketmq/removed.json*", (Turn.LATE, Turn.LATE, Turn.LATE)),
     # The first start of the copy lowers a floor that is above the copied end of its queue.
     ("pocketmq/floors.json*", (Turn.LATE, Turn.LATE, Turn.LATE)),
