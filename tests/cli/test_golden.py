@@ -21,7 +21,7 @@ from tests.golden_stores import GoldenStores
 FOLDER = Path(__file__).with_name("golden")
 WRITES = "POCKETMQ_WRITE_GOLDEN"
 FORMS = ("table", "json")
-OFFLINE = ("config", "version", "store")
+OFFLINE = ("archive", "config", "version", "store")
 """First words of commands that call no broker."""
 
 
@@ -78,10 +78,12 @@ def test_a_command_prints_what_it_printed(
         broker = request.getfixturevalue("broker")
         typed = filled(broker)
         answered(broker)
-    elif command.startswith("store"):
+    elif command.startswith(("store", "archive")):
         golden.copy("basic", Path("store"))
     if command == "store restore":
         run("store", "backup", "store", "backup")
+    if command == "archive ls":
+        run("archive", "ship", "store", "archive", "--once")
     found = shown(command, form, typed)
     file = golden_file(command, form)
     if os.environ.get(WRITES):

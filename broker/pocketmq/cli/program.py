@@ -42,6 +42,9 @@ PLACES: Final = {
         "pocketmq.cli.definitions", "Export and import topics, groups, users, grants, settings."
     ),
     "store": CommandModule("pocketmq.cli.store", "Inspect, check and repair a store directory."),
+    "archive": CommandModule(
+        "pocketmq.cli.store.archive", "Ship a store to an object store each second."
+    ),
     "backfill": CommandModule("pocketmq.cli.backfill", "Build queues and index with Spark."),
     "replica": CommandModule("pocketmq.cli.replica", "Show and change roles in replication."),
     "monitoring": CommandModule(

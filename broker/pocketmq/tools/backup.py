@@ -265,7 +265,9 @@ class _Copying:
         made, copy = self._made, self._copy
         if not made.is_whole:
             self._keep_what_queues_tell()
-            _make_as_after_crash(self._disk, copy, made, sizes)
+            is_marked = any(file.path == f"{OWN_DIRECTORY}/{MARK_FILE}" for file in made.files)
+            upto = None if is_marked else made.checked_upto
+            make_as_after_crash(self._disk, copy, upto, sizes)
             made.files = [file for file in made.files if file.path not in _MADE]
             made.files += [_recorded(copy, name) for name in _MADE if (copy / name).exists()]
         names = {file.path for file in made.files}
@@ -306,24 +308,27 @@ def _recorded(copy: Path, relative: str) -> CopiedFile:
     return CopiedFile(relative, stat.st_size, sha256(content).hexdigest(), stat.st_mtime_ns)
 
 
-def _make_as_after_crash(disk: Disk, copy: Path, made: Backup, sizes: KnownShape) -> None:
+def make_as_after_crash(disk: Disk, copy: Path, upto: int | None, sizes: KnownShape) -> None:
     """Prepares a copy for recovery: a broker finds the log's end and builds the views.
 
-    Writes an abort mark, and a flushed mark, below which recovery reports missing records. Writes
-    the file sizes to the manifest, as the copy has no view files that would show them.
+    Writes an abort mark, and the file sizes to the manifest, as the copy has no view files that
+    would show them.
+
+    upto   flushed mark to write, below which recovery reports missing records; None: the copy has
+           its store's mark
     """
     store = StoreDirectory(disk, copy)
     store.mark_running(disk.own_process_id())
     own = store.own_directory
     disk.make_directory(own)
     _state_sizes(disk, own, sizes)
-    if any(file.path == f"{OWN_DIRECTORY}/{MARK_FILE}" for file in made.files):
+    if upto is None:
         return
     disk.unlink(own / MARK_FILE)
     mark = FlushedMark(disk, own)
     mark.open()
     try:
-        mark.write(made.checked_upto, encode_checkpoint(read_checkpoint(disk, copy)))
+        mark.write(upto, encode_checkpoint(read_checkpoint(disk, copy)))
         mark.sync()
     finally:
         mark.close()

@@ -8,6 +8,8 @@ the draft.
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -44,6 +46,21 @@ def restore(disk: Disk, copy: Path, directory: Path, *, advance: Advance = no_ad
         raise in_use(copy)
     if found.log_gap:
         raise _changed(copy / BACKUP_FILE, found.log_gap)
+    with drafted(disk, directory) as draft:
+        disk.make_directory(draft / COMMIT_LOG_DIRECTORY)
+        for file in found.files:
+            _copy(disk, copy, file, draft, advance)
+    return found
+
+
+@contextmanager
+def drafted(disk: Disk, directory: Path) -> Iterator[Path]:
+    """Yields an empty, locked draft beside a new store; takes the store's place if all went well.
+
+    Errors   NotAStore: the store's place is not empty
+             StoreLocked: another restore writes to the same place
+             FsyncFailed
+    """
     directory = directory.resolve()
     _check_place(directory)
     draft = directory.with_name(directory.name + RESTORING_SUFFIX)
@@ -54,9 +71,7 @@ def restore(disk: Disk, copy: Path, directory: Path, *, advance: Advance = no_ad
             path = draft / name
             is_tree = path.is_dir() and not path.is_symlink()
             shutil.rmtree(path) if is_tree else path.unlink()
-        disk.make_directory(draft / COMMIT_LOG_DIRECTORY)
-        for file in found.files:
-            _copy(disk, copy, file, draft, advance)
+        yield draft
         sync_tree(disk, draft)
         disk.rename(draft, directory)
         disk.sync_directory(directory.parent)
@@ -65,7 +80,6 @@ def restore(disk: Disk, copy: Path, directory: Path, *, advance: Advance = no_ad
         raise
     finally:
         lock.release()
-    return found
 
 
 def _check_place(directory: Path) -> None:

@@ -1,19 +1,13 @@
 """`pocketmq store backup`: a copy of a store."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from pocketmq.cli.options import PATH, directory_argument, form_option, set_option, wall_ms
 from pocketmq.cli.output import Output, amount, progress, talk
-from pocketmq.cli.store.access import accessible, log_bytes, sizes_of
-from pocketmq.cli.store.copy import document_of, refuse_damage, shown_errors
-from pocketmq.model.errors import UnknownGeometry
-
-if TYPE_CHECKING:
-    from pocketmq.files.disk import Disk
-    from pocketmq.rebuild.log_files import KnownShape
+from pocketmq.cli.store.access import accessible, log_bytes
+from pocketmq.cli.store.copy import document_of, refuse_damage, shown_errors, sizes_of_copy
 
 
 @click.command(
@@ -43,7 +37,7 @@ def backup(
     from pocketmq.tools.backup import backup as backup_store
 
     disk = accessible(directory, read_only=True)
-    sizes = _sizes(disk, directory, assignments)
+    sizes = sizes_of_copy(disk, directory, assignments)
     with shown_errors(), progress("Copying", log_bytes(directory)) as advance:
         made = backup_store(
             disk, directory, copy, sizes, now_ms=wall_ms(), with_views=with_views, advance=advance
@@ -56,12 +50,3 @@ def backup(
     if made.left_out:
         talk(f"Note: left out: {', '.join(made.left_out)}")
     refuse_damage(made, directory, "copied as it is")
-
-
-def _sizes(disk: "Disk", directory: Path, assignments: tuple[str, ...]) -> "KnownShape":
-    """Returns the sizes for the copy's manifest; default index sizes if no file shows them."""
-    try:
-        return sizes_of(disk, directory, assignments, with_index=True)
-    except UnknownGeometry as error:
-        talk(f"Note: {error}; the copy has the default")
-        return sizes_of(disk, directory, assignments, with_index=False)

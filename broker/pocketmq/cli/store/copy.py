@@ -1,4 +1,4 @@
-"""Shared by `store backup` and `store restore`: documents and errors of a copy."""
+"""Shared by `store backup`, `store restore` and `archive ship`: documents and errors of a copy."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,8 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pocketmq.cli.output import Exit, Failure, talk
+from pocketmq.cli.store.access import sizes_of
+from pocketmq.model.errors import UnknownGeometry
 
 if TYPE_CHECKING:
+    from pocketmq.files.disk import Disk
+    from pocketmq.rebuild.log_files import KnownShape
     from pocketmq.tools.copies import Backup
 
 
@@ -36,3 +40,12 @@ def shown_errors() -> Iterator[None]:
 def document_of(found: "Backup") -> dict[str, Any]:
     """Returns the document of a copy."""
     return asdict(found) | {"files": len(found.files), "damaged_files": len(found.damaged)}
+
+
+def sizes_of_copy(disk: "Disk", directory: Path, assignments: tuple[str, ...]) -> "KnownShape":
+    """Returns the sizes for a copy's manifest; default index sizes if no file shows them."""
+    try:
+        return sizes_of(disk, directory, assignments, with_index=True)
+    except UnknownGeometry as error:
+        talk(f"Note: {error}; the copy has the default")
+        return sizes_of(disk, directory, assignments, with_index=False)

@@ -1,11 +1,11 @@
-"""`pocketmq store restore`: copies a backup to a new store."""
+"""`pocketmq store restore`: makes a new store of a backup, or of an archive."""
 
 from pathlib import Path
 
 import click
 
-from pocketmq.cli.options import PATH, directory_argument, form_option
-from pocketmq.cli.output import Exit, Failure, Output, progress, talk
+from pocketmq.cli.options import MOMENT, directory_argument, form_option
+from pocketmq.cli.output import Exit, Failure, Output, moment, progress, talk
 from pocketmq.cli.store.access import log_bytes
 from pocketmq.cli.store.copy import document_of, refuse_damage, shown_errors
 from pocketmq.model.errors import Corruption, NotAStore
@@ -15,17 +15,37 @@ from pocketmq.model.errors import Corruption, NotAStore
     epilog="""\b
 Example:
   pocketmq store restore /mnt/backup ./store-again
+  pocketmq store restore s3://bucket/orders ./store-again --at 2026-11-28T07:15:00Z
 """
 )
-@click.argument("copy", metavar="COPY", type=PATH)
+@click.argument("source", metavar="COPY")
 @directory_argument
+@click.option(
+    "--at", "at_ms", type=MOMENT, metavar="TIME",
+    help="The last moment at or before TIME, of an archive [default: the last moment].",
+)  # fmt: skip
 @form_option
-def restore(copy: Path, directory: Path, out: Output) -> None:
-    """Copy a backup to a new store; every byte is verified on the way.
+def restore(source: str, directory: Path, at_ms: int | None, out: Output) -> None:
+    """Make a new store of a backup or an archive; every byte is verified on the way.
 
-    DIR must be missing or empty. If COPY has no queues and index, the first start rebuilds them, as
-    after a crash. If anything is damaged, the exit code is 10 and no store is created.
+    COPY is a directory that `pocketmq store backup` wrote, or a directory or URL to which `pocketmq
+    archive ship` ships. DIR must be missing or empty. Without queues and index in COPY, the first
+    start rebuilds them, as after a crash. If anything is damaged, the exit code is 10 and no store
+    is created.
     """
+    from pocketmq.tools.archive.catalog import ARCHIVE_FILE
+    from pocketmq.tools.archive.objects import URL_MARK
+
+    if URL_MARK in source or (Path(source) / ARCHIVE_FILE).is_file():
+        _restore_archive(source, directory, at_ms, out)
+    elif at_ms is not None:
+        text = f"{source} is no archive, and has one moment only"
+        raise Failure(text, Exit.REFUSED, "leave out --at")
+    else:
+        _restore_backup(Path(source), directory, out)
+
+
+def _restore_backup(copy: Path, directory: Path, out: Output) -> None:
     from pocketmq.files.disk import Disk
     from pocketmq.tools.restore import restore as restore_store
 
@@ -37,8 +57,7 @@ def restore(copy: Path, directory: Path, out: Output) -> None:
     except NotAStore as error:
         if Path(error.path) == copy:
             raise
-        text = f"nothing can be restored to {directory}: {error.why}"
-        raise Failure(text, Exit.REFUSED, "name a directory that does not exist yet") from error
+        raise _refused_place(directory, error) from error
     except Corruption as error:
         step = (
             f"pocketmq store backup STORE {copy} (again, also if a broker changed the copy), "
@@ -49,3 +68,39 @@ def restore(copy: Path, directory: Path, out: Output) -> None:
     if found.left_out:
         talk(f"Note: not part of the copy: {', '.join(found.left_out)}")
     refuse_damage(found, directory, "restored as it was")
+
+
+def _restore_archive(target: str, directory: Path, at_ms: int | None, out: Output) -> None:
+    from pocketmq.cli.store.archive import archive_errors, opened_objects
+    from pocketmq.files.disk import Disk
+    from pocketmq.tools.archive.moments import check_format, first_time, last_time, read_moment
+    from pocketmq.tools.archive.restoring import restore_moment
+
+    disk = Disk()
+    objects = opened_objects(disk, target)
+    with archive_errors(objects):
+        check_format(objects)
+        found = last_time(objects, at_ms)
+        if found is None:
+            first = first_time(objects)
+            text = f"{objects.target} has no moment" + ("" if at_ms is None else " at that time")
+            step = f"pocketmq archive ls {target}" if first is None else f"--at {first} or later"
+            raise Failure(text, Exit.NOT_FOUND, step)
+        try:
+            chosen = read_moment(objects, found)
+            with progress("Restoring", chosen.upto - chosen.begin) as advance:
+                restore_moment(disk, objects, chosen, directory, advance=advance)
+        except NotAStore as error:
+            raise _refused_place(directory, error) from error
+        except Corruption as error:
+            step = "restore an earlier moment: --at"
+            raise Failure(f"{error}; nothing was restored", Exit.DAMAGED, step) from error
+    document = {"archive": objects.target, "time_ms": chosen.time_ms, "time": moment(found)}
+    log = {"begin": chosen.begin, "upto": chosen.upto, "files": len(chosen.files)}
+    out.show({**document, **log, "restored_to": str(directory)})
+    talk("Note: not part of an archive: users and TLS keys")
+
+
+def _refused_place(directory: Path, error: NotAStore) -> Failure:
+    text = f"nothing can be restored to {directory}: {error.why}"
+    return Failure(text, Exit.REFUSED, "name a directory that does not exist yet")

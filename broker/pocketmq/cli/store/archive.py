@@ -1,0 +1,214 @@
+"""`pocketmq archive`: ships a store's log and tables to a directory or an object store."""
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from pocketmq.cli.groups import NamingGroup
+from pocketmq.cli.options import (
+    DURATION,
+    PATH,
+    PAUSE,
+    examples,
+    form_option,
+    set_option,
+    wall_ms,
+)
+from pocketmq.cli.output import (
+    Document,
+    Exit,
+    Failure,
+    Output,
+    amount,
+    at,
+    columns,
+    duration,
+    moment,
+    progress,
+    talk,
+)
+from pocketmq.cli.store.access import accessible, log_bytes
+from pocketmq.cli.store.copy import shown_errors, sizes_of_copy
+from pocketmq.model.errors import NotAStore
+
+if TYPE_CHECKING:
+    from pocketmq.files.disk import Disk
+    from pocketmq.tools.archive.objects import Objects
+    from pocketmq.tools.archive.shipping import Shipped, Shipper
+
+RETRY_S_MAX: Final = 30.0
+"""Longest pause before a target that fails is tried again."""
+PRUNE_EVERY_MS: Final = 600_000
+COLUMNS: Final = columns("hour", "moments", at("first_ms"), at("last_ms"))
+
+
+@click.group(
+    cls=NamingGroup,
+    epilog=examples(
+        "pocketmq archive ship ./store /mnt/archive",
+        "pocketmq archive ship ./store 's3://bucket/orders?region=eu-central-1' --keep 7d",
+        "pocketmq archive ls /mnt/archive",
+        "pocketmq store restore /mnt/archive ./store-again --at 2026-11-28T07:15:00Z",
+    ),
+)
+def archive() -> None:
+    """Ship a store to an archive each second, so that losing its machine costs one second.
+
+    An archive is a directory, or a URL: s3://, gs://, abfs://, hdfs:// (these need pyarrow, and
+    take their credentials from the environment). `pocketmq store restore` makes a store of it, as
+    it was at any archived moment.
+    """
+
+
+@archive.command(
+    epilog=examples(
+        "pocketmq archive ship ./store /mnt/archive",
+        "pocketmq archive ship ./store s3://bucket/orders --every 5s --keep 30d",
+        "pocketmq archive ship ./store /mnt/archive --once      for cron",
+    )
+)
+@click.argument("directory", metavar="DIR", type=PATH)
+@click.argument("target", metavar="TARGET")
+@click.option(
+    "--every", "pause_s", type=PAUSE, default="1s", show_default=True,
+    help="Pause between two rounds.",
+)  # fmt: skip
+@click.option("--once", is_flag=True, help="Ship what is new, and end.")
+@click.option(
+    "--keep", "keep_ms", type=DURATION, metavar="DURATION",
+    help="Remove moments older than this, and the log before them [default: keep all].",
+)  # fmt: skip
+@set_option
+@form_option
+def ship(
+    directory: Path, target: str, pause_s: float, once: bool, keep_ms: int | None,
+    assignments: tuple[str, ...], out: Output,
+) -> None:  # fmt: skip
+    """Ship the log and the tables of a store, running or stopped, until Ctrl-C or SIGTERM.
+
+    Of a running store the log up to its flushed offset is shipped; queues and index are rebuilt
+    when a restored store is opened. The store is neither written to nor locked. Users and TLS keys
+    are not shipped. While the target fails, it is tried again; nothing is lost meanwhile unless
+    retention removes log files, which is reported.
+    """
+    from pocketmq.tools.archive.shipping import Shipper
+
+    disk = accessible(directory, read_only=True)
+    sizes = sizes_of_copy(disk, directory, assignments)
+    objects = opened_objects(disk, target)
+    with archive_errors(objects):
+        shipper = Shipper(disk, directory, objects, sizes, now_ms=wall_ms)
+        with progress("Shipping", log_bytes(directory)) as advance:
+            shipped = shipper.round(advance)
+        if keep_ms is not None:
+            shipper.prune(keep_ms)
+    _report(shipped)
+    if not once:
+        with _stopped_by_signals() as stopped:
+            talk(f"Shipped up to {shipped.upto}; next rounds every {duration(int(pause_s * 1000))}")
+            shipped = _go_on(shipper, objects.target, stopped, pause_s, keep_ms) or shipped
+    out.show({"directory": str(directory), "target": objects.target, **shipped._asdict()})
+    if shipped.damage:
+        text = "the store's log is damaged; it was shipped as it is"
+        raise Failure(text, Exit.DAMAGED, f"pocketmq store verify {directory}")
+
+
+@archive.command(epilog=examples("pocketmq archive ls /mnt/archive"))
+@click.argument("target", metavar="TARGET")
+@form_option
+def ls(target: str, out: Output) -> None:
+    """List the hours of an archive, with the first and last moment of each."""
+    from pocketmq.files.disk import Disk
+    from pocketmq.tools.archive.catalog import MOMENTS
+    from pocketmq.tools.archive.moments import check_format, times_of
+
+    def hours() -> Iterator[Document]:
+        for hour in objects.names(MOMENTS):
+            if times := times_of(objects, hour):
+                count, first, last = len(times), times[0], times[-1]
+                yield {"hour": hour, "moments": count, "first_ms": first, "last_ms": last}
+
+    objects = opened_objects(Disk(), target)
+    with archive_errors(objects):
+        check_format(objects)
+        out.table(hours(), COLUMNS, none=f"{objects.target} has no moments yet")
+
+
+def opened_objects(disk: "Disk", target: str) -> "Objects":
+    """Returns the objects of a target.
+
+    Errors   Failure: pyarrow is missing, or does not know the URL
+    """
+    from pocketmq.tools.archive.objects import open_objects
+
+    try:
+        return open_objects(disk, target)
+    except ImportError as error:
+        text = f"{target} needs pyarrow, which is not installed"
+        raise Failure(text, Exit.FAILED, "pip install pyarrow") from error
+    except (ValueError, OSError) as error:
+        why = str(error).splitlines()[0]
+        step = "name a directory, or a URL as s3://bucket/place?region=eu-central-1"
+        raise Failure(f"{target!r} cannot be opened: {why}", Exit.USAGE, step) from error
+
+
+@contextmanager
+def archive_errors(objects: "Objects") -> Iterator[None]:
+    """Turns errors of an archive into failures of the command."""
+    try:
+        with shown_errors():
+            yield
+    except NotAStore as error:
+        if error.path != objects.target:
+            raise
+        text, step = f"{error.path}: {error.why}", "name another place, or an empty one"
+        code = Exit.REFUSED if objects.names("") else Exit.NOT_FOUND
+        raise Failure(text, code, step) from error
+
+
+def _go_on(
+    shipper: "Shipper", target: str, stopped: Event, pause_s: float, keep_ms: int | None
+) -> "Shipped | None":
+    """Ships rounds until `stopped` is set; returns the last result."""
+    shipped, retry_s, pruned_ms = None, pause_s, wall_ms()
+    while not stopped.wait(retry_s):
+        try:
+            shipped = shipper.round()
+            if keep_ms is not None and wall_ms() - pruned_ms > PRUNE_EVERY_MS:
+                shipper.prune(keep_ms)
+                pruned_ms = wall_ms()
+        except OSError as error:
+            retry_s = min(max(retry_s * 2, 1.0), RETRY_S_MAX)
+            talk(f"{moment(wall_ms())} {target}: {error}; trying again in {retry_s:.0f} s")
+            continue
+        if retry_s != pause_s:
+            talk(f"{moment(wall_ms())} {target}: shipped up to {shipped.upto} again")
+            retry_s = pause_s
+        _report(shipped)
+    return shipped
+
+
+def _report(shipped: "Shipped") -> None:
+    if shipped.gap:
+        lost = f"retention removed {amount(shipped.gap)} before they were shipped"
+        talk(f"Note: {lost}; moments from now on begin behind them")
+    if shipped.damage:
+        talk(f"Damage: {shipped.damage}")
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[Event]:
+    """Yields an event that SIGINT and SIGTERM set."""
+    stopped = Event()
+    stop: Callable[[int, object], None] = lambda number, frame: stopped.set()  # noqa: E731
+    before = {one: signal.signal(one, stop) for one in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stopped
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)

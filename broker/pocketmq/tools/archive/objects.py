@@ -1,0 +1,172 @@
+"""Objects of an archive: files of a directory, or objects of S3, GCS, HDFS and others.
+
+An object is written whole: after a kill, its name shows the whole object or none. Where the store
+itself does not promise that, an object is written under another name and renamed.
+"""
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from pocketmq.files.disk import Disk
+from pocketmq.files.disk_errors import FullDisk
+
+PIECE_SIZE: Final = 4 * 1024 * 1024
+"""Bytes of an object that are in memory at a time."""
+URL_MARK: Final = "://"
+_DRAFT: Final = ".draft"
+_WHOLE: Final = frozenset({"s3", "gcs", "abfs"})
+"""Kinds of pyarrow's file systems whose objects appear whole."""
+
+
+class Objects(ABC):
+    """A place for objects, by names with slashes.
+
+    Errors of all methods   OSError; DiskFull, FsyncFailed where the place is a directory
+    """
+
+    __slots__ = ("target",)
+
+    def __init__(self, target: str) -> None:
+        self.target = target
+        """The path or URL, without user, password and options."""
+
+    @abstractmethod
+    def put(self, name: str, pieces: Iterable[bytes]) -> None:
+        """Writes an object, durable when it returns; replaces an earlier one."""
+
+    @abstractmethod
+    def get(self, name: str) -> Iterator[bytes]:
+        """Yields an object in pieces.
+
+        Errors   FileNotFoundError
+        """
+
+    @abstractmethod
+    def names(self, prefix: str) -> list[str]:
+        """Returns the last parts of the names directly below a prefix, sorted; drafts excluded."""
+
+    @abstractmethod
+    def delete(self, name: str) -> None:
+        """Removes an object, or all objects below a name; none is no error."""
+
+
+def open_objects(disk: Disk, target: str) -> Objects:
+    """Returns the objects of a target.
+
+    target   path of a directory, or a URL that pyarrow knows, as s3://bucket/place?region=…
+    Errors   ImportError: pyarrow is missing; ValueError: no such kind of URL
+    """
+    if URL_MARK not in target:
+        disk.enclosure.add(Path(target))
+        return _Files(disk, Path(target))
+    from pyarrow import fs
+
+    file_system, root = fs.FileSystem.from_uri(target)
+    return _Remote(file_system, root.rstrip("/"), shown(target))
+
+
+def shown(target: str) -> str:
+    """Returns a target without the user, the password and the options of its URL."""
+    kind, mark, rest = target.partition(URL_MARK)
+    return f"{kind}{mark}{rest.partition('?')[0].rpartition('@')[2]}" if mark else target
+
+
+class _Files(Objects):
+    __slots__ = ("_directory", "_disk")
+
+    def __init__(self, disk: Disk, directory: Path) -> None:
+        super().__init__(str(directory))
+        self._disk = disk
+        self._directory = directory
+
+    def put(self, name: str, pieces: Iterable[bytes]) -> None:
+        disk, path = self._disk, self._directory / name
+        disk.make_directory(path.parent)
+        draft = path.with_name(path.name + _DRAFT)
+        disk.unlink(draft)
+        written, sink = 0, disk.make_sparse_file(draft, 0)
+        try:
+            for piece in pieces:
+                with FullDisk(draft):
+                    disk.write_at(sink, written, piece)
+                written += len(piece)
+            disk.sync(sink)
+        finally:
+            disk.close(sink)
+        disk.rename(draft, path)
+        disk.sync_directory(path.parent)
+
+    def get(self, name: str) -> Iterator[bytes]:
+        with (self._directory / name).open("rb") as opened:
+            while piece := opened.read(PIECE_SIZE):
+                yield piece
+
+    def names(self, prefix: str) -> list[str]:
+        found = self._disk.names(self._directory / prefix)
+        return sorted(name for name in found if not name.endswith(_DRAFT))
+
+    def delete(self, name: str) -> None:
+        path = self._directory / name
+        if not path.is_dir():
+            self._disk.unlink(path)
+            return
+        for place, _, files in os.walk(path, topdown=False):
+            for each in files:
+                self._disk.unlink(Path(place, each))
+            self._disk.remove_directory(Path(place))
+
+
+class _Remote(Objects):
+    __slots__ = ("_file_system", "_root")
+
+    def __init__(self, file_system: Any, root: str, target: str) -> None:
+        super().__init__(target)
+        self._file_system = file_system
+        self._root = root
+
+    def put(self, name: str, pieces: Iterable[bytes]) -> None:
+        system, path = self._file_system, f"{self._root}/{name}"
+        is_whole = system.type_name in _WHOLE
+        draft = path if is_whole else path + _DRAFT
+        if not is_whole:
+            system.create_dir(path.rpartition("/")[0], recursive=True)
+        try:
+            with system.open_output_stream(draft, compression=None) as sink:
+                for piece in pieces:
+                    sink.write(piece)
+        except BaseException:  # What was written so far has become an object.
+            self._remove(draft)
+            raise
+        if not is_whole:
+            system.move(draft, path)
+
+    def get(self, name: str) -> Iterator[bytes]:
+        path = f"{self._root}/{name}"
+        with self._file_system.open_input_stream(path, compression=None) as source:
+            while piece := source.read(PIECE_SIZE):
+                yield piece
+
+    def names(self, prefix: str) -> list[str]:
+        from pyarrow import fs
+
+        place = f"{self._root}/{prefix}".rstrip("/")
+        found = self._file_system.get_file_info(fs.FileSelector(place, allow_not_found=True))
+        return sorted(one.base_name for one in found if not one.base_name.endswith(_DRAFT))
+
+    def delete(self, name: str) -> None:
+        from pyarrow import fs
+
+        path = f"{self._root}/{name}"
+        if self._file_system.get_file_info(path).type == fs.FileType.Directory:
+            self._file_system.delete_dir(path)
+        else:
+            self._remove(path)
+
+    def _remove(self, path: str) -> None:
+        try:
+            self._file_system.delete_file(path)
+        except FileNotFoundError:
+            return

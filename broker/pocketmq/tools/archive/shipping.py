@@ -1,0 +1,144 @@
+"""Ships what is new in a store, running or stopped, to an archive.
+
+    tables that hold offsets ─► timer log ─► log up to its durable offset ─► other tables ─► moment
+
+The order is that of a backup (tools/copies.py), so every moment can be restored. The store is
+neither written to nor locked. Each round ships the new bytes of the logs as one part; small parts
+are replaced by a large one from time to time, and those of a full file by one part of that file.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+from pocketmq.files.disk import Disk
+from pocketmq.model.errors import NotAStore
+from pocketmq.model.store_shape import StoreShape
+from pocketmq.rebuild.log_files import KnownShape, find_log_files
+from pocketmq.rebuild.range_pass import Advance, no_advance
+from pocketmq.tools.archive.append_only import AppendOnly, FileRemoved, pieces_of
+from pocketmq.tools.archive.catalog import (
+    LOG,
+    MOMENTS,
+    TIMER,
+    Moment,
+    hour_of,
+)
+from pocketmq.tools.archive.log_ends import damage_between, durable_end, timer_end, timer_files
+from pocketmq.tools.archive.moments import begin_archive, first_moment
+from pocketmq.tools.archive.objects import Objects
+from pocketmq.tools.archive.small_files import SmallFiles
+from pocketmq.tools.copies import Turn
+
+
+class Shipped(NamedTuple):
+    """Result of a round.
+
+    upto     physical offset up to which the archive has the log
+    size     bytes of the log that the round shipped
+    is_new   whether the round made a moment; False: nothing has changed
+    gap      bytes of the log that retention removed before they were shipped
+    damage   offset and reason of the first damage in the shipped bytes; "" without damage
+    """
+
+    upto: int
+    size: int
+    is_new: bool
+    gap: int = 0
+    damage: str = ""
+
+
+class Shipper:
+    """Ships one store to one archive, round by round."""
+
+    def __init__(
+        self, disk: Disk, directory: Path, objects: Objects, sizes: KnownShape, *,
+        now_ms: Callable[[], int],
+    ) -> None:  # fmt: skip
+        """Reads what the archive has.
+
+        Errors   NotAStore: the archive is another store's, or has another format
+        """
+        self._disk, self._directory, self._objects = disk, directory, objects
+        self._now_ms, self._log_file_bytes = now_ms, sizes.commit_log_file_size_bytes
+        self._shape = asdict(StoreShape.of(sizes))
+        begin_archive(objects)
+        self._log, self._timer = AppendOnly(objects, LOG), AppendOnly(objects, TIMER)
+        self._check_own()
+        self._files = SmallFiles(disk, directory, objects)
+        self._last: tuple[object, ...] = ()
+
+    def _check_own(self) -> None:
+        """Raises NotAStore if the archive ends with bytes that are not those of the store."""
+        last = self._log.last
+        if last is None:
+            return
+        files = find_log_files(self._directory, self._log_file_bytes)
+        end = durable_end(self._disk, self._directory, files, last.begin)
+        why = f"its log ends at {last.end}, that of the store at {end}"
+        if last.end <= end:
+            file = next((one for one in files if one.base <= last.begin < one.end), None)
+            if file is None:
+                return  # Retention has removed the file.
+            digest = sha256()
+            for piece in pieces_of(file, last.begin, last.end):
+                digest.update(piece)
+            if digest.hexdigest() == last.digest:
+                return
+            why = f"its log differs from that of the store between {last.begin} and {last.end}"
+        raise NotAStore(path=self._objects.target, why=f"it is another store's archive: {why}")
+
+    def round(self, advance: Advance = no_advance) -> Shipped:
+        """Ships what is new.
+
+        Errors   OSError: the target fails; the next round ships what is missing
+                 StrayFile, WrongFileSize, StoreGap, StoreTooNew
+        Cost     nothing but reads of a few small files if nothing has changed
+        """
+        now = self._now_ms()
+        files = [*self._files.of(Turn.FIRST, now), *self._files.of(Turn.EARLY, now)]
+        timer = self._ship_timer(self._files.timer_check, advance)
+        log = find_log_files(self._directory, self._log_file_bytes)
+        before = self._log.upto
+        end = durable_end(self._disk, self._directory, log, max(before, 0))
+        try:
+            gap = self._log.ship(log, end, advance)
+        except FileRemoved:  # The next round begins behind it.
+            return Shipped(max(self._log.upto, 0), 0, is_new=False)
+        assert max(self._log.upto, 0) >= end
+        damage = damage_between(log, max(before, 0), end)
+        files += self._files.of(Turn.LATE, now)
+        files += self._files.of_queues(now, end, self._log_file_bytes)
+        begin = log[0].base if log else end
+        moment = Moment(now, begin, end, *timer, shape=self._shape, files=files)
+        said = (begin, end, timer, sorted(files), hour_of(now))
+        is_new = said != self._last
+        if is_new:
+            self._objects.put(moment.name, [moment.encode()])
+            self._last = said
+        size = max(end - max(before, begin), 0)
+        return Shipped(max(self._log.upto, begin), size, is_new, gap, damage)
+
+    def prune(self, keep_ms: int) -> None:
+        """Removes moments older than `keep_ms`, by whole hours, and what only they need."""
+        oldest = hour_of(self._now_ms() - keep_ms)
+        hours = self._objects.names(MOMENTS)
+        for hour in hours[:-1]:
+            if hour < oldest:
+                self._objects.delete(f"{MOMENTS}/{hour}")
+        kept = [hour for hour in hours if hour >= oldest or hour == hours[-1]]
+        first = first_moment(self._objects, kept[0]) if kept else None
+        if first is not None:
+            self._log.prune(first.begin)
+            self._timer.prune(first.timer_begin)
+
+    def _ship_timer(self, check: bytes, advance: Advance) -> tuple[int, int, int]:
+        """Ships the timer log up to its durable position; returns its begin, end and file size."""
+        files = timer_files(self._disk, self._directory)
+        if not check or not files:
+            return 0, 0, 0
+        upto = timer_end(check, files)
+        self._timer.ship(files, upto, advance)
+        return files[0].base, max(upto, files[0].base), files[0].size

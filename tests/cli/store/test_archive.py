@@ -1,0 +1,87 @@
+"""`pocketmq archive` and `store restore` of an archive on the command line."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command_line import Ran, run
+from tests.golden_stores import GoldenStores
+
+
+@pytest.fixture
+def store(golden: GoldenStores) -> Path:
+    return golden.store("rebuild-base")
+
+
+def ship(store: Path, target: object, *options: str) -> Ran:
+    return run("archive", "ship", str(store), str(target), "--once", *options)
+
+
+def restore(target: object, *options: object) -> Ran:
+    return run("store", "restore", str(target), *map(str, options))
+
+
+def test_there_and_back(store: Path, tmp_path: Path) -> None:
+    shipped = ship(store, tmp_path / "a", "--keep", "7d")
+    assert shipped.code == 0
+    assert shipped.document["is_new"]
+    again = ship(store, tmp_path / "a")
+    assert again.document["size"] == 0
+    (hour,) = run("archive", "ls", str(tmp_path / "a")).document
+    assert hour["moments"] == 2
+    done = restore(tmp_path / "a", tmp_path / "again")
+    assert done.document["time_ms"] == hour["last_ms"]
+    assert done.document["upto"] == shipped.document["upto"]
+    assert "users and TLS keys" in done.err
+    assert run("store", "diff", str(store), str(tmp_path / "again"), "--messages").code == 0
+    early = restore(tmp_path / "a", tmp_path / "early", "--at", hour["first_ms"])
+    assert early.document["time_ms"] == hour["first_ms"]
+
+
+def test_mistakes(store: Path, tmp_path: Path) -> None:
+    assert run("archive", "ls", str(tmp_path / "a")).code == 3
+    assert ship(tmp_path / "none", tmp_path / "a").code == 3
+    done = ship(store, "ftp://host/place")
+    assert done.code == 2
+    assert "cannot be opened" in done.err
+    assert "Next:  name a directory, or a URL" in done.err
+    assert ship(store, tmp_path / "a").code == 0
+    done = restore(tmp_path / "a", tmp_path / "x", "--at", "2020-01-01T00:00:00Z")
+    assert done.code == 3
+    assert "has no moment at that time" in done.err
+    assert "or later" in done.err
+    done = restore(tmp_path / "a", store)
+    assert done.code == 4
+    assert "is not empty" in done.err
+    assert run("store", "backup", str(store), str(tmp_path / "b")).code == 0
+    done = restore(tmp_path / "b", tmp_path / "x", "--at", "2020-01-01T00:00:00Z")
+    assert done.code == 4
+    assert "leave out --at" in done.err
+
+
+def test_a_damaged_archive_is_exit_10(store: Path, tmp_path: Path) -> None:
+    ship(store, tmp_path / "a")
+    path = sorted((tmp_path / "a/log").iterdir())[0]
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    done = restore(tmp_path / "a", tmp_path / "again")
+    assert done.code == 10
+    assert path.name in done.err
+    assert "restore an earlier moment: --at" in done.err
+    assert not (tmp_path / "again").exists()
+
+
+def test_it_goes_on_until_it_is_stopped(store: Path, tmp_path: Path) -> None:
+    words = ("archive", "ship", str(store), str(tmp_path / "a"), "--every", "100ms", "-o", "json")
+    with subprocess.Popen(
+        [sys.executable, "-m", "pocketmq", *words],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stderr is not None
+        assert process.stdout is not None
+        assert "next rounds every" in process.stderr.readline()
+        process.send_signal(signal.SIGTERM)
+        assert '"damage": ""' in process.stdout.read()
+    assert process.returncode == 0
