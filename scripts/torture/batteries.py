@@ -38,6 +38,8 @@ BATTERIES: Final = {
     "pending": "pending:torture",
     "power": "power:torture",
     "rebuild": "rebuild:torture",
+    "replica_walks": "replicas:walks",
+    "replicas": "replicas:torture",
     "restarts": "official:restarts",
     "schedules": "simulated:schedules",
     "semantics": "simulated:semantics",

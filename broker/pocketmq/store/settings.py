@@ -60,8 +60,11 @@ class StoreSettings(StoreShape):
 
     @property
     def is_sync(self) -> bool:
-        """Whether a put is acknowledged only once it is on disk."""
-        return self.flush == FLUSH_SYNC
+        """Whether a put is acknowledged only once it is on this disk.
+
+        A leader that lost what its followers have would give the same offsets to other messages.
+        """
+        return self.flush == FLUSH_SYNC or self.is_replicated
 
     @property
     def is_replicated(self) -> bool:

@@ -113,14 +113,12 @@ class Durability:
         self.late_status = late
         return late
 
-    async def _followed(self, flushed: asyncio.Future[bool] | None, since_ms: int) -> bool:
-        """Waits for the flush of a group, None for no flush, and then for followers."""
-        end = self._marks.appended.value
-        if flushed is not None:
-            if not await flushed:
-                self.late_status = PutStatus.FLUSH_DISK_TIMEOUT
-                return False
-            end = self._marks.flushed.value  # The flush covers what was appended until it began.
+    async def _followed(self, flushed: asyncio.Future[bool], since_ms: int) -> bool:
+        """Waits for the flush of a group, and then for followers."""
+        if not await flushed:
+            self.late_status = PutStatus.FLUSH_DISK_TIMEOUT
+            return False
+        end = self._marks.flushed.value  # The flush covers what was appended until it began.
         return await self.replicated(end, since_ms) is PutStatus.OK
 
     def _waited(self, end: int, now_ms: int) -> asyncio.Future[bool]:
@@ -137,7 +135,7 @@ class Durability:
     def group(self) -> FlushGroup:
         """Requests a flush of all appended records; returns the group of puts that share it.
 
-        With followers in sync, the group also waits for them. Async mode has no flush to share.
+        With followers in sync, the group also waits for them.
 
         Returns  a group; while it is open, a put may join it by adding 1 to `count`. The group's
                  future is False if `sync_flush_timeout_ms` passes first; puts that joined last wait
@@ -148,8 +146,6 @@ class Durability:
         if marks.failure is not None:
             raise marks.failure
         now_ms, end = self._clock.monotonic_ms(), marks.appended.value
-        if self._is_replicated and not self._settings.is_sync:
-            return FlushGroup(asyncio.ensure_future(self._followed(None, now_ms)), now_ms)
         self._close_group(now_ms)
         self._waiting += 1
         if self._group is not None:
@@ -240,8 +236,6 @@ class Durability:
             self._thorough_at_ms = now_ms + settings.flush_thorough_interval_ms
         if is_thorough or dirty >= settings.flush_least_pages * PAGE_SIZE:
             self.request()
-        if self._is_replicated:
-            return Next(now_ms + min(SWEEP_INTERVAL_MS, settings.flush_interval_ms))
         return Next(now_ms + settings.flush_interval_ms)
 
     async def drain(self) -> None:

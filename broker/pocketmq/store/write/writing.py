@@ -25,7 +25,6 @@ from pocketmq.model.topic import SCHEDULE_TOPIC
 from pocketmq.store.dispatch.dispatcher import Dispatcher
 from pocketmq.store.marks import Marks
 from pocketmq.store.recovery.components import StoreComponents
-from pocketmq.store.settings import FLUSH_SYNC
 from pocketmq.store.write.allocation import Allocation, Reserve
 from pocketmq.store.write.commit import Commit
 from pocketmq.store.write.durability import Durability
@@ -127,7 +126,7 @@ class Writing:
         if wait and self._is_replicated:
             status = await self.acknowledged()
             return [result._replace(status=status) for result in results]
-        if wait and self._settings.flush == FLUSH_SYNC:
+        if wait and self._settings.is_sync:
             if not await self.durability.reached(results[-1].end):
                 late = PutStatus.FLUSH_DISK_TIMEOUT
                 return [result._replace(status=late) for result in results]
@@ -168,7 +167,7 @@ class Writing:
         Errors   StoreFailed, such as FsyncFailed
         """
         now_ms, end = self._clock.monotonic_ms(), self._marks.appended.value
-        if self._settings.flush == FLUSH_SYNC and not await self.durability.reached(end):
+        if self._settings.is_sync and not await self.durability.reached(end):
             return PutStatus.FLUSH_DISK_TIMEOUT
         if self._is_replicated:
             return await self.durability.replicated(end, now_ms)

@@ -1,0 +1,350 @@
+"""Two daemons under a load, with a proxy in each direction between them: faults, then a comparison.
+
+    with ReplicaLives(place, seed) as lives:
+        lives.live("kill leader, promote")      one event of EVENTS under load
+        lives.compare()                         both are equal, and the history has no fault
+
+Acknowledgements wait for the follower (`in_sync_replicas = 2` on both). Events are of EVENTS.
+"""
+
+import asyncio
+import shutil
+import signal
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from random import Random
+from types import TracebackType
+from typing import Final, Self
+
+from pocketmq.client import AsyncClient, ClientError, Message, PullQuery
+from pocketmq.format.names import COMMIT_LOG_DIRECTORY
+from pocketmq.model.batch import PutStatus
+from pocketmq.model.replication import FENCED, FOLLOWER, LEADER, ReplicationStatus
+from tests.e2e.daemon import Daemon, messages_of
+from tests.e2e.proxy import Proxy
+from tests.faults.history import Code, Queue, body_of, code_of
+from tests.faults.replicas import Ack, Leads, PairHistory, Place, Seen, faults_of
+from tests.kit.golden_log import files_below
+
+SETTINGS: Final = (
+    "--set", "store.commit_log_file_size_bytes=256KiB", "--set", "replication.in_sync_replicas=2",
+    "--set", "replication.ack_timeout_ms=1s", "--set", "broker.default_queue_count=1",
+)  # fmt: skip
+TOPICS: Final = ("orders", "bills")
+SLOW_S: Final = 90.0
+EVENTS: Final = (
+    "kill follower", "kill leader", "kill leader, promote", "kill both", "kill both, promote",
+    "pause leader, promote", "hand over", "cut", "stall to leader", "stall to follower",
+    "lose disk of follower",
+)  # fmt: skip
+
+
+class Party:
+    """One broker: its process, the socket that it keeps over restarts, and the proxy to it."""
+
+    def __init__(self, place: Path, name: str, stack: ExitStack) -> None:
+        self.name = name
+        self.store = place / name
+        self.listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        self.address = f"127.0.0.1:{self.listening.getsockname()[1]}"
+        self.proxy = stack.enter_context(Proxy(self.address))
+        self.follows = ""
+        self.daemon: Daemon | None = None
+
+    def start(self) -> None:
+        """Starts the process, and waits until it serves."""
+        follows = ("--set", f"replication.leader={self.follows}") if self.follows else ()
+        self.daemon = Daemon(self.store, *SETTINGS, *follows, listening=self.listening)
+        self.daemon.begin()
+        self.daemon.serve()
+
+    def kill(self) -> None:
+        """Ends the process by SIGKILL."""
+        assert self.daemon is not None
+        self.daemon.signal(signal.SIGKILL)
+        self.daemon.end()
+        self.daemon = None
+
+    def signal(self, number: signal.Signals) -> None:
+        """Sends a signal."""
+        assert self.daemon is not None
+        self.daemon.signal(number)
+
+
+class ReplicaLives:
+    """A leader and its follower over many events."""
+
+    def __init__(self, place: Path, seed: int) -> None:
+        self.chance = Random(seed)
+        self.figures: Counter[str] = Counter()
+        self.history = PairHistory()
+        self._stack = ExitStack()
+        self._parties = [Party(place, name, self._stack) for name in ("a", "b")]
+        self._parties[1].follows = self._parties[0].proxy.address
+        self.leader, self.follower = self._parties
+        self._seq = 0
+
+    def __enter__(self) -> Self:
+        try:
+            self._note_leader(0)
+            self.leader.start()
+            self.follower.start()
+            self.settle()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        for party in self._parties:
+            if party.daemon is not None:
+                with suppress(OSError):
+                    party.signal(signal.SIGCONT)
+                party.daemon.end()
+        self._stack.close()
+
+    # -- events --------------------------------------------------------------------------------
+    def live(self, event: str) -> None:
+        """Lets one event happen under load, and waits until one leads and the other follows."""
+        self.figures[event] += 1
+        words = event.replace(",", "").replace(" ", "_")
+        happens: Callable[[], None] = getattr(self, f"_{words}")
+        asyncio.run(self._loaded(happens))
+        self.settle()
+
+    async def _loaded(self, happens: Callable[[], None]) -> None:
+        over = asyncio.Event()
+        loads = [
+            asyncio.create_task(self._load(party, lane, topic, over))
+            for party in self._parties
+            for lane, topic in enumerate(TOPICS)
+        ]
+        try:
+            await asyncio.sleep(self.chance.uniform(0.05, 0.4))
+            await asyncio.to_thread(happens)
+            await asyncio.sleep(self.chance.uniform(0.05, 0.4))
+        finally:
+            over.set()
+            await asyncio.gather(*loads)
+
+    async def _load(self, party: Party, lane: int, topic: str, over: asyncio.Event) -> None:
+        """Sends to a broker whatever its role is, and reads, until the event is over."""
+        async with AsyncClient(party.address, retry_ms=0, timeout_ms=3_000) as client:
+            while not over.is_set():
+                self._seq += 1
+                code, sent_at = (lane, self._seq), time.monotonic()
+                body = body_of(code, b"x" * self.chance.choice((10, 300, 3_000)))
+                try:
+                    receipt = await client.send(Message(topic, body))
+                except ClientError:
+                    self.figures["sends refused, or without answer"] += 1
+                    await asyncio.sleep(0.02)
+                    continue
+                self.figures[f"sends: {receipt.status.name}"] += 1
+                if receipt.status is PutStatus.OK:
+                    place = Place((topic, receipt.queue_id), receipt.queue_offset)
+                    now = time.monotonic()
+                    self.history.events.append(Ack(now, party.name, place, code, sent_at))
+                    if self._seq % 4 == 0:
+                        await self._read(client, party, place)
+
+    async def _read(self, client: AsyncClient, party: Party, place: Place) -> None:
+        """Reads what was acknowledged; what else a start found may be taken back."""
+        (topic, queue_id), at = place
+        with suppress(ClientError):
+            page = await client.pull(PullQuery(topic, queue_id, at, max_messages=1))
+            for message in page.messages:
+                found = Place(place.queue, message.queue_offset)
+                code, now = code_of(message.body), time.monotonic()
+                self.history.events.append(Seen(now, party.name, found, code))
+                self.figures["read"] += 1
+
+    def _kill(self, *parties: Party) -> None:
+        for party in parties:
+            party.kill()
+            self.figures["kills"] += 1
+
+    def _kill_follower(self) -> None:
+        self._kill(self.follower)
+        self.follower.start()
+
+    def _kill_leader(self) -> None:
+        self._kill(self.leader)
+        self.leader.start()
+
+    def _kill_leader_promote(self) -> None:
+        old = self.leader
+        self._kill(old)
+        self.promote()
+        old.start()
+
+    def _kill_both(self) -> None:
+        self._kill(*self.chance.sample(self._parties, 2))
+        for party in self.chance.sample(self._parties, 2):
+            party.start()
+
+    def _kill_both_promote(self) -> None:
+        old = self.leader
+        self._kill(*self.chance.sample(self._parties, 2))
+        self.follower.start()
+        self.promote()
+        old.start()
+
+    def _pause_leader_promote(self) -> None:
+        old = self.leader
+        old.signal(signal.SIGSTOP)
+        self.figures["pauses"] += 1
+        self.promote()
+        time.sleep(self.chance.uniform(0, 0.3))
+        old.signal(signal.SIGCONT)
+
+    def _hand_over(self) -> None:
+        old = self.leader
+        with suppress(ClientError):
+            asyncio.run(_follow(old.address, self.follower.proxy.address, is_forced=False))
+            self.promote()
+
+    def _cut(self) -> None:
+        self.leader.proxy.cut()
+
+    def _stall_to_leader(self) -> None:
+        self._stall(to_target=True)
+
+    def _stall_to_follower(self) -> None:
+        self._stall(to_target=False)
+
+    def _stall(self, *, to_target: bool) -> None:
+        self.leader.proxy.stall(to_target=to_target)
+        time.sleep(self.chance.uniform(0.1, 1.5))
+        self.leader.proxy.heal()
+
+    def _lose_disk_of_follower(self) -> None:
+        self._kill(self.follower)
+        shutil.rmtree(self.follower.store)
+        self.follower.start()
+        if asyncio.run(_status(self.follower.address)).role == LEADER:  # As its settings say.
+            self.until(lambda: self._role(self.follower) == FENCED, "it is fenced")
+
+    # -- operators -----------------------------------------------------------------------------
+    def promote(self) -> None:
+        """Makes the follower the leader."""
+        epoch, _ = asyncio.run(_promote(self.follower.address))
+        self.leader, self.follower = self.follower, self.leader
+        self._note_leader(epoch)
+        self.figures["promotions"] += 1
+
+    def _note_leader(self, epoch: int) -> None:
+        self.history.events.append(Leads(time.monotonic(), self.leader.name, epoch))
+
+    def settle(self) -> None:
+        """Waits until the follower is in sync; a fenced leader is made a follower."""
+        self.until(self._is_in_sync, "the follower is in sync")
+
+    def _is_in_sync(self) -> bool:
+        role = self._role(self.follower)
+        if role == FENCED:
+            with suppress(ClientError):
+                asyncio.run(
+                    _follow(self.follower.address, self.leader.proxy.address, is_forced=False)
+                )
+            return False
+        led = asyncio.run(_status(self.leader.address))
+        assert led.role == LEADER, led
+        return role == FOLLOWER and any(
+            row.connected and row.acknowledged_offset == led.appended_offset for row in led.replicas
+        )
+
+    def _role(self, party: Party) -> str:
+        with suppress(ClientError):
+            return asyncio.run(_status(party.address)).role
+        return ""
+
+    def until(self, is_so: Callable[[], bool], what: str) -> None:
+        """Waits for a condition."""
+        until = time.monotonic() + SLOW_S
+        while not is_so():
+            assert time.monotonic() < until, f"not in {SLOW_S} s: {what}; {self.state()}"
+            time.sleep(0.05)
+
+    def state(self) -> str:
+        """Returns what an error tells of both."""
+        found = []
+        for party in self._parties:
+            with suppress(ClientError):
+                found.append(f"{party.name}: {asyncio.run(_status(party.address))}")
+        return "; ".join(found)
+
+    # -- the end -------------------------------------------------------------------------------
+    def compare(self) -> None:
+        """Stops both in order, follower last, and compares logs, queues and histories.
+
+        Errors   AssertionError
+        """
+        self.settle()
+        for party in self._parties:
+            self.until(lambda: self._has_shown(party), "all is shown")  # noqa: B023
+            self.history.ends[party.name] = asyncio.run(_rows(party.address))
+        for party in (self.leader, self.follower):
+            assert party.daemon is not None
+            assert party.daemon.stop() == 0
+            party.daemon.end()
+            party.daemon = None
+        logs = [_log_of(party.store) for party in self._parties]
+        assert logs[0] == logs[1], "the logs differ"
+        found = faults_of(self.history)
+        assert not found, "\n".join(found[:20])
+        acks = sum(isinstance(one, Ack) for one in self.history.events)
+        self.figures["acknowledged"] = acks
+
+    def _has_shown(self, party: Party) -> bool:
+        appended, dispatched = asyncio.run(_ends(party.address))
+        return dispatched == appended
+
+
+async def _status(address: str) -> ReplicationStatus:
+    async with AsyncClient(address, retry_ms=2_000, timeout_ms=2_000) as client:
+        return await client.admin.replication.status()
+
+
+async def _promote(address: str) -> tuple[int, int]:
+    async with AsyncClient(address, retry_ms=5_000) as client:
+        return await client.admin.replication.promote(force=True)
+
+
+async def _follow(address: str, leader: str, *, is_forced: bool) -> None:
+    async with AsyncClient(address, retry_ms=5_000) as client:
+        await client.admin.replication.follow(leader, force=is_forced, wait_ms=5_000)
+
+
+async def _ends(address: str) -> tuple[int, int]:
+    async with AsyncClient(address, retry_ms=5_000) as client:
+        found = await client.admin.store_status()
+        return found.appended_offset, found.dispatched_offset
+
+
+async def _rows(address: str) -> dict[Queue, list[tuple[int, Code]]]:
+    async with AsyncClient(address, retry_ms=5_000) as client:
+        return {
+            (topic, 0): [
+                (message.queue_offset, code_of(message.body))
+                for message in await messages_of(client, topic)
+            ]
+            for topic in TOPICS
+        }
+
+
+def _log_of(store: Path) -> bytes:
+    files = files_below(store / COMMIT_LOG_DIRECTORY)
+    return b"".join(files[name] for name in sorted(files)).rstrip(b"\0")
