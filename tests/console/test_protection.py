@@ -101,7 +101,7 @@ async def test_an_action_needs_the_token_of_its_visitor(tmp_path: Path) -> None:
 async def test_each_answer_has_the_strict_headers(tmp_path: Path) -> None:
     async with (
         broker_with(tmp_path / "store", "rpc.tls=false") as broker,
-        console_of(broker.addresses["grpc"], closes=True) as visitor,
+        console_of(broker.addresses["grpc"], token="the-token") as visitor,
     ):
         for target in ("/", "/nothing", "/assets/style.css", "/assets/nothing"):
             headers = (await visitor.get(target)).headers

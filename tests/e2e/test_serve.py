@@ -177,7 +177,15 @@ def test_the_http_port_shows_metrics_health_and_version(tmp_path: Path) -> None:
 
 def test_the_ready_line_is_the_first_and_only_one(tmp_path: Path) -> None:
     with Daemon(tmp_path / "store") as broker:
-        assert list(broker.ready) == ["grpc", "grpc_tls", "http", "store", "pid", "version"]
+        assert list(broker.ready) == [
+            "grpc",
+            "grpc_tls",
+            "http",
+            "console",
+            "store",
+            "pid",
+            "version",
+        ]
         assert broker.ready["pid"] == broker.pid
         assert broker.ready["store"] == str(tmp_path / "store")
         assert broker.stop() == 0

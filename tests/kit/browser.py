@@ -133,7 +133,7 @@ async def console_of(endpoint: str, **served: Any) -> AsyncIterator[BrowserVisit
     """Opens a console for a broker, and yields its first visitor."""
     console = made(Served(endpoint, **served))
     app = application(
-        console, is_private=served.get("is_private", True), closes=served.get("closes", False)
+        console, is_private=served.get("is_private", True), token=served.get("token", "")
     )
     try:
         yield BrowserVisit(app)

@@ -98,6 +98,11 @@ class Certificate:
         self._seen = (b"", NOTHING_SHOWN)
         assert self._cert.parent == self._key.parent, "certificate and key are in two directories"
 
+    @property
+    def path(self) -> Path:
+        """The file of the certificate that the broker makes."""
+        return self._cert
+
     def show_what_is_there(self, config: Config) -> None:
         """Loads the configured or existing certificate; does not write, as the store is not locked.
 

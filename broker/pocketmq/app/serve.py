@@ -25,8 +25,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pocketmq import __version__
-from pocketmq.app.access import door_of
+from pocketmq.app.access import AccessControl, door_of
 from pocketmq.app.certificate import Certificate
+from pocketmq.app.console import offer_console
 from pocketmq.app.container import container_of
 from pocketmq.app.inherited import inherited_socket
 from pocketmq.app.parts import SWITCH, Parts, parts_of
@@ -227,10 +228,10 @@ async def _serve_once(
         ports = bind(config, server, stage.listening, site, stage.handover)
         up.push_async_callback(ports.close)
         door = door_of(live, disk, WORLD, ports, stage.container)
-        site.admits = door.admits
         directory = config.store_settings().directory
         certificate = Certificate(tls, directory, disk, WORLD, ports.hosts)
         certificate.show_what_is_there(config)
+        url = _open_pages(up, config, ports, site, certificate, door)
         await up.enter_async_context(_http_served(live, outside, site, ports.http))
         await outside.server.start(Recovering(), HOLD_S)
         replication = Replication.read(stage, config, followers)
@@ -258,7 +259,7 @@ async def _serve_once(
         replication.begin(store, parts, config)
         outside.show(store, parts, live, stage.around(parts.services))
         await up.enter_async_context(outside.exports.running(outside.families))
-        announce(_addresses(ports, tls, store.settings.directory))
+        announce(_addresses(ports, tls, store.settings.directory, url))
         stage.supervisor.ready()
         try:
             await asyncio.wait((stop, store.failure), return_when=asyncio.FIRST_COMPLETED)
@@ -267,6 +268,15 @@ async def _serve_once(
             _end_handover(stage, stop)
             await _drain(live.config, store, parts, outside.server)
     return _exit_code(store, stop)
+
+
+def _open_pages(
+    up: AsyncExitStack, config: Config, ports: Ports, site: Site, certificate: Certificate,
+    door: AccessControl,
+) -> str | None:  # fmt: skip
+    """Lets users read pages; returns the address of the console, None if it is not offered."""
+    site.admits = door.admits
+    return offer_console(up, config, ports, site, certificate.path, door)
 
 
 def _end_handover(stage: Stage, stop: asyncio.Future[str]) -> None:
@@ -282,9 +292,11 @@ def _exit_code(store: MessageStore, stop: asyncio.Future[str]) -> int:
     return EXIT_OK
 
 
-def _addresses(ports: Ports, tls: Tls, directory: Path) -> Mapping[str, object]:
+def _addresses(
+    ports: Ports, tls: Tls, directory: Path, console: str | None
+) -> Mapping[str, object]:
     secure = ports.grpc if tls.context is not None else None
-    where = {"grpc": ports.grpc, "grpc_tls": secure, "http": ports.pages}
+    where = {"grpc": ports.grpc, "grpc_tls": secure, "http": ports.pages, "console": console}
     store = str(directory.resolve())
     return {**where, "store": store, "pid": os.getpid(), "version": __version__}
 

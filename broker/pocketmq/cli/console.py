@@ -1,6 +1,7 @@
 """`pocketmq console`: the web console of a broker, or of a store directory."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,8 +14,11 @@ from pocketmq.cli.target import NAMES, connection_options, target_of
 from pocketmq.config.addresses import split_address
 
 if TYPE_CHECKING:
+    from socket import socket
+
     from pocketmq.tools.store_browser import StoreBrowser
 
+TOKEN: Final = "POCKETMQ_CONSOLE_TOKEN"
 LISTEN: Final = "127.0.0.1:5558"
 MISSING: Final = "the console's packages are not installed"
 INSTALL: Final = "pip install '/path/to/pocketmq[console]'"
@@ -37,8 +41,13 @@ INSTALL: Final = "pip install '/path/to/pocketmq[console]'"
     "--insecure", is_flag=True,
     help="Listen beyond loopback without TLS: others can read secrets on their way.",
 )  # fmt: skip
+@click.option("--fd", "number", type=click.IntRange(3), hidden=True)
+@click.option("--base", default="", hidden=True)
 @connection_options
-def console(directory: Path | None, address: str, insecure: bool, **given: Any) -> None:
+def console(
+    directory: Path | None, address: str, insecure: bool, number: int | None, base: str,
+    **given: Any,
+) -> None:  # fmt: skip
     """Serve pages that show and change a broker, or that show DIR, until SIGTERM or Ctrl-C.
 
     Users log in with their access key and secret, and may do what the broker grants them. A broker
@@ -54,18 +63,11 @@ def console(directory: Path | None, address: str, insecure: bool, **given: Any) 
         from pocketmq.console import server
     except ImportError as error:
         raise Failure(MISSING, Exit.FAILED, INSTALL) from error
-    try:
-        host, port = split_address(address)
-    except ValueError as error:
-        raise click.UsageError(f"--listen: {error}") from error
-    is_local = server.is_loopback(host)
-    if not is_local and not insecure:
-        text = f"{host} is reached from other machines, and the console has no TLS"
-        raise Failure(text, Exit.REFUSED, "listen on 127.0.0.1, or accept it with --insecure")
-    try:
-        listener = server.listen(host, port)
-    except OSError as error:
-        raise Failure(f"{address} cannot be used: {error.strerror}", Exit.FAILED) from error
+    if number is not None:  # of a broker, which passes connections on
+        served = server.Served(target.endpoint, base, token=os.environ.pop(TOKEN, ""))
+        server.run(served, server.inherited(number), lambda path: click.echo(path))
+        return
+    listener = _listener(address, insecure)
     browser = None if directory is None else _browser(directory)
 
     def started(path: str) -> None:
@@ -75,6 +77,24 @@ def console(directory: Path | None, address: str, insecure: bool, **given: Any) 
             talk(f"Open {url}")
 
     server.run(server.Served(target.endpoint, browser=browser), listener, started)
+
+
+def _listener(address: str, insecure: bool) -> "socket":
+    """Returns a listening socket; raises Failure or UsageError for an address that cannot be."""
+    from pocketmq.console import server
+
+    try:
+        host, port = split_address(address)
+    except ValueError as error:
+        raise click.UsageError(f"--listen: {error}") from error
+    is_local = server.is_loopback(host)
+    if not is_local and not insecure:
+        text = f"{host} is reached from other machines, and the console has no TLS"
+        raise Failure(text, Exit.REFUSED, "listen on 127.0.0.1, or accept it with --insecure")
+    try:
+        return server.listen(host, port)
+    except OSError as error:
+        raise Failure(f"{address} cannot be used: {error.strerror}", Exit.FAILED) from error
 
 
 def _browser(directory: Path) -> "StoreBrowser":

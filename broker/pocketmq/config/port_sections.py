@@ -9,6 +9,7 @@ from pocketmq.config.texts import (
     leader_from_text,
     networks_from_text,
     optional_address_from_text,
+    path_from_text,
 )
 from pocketmq.config.units import GIB
 
@@ -95,6 +96,17 @@ class HttpSection:
         "127.0.0.1:5557", "Extra address of HTTP; port 0: any free port; empty: no extra address.",
         read=optional_address_from_text,
     )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsoleSection:
+    """The web console (docs/howto/console.md), on all ports of HTTP; needs the extra `console`."""
+
+    enabled: bool = knob(
+        True, "Serve the console, in a process that starts with the first request. Off without the "
+        "extra, and where other machines reach a port without users, unless access.check is off.",
+    )  # fmt: skip
+    path: str = knob("/", "Path below which its pages are, such as /console.", read=path_from_text)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,6 +23,7 @@ from pocketmq.config.port_sections import (
     AUTO,
     OFF,
     ON,
+    ConsoleSection,
     HttpSection,
     ReplicationSection,
     RpcSection,
@@ -463,6 +464,7 @@ class Config:
     transactions: TransactionsSection = TransactionsSection()
     rpc: RpcSection = RpcSection()
     http: HttpSection = HttpSection()
+    console: ConsoleSection = ConsoleSection()
     replication: ReplicationSection = ReplicationSection()
     access: AccessSection = AccessSection()
     metrics: MetricsSection = MetricsSection()

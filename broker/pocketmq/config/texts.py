@@ -200,3 +200,14 @@ def nearest(name: str, known: Iterable[str]) -> str:
     by_lower_case = {other.lower(): other for other in known}
     near = get_close_matches(name.lower(), by_lower_case, n=1, cutoff=NEARNESS)
     return by_lower_case[near[0]] if near else ""
+
+
+def path_from_text(text: str) -> str:
+    """Parses the path of pages; it begins with "/".
+
+    Errors   ValueError
+    """
+    is_plain = all(part.isalnum() for part in text.replace("-", "").split("/") if part)
+    if not text.isascii() or not text.startswith("/") or "//" in text or not is_plain:
+        raise ValueError(f"{text!r} is no path of letters, digits, - and /, such as /console")
+    return text

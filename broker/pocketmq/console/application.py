@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 from pocketmq.client import ClientError, Unreachable, errors
 from pocketmq.console.asset_files import asset
 from pocketmq.console.pages import OFFLINE_ROUTES, ROUTES
-from pocketmq.console.protection import Guarded, is_own_origin, is_sure_host
+from pocketmq.console.protection import PRIVATE, Guarded, is_own_origin, is_sure_host
 from pocketmq.console.web import Console, FormTooLarge, Route, Visit
 
 COOKIE: Final = "pocketmq_console"
@@ -30,13 +30,9 @@ STATUSES: Final = {
 """gRPC status of a failed call -> HTTP status of the page."""
 
 
-def application(console: Console, *, closes: bool = False, is_private: bool = True) -> ASGIApp:
-    """Returns the console's application.
-
-    closes       whether each answer ends its connection
-    is_private   whether others cannot read the connections, so that secrets may be sent on them
-    """
-    served = _Served(console, is_private=is_private)
+def application(console: Console, *, is_private: bool = True, token: str = "") -> ASGIApp:
+    """Returns the console's application; see `Guarded`."""
+    served = _Served(console)
     if console.directory:
         paths = [served.path(route) for route in OFFLINE_ROUTES]
         paths.append(Path("/enter", served.enter, methods=["GET"]))
@@ -52,13 +48,12 @@ def application(console: Console, *, closes: bool = False, is_private: bool = Tr
         Path("/{rest:path}", served.missing),
     ]
     app = Starlette(routes=[Mount(console.base or "/", routes=paths)])
-    return Guarded(app, closes=closes)
+    return Guarded(app, is_private=is_private, token=token)
 
 
 class _Served:
-    def __init__(self, console: Console, *, is_private: bool) -> None:
+    def __init__(self, console: Console) -> None:
         self._console = console
-        self._is_private = is_private
 
     def path(self, route: Route) -> Path:
         """Returns Starlette's route for a page."""
@@ -108,7 +103,7 @@ class _Served:
         page = self._page(request)
         if refusal := await _refusal(page):
             return self._keep(page, refusal)
-        if not self._is_private:
+        if not page.request.scope[PRIVATE]:
             return self._keep(page, self._login(page, HTTPStatus.FORBIDDEN))
         access_key, secret = page.text("access_key"), page.text("secret")
         source = self._console.visitors.source(access_key, secret)
@@ -136,8 +131,9 @@ class _Served:
 
     def _login(self, page: Visit, status: int = HTTPStatus.OK, failure: str = "") -> Response:
         target = page.text("next", "/")
+        is_private = page.request.scope[PRIVATE]
         return page.render(
-            "login.html", status, next=target, failure=failure, is_private=self._is_private
+            "login.html", status, next=target, failure=failure, is_private=is_private
         )
 
     # --- the visitor ------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from pocketmq.console.web import Visit
 
 ROWS: Final = 50
 """Rows of a page."""
-KEPT_S: Final = 3.0
+KEPT_S: Final = 1.5
 PAGE_SIZE: Final = 1_000
 
 Row = TypeVar("Row")

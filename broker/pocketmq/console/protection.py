@@ -5,6 +5,7 @@ the internet must not become such a caller: by a form (its origin differs, and i
 a frame, or by a name that it lets point to this machine.
 """
 
+from hmac import compare_digest
 from ipaddress import ip_address
 from typing import Final
 
@@ -24,22 +25,34 @@ HEADERS: Final = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
+TUNNEL: Final = "x-pocketmq-tunnel"
+PRIVATE: Final = "pocketmq.private"
+"""Key of an ASGI scope: whether secrets may be sent on the connection."""
 LOCAL: Final = "localhost"
 
 
 class Guarded:
     """An ASGI application behind this module's checks.
 
-    closes   whether to end a connection after its answer, so that the next request is routed anew
+    is_private   whether others cannot read the connections, so that secrets may be sent on them
+    token        of a broker that passes connections on, and states of each whether it is private;
+                 connections then end after an answer, so that the broker routes the next request
     """
 
-    def __init__(self, app: ASGIApp, *, closes: bool = False) -> None:
+    def __init__(self, app: ASGIApp, *, is_private: bool = True, token: str = "") -> None:
         self._app = app
-        self._closes = closes
+        self._is_private = is_private
+        self._token = token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request."""
         assert scope["type"] == "http", "only HTTP is served"
+        scope[PRIVATE] = self._is_private
+        if self._token:
+            given = Headers(scope=scope).get(TUNNEL, "").split(" ")
+            is_known = len(given) == 3 and compare_digest(given[0].encode(), self._token.encode())
+            scope[PRIVATE] = is_known and given[1] == "private"
+            scope["scheme"] = given[2] if is_known else "http"
 
         async def guarded_send(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -47,7 +60,7 @@ class Guarded:
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
                 headers.setdefault("cache-control", "no-store")
-                if self._closes:
+                if self._token:
                     headers["connection"] = "close"
             await send(message)
 

@@ -1,7 +1,9 @@
 """Serves the console: a listening socket, uvicorn, and the sources of data."""
 
 import asyncio
+import os
 import socket
+import time
 from collections.abc import Callable
 from functools import partial
 from ipaddress import ip_address
@@ -20,6 +22,8 @@ from pocketmq.console.web import Console
 from pocketmq.tools.store_browser import StoreBrowser
 
 TIMEOUT_MS: Final = 10_000
+IDLE_S: Final = 600.0
+"""Time without a request after which the console of a broker ends."""
 STOP_S: Final = 1
 """Time for which a stop waits for requests."""
 
@@ -31,14 +35,14 @@ class Served(NamedTuple):
     base         path under which all pages are, without the last "/"
     browser      the reader of a store directory; None: the console shows a broker
     is_private   whether others cannot read the connections
-    closes       whether each answer ends its connection
+    token        of the broker that passes connections on; "": connections come from browsers
     """
 
     endpoint: str
     base: str = ""
     browser: StoreBrowser | None = None
     is_private: bool = True
-    closes: bool = False
+    token: str = ""
 
 
 def console_of(served: Served) -> Console:
@@ -69,6 +73,11 @@ def listen(host: str, port: int) -> socket.socket:
     return socket.create_server((host, port), family=family)
 
 
+def inherited(number: int) -> socket.socket:
+    """Returns the listening socket of a file descriptor."""
+    return socket.socket(fileno=number)
+
+
 def address_of(listener: socket.socket) -> str:
     """Returns the address of a socket, "host:port"."""
     host, port = listener.getsockname()[:2]
@@ -93,9 +102,9 @@ def run(served: Served, listener: socket.socket, started: Callable[[str], None])
 
 async def _serve(served: Served, listener: socket.socket, started: Callable[[str], None]) -> None:
     console = console_of(served)
-    app = application(console, closes=served.closes, is_private=served.is_private)
+    app = application(console, is_private=served.is_private, token=served.token)
     path = f"{console.base}/" + (f"enter?token={console.entrance}" if console.entrance else "")
-    server = _Server(settings_of(app), partial(started, path))
+    server = _Server(settings_of(app), partial(started, path), ends_idle=bool(served.token))
     try:
         await server.serve(sockets=[listener])
     finally:
@@ -114,11 +123,28 @@ def settings_of(app: object) -> uvicorn.Config:
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
+    """The server of one console; with `ends_idle` it ends when idle, or without its parent."""
+
+    def __init__(
+        self, config: uvicorn.Config, started: Callable[[], None], *, ends_idle: bool
+    ) -> None:
         super().__init__(config)
         self._tell = started
+        self._ends_idle = ends_idle
+        self._parent = os.getppid()
+        self._used_s = time.monotonic()
+        self._count = 0
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begins to serve, then reports it."""
         await super().startup(sockets)
         self._tell()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Returns whether to end."""
+        now_s, state = time.monotonic(), self.server_state
+        assert now_s >= self._used_s, "the clock was set back"
+        if state.connections or state.total_requests != self._count:
+            self._used_s, self._count = now_s, state.total_requests
+        is_over = now_s - self._used_s > IDLE_S or os.getppid() != self._parent
+        return await super().on_tick(counter) or (self._ends_idle and is_over)

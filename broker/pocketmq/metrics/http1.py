@@ -14,6 +14,7 @@ from typing import Final, cast
 import h11
 
 from pocketmq.metrics.endpoint import Page
+from pocketmq.metrics.tunnel import OtherProcess, Tunnel, with_field
 from pocketmq.model.errors import AddressUnavailable
 from pocketmq.model.page import Answer, is_loopback_peer
 from pocketmq.model.strangers import START_SIZE, Sparingly, protocol_of
@@ -37,6 +38,8 @@ GIVE_TOKEN: Final = (
 )
 GIVE_EITHER: Final = f"{GIVE_TOKEN}; HTTP Basic with access key and secret works here, too"
 
+CONSOLE_FAILED: Final = "the console did not start; the broker's log has the reason"
+
 logger = logging.getLogger(__name__)
 
 Admits = Callable[[str, str, str, bool], bool]
@@ -45,13 +48,17 @@ private) -> whether the page may be read."""
 
 
 class Site:
-    """The pages and all connections; `admits` authorizes each request."""
+    """The pages and all connections; `admits` authorizes each request.
 
-    __slots__ = ("_strangers", "admits", "connections", "pages")
+    console   process with further pages; None: there are none
+    """
+
+    __slots__ = ("_strangers", "admits", "connections", "console", "pages")
 
     def __init__(self, admits: Admits = lambda path, authorization, peer, is_private: True) -> None:
         self.admits = admits
         self._strangers = Sparingly()
+        self.console: OtherProcess | None = None
         self.pages: dict[str, Page] = {}
         self.connections: dict[HttpConnection, None] = {}
         """Connections, ordered by the time of last use."""
@@ -113,8 +120,8 @@ class HttpConnection(asyncio.Protocol):
     """Connection of one client."""
 
     __slots__ = (
-        "_is_paused", "_is_private", "_machine", "_peer", "_site", "_start", "_task", "_timer",
-        "_transport",
+        "_is_paused", "_is_private", "_machine", "_peer", "_raw", "_site", "_start", "_task",
+        "_timer", "_transport", "_tunnel",
     )  # fmt: skip
 
     def __init__(self, site: Site, peer: str) -> None:
@@ -122,6 +129,9 @@ class HttpConnection(asyncio.Protocol):
         self._peer = peer
         self._is_private = False
         self._start = b""
+        self._raw = b""
+        """Bytes of the request that is not answered yet."""
+        self._tunnel: Tunnel | None = None
         self._machine = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_SIZE_MAX)
         self._transport: asyncio.Transport | None = None
         self._task: asyncio.Task[None] | None = None
@@ -141,13 +151,19 @@ class HttpConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Processes the client's bytes."""
+        if self._tunnel is not None:
+            self._tunnel.send(data)
+            return
         if len(self._start) < START_SIZE:
             self._start += data[: START_SIZE - len(self._start)]
+        self._raw += data
         self._machine.receive_data(data)
         self._advance()
 
     def eof_received(self) -> bool:
         """Handles the end of the client's requests; pending responses are sent."""
+        if self._tunnel is not None:
+            return False
         self._machine.receive_data(b"")
         self._advance()
         return self._task is not None or self._is_paused
@@ -155,10 +171,15 @@ class HttpConnection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """Stops responses until the client has read."""
         self._is_paused = True
+        if self._tunnel is not None:
+            self._tunnel.pause()
 
     def resume_writing(self) -> None:
         """Continues after the client has read."""
         self._is_paused = False
+        if self._tunnel is not None:
+            self._tunnel.resume()
+            return
         if self._transport is not None and self._task is None:
             self._transport.resume_reading()
         self._advance()
@@ -171,6 +192,8 @@ class HttpConnection(asyncio.Protocol):
             self._timer.cancel()
         if self._task is not None:
             self._task.cancel()
+        if self._tunnel is not None:
+            self._tunnel.close()
 
     def close(self) -> None:
         """Closes the connection."""
@@ -209,6 +232,9 @@ class HttpConnection(asyncio.Protocol):
                 return
             if isinstance(event, h11.Request):
                 request = event
+                if self._is_elsewhere(event):
+                    self._pass_on()
+                    return
                 if event.method not in (b"GET", b"HEAD"):
                     self._refuse(HTTPStatus.METHOD_NOT_ALLOWED)
                     return
@@ -227,6 +253,37 @@ class HttpConnection(asyncio.Protocol):
                 self.close()
                 return
 
+    def _is_elsewhere(self, request: h11.Request) -> bool:
+        path = request.target.decode("latin-1").partition("?")[0]
+        console = self._site.console
+        return console is not None and path not in self._site.pages and console.owns(path)
+
+    def _pass_on(self) -> None:
+        """Passes the connection on to the process of the console, from this request on."""
+        transport, console = self._transport, self._site.console
+        if transport is None or console is None:
+            return
+        is_private = self._is_private or is_loopback_peer(self._peer)
+        begin = with_field(self._raw, console.token, is_private=is_private, is_tls=self._is_private)
+        self._raw = b""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._tunnel = Tunnel(transport, begin)
+        self._task = asyncio.Task(self._connect(self._tunnel, console))
+
+    async def _connect(self, tunnel: Tunnel, console: OtherProcess) -> None:
+        try:
+            path = await console.path()
+            loop = asyncio.get_running_loop()
+            await loop.create_unix_connection(lambda: tunnel, path)
+        except (OSError, TimeoutError) as error:
+            logger.error("http.failed", exc_info=error, extra={"path": "console"})
+            self._tunnel = None
+            self._send(plain(HTTPStatus.BAD_GATEWAY, CONSOLE_FAILED), is_last=True)
+            self.close()
+        finally:
+            self._task = None
+
     async def _answer(self, request: h11.Request) -> None:
         answer = await self._site.answer(
             request.target.decode("latin-1"), dict(request.headers), self._peer, self._is_private
@@ -241,6 +298,7 @@ class HttpConnection(asyncio.Protocol):
             self.close()
             return
         self._machine.start_next_cycle()
+        self._raw = self._machine.trailing_data[0]
         self._wait()
         if not self._is_paused:
             self._transport.resume_reading()

@@ -1,0 +1,155 @@
+"""The web console of a serving broker, in a process of its own.
+
+The process starts with the first request for a page of the console, and ends when none came for a
+while. So a console that is not used costs neither memory nor time. It calls the broker as any
+client does; requests reach it over a unix socket (metrics/tunnel.py).
+"""
+
+import asyncio
+import logging
+import os
+import socket
+import sys
+import tempfile
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from importlib.util import find_spec
+from pathlib import Path
+from secrets import token_urlsafe
+from shutil import rmtree
+from typing import Final
+
+from pocketmq.app.access import AccessControl
+from pocketmq.app.ports import Ports
+from pocketmq.config.addresses import split_address
+from pocketmq.config.sections import Config
+from pocketmq.metrics.http1 import Site
+from pocketmq.metrics.tunnel import OtherProcess
+
+PACKAGES: Final = ("jinja2", "starlette", "uvicorn")
+START_S: Final = 20.0
+"""Upper limit of the time to the process's first line."""
+STOP_S: Final = 2.0
+TOKEN: Final = "POCKETMQ_CONSOLE_TOKEN"
+"""Environment variable with the secret of the tunnel."""
+ROOTS: Final = "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"
+BACKLOG: Final = 64
+ANYWHERE: Final = frozenset({"0.0.0.0", "::", ""})
+
+logger = logging.getLogger(__name__)
+
+
+def is_offered(config: Config, ports: Ports, *, is_checked: bool) -> bool:
+    """Returns whether a broker serves the console.
+
+    A console that other machines reach needs users, unless the operator has turned their check off.
+    Behind a balancer with PROXY headers the console could not call its broker.
+    """
+    if not config.console.enabled or config.rpc.proxy_protocol:
+        return False
+    is_open = bool(ports.opened(config)) and not is_checked and config.access.check != "off"
+    return not is_open and all(find_spec(name) is not None for name in PACKAGES)
+
+
+class ConsoleProcess:
+    """The console's process, which `connect` starts if it is not running."""
+
+    __slots__ = ("_base", "_certificate", "_endpoint", "_folder", "_process", "_start", "token")
+
+    def __init__(self, endpoint: str, base: str, certificate: Path | None) -> None:
+        assert not base.endswith("/"), "the base ends with /"
+        self._endpoint = endpoint
+        self._base = base
+        self._certificate = certificate
+        self._folder: Path | None = None
+        self._process: asyncio.subprocess.Process | None = None
+        self._start = asyncio.Lock()
+        self.token = token_urlsafe()
+
+    def owns(self, path: str) -> bool:
+        """Returns whether a path is below the console's."""
+        return path == self._base or path.startswith(f"{self._base}/")
+
+    async def path(self) -> str:
+        """Returns the path of the process's socket; starts the process if necessary.
+
+        Errors   OSError, TimeoutError: the process does not start
+        """
+        async with self._start:
+            if self._process is None or self._process.returncode is not None:
+                await self._begin()
+            assert self._folder is not None, "the process has no socket"
+            return str(self._folder / "socket")
+
+    async def _begin(self) -> None:
+        self._forget()
+        self._folder = Path(tempfile.mkdtemp(prefix="pocketmq-console-"))
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+            listener.bind(str(self._folder / "socket"))
+            listener.listen(BACKLOG)
+            arguments = ("-m", "pocketmq", "console", "--fd", str(listener.fileno()))
+            more = ("--endpoint", self._endpoint, "--base", self._base)
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable, *arguments, *more, env=self._environment(),
+                pass_fds=(listener.fileno(),), stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+            )  # fmt: skip
+        assert self._process.stdout is not None, "the process has no output"
+        line = await asyncio.wait_for(self._process.stdout.readline(), START_S)
+        if not line:
+            raise OSError("the console's process ended at its start")
+        logger.info("console.started", extra={"pid": self._process.pid})
+
+    def _environment(self) -> Mapping[str, str]:
+        hidden = ("POCKETMQ_ACCESS_KEY", "POCKETMQ_SECRET_KEY", "POCKETMQ_SECRET_KEY_FILE")
+        kept = {name: value for name, value in os.environ.items() if name not in hidden}
+        roots = {ROOTS: str(self._certificate)} if self._certificate is not None else {}
+        return {**kept, **roots, TOKEN: self.token, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+    def _forget(self) -> None:
+        if self._folder is not None:
+            rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    async def close(self) -> None:
+        """Ends the process."""
+        process, self._process = self._process, None
+        if process is not None and process.returncode is None:
+            process.terminate()
+            try:
+                await asyncio.wait_for(process.wait(), STOP_S)
+            except TimeoutError:
+                process.kill()
+                await process.wait()
+        self._forget()
+
+
+def offer_console(
+    up: AsyncExitStack,
+    config: Config,
+    ports: Ports,
+    site: Site,
+    certificate: Path,
+    door: AccessControl,
+) -> str | None:
+    """Offers the console on a site until `up` ends.
+
+    Returns  the address for a browser; None: the console is not offered
+    """
+    if not is_offered(config, ports, is_checked=door.is_checked):
+        return None
+    scheme = "tls://" if config.rpc.tls_only else ""
+    base = config.console.path.rstrip("/")
+    made = ConsoleProcess(
+        f"{scheme}{_near(ports.grpc)}", base, certificate if config.rpc.tls_only else None
+    )
+    site.console = OtherProcess(made.token, made.owns, made.path)
+    up.push_async_callback(made.close)
+    return f"http://{_near(ports.pages)}{base}/"
+
+
+def _near(address: str) -> str:
+    """Returns an address by which this machine reaches a bound one."""
+    host, port = split_address(address)
+    host = "127.0.0.1" if host in ANYWHERE else host
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

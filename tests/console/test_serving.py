@@ -1,0 +1,135 @@
+"""The console on the ports of a broker: a process of its own, from the first request on."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from pocketmq.app.console import is_offered
+from pocketmq.config.addresses import split_address
+from pocketmq.config.load import load
+from pocketmq.config.texts import path_from_text
+from pocketmq.metrics.tunnel import Tunnel, with_field
+from tests.kit.browser import console_of
+from tests.running_broker import broker_with
+
+TOKEN = "the-secret-of-the-tunnel"
+
+
+async def page(address: str, path: str) -> str:
+    """Returns the answer to a GET, as a browser of this machine sends it."""
+    reader, writer = await asyncio.open_connection(*split_address(address))
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n".encode())
+    answer = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    return answer.decode()
+
+
+async def test_the_broker_serves_the_console_beside_its_own_pages(tmp_path: Path) -> None:
+    async with broker_with(tmp_path / "store", "rpc.tls=false") as broker:
+        assert broker.addresses["console"] == f"http://{broker.addresses['http']}/"
+        first = await page(broker.addresses["http"], "/")
+        assert first.startswith("HTTP/1.1 200")
+        assert "The broker accepts messages" in first
+        assert "connection: close" in first.lower()
+        assert "There is no topic yet" in await page(broker.addresses["grpc"], "/topics")
+        assert '{"state":"running"}' in await page(broker.addresses["http"], "/livez")
+
+
+@pytest.mark.knob("console.enabled")
+async def test_a_console_that_is_turned_off_answers_not_found(tmp_path: Path) -> None:
+    async with broker_with(tmp_path / "store", "console.enabled=false") as broker:
+        assert broker.addresses["console"] is None
+        assert "404 Not Found" in await page(broker.addresses["http"], "/")
+
+
+@pytest.mark.knob("console.path")
+async def test_a_path_is_before_that_of_every_page(tmp_path: Path) -> None:
+    settings = ("console.path=/console", "rpc.tls=false")
+    async with broker_with(tmp_path / "store", *settings) as broker:
+        assert str(broker.addresses["console"]).endswith("/console/")
+        assert "404 Not Found" in await page(broker.addresses["http"], "/topics")
+        found = await page(broker.addresses["http"], "/console/topics")
+        assert 'href="/console/groups"' in found
+        assert 'src="/console/assets/console.js' in found
+
+
+def test_a_console_without_users_is_off_where_others_reach_it() -> None:
+    class Open:
+        def opened(self, config: object) -> list[tuple[str, str]]:
+            return [("http.listen", "reached")]
+
+    class Closed(Open):
+        def opened(self, config: object) -> list[tuple[str, str]]:
+            return []
+
+    def offered(ports: Open, is_checked: bool, *assignments: str) -> bool:
+        config = load(assignments=list(assignments))
+        return is_offered(config, ports, is_checked=is_checked)  # type: ignore[arg-type]
+
+    assert offered(Closed(), False)
+    assert offered(Open(), True)
+    assert not offered(Open(), False, "access.check=users")
+    assert offered(Open(), False, "access.check=off")
+    assert not offered(Closed(), False, "rpc.proxy_protocol=true")
+
+
+@pytest.mark.parametrize("text", ["console", "//x", "/a//b", "/a b", "/ä", "/a?b"])
+def test_an_odd_path_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is no path"):
+        path_from_text(text)
+    assert path_from_text("/web-console") == "/web-console"
+
+
+async def test_only_the_broker_states_how_a_client_came() -> None:
+    async with console_of("127.0.0.1:1", token=TOKEN) as visitor:
+        for field, is_private in (
+            ("", False), ("wrong private https", False), (f"{TOKEN} clear http", False),
+            (f"{TOKEN} private http", True),
+        ):  # fmt: skip
+            shown = await visitor.get("/login", **{"x-pocketmq-tunnel": field})
+            assert ("password" in shown.html) is is_private
+
+
+def test_the_field_comes_first_so_that_a_client_cannot_replace_it() -> None:
+    head = b"GET / HTTP/1.1\r\nx-pocketmq-tunnel: mine private https\r\n\r\n"
+    made = with_field(head, TOKEN, is_private=False, is_tls=False)
+    assert made.startswith(
+        b"GET / HTTP/1.1\r\nx-pocketmq-tunnel: the-secret-of-the-tunnel clear http\r\nx-pocketmq"
+    )
+
+
+async def test_a_slow_reader_holds_the_other_process_back() -> None:
+    class Transport(asyncio.Transport):
+        def __init__(self) -> None:
+            super().__init__()
+            self.calls: list[object] = []
+
+        def write(self, data: object) -> None:
+            self.calls.append(data)
+
+        def pause_reading(self) -> None:
+            self.calls.append("pause")
+
+        def resume_reading(self) -> None:
+            self.calls.append("resume")
+
+        def is_closing(self) -> bool:
+            return False
+
+        def close(self) -> None:
+            self.calls.append("close")
+
+    client, other = Transport(), Transport()
+    tunnel = Tunnel(client, b"GET")
+    tunnel.send(b" / ")
+    tunnel.connection_made(other)
+    tunnel.pause()
+    tunnel.resume()
+    assert other.calls == [b"GET / ", "pause", "resume"]
+    tunnel.data_received(b"200")
+    tunnel.pause_writing()
+    tunnel.resume_writing()
+    tunnel.connection_lost(None)
+    assert client.calls == [b"200", "pause", "resume", "close"]
