@@ -335,6 +335,7 @@ IN_MODULES = {
     "reput": "bench.rebuild:reput_figures",
     "polls": "bench.polls:poll_figures",
     "leases": "bench.leases:lease_figures",
+    "replicas": "bench.replicas:replica_figures",
     "filters": "bench.polls:filter_figures",
     "wire": "bench.wire:wire_figures",
     "layers": "bench.layers:layer_figures",

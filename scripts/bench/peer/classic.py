@@ -207,7 +207,9 @@ def generate(target: str, shape: Shape, seconds: float) -> tuple[int, float]:
     return replies, spent
 
 
-class _Side(NamedTuple):
+class ClassicSide(NamedTuple):
+    """One broker of a comparison."""
+
     pid: int
     target: str
 
@@ -221,21 +223,25 @@ class _Side(NamedTuple):
 
 
 @contextmanager
-def _both(jars: Path, extent: Extent) -> Iterator[dict[str, _Side]]:
+def _both(jars: Path, extent: Extent) -> Iterator[dict[str, ClassicSide]]:
     with broker_alone(jars) as real, broker_server(ASYNC, *extent.settings) as ours:
         ours.create_topics({TOPIC: QUEUE_COUNT})
         create = admin_pb2.CreateGroupRequest(name=GROUP).SerializeToString()
         ours.call(ADMIN + "CreateGroup", create)
         found = {
-            "PocketMQ": _Side(ours.process.pid, ours.target),
-            "RocketMQ": _Side(real.pid, real.target),
+            "PocketMQ": ClassicSide(ours.process.pid, ours.target),
+            "RocketMQ": ClassicSide(real.pid, real.target),
         }
         for side in found.values():
-            _wait_until_ready(partial(generate, side.target, SHAPES[1], 0.0))
+            wait_until_ready(partial(generate, side.target, SHAPES[1], 0.0))
         yield found
 
 
-def _wait_until_ready(send: Callable[[], object]) -> None:
+def wait_until_ready(send: Callable[[], object]) -> None:
+    """Calls a function until it succeeds.
+
+    Errors   OSError, SystemExit: those of the last call, after READY_SECONDS
+    """
     end = monotonic() + READY_SECONDS
     while True:
         try:

@@ -19,7 +19,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Final, NamedTuple
 
-from bench.peer import classic, costs, official, pulls, sends
+from bench.peer import classic, costs, official, pulls, replicas, sends
 from bench.peer.clients import check_clients
 from bench.peer.rocketmq import VERSION, checked_jars
 from bench.peer.rows import HEAD, Row
@@ -65,6 +65,7 @@ SECTIONS: Final = {
     "official_sync": Section(partial(sends.sync_rows, face=sends.V2), 50, 2),
     "consume": Section(official.consume_rows, 75, 5),
     CLASSIC: Section(classic.classic_rows, 60, 10),
+    "replicas": Section(replicas.replica_rows, 70, 8),
     "pulls": Section(_own(pulls.pull_rows), 15, 4),
     "plain": Section(_own(pulls.plain_rows), 10, 2),
     "start": Section(costs.start_rows, 60, 0),

@@ -9,7 +9,7 @@ import json
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Final
@@ -88,6 +88,31 @@ def broker_alone(jars: Path) -> Iterator[RocketMQ]:
         command = ("broker.BrokerStartup", "-c", str(place / "broker.conf"), "-n", names)
         with _running(jars, place, *command) as process:
             yield RocketMQ(process, f"127.0.0.1:{broker}", place / "store")
+
+
+@contextmanager
+def broker_pair(jars: Path) -> Iterator[RocketMQ]:
+    """Runs a SYNC_MASTER and its slave; a send is acknowledged once both have it in memory.
+
+    Until the slave follows, sends are answered with FLUSH_SLAVE_TIMEOUT.
+    """
+    with _named(jars, sync=False) as (place, names, port), ExitStack() as stack:
+        conf = place / "broker.conf"
+        settings = dict(line.split("=", 1) for line in conf.read_text("utf-8").splitlines())
+        settings |= {"brokerRole": "SYNC_MASTER", "inSyncReplicas": "2"}
+        slave = place / "slave"
+        other = settings | {
+            "brokerId": "1", "brokerRole": "SLAVE", "listenPort": str(port + 10),
+            "haListenPort": str(port + 11), "storePathRootDir": str(slave),
+            "storePathCommitLog": str(slave / "commitlog"),
+        }  # fmt: skip
+        for name, given in (("broker.conf", settings), ("slave.conf", other)):
+            lines = "".join(f"{key}={value}\n" for key, value in given.items())
+            (place / name).write_text(lines, "utf-8")
+        command = ("broker.BrokerStartup", "-n", names, "-c")
+        master = stack.enter_context(_running(jars, place, *command, str(conf)))
+        stack.enter_context(_running(jars, place, *command, str(place / "slave.conf")))
+        yield RocketMQ(master, f"127.0.0.1:{port}", place / "store")
 
 
 @contextmanager

@@ -146,3 +146,21 @@ async def test_an_own_follower_that_claims_more_than_it_was_sent_confirms_nothin
             liar.report(pair.broker.store.appended)
         assert pair.visible == 0
         pair.leader.disconnect(liar.stream, "it lies")
+
+
+async def test_waits_for_marks_that_rarely_grow_do_not_add_up(tmp_path: Path) -> None:
+    async with serving(InSync(2)) as pair:
+        own = Own(pair, "a", 5000)
+        arrived = pair.leader.tables.arrived
+        await own.take()
+        own.report(0)
+        for number in range(20):
+            sending = await pair.send(b"a")
+            waking = asyncio.ensure_future(pair.leader.woken(own.stream))
+            await asyncio.wait_for(waking, 5)
+            await own.take()
+            pair.leader.marks(own.stream)
+            own.report(pair.broker.store.appended)
+            assert await sending is OK
+            assert arrived.waiter_count <= 1, number
+        pair.leader.disconnect(own.stream, "the test ends")

@@ -6,7 +6,6 @@ acknowledgements wait get the log as soon as it is in the files, so that all bro
 Source: DefaultHAService.
 """
 
-import asyncio
 import logging
 from typing import Final, NamedTuple, TypeVar
 
@@ -142,6 +141,7 @@ class Leader:
         The protocol names no slave: one that connects from the same host counts as the same.
         """
         del self._rings[stream]
+        stream.waker.close()
         if isinstance(stream, OwnStream):
             self.tables.disconnect(stream.cursor)
         self._confirm()
@@ -281,18 +281,14 @@ class Leader:
 
     async def woken(self, stream: SlaveStream) -> None:
         """Waits until there may be something to send to a slave."""
-        rung = self._rings[stream]
-        waits = [rung.reached(rung.value + 1)]
+        rung, waker = self._rings[stream], stream.waker
+        waker.add(rung, rung.value + 1)
         if stream.sent >= 0:
-            waits.append(self._mark(stream).reached(stream.sent + 1))
+            waker.add(self._mark(stream), stream.sent + 1)
         if isinstance(stream, OwnStream):
-            waits.append(self._store.marks.visible().reached(stream.confirmed + 1))
-            waits.append(self.tables.arrived.reached(self.tables.arrived.value + 1))
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for one in waits:
-                one.cancel()
+            waker.add(self._store.marks.visible(), stream.confirmed + 1)
+            waker.add(self.tables.arrived, self.tables.arrived.value + 1)
+        await waker.woken()
 
     async def watch(self, stream: SlaveStream) -> None:
         """Waits until a slave has to end, also while it does not read.

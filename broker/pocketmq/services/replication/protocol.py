@@ -12,6 +12,8 @@ Source: DefaultHAConnection, DefaultHAClient.
 from struct import Struct
 from typing import Final, NamedTuple
 
+from pocketmq.services.replication.waker import Waker
+
 HEAD: Final = Struct(">qi")
 """Physical offset and size of the bytes that follow."""
 REPORT: Final = Struct(">q")
@@ -88,7 +90,7 @@ class SlaveStream:
 
     __slots__ = (
         "_heard_ms", "_rest", "_said_ms", "acknowledged", "ended_by", "follower", "lag", "peer",
-        "sent",
+        "sent", "waker",
     )  # fmt: skip
 
     def __init__(self, peer: str, now_ms: int) -> None:
@@ -102,6 +104,7 @@ class SlaveStream:
         self.ended_by = ""
         """Why this broker wants it to end; "" if it does not."""
         self.lag = LagClock(now_ms)
+        self.waker = Waker()
         self._rest = b""
         self._heard_ms = self._said_ms = now_ms
 
