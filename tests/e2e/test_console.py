@@ -1,0 +1,118 @@
+"""Journeys through the console of a broker in a headless Chromium, without CSP violations."""
+
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from playwright.async_api import ConsoleMessage, Page, async_playwright, expect
+
+from pocketmq.client import Message, ReceiveQuery
+from tests.running_broker import RunningBroker, broker_with
+
+CHROMIUM = shutil.which("chromium")
+HOSTILE = "<img/src=x/onerror=alert(1)><script>alert(2)</script>\u202e"
+NARROW = 390
+
+expect.set_options(timeout=20_000)  # the console starts with its first page
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is missing")
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[RunningBroker]:
+    """A broker with its console."""
+    settings = ("broker.auto_create_topics=true", "rpc.tls=false")
+    async with broker_with(tmp_path / "store", *settings) as running:
+        yield running
+
+
+@pytest.fixture
+async def page(broker: RunningBroker) -> AsyncIterator[Page]:
+    """A page of a browser; the test fails if the console wrote an error or opened a dialog."""
+    told: list[str] = []
+
+    def tell(message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            told.append(message.text)
+
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        shown = await browser.new_page(base_url=str(broker.addresses["console"]))
+        shown.on("console", tell)
+        shown.on("dialog", lambda dialog: told.append(f"dialog {dialog.message}"))
+        yield shown
+        await browser.close()
+    assert told == []
+
+
+async def test_a_first_message_is_sent_found_and_shown(broker: RunningBroker, page: Page) -> None:
+    await page.goto("/")
+    await page.get_by_role("button", name="Send", exact=True).click()
+    await page.locator(".note a").first.click()
+    await expect(page.locator("h1")).to_have_text("Message")
+    await expect(page.locator("pre").first).to_have_text("hello")
+    await page.wait_for_load_state()
+    await page.keyboard.press("g")
+    await page.keyboard.press("t")
+    await expect(page.locator("h1")).to_contain_text("Topics")
+    await page.wait_for_load_state()
+    await page.keyboard.press("j")
+    await page.keyboard.press("Enter")
+    await expect(page.locator("h1")).to_have_text("orders")
+    await page.wait_for_load_state()
+    await page.keyboard.press("g")
+    await page.keyboard.press("t")
+    await page.wait_for_load_state()
+    await page.keyboard.press("/")
+    await page.keyboard.type("none")
+    await expect(page.locator("#rows")).to_contain_text("No topic has")
+
+
+async def test_a_tail_shows_what_is_sent_meanwhile_as_text(
+    broker: RunningBroker, page: Page
+) -> None:
+    await broker.client.send(Message("orders", b"before"))
+    await page.goto("/tail?topic=orders")
+    await expect(page.locator("#tail tbody")).to_contain_text("before")
+    await broker.client.send(
+        Message("orders", f"{HOSTILE} meanwhile".encode(), keys=[HOSTILE], tag=HOSTILE)
+    )
+    await expect(page.locator("#tail tbody tr").first).to_contain_text("<script>alert(2)")
+    assert await page.locator("main script, main img").count() == 0
+
+
+async def test_hostile_text_stays_text_on_every_page(broker: RunningBroker, page: Page) -> None:
+    properties = {f"{HOSTILE}{number}": HOSTILE for number in range(20)}
+    sent = await broker.client.send(
+        Message("orders", HOSTILE.encode(), keys=[HOSTILE], tag=HOSTILE, properties=properties)
+    )
+    await broker.client.admin.create_group("billing")
+    query = ReceiveQuery("billing", "orders", client_id=HOSTILE[:-1], begin="min", wait_ms=5_000)
+    (one,) = await broker.client.receive(query)
+    await broker.client.forward_to_dead_letters("billing", "orders", [one.receipt_handle])
+    place = f"queue={sent.queue_id}&at={sent.queue_offset}"
+    for target in (
+        "/", "/topics", "/topic?name=orders", f"/message?topic=orders&{place}", "/clients",
+        "/groups", "/group?name=billing", "/dead-letters", "/dead-letters/group?group=billing",
+        "/delayed", "/transactions", "/access", "/settings", "/send", "/messages",
+    ):  # fmt: skip
+        await page.goto(target)
+        assert await page.locator("main script, main img").count() == 0, target
+        for width in (NARROW, 1_280):
+            await page.set_viewport_size({"width": width, "height": 800})
+            beyond = "document.documentElement.scrollWidth - innerWidth"
+            assert await page.evaluate(beyond) <= 0, (target, width)
+
+
+async def test_a_group_is_paused_and_reset_by_its_forms(broker: RunningBroker, page: Page) -> None:
+    await broker.client.send(Message("orders", b"x"))
+    await broker.client.admin.create_group("billing")
+    await broker.client.receive(ReceiveQuery("billing", "orders", begin="min"))
+    await page.goto("/group?name=billing")
+    await page.get_by_role("button", name="Pause").click()
+    await expect(page.locator(".note")).to_contain_text("The group is paused")
+    await page.get_by_role("button", name="Plan a reset").click()
+    await page.get_by_label("Type billing to confirm").fill("billing")
+    await page.get_by_role("button", name="Reset").click()
+    await expect(page.locator(".note")).to_contain_text("Changed the offsets")
