@@ -46,6 +46,7 @@ BATTERIES: Final = {
     "sends": "forms:sends",
     "slaves": "slaves:torture",
     "versions": "versions:torture",
+    "way_in": "way_in:torture",
     "wire": "http2:wire",
 }
 """(Module of this package, function) by battery name."""

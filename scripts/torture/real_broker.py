@@ -118,6 +118,7 @@ class Plan:
     is_killed whether the process ends as by kill -9
     wait_ms   pause before it reads
     producer  group of its producer, which decides checked transactions by their property `answer`
+    ports     of name server and broker, which other processes then reach; None: it is alone
     """
 
     run: str
@@ -129,6 +130,7 @@ class Plan:
     is_killed: bool = False
     wait_ms: int = 0
     producer: str = "versions-producer"
+    ports: tuple[int, int] | None = None
 
 
 def run_real(one: Real, place: Path, store: Path, plan: Plan) -> list[Document]:
@@ -141,7 +143,8 @@ def run_real(one: Real, place: Path, store: Path, plan: Plan) -> list[Document]:
     out = _written_plan(place, store, plan)
     opened = [word for package in OPENED for word in ("--add-opens", f"{package}=ALL-UNNAMED")]
     command = [
-        *_alone(), "java", "-Xms64m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+        *(() if plan.ports else _alone()),
+        "java", "-Xms64m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
         f"-Duser.home={place}", f"-Drocketmq.home.dir={place}", *opened,
         "-cp", f"{one.classes}:{one.jars}/*", "RealBroker", str(place / "plan.properties"),
     ]  # fmt: skip
@@ -169,7 +172,7 @@ def _told(text: str) -> str:
 
 
 def _written_plan(place: Path, store: Path, plan: Plan) -> Path:
-    names, broker = free_ports()
+    names, broker = plan.ports or free_ports()
     is_ipv6 = plan.settings.get("brokerIP1", "").startswith("[")
     settings = {
         "brokerName": "real", "brokerClusterName": "DefaultCluster", "brokerId": "0",

@@ -187,7 +187,7 @@ async def test_a_log_whose_next_file_has_expired_is_told(tmp_path: Path) -> None
             await shows(follower, FIRST_END)
         master.log, master.begin = whole[FILE_SIZE:], FILE_SIZE
         async with broker_with(tmp_path, following(master)) as follower:
-            assert "replica resync" in await told(follower)
+            assert "older files have expired" in await told(follower)
         async with broker_with(tmp_path / "new", following(master)) as follower:
             await shows(follower, len(whole))
     assert log_of(tmp_path / "new") == whole[FILE_SIZE:].rstrip(b"\0")

@@ -18,6 +18,7 @@ from pocketmq.model.replication import ReplicationStatus
 from pocketmq.services.replication.handshake import LeaderAnswer, encode_answer
 from pocketmq.services.replication.roles import HEALTHY_LAG_BYTES
 from pocketmq.store.tables.terms import Fence, TermTable
+from tests.cli.command_line import run
 from tests.kit.store_broker import connected
 from tests.running_broker import broker_with
 from tests.sim.clock import FakeClock
@@ -215,6 +216,51 @@ async def test_a_promotion_fences_the_old_leader_which_then_follows(
             found = await until_so(roles.status, lambda found: found.connected)
             assert (found.role, found.epoch) == ("follower", 1)
             await until_so(roles.status, lambda found: found.appended_offset > begin)
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+async def test_messages_that_only_a_former_leader_has_are_listed(
+    tmp_path: Path, is_cut: bool
+) -> None:
+    """Behind its fence, and then among the bytes that it set aside."""
+    place = tmp_path / "a"
+    async with broker_with(place) as old:
+        follows = f"replication.leader={old.addresses['grpc']}"
+        async with broker_with(tmp_path / "b", follows) as new:
+            await until_so(new.client.admin.replication.status, lambda found: found.connected)
+        for number in range(3):
+            await old.client.send(Message("orders", b"%d" % number, keys=[f"k{number}"]))
+        await old.client.send(Message("others", b"x"))
+        await old.client.send(Message("orders", b"later", delay_ms=3_600_000))
+    async with broker_with(tmp_path / "b", follows) as new:
+        epoch, begin = await new.client.admin.replication.promote()
+        TermTable(Disk(), place).shut(Fence(epoch, begin, new.addresses["grpc"]))
+        if is_cut:
+            await in_role("leader", new.client.admin.replication.status)
+            await new.client.send(Message("orders", b"of the new leader"))
+            async with broker_with(place) as old:
+                roles = old.client.admin.replication
+                await roles.follow(new.addresses["grpc"])
+                await until_so(roles.status, lambda found: found.connected)
+    found = run("store", "diverged", str(place), "--topic", "orders", "-o", "jsonl").rows
+    assert [(row["body_text"], row["keys"]) for row in found] == [
+        ("0", ["k0"]), ("1", ["k1"]), ("2", ["k2"])
+    ]  # fmt: skip
+    assert {*found[0]} >= {"topic", "queue_id", "queue_offset", "message_id", "store_timestamp_ms"}
+    assert run("store", "diverged", str(place), "--count").document == {"messages": 4}
+    assert run("store", "diverged", str(place), "--count", "--system").document == {"messages": 5}
+    assert len(run("store", "diverged", str(place), "-n", "2", "-o", "jsonl").rows) == 2
+
+
+def test_a_store_that_never_diverged_has_no_such_messages(tmp_path: Path) -> None:
+    async def fill() -> None:
+        async with broker_with(tmp_path) as broker:
+            await broker.client.send(Message("orders", b"x"))
+
+    asyncio.run(fill())
+    assert run("store", "diverged", str(tmp_path)).code == 3
+    (tmp_path / "pocketmq" / "terms.json").write_text('{"fence": [1]}')
+    assert "no offset" in run("store", "diverged", str(tmp_path)).err
 
 
 async def test_a_fence_outlasts_a_restart(tmp_path: Path) -> None:

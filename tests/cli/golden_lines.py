@@ -93,6 +93,7 @@ GOLDEN: Final = {
     "archive ship": "archive ship store archive --once",
     "archive ls": "archive ls archive",
     "store grep": "store grep . store --limit 1",
+    "store diverged": "store diverged store --count",
     "store stats": "store stats store --by topic",
     "store export": "store export store --to messages.jsonl",
 }

@@ -73,7 +73,8 @@ def readable(found: ReplicationStatus) -> Document:
         only_here = amount(found.appended_offset - found.fenced_from)
         shown |= {
             "leader": found.leader or "not known",
-            "only_here": f"{only_here} from offset {found.fenced_from}",
+            "only_here": f"{only_here} from offset {found.fenced_from}; pocketmq store diverged "
+            "DIR --read-only lists the messages",
         }
     else:
         shown["replicas"] = sum(one.connected for one in found.replicas)

@@ -20,6 +20,9 @@ PLACES: Final = {
     "backup": CommandModule("pocketmq.cli.store.backup", "Copy a store, running or stopped."),
     "restore": CommandModule("pocketmq.cli.store.restore", "Copy a backup to a new store."),
     "grep": CommandModule("pocketmq.cli.store.grep", "Print messages that match."),
+    "diverged": CommandModule(
+        "pocketmq.cli.store.diverged", "Print messages that only this store has."
+    ),
     "stats": CommandModule("pocketmq.cli.store.stats", "Count messages and bytes."),
     "export": CommandModule(
         "pocketmq.cli.store.export", "Write messages to Parquet, Arrow or JSONL."

@@ -84,11 +84,11 @@ class Fencer:
             except (OSError, TimeoutError) as error:
                 trouble = str(error) or "no answer"
             if trouble != self._trouble:
-                where = {"leader": self._dial.leader}
+                leader = self._dial.leader
                 if trouble:
-                    logger.warning("leader.unfenced", extra={**where, "reason": trouble})
+                    logger.warning("leader.unfenced", extra={"leader": leader, "reason": trouble})
                 else:
-                    logger.warning("leader.fenced", extra=where)
+                    logger.warning("leader.fenced", extra={"leader": leader})
             self._trouble = trouble
             await asyncio.sleep(PAUSE_S if trouble else WATCH_S)
 

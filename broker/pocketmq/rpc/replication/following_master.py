@@ -139,14 +139,14 @@ class MasterLink(FollowerLink):
         if proofs[0].begin < ends.begin:
             raise LeaderBroken(
                 f"its log begins at {ends.begin}, as older files have expired, and this one ends "
-                f"at {end}; run pocketmq replica resync to copy it again"
+                f"at {end}; empty the store's directory to copy it again"
             )
         for one in self._all_proofs(proofs[0]):
             if await self._has(calls, one):
                 return end, end if one == proofs[0] else one.end
         raise LeaderBroken(
-            "no record of this log is in the master's; it follows another broker's store: run "
-            "pocketmq replica resync to copy it again"
+            "no record of this log is in the master's, which is another store; empty this "
+            "store's directory to copy it again"
         )
 
     def _all_proofs(self, last: Proof) -> Iterator[Proof]:
