@@ -13,7 +13,7 @@ from pocketmq.format.signature import AUTHORIZATION_KEY, DATE_KEY, authorization
 from pocketmq.model.endpoint import ROCKETMQ, TLS
 from pocketmq.model.errors import IllegalConfig
 from pocketmq.model.step import Clock
-from pocketmq.rpc.replication.following import Dial, Streams
+from pocketmq.rpc.replication.following import READ_SIZE, Dial, Streams
 from pocketmq.services.replication.handshake import token_of
 
 ROOTS: Final = "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"
@@ -75,4 +75,4 @@ async def _dial(leader: str) -> Streams:
     if leader.startswith(TLS):
         context = ssl.create_default_context(cafile=os.environ.get(ROOTS) or None)
     host = host.removeprefix("[").removesuffix("]")
-    return await asyncio.open_connection(host, int(port), ssl=context)
+    return await asyncio.open_connection(host, int(port), ssl=context, limit=READ_SIZE)

@@ -6,6 +6,8 @@ import pytest
 
 from pocketmq.format.names import COMMIT_LOG_DIRECTORY
 from pocketmq.model.errors import Corruption, DiskFull, NotLeader
+from pocketmq.store.dispatch.column_dispatch import ColumnDispatch
+from pocketmq.store.write import log_copy
 from tests.kit.golden_log import files_below
 from tests.kit.store_language import queue_bodies, store_at, turns, until, view_files
 from tests.kit.two_stores import LEADER, TwoStores, log_bytes, two_stores
@@ -158,6 +160,99 @@ async def test_damaged_bytes_are_refused_and_the_records_before_are_stored(
         pair.log_copy.begin(end)
         await pair.copy()
         assert pair.copied == pair.led
+
+
+# -- many records at once ------------------------------------------------------------------------
+LARGE = 1 << 16
+"""Bytes of a log file whose records are checked and dispatched by column."""
+MARKS = {"size": 3, "magic": 4, "own offset": 35, "topic length": 0, "body": 89}
+
+
+async def fill_large(pair: TwoStores) -> None:
+    for number in range(12):
+        bodies = [f"{number}-{at}-" + "x" * (at * 37 % 500) for at in range(40)]
+        topic, queue_id = "orders" if number % 5 else "bills", number % 2
+        await pair.leader.send(topic, *bodies, queue_id=queue_id, key=f"k{number}", tag="A")
+
+
+@pytest.mark.parametrize("pieces", [3_000, 20_000, 1 << 20])
+async def test_views_are_those_of_the_leader_also_by_column(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pieces: int
+) -> None:
+    ends, put = list[int](), ColumnDispatch.put
+
+    def noted(columns: ColumnDispatch) -> None:
+        put(columns)
+        ends.append(columns.end)
+
+    monkeypatch.setattr(ColumnDispatch, "put", noted)
+    async with two_stores(tmp_path, commit_log_file_size_bytes=LARGE) as pair:
+        await fill_large(pair)
+        store = pair.follower.store
+        key = ("orders", 0)
+        waiting = store.views.arrivals.mark(key, 0).reached(1)
+        await pair.copy(pieces=pieces)
+        await pair.show()
+        assert waiting.done()
+        assert ends
+        assert ends == sorted(ends)
+        assert pair.copied == pair.led
+        assert store.marks.last_dispatched == pair.leader.store.marks.last_dispatched
+        await pair.leader.settled()
+    for name in (COMMIT_LOG_DIRECTORY, "consumequeue"):
+        led, copied = (files_below(tmp_path / one / name) for one in ("leader", "follower"))
+        assert led == copied
+    led_views, views = view_files(tmp_path / "leader"), view_files(tmp_path / "follower")
+    assert led_views.keys() == views.keys()
+
+
+@pytest.mark.parametrize("mark", MARKS)
+@pytest.mark.parametrize("number", [0, 40, 70])
+async def test_damage_among_many_records_is_found_as_among_few(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str, number: int
+) -> None:
+    found = []
+    async with two_stores(tmp_path, commit_log_file_size_bytes=LARGE) as pair:
+        await fill_large(pair)
+        content = bytearray(pair.led[:LARGE])
+        begin = [at for at, *_ in pair.leader.store.log.scan(0, LARGE)][number]
+        topic_length = 88 + int.from_bytes(content[begin + 84 : begin + 88])
+        content[begin + (MARKS[mark] or topic_length)] ^= 0x21
+        for least in (log_copy.COLUMNS_MIN, 1 << 30):
+            monkeypatch.setattr(log_copy, "COLUMNS_MIN", least)
+            async with store_at(
+                tmp_path / f"f{least}", leader=LEADER, commit_log_file_size_bytes=LARGE
+            ) as follower:
+                copy = follower.store.copy
+                assert copy is not None
+                with pytest.raises(Corruption) as damage:
+                    await copy.append(0, bytes(content))
+                found.append((follower.store.appended, copy.last_record, str(damage.value)))
+                assert follower.store.appended == begin
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("part", ["consumequeue", "index"])
+async def test_views_on_a_full_disk_are_complete_in_the_end(tmp_path: Path, part: str) -> None:
+    async with two_stores(tmp_path, commit_log_file_size_bytes=LARGE) as pair:
+        await fill_large(pair)
+        await pair.copy()
+        disk, store = pair.follower.quick_disk, pair.follower.store
+        disk.full_below = tmp_path / "follower" / part
+        store.marks.replicate(pair.leader.store.appended, 1)
+        await store.writing.durability.drain()
+        await until(lambda: store.views.dispatcher.is_blocked)
+        assert store.dispatched == 0
+        disk.full_below = None
+        pair.follower.clock.advance(1_001)
+        pair.follower.store.look()
+        await pair.show()
+        await pair.leader.settled()
+    led, copied = (view_files(tmp_path / one) for one in ("leader", "follower"))
+    assert led.keys() == copied.keys()
+    assert [led[name] for name in led if "consumequeue" in name] == [
+        copied[name] for name in copied if "consumequeue" in name
+    ]
 
 
 async def test_writes_are_refused_with_the_leaders_name(tmp_path: Path) -> None:

@@ -38,8 +38,8 @@ from pocketmq.store.read.log_proofs import Proof, last_proof, many_proofs
 from pocketmq.store.tables.identity import StoreIdentity
 from pocketmq.store.tables.terms import Term, TermTable
 
-READ_SIZE: Final = 64 * 1024
-"""Bytes of the log that are checked and stored in one turn of the event loop."""
+READ_SIZE: Final = 512 * 1024
+"""Upper limit of the bytes that one read takes, and half of those that wait for it."""
 DIAL_S: Final = 5.0
 """Time limit of a connection and of the leader's answer."""
 PAUSE_S: Final = 0.5
@@ -232,6 +232,8 @@ class FollowerLink:
                 if not content:
                     break
                 await self._take(stream, content)
+                if len(content) == READ_SIZE:  # The next read would not wait.
+                    await asyncio.sleep(0)
             for task in tasks:
                 task.cancel()
 

@@ -96,10 +96,15 @@ class FollowerStream:
         Errors   LeaderBroken
         """
         self._heard_ms = now_ms
+        if self._left and not self._rest:  # Nearly always so while much of the log arrives.
+            found, content = content[: self._left], content[self._left :]
+            yield self._log_bytes(found)
         self._rest += content
         while self._rest:
             if self._left:
-                yield self._log_bytes()
+                found = bytes(self._rest[: self._left])
+                del self._rest[: self._left]
+                yield self._log_bytes(found)
             elif (event := self._next()) is not None:
                 yield event
             elif not self._left:
@@ -114,9 +119,7 @@ class FollowerStream:
         """Monotonic time at which the leader counts as dead unless it is heard before."""
         return self._heard_ms + SILENCE_MAX_MS + 1
 
-    def _log_bytes(self) -> LogBytes:
-        found = bytes(self._rest[: self._left])
-        del self._rest[: self._left]
+    def _log_bytes(self, found: bytes) -> LogBytes:
         event = LogBytes(self.next_offset, found)
         self._left -= len(found)
         self.next_offset += len(found)

@@ -2,55 +2,33 @@
 
     log ──[dispatched … visible)──► consume queues ──► index ──► arrival marks
 
-If the buffer does not begin at the dispatched offset (after a start or an overflow), the log is
-scanned. A failed write of a view is retried every second. After QUEUE_TRIES_MAX or INDEX_TRIES_MAX
-tries, puts are refused until the view is written.
+If the buffer does not begin at the dispatched offset (after a start or an overflow, and on a
+follower), the log is read: many records by column (column_dispatch.py), a few one by one. A failed
+write of a view is retried every second. After QUEUE_TRIES_MAX or INDEX_TRIES_MAX tries, puts are
+refused until the view is written.
 Source: ReputMessageService, CommitLogDispatcherBuildConsumeQueue, CommitLogDispatcherBuildIndex.
 """
 
 import logging
 from collections.abc import Callable, Sequence
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Final
 
-from pocketmq.format.record_scan import written_at
 from pocketmq.log.commit_log import CommitLog
 from pocketmq.log.view import View
 from pocketmq.model.batch import Written
-from pocketmq.model.errors import Corruption, DiskFull, ViewFailed
-from pocketmq.model.finding import ScanEnd
+from pocketmq.model.errors import DiskFull, ViewFailed
 from pocketmq.model.stats import Histogram
 from pocketmq.model.store_shape import DelayLevels
+from pocketmq.store.dispatch.column_dispatch import (
+    BYTES_MAX,
+    BYTES_MIN,
+    ColumnDispatch,
+    written_between,
+)
 from pocketmq.store.dispatch.dispatch_buffer import DispatchBuffer
 from pocketmq.store.marks import Marks
 
-
-# -- records that are not in the buffer --------------------------------------------------------
-def written_between(
-    log: CommitLog, begin: int, end: int, levels: DelayLevels, *, count_max: int
-) -> list[Written]:
-    """Returns the first records in [begin, end), read from the log.
-
-    Errors   Corruption: valid records end before `end`
-    Cost     5 µs a record
-    """
-    scan = log.scan(begin, end)
-    found: list[Written] = []
-    for _, file, position, _ in scan:
-        found.append(written_at(file.view, position, levels))
-        if len(found) == count_max:
-            return found
-    if scan.end is not ScanEnd.END_OF_DATA and scan.position < end:
-        raise Corruption(
-            path=scan.path,
-            file_position=scan.position % log.file_size_bytes,
-            physical_offset=scan.position,
-            why=scan.reason,
-        )
-    return found
-
-
-# -- the dispatcher ----------------------------------------------------------------------------
 BATCH_MAX: Final = 1_024
 """Upper limit of records in one dispatch step, which takes about 2 ms."""
 BATCH_MIN: Final = 8
@@ -65,11 +43,14 @@ logger = logging.getLogger(__name__)
 
 
 class Dispatcher:
-    """Dispatches records up to the visible end; calls `arrived` with the dispatched records."""
+    """Dispatches records up to the visible end; calls `arrived` with the dispatched records.
+
+    columns   the dispatch of many records of the same views; None: all are dispatched one by one
+    """
 
     __slots__ = (
-        "_arrived", "_batch_max", "_blocked", "_levels", "_log", "_marks", "_retry_at_ms", "_tries",
-        "_tries_max", "_views", "failure", "remembered", "reput_seconds",
+        "_arrived", "_batch_max", "_blocked", "_bytes_max", "_columns", "_levels", "_log", "_marks",
+        "_retry_at_ms", "_tries", "_tries_max", "_views", "failure", "remembered", "reput_seconds",
     )  # fmt: skip
 
     def __init__(
@@ -79,6 +60,7 @@ class Dispatcher:
         views: Sequence[View],
         levels: DelayLevels,
         arrived: Callable[[Sequence[Written]], None],
+        columns: ColumnDispatch | None = None,
     ) -> None:
         self._log = log
         self._marks = marks
@@ -87,8 +69,11 @@ class Dispatcher:
         self._levels = levels
         self._arrived = arrived
         self.remembered = DispatchBuffer()
-        self._blocked: tuple[int, list[Written]] | None = None
+        self._columns = columns
+        self._blocked: tuple[int, list[Written] | None] | None = None
+        """View that waits for a retry, and its records; None: those that were read by column."""
         self._batch_max = BATCH_MAX
+        self._bytes_max = BYTES_MAX
         self._tries = 0
         self._retry_at_ms = 0
         self.failure: ViewFailed | None = None
@@ -116,12 +101,24 @@ class Dispatcher:
                 return self._retry_at_ms
             number, batch = self._blocked
             self._blocked = None
+            if batch is None:
+                return self._apply_columns(now_ms)
             return self._apply(batch, number, now_ms, is_retry=True)
         if self._dispatched >= visible:
             return 0
-        batch = self._next_batch(visible)
+        upper = self._unremembered(visible)
+        if self._columns is not None and upper - self._dispatched >= BYTES_MIN:
+            result = self._step_columns(self._columns, upper, now_ms)
+        else:
+            result = self._step_runs(visible, upper, now_ms)
+        return result or (now_ms if self._dispatched < visible else 0)
+
+    def _step_runs(self, visible: int, upper: int, now_ms: int) -> int:
+        if self._columns is not None:
+            self._columns.rest()
+        batch = self._next_batch(visible, upper)
         if not batch:
-            return now_ms if self._dispatched < visible else 0
+            return 0
         begun = perf_counter()
         result = self._apply(batch, 0, now_ms, is_retry=False)
         taken = perf_counter() - begun
@@ -131,21 +128,44 @@ class Dispatcher:
             self._batch_max = max(min(count, self._batch_max) // 2, BATCH_MIN)
         elif self._batch_max < BATCH_MAX:
             self._batch_max = min(self._batch_max * 2, BATCH_MAX)
-        return result or (now_ms if self._dispatched < visible else 0)
+        return result
 
-    def _next_batch(self, visible: int) -> list[Written]:
+    def _step_columns(self, columns: ColumnDispatch, upper: int, now_ms: int) -> int:
+        begun, begun_cpu = perf_counter(), thread_time()
+        end = columns.read(self._dispatched, upper, self._bytes_max)
+        if end > columns.end:  # The range contains only the BLANK at the end of a file.
+            self._pass_to(end)
+            return 0
+        result = self._apply_columns(now_ms)
+        self.reput_seconds.observe(perf_counter() - begun)
+        if thread_time() - begun_cpu > SLOW_STEP_SECONDS:  # Not what a busy machine adds.
+            self._bytes_max = max(self._bytes_max // 2, BYTES_MIN)
+        else:
+            self._bytes_max = min(self._bytes_max * 2, BYTES_MAX)
+        return result
+
+    def _unremembered(self, visible: int) -> int:
+        """Returns the physical offset up to which the log must be read; `dispatched` for none."""
         dispatched = self._dispatched
         begin = self.remembered.first_from(dispatched)
         if begin == dispatched or (begin >= 0 and self._follows(begin)):
+            return dispatched
+        return min(visible, begin) if begin >= 0 else visible
+
+    def _next_batch(self, visible: int, upper: int) -> list[Written]:
+        dispatched = self._dispatched
+        if upper == dispatched:
             return self.remembered.take(visible, self._batch_max)
-        upper = min(visible, begin) if begin >= 0 else visible
         found = written_between(
             self._log, dispatched, upper, self._levels, count_max=self._batch_max
         )
         if not found:  # The range contains only the BLANK at the end of a file.
-            marks = self._marks
-            marks.dispatch(upper, marks.dispatched.time_ms, marks.last_dispatched)
+            self._pass_to(upper)
         return found
+
+    def _pass_to(self, end: int) -> None:
+        marks = self._marks
+        marks.dispatch(end, marks.dispatched.time_ms, marks.last_dispatched)
 
     def _follows(self, physical_offset: int) -> bool:
         size = self._log.file_size_bytes
@@ -170,7 +190,22 @@ class Dispatcher:
         self._arrived(batch)
         return 0
 
-    def _block(self, number: int, batch: list[Written], now_ms: int, error: DiskFull) -> None:
+    def _apply_columns(self, now_ms: int) -> int:
+        columns = self._columns
+        assert columns is not None
+        try:
+            columns.put()
+        except DiskFull as error:
+            self._block(columns.view_number, None, now_ms, error)
+            return self._retry_at_ms
+        self._tries = 0
+        self.failure = None
+        self._marks.dispatch(columns.end, columns.time_ms, columns.last_record)
+        return 0
+
+    def _block(
+        self, number: int, batch: list[Written] | None, now_ms: int, error: DiskFull
+    ) -> None:
         self._blocked = (number, batch)
         self._retry_at_ms = now_ms + RETRY_INTERVAL_MS
         self._tries += 1

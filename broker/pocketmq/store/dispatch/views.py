@@ -8,9 +8,9 @@ from typing import Final
 
 from pocketmq.format.dispatch_batch import queues_of
 from pocketmq.model.batch import Written
-from pocketmq.model.errors import StoreFailed
 from pocketmq.model.stats import Stat
 from pocketmq.model.step import Next, Now, Step
+from pocketmq.store.dispatch.column_dispatch import ColumnDispatch
 from pocketmq.store.dispatch.dispatcher import Dispatcher
 from pocketmq.store.dispatch.expiry import Expiry
 from pocketmq.store.dispatch.flush import ViewFlush
@@ -43,7 +43,7 @@ class Views:
         structures: StoreComponents,
         marks: Marks,
         request_flush: Callable[[], None],
-        fail: Callable[[StoreFailed], None],
+        fail: Callable[[BaseException], None],
     ) -> None:
         self._structures = structures
         self._marks = marks
@@ -53,8 +53,9 @@ class Views:
         self.index = structures.index
         self.arrivals = Arrivals()
         self.dispatcher = Dispatcher(
-            structures.log, marks, (self.queues, self.index), structures.levels, self._grew
-        )
+            structures.log, marks, (self.queues, self.index), structures.levels, self._took,
+            ColumnDispatch(structures, self._grew),
+        )  # fmt: skip
         self.flush = ViewFlush(structures, marks, request_flush, fail)
         self.expiry = Expiry(structures, marks)
 
@@ -114,10 +115,14 @@ class Views:
             self._extension_failures = failures
         return again_at_ms
 
-    def _grew(self, written: Sequence[Written]) -> None:
+    def _took(self, written: Sequence[Written]) -> None:
+        if self.arrivals.has_marks:
+            self._grew(queues_of(written))
+
+    def _grew(self, keys: Sequence[tuple[str, int]]) -> None:
         if not self.arrivals.has_marks:
             return
-        for key in queues_of(written):
+        for key in keys:
             queue = self.queues.queues.get(key)
             if queue is not None:
                 self.arrivals.advance(key, queue.max_offset)

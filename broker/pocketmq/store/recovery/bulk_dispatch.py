@@ -17,10 +17,11 @@ from pocketmq.format.columns.queues import QueueTable
 from pocketmq.format.columns.records import Decoded, UnitRows, decode, unit_rows
 from pocketmq.format.index_entries import packed
 from pocketmq.model.finding import ScanEnd
+from pocketmq.model.message import QueueKey
 from pocketmq.model.topic import QUARANTINE_TOPIC
 from pocketmq.store.recovery.components import StoreComponents
 from pocketmq.store.recovery.log_survey import CHUNK_SIZE, log_sources
-from pocketmq.walk.reader import Chunk, LogReader
+from pocketmq.walk.reader import Chunk, LogReader, Stop
 
 COLLECTED_MAX: Final = 262_144
 """Number of records collected before a put, so that a queue is written once for many chunks."""
@@ -31,7 +32,8 @@ AHEAD_MAX: Final = 1_048_576
 class BulkDispatch:
     """One run over valid records of the log, in log order.
 
-    only   queues that get units; None: all queues
+    only     queues that get units; None: all queues
+    queues   numbers of the queues; None: those of a start, without what deleted topics left over
     """
 
     __slots__ = (
@@ -41,14 +43,14 @@ class BulkDispatch:
 
     def __init__(
         self, parts: StoreComponents, *, begin: int = 0, chunk_size: int = CHUNK_SIZE,
-        only: Container[object] | None = None,
+        only: Container[object] | None = None, queues: QueueTable | None = None,
     ) -> None:  # fmt: skip
         self._parts = parts
         self.begin = begin
         """Physical offset from which on records are collected."""
         self._only = only
         self._reader = LogReader(chunk_size=chunk_size)
-        self.queues = QueueTable(left_over=parts.left_over)
+        self.queues = queues or QueueTable(left_over=parts.left_over)
         self._gap_queues: list[int] = []
         self._looked_at = 0
         self._count = 0
@@ -56,6 +58,16 @@ class BulkDispatch:
         self._units: list[tuple[NDArray[Any], ...]] = []
         self._entries: list[tuple[NDArray[Any], ...]] = []
         self.end = -1
+
+    @property
+    def has_units(self) -> bool:
+        """Whether queues wait for units of the collected records."""
+        return bool(self._units)
+
+    def queues_waiting(self) -> list[QueueKey]:
+        """Returns the queues that wait for units of the collected records."""
+        numbers = {number for row in self._units for number in np.unique(row[0]).tolist()}
+        return [self.queues.keys[number] for number in sorted(numbers)]
 
     @property
     def is_full(self) -> bool:
@@ -72,14 +84,20 @@ class BulkDispatch:
         Errors   DiskFull, AllocationFailed
         Cost     2 µs a record with three keys, and 6 µs for each queue and 262,144 records
         """
-        for chunk in self._chunks(stretches):
+        for chunk in self.chunks(stretches):
             self.take(chunk)
             if self._count >= COLLECTED_MAX:
                 self.put(queues_from=queues_from, index_from=index_from, upto=self.end)
             yield chunk.end
         self.put(queues_from=queues_from, index_from=index_from, upto=self.end)
 
-    def _chunks(self, stretches: Iterable[tuple[int, int]]) -> Iterator[Chunk]:
+    @property
+    def stop(self) -> Stop:
+        """Why the records of the file read last end."""
+        return self._reader.stop
+
+    def chunks(self, stretches: Iterable[tuple[int, int]]) -> Iterator[Chunk]:
+        """Yields the records in ranges of the log for `take`."""
         for begin, end in stretches:
             for source in log_sources(self._parts.log, self._parts.disk, begin):
                 if source.base >= end:
@@ -113,15 +131,19 @@ class BulkDispatch:
     def put(self, *, queues_from: int, index_from: int, upto: int) -> None:
         """Writes the collected records that start below `upto` to the views; drops later records.
 
-        Errors   DiskFull, AllocationFailed
+        Errors   DiskFull, AllocationFailed: the same call continues where it stopped
         """
+        index = self._parts.index
         self._parts.queues.note_gaps(gap for gap in self._gaps if gap[0] < upto)
-        for hashes, places, times in self._entries:
+        self._put_units(queues_from, upto)
+        self._gaps, self._units = [], []
+        while self._entries:
+            hashes, places, times = self._entries.pop(0)
             chosen = slice(*np.searchsorted(places, (index_from, upto)).tolist())
             if chosen.start < chosen.stop:
-                self._parts.index.put(packed(hashes[chosen], places[chosen], times[chosen]))
-        self._put_units(queues_from, upto)
-        self._gaps, self._entries, self._units, self._count = [], [], [], 0
+                index.put(packed(hashes[chosen], places[chosen], times[chosen]))
+        index.put(b"")  # The entries that a full disk left over.
+        self._count = 0
 
     def _begin_queues(self, rows: UnitRows) -> None:
         """Corrects the queue offsets of records at which queues start (`left_over.starts`)."""
