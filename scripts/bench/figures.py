@@ -330,6 +330,7 @@ IN_MODULES = {
     "cold": "bench.cold:cold_figures",
     "retention": "bench.retention:retention_figures",
     "recovery": "bench.recovery:recovery_figures",
+    "catchup": "bench.catchup:catch_up_figures",
     "rebuild": "bench.rebuild:rebuild_figures",
     "backfill": "bench.rebuild:backfill_figures",
     "reput": "bench.rebuild:reput_figures",

@@ -174,7 +174,8 @@ def parts_of(
     consume, transactions = backing.consume, backing.transactions
     timer = Timer(store, store_host, consume.is_lease_open)
     leader = leader_of(store, config)
-    retention = retention_of(store, config, [timer.floor, transactions.floor, leader.floor])
+    floors = [timer.floor, transactions.floor, *replicated_floors(leader, replicated)]
+    retention = retention_of(store, config, floors)
     live.follow(
         lambda config: retention.take(config.retention_settings(), is_on=_expires(store, config))
     )
@@ -188,7 +189,6 @@ def parts_of(
         backing.members.counts,
         backing.rates.stored_tps,
     )
-    official = _official_rules(live, where)
     following = replicated.following
     roles = replicated.roles(store, leader, partial(stop, SWITCH))
     services = [
@@ -196,7 +196,7 @@ def parts_of(
         AdminMethods(backing, process).service(),
         AccessFace(door.access, is_checked=door.is_checked).service(),
         ReplicationFace(roles).service(),
-        MessagingV2(backing, official).service(),
+        MessagingV2(backing, _official_rules(live, where)).service(),
     ]
     if config.rpc.offers_classic:
         rules = classic_rules(live, store_host)._replace(
@@ -279,6 +279,12 @@ def classic_rules(live: LiveConfig, store_host: bytes) -> ClassicRules:
         lambda: live.config.broker.default_queue_count,
         lambda: live.config.broker.auto_create_groups,
     )
+
+
+def replicated_floors(leader: Leader, replicated: Replicated) -> list[Callable[[], int]]:
+    """Returns functions that return physical offsets from which on the log is kept for others."""
+    following = replicated.following
+    return [leader.floor] if following is None else [leader.floor, following.floor]
 
 
 def retention_of(

@@ -45,6 +45,7 @@ COMPILED: Final = (
     "pocketmq.format.plain_text",
     "pocketmq.format.pop_records",
     "pocketmq.format.receipt_handle",
+    "pocketmq.format.record_chain",
     "pocketmq.format.record_heads",
     "pocketmq.format.dispatch_batch",
     "pocketmq.format.put_records",

@@ -45,7 +45,7 @@ def joined(events: list[Event]) -> list[Event]:
 SENT = (
     piece(4_000, b"a" * 96)
     + piece(4_096, b"b" * 300)
-    + encode_marks(LeaderMarks(4_200, 55))
+    + encode_marks(LeaderMarks(4_200, 55, 4_096))
     + encode_table(TABLE)
     + HEAD.pack(4_396, 0)
     + encode_table(TABLE._replace(content=b"", kind="drop"))
@@ -61,7 +61,8 @@ def test_frames_may_be_cut_anywhere(cuts: list[int]) -> None:
         events += stream.receive(SENT[at : at + size], 0)
         at, number = at + size, number + 1
     assert joined(events) == [
-        LogBytes(4_000, b"a" * 96 + b"b" * 300), LeaderMarks(4_200, 55), TABLE, LeaderAlive(4_396),
+        LogBytes(4_000, b"a" * 96 + b"b" * 300), LeaderMarks(4_200, 55, 4_096), TABLE,
+        LeaderAlive(4_396),
         TABLE._replace(content=b"", kind="drop"), LogBytes(4_396, b"c"),
     ]  # fmt: skip
     assert stream.next_offset == 4_397
@@ -79,7 +80,7 @@ def test_bytes_of_the_log_do_not_wait_for_the_end_of_their_frame() -> None:
         (HEAD.pack(0, -1), "beyond its limits"),
         (HEAD.pack(0, SIZE + 1), "beyond its limits"),
         (HEAD.pack(-2, 8) + bytes(8), "marks of 8 bytes"),
-        (HEAD.pack(-2, 17), "not of this protocol"),
+        (HEAD.pack(-2, 25), "not of this protocol"),
         (HEAD.pack(-3, 0), "not of this protocol"),
         (HEAD.pack(-1, -1), "not of this protocol"),
         (HEAD.pack(-1, (256 << 20) + 1), "not of this protocol"),
@@ -90,7 +91,9 @@ def test_bytes_of_the_log_do_not_wait_for_the_end_of_their_frame() -> None:
         (encode_table(TABLE._replace(kind="link")), "is no kind of change"),
         (encode_table(TABLE._replace(seq=-1)), "seq is no number"),
         (encode_table(TABLE._replace(at=-1)), "at is no number"),
-        (encode_marks(LeaderMarks(-1, 0)), "the confirmed end is -1"),
+        (encode_marks(LeaderMarks(-1, 0)), "the confirmed part is from 0 to -1"),
+        (encode_marks(LeaderMarks(5, 0, 6)), "the confirmed part is from 6 to 5"),
+        (encode_marks(LeaderMarks(5, 0, -1)), "the confirmed part is from -1 to 5"),
     ],
 )
 def test_a_leader_that_breaks_the_protocol_is_not_believed(content: bytes, why: str) -> None:

@@ -12,7 +12,7 @@ from pocketmq.services.replication.table_feed import TableCursor
 from tests.kit.store_broker import store_broker
 
 REPORT = Struct(">qq")
-MARKS = Struct(">qiqq")
+MARKS = Struct(">qiqqq")
 ENDS = LogEnds(0, 1_000, 4_096)
 
 
@@ -47,9 +47,10 @@ def test_a_follower_that_lies_is_disconnected(reports: list[tuple[int, int]], wh
 
 def test_marks_are_sent_when_they_change() -> None:
     made = stream()
-    assert made.marks(50, 7) == MARKS.pack(-2, 16, 50, 7)
-    assert made.marks(50, 7) == b""
-    assert made.marks(51, 8) == MARKS.pack(-2, 16, 51, 8)
+    assert made.marks(50, 7, 9) == MARKS.pack(-2, 24, 50, 7, 9)
+    assert made.marks(50, 7, 9) == b""
+    assert made.marks(51, 8, 9) == MARKS.pack(-2, 24, 51, 8, 9)
+    assert made.marks(51, 8, 10) == MARKS.pack(-2, 24, 51, 8, 10)
 
 
 async def test_it_gets_what_is_not_flushed_yet_and_marks_of_what_is_visible() -> None:

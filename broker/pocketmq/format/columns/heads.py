@@ -24,7 +24,9 @@ from pocketmq.format.record import (
     property_crc_field,
     record_head,
 )
+from pocketmq.format.record_chain import record_chain
 from pocketmq.model.message import FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, PROPERTY_CRC
+from pocketmq.native import is_compiled
 
 FRONT: Final = 64
 """Bytes that a buffer has before its first record."""
@@ -37,6 +39,7 @@ ROWS_SIZE_MAX: Final = 4 * 1024 * 1024
 Numbers = NDArray[np.int64]
 Words = NDArray[np.uint64]
 
+_IS_COMPILED: Final = is_compiled()
 _MARK_WORD: Final = np.uint64(int.from_bytes(PROPERTY_CRC.encode(), "little"))
 _SIZE: Final = Struct(">i")
 _CODES: Final = {"i": ">i4", "I": ">u4", "q": ">i8"}
@@ -93,8 +96,11 @@ def starts(buffer: bytearray, begin: int, end: int) -> Numbers:
 
     The chain ends at an invalid size, or at a record that extends beyond `end`. Positions after the
     first invalid record have no meaning: `sound_count` returns the number of records before it.
-    Cost     0.15 µs a record
+    Cost     0.03 µs a record if compiled, else 0.15 µs
     """
+    if _IS_COMPILED:
+        chain = record_chain(bytes(memoryview(buffer)[begin:end]), RECORD_SIZE_MIN)
+        return np.frombuffer(chain, dtype=">i8") + np.int64(begin)
     unpack = _SIZE.unpack_from
     found = array("q")
     note = found.append

@@ -40,6 +40,8 @@ from pocketmq.store.tables.terms import Term, TermTable
 
 READ_SIZE: Final = 512 * 1024
 """Upper limit of the bytes that one read takes, and half of those that wait for it."""
+FAR_BYTES: Final = 16 * 1024 * 1024
+"""Lag from which on the log is copied before it is dispatched."""
 DIAL_S: Final = 5.0
 """Time limit of a connection and of the leader's answer."""
 PAUSE_S: Final = 0.5
@@ -74,8 +76,8 @@ class FollowerLink:
     """
 
     __slots__ = (
-        "_cut", "_dial", "_end_seen", "_heard_ms", "_identity", "_is_diverged", "_noted", "_store",
-        "_tables", "_task", "_terms", "is_connected", "stats", "trouble",
+        "_cut", "_dial", "_end_seen", "_heard_ms", "_identity", "_is_diverged", "_kept_from",
+        "_noted", "_store", "_tables", "_task", "_terms", "is_connected", "stats", "trouble",
     )  # fmt: skip
 
     def __init__(
@@ -95,7 +97,8 @@ class FollowerLink:
         self._tables = tables
         self._cut = cut
         self._task: asyncio.Task[None] | None = None
-        self._end_seen = 0
+        store.views.is_deferred = self._is_far_behind
+        self._end_seen = self._kept_from = 0
         self._heard_ms = store.clock.monotonic_ms()
         self._is_diverged = False
         self._noted = asyncio.Event()
@@ -125,9 +128,19 @@ class FollowerLink:
         assert copy is not None
         return max(self._end_seen - copy.whole_end, 0)
 
+    def _is_far_behind(self) -> bool:
+        return self.is_connected and self.lag_bytes >= FAR_BYTES
+
     def state(self) -> tuple[str, bool, int, str]:
         """Returns (leader's address, whether it is connected, lag in bytes, why it is not)."""
         return self._dial.leader, self.is_connected, self.lag_bytes, self.trouble
+
+    def floor(self) -> int:
+        """Returns the physical offset from which on the leader has the log; 0 if it is unknown.
+
+        A leader keeps what delays, leases and transactions need. Only it has their state.
+        """
+        return self._kept_from
 
     def step(self, now: Now) -> Next:
         """Reads replaced tables again; a step."""
@@ -202,7 +215,8 @@ class FollowerLink:
         await asyncio.to_thread(self._terms.adopt, terms)
         copy.begin(answer.begin)
         self._tables.begin()
-        self._end_seen, self.is_connected, self.trouble = answer.end, True, ""
+        self._kept_from, self._end_seen = answer.min_offset, answer.end
+        self.is_connected, self.trouble = True, ""
         logger.info(
             "follower.connected",
             extra={"leader": self._dial.leader, "begin": answer.begin, "end": answer.end},
@@ -277,6 +291,7 @@ class FollowerLink:
                 self._end_seen = max(self._end_seen, copy.end)
                 assert self._end_seen >= store.appended
             elif isinstance(event, LeaderMarks):
+                self._kept_from = event.begin
                 self._end_seen = max(self._end_seen, event.confirmed)
                 store.marks.replicate(event.confirmed, event.store_time_ms)
             elif isinstance(event, TableRecord):

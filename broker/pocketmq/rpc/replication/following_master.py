@@ -54,6 +54,10 @@ class MasterLink(FollowerLink):
         self._session: _Session | None = None
         super().start()
 
+    def floor(self) -> int:
+        """Returns an offset above all: a slave of RocketMQ has a retention of its own."""
+        return EVERYTHING
+
     async def finish(self) -> None:
         """Copies the tables once more, and the log below them, if the master is connected.
 

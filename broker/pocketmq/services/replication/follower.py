@@ -4,7 +4,7 @@
         offset >= 0, size > 0    bytes of the log
         offset >= 0, size 0      heartbeat
         offset -1                table record (table_record.py)
-        offset -2, size 16       marks: i64 confirmed end, i64 its store time in ms
+        offset -2, size 24       marks: i64 confirmed end, i64 its store time in ms, i64 log begin
     follower → leader   i64 end of the log on its disk, i64 seq of the last table record on its disk
 
 The handshake (handshake.py) precedes both. Consumers of a follower see the log up to the confirmed
@@ -29,7 +29,7 @@ from pocketmq.services.replication.table_record import (
 )
 
 REPORT: Final = Struct(">qq")
-MARKS: Final = Struct(">qq")
+MARKS: Final = Struct(">qqq")
 TABLE: Final = -1
 """Offset of a frame with a table record."""
 CONFIRMED: Final = -2
@@ -54,10 +54,14 @@ class LeaderAlive(NamedTuple):
 
 
 class LeaderMarks(NamedTuple):
-    """The end of the log that the leader shows to consumers, and the store time of its record."""
+    """The end of the log that the leader shows to consumers, and the store time of its record.
+
+    begin   physical offset of the leader's oldest byte: messages above it may be needed again
+    """
 
     confirmed: int
     store_time_ms: int
+    begin: int = 0
 
 
 Event = LogBytes | LeaderAlive | TableRecord | LeaderMarks
@@ -158,10 +162,10 @@ class FollowerStream:
 def _marks(content: bytes) -> LeaderMarks:
     if len(content) != MARKS.size:
         raise LeaderBroken(f"marks of {len(content)} bytes")
-    confirmed, store_time_ms = MARKS.unpack(content)
-    if confirmed < 0:
-        raise LeaderBroken(f"the confirmed end is {confirmed}")
-    return LeaderMarks(confirmed, store_time_ms)
+    marks = LeaderMarks(*MARKS.unpack(content))
+    if not 0 <= marks.begin <= marks.confirmed:
+        raise LeaderBroken(f"the confirmed part is from {marks.begin} to {marks.confirmed}")
+    return marks
 
 
 def _table(content: bytes) -> TableRecord:

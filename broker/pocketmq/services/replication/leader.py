@@ -215,7 +215,8 @@ class Leader:
         if not isinstance(stream, OwnStream):
             return b""
         visible = self._store.marks.visible()
-        return stream.marks(visible.value, visible.time_ms)
+        begin = min(self._store.min_offset, visible.value)
+        return stream.marks(visible.value, visible.time_ms, begin)
 
     async def content(self, piece: LogPiece) -> bytes:
         """Returns the bytes of a piece; old ones are read in a thread.

@@ -18,7 +18,7 @@ class OwnStream(SlaveStream):
     begin      physical offset at which the stream begins
     """
 
-    __slots__ = ("_confirmed", "_record", "cursor", "table_seq")
+    __slots__ = ("_begin", "_confirmed", "_record", "cursor", "table_seq")
 
     def __init__(
         self, peer: str, follower: str, cursor: TableCursor, begin: int, now_ms: int
@@ -29,7 +29,7 @@ class OwnStream(SlaveStream):
         self._record: TableRecord | None = None
         """Record that waits until the log below its `at` was sent."""
         self.sent = begin
-        self._confirmed = -1
+        self._begin = self._confirmed = -1
         self.table_seq = 0
         """Number of the last table record on the follower's disk."""
 
@@ -80,9 +80,12 @@ class OwnStream(SlaveStream):
         """The visible end that the follower was told last; -1 before."""
         return self._confirmed
 
-    def marks(self, visible: int, time_ms: int) -> bytes:
-        """Returns the frame that tells a follower the visible end, b"" if it knows that."""
-        if visible == self._confirmed:
+    def marks(self, visible: int, time_ms: int, begin: int) -> bytes:
+        """Returns the frame that tells a follower the visible part, b"" if it knows that.
+
+        begin   physical offset at which the log begins
+        """
+        if (begin, visible) == (self._begin, self._confirmed):
             return b""
-        self._confirmed = visible
-        return encode_marks(LeaderMarks(visible, time_ms))
+        self._begin, self._confirmed = begin, visible
+        return encode_marks(LeaderMarks(visible, time_ms, begin))

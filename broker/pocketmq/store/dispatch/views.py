@@ -24,6 +24,11 @@ PAUSE_SECONDS: Final = 0.005
 BULK_BYTES: Final = 64 * 1024
 """Number of undispatched bytes from which the pause is BULK_PAUSE_SECONDS."""
 BULK_PAUSE_SECONDS: Final = 0.001
+DEFERRED_SECONDS: Final = 0.02
+"""Pause between two dispatch steps while the log is copied from far behind."""
+DEFERRED_BYTES_MAX: Final = 1 << 30
+"""Undispatched bytes from which on dispatch has its full share again: a start after a kill, and a
+stop, have to dispatch them."""
 TURN_SECONDS: Final = 0.005
 """Time after which dispatch yields to other tasks, even if more records wait."""
 
@@ -35,7 +40,7 @@ class Views:
 
     __slots__ = (
         "_extension_failures", "_marks", "_paused_until", "_structures", "arrivals", "dispatcher",
-        "expiry", "flush", "index", "queues",
+        "expiry", "flush", "index", "is_deferred", "queues",
     )  # fmt: skip
 
     def __init__(
@@ -51,6 +56,8 @@ class Views:
         self._paused_until = 0.0
         self.queues = structures.queues
         self.index = structures.index
+        self.is_deferred: Callable[[], bool] = lambda: False
+        """Returns whether copying the log is more urgent than dispatch."""
         self.arrivals = Arrivals()
         self.dispatcher = Dispatcher(
             structures.log, marks, (self.queues, self.index), structures.levels, self._took,
@@ -96,6 +103,9 @@ class Views:
         if early_seconds > 0:
             return Next(mark=Pause(early_seconds))
         again_at_ms = self.dispatch_some(now.monotonic_ms)
+        if behind_bytes < DEFERRED_BYTES_MAX and self.is_deferred():
+            self._paused_until = loop.time() + DEFERRED_SECONDS
+            return Next(mark=Pause(DEFERRED_SECONDS))
         turn_end = perf_counter() + TURN_SECONDS
         while 0 < again_at_ms <= now.monotonic_ms and perf_counter() < turn_end:
             again_at_ms = self.dispatch_some(now.monotonic_ms)

@@ -1,0 +1,44 @@
+"""Steps of dispatch: their pauses, and what they leave to more urgent work."""
+
+from pathlib import Path
+
+import pytest
+
+from pocketmq.model.step import Now
+from pocketmq.store.dispatch import views
+from pocketmq.store.dispatch.column_dispatch import BYTES_MAX
+from pocketmq.store.runner import Pause
+from tests.kit.two_stores import TwoStores, two_stores
+
+NOW = Now(1, 1)
+
+
+async def copied(pair: TwoStores) -> None:
+    """Copies a log of three chunks, of which nothing is visible yet."""
+    while pair.leader.store.appended < 2.5 * BYTES_MAX:
+        await pair.leader.send("orders", *["x" * 60_000] * 8)
+    await pair.copy()
+    await pair.follower.store.writing.durability.drain()
+    pair.follower.store.views.dispatch(NOW)
+
+
+@pytest.mark.parametrize("limit", [1 << 30, 2 * BYTES_MAX])
+async def test_deferred_dispatch_goes_on_in_small_steps_until_much_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    monkeypatch.setattr(views, "DEFERRED_BYTES_MAX", limit)
+    monkeypatch.setattr(views, "TURN_SECONDS", 60)
+    async with two_stores(tmp_path, commit_log_file_size_bytes=1 << 22) as pair:
+        await copied(pair)
+        store = pair.follower.store
+        store.views.is_deferred = lambda: True
+        store.marks.replicate(pair.leader.store.appended, 1)
+        following = store.views.dispatch(NOW)
+        if limit == 1 << 30:
+            assert 0 < store.dispatched < 2 * BYTES_MAX
+            assert isinstance(following.mark, Pause)
+            assert store.views.dispatch(NOW).mark is not None
+            assert store.dispatched < 2 * BYTES_MAX, "the pause was not kept"
+        else:
+            assert store.dispatched == store.appended
+        await pair.show()
