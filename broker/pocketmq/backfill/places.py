@@ -113,6 +113,9 @@ def _output_fault(task: Probe) -> str:
 def probe_workers(job: RebuildJob, mapper: Mapper) -> None:
     """Checks that every worker reads the log, and writes where the driver reads.
 
+    Spark gives a task to every free processor before it gives one a second task. Workers that join
+    later are not asked; a task that writes elsewhere is then named after the ranges were read.
+
     Errors   PlaceUnusable: names each host and its fault
     Cost     one short task for each concurrent task
     """

@@ -15,12 +15,10 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from pickle import dumps, loads
 from typing import TYPE_CHECKING, Any, Final
 
-from pocketmq.backfill.places import probe
 from pocketmq.model.errors import SparkMissing
 from pocketmq.rebuild.manifest import mark_file
 from pocketmq.rebuild.plan import TRIES, Mapper, TaskFailed
@@ -33,8 +31,6 @@ SMALL_TASKS_PER_WORKER: Final = 8
 """Spark partitions for each worker if there are many small tasks: a Spark task costs 50 ms."""
 _SMALL_TASKS: Final[frozenset[Callable[[Any], Any]]] = frozenset({mark_file})
 """Functions of tasks that last milliseconds; a run may have tens of thousands of such tasks."""
-_EVERYWHERE: Final[frozenset[Callable[[Any], Any]]] = frozenset({probe})
-"""Functions that look at each worker's machine."""
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 """Variable that spark-submit sets: its options and configuration files then apply."""
 LOG_SETTINGS: Final = Path(__file__).resolve().with_name("log4j2.properties")
@@ -198,8 +194,6 @@ def spark_mapper(session: "SparkSession", partitions: int = 0) -> Mapper:
         if function in _SMALL_TASKS:
             count = min(count, SMALL_TASKS_PER_WORKER * worker_count(session))
         try:
-            if function in _EVERYWHERE:
-                return _at_once(session, function, tasks)
             return _spread(session, function, tasks, min(count, len(tasks)))
         except (PySparkException, Py4JError) as error:
             raise TaskFailed(_reason(str(error))) from error
@@ -231,20 +225,6 @@ def _collected(
     applied = udf(function, "binary", useArrow=False).asNondeterministic()
     frame = session.range(0, count, 1, count).select(applied("id").alias("answers"))
     return [bytes(row["answers"]) for row in frame.collect()]
-
-
-def _at_once(
-    session: "SparkSession", function: Callable[[Any], Any], tasks: Sequence[Any]
-) -> list[Any]:
-    """Runs all tasks at the same time, so that each free processor of the workers gets one.
-
-    If workers come and go, Spark cannot do that, and some workers may get no task.
-    """
-    context = session.sparkContext
-    if context.getConf().get("spark.dynamicAllocation.enabled", "false") == "true":
-        return _spread(session, function, tasks, len(tasks))
-    barrier = context.parallelize(tasks[: worker_count(session)], worker_count(session)).barrier()
-    return barrier.mapPartitions(partial(map, function)).collect()
 
 
 def _reason(told: str) -> str:
