@@ -29,7 +29,7 @@ from harness.figures import table
 from harness.process import CACHE, ROOT
 
 QUICK: Final = Extent(rounds=1, seconds=0.7, jvm_calls=20_000)
-CLASSIC: Final = "classic"
+CLASSIC, REPLICAS = "classic", "replicas"
 MINUTES: Final = 20.0
 SECONDS: Final = (0.7, 4.0)
 """The shortest and the longest run of a client."""
@@ -65,7 +65,7 @@ SECTIONS: Final = {
     "official_sync": Section(partial(sends.sync_rows, face=sends.V2), 50, 2),
     "consume": Section(official.consume_rows, 75, 5),
     CLASSIC: Section(classic.classic_rows, 60, 10),
-    "replicas": Section(replicas.replica_rows, 70, 8),
+    REPLICAS: Section(replicas.replica_rows, 70, 8),
     "pulls": Section(_own(pulls.pull_rows), 15, 4),
     "plain": Section(_own(pulls.plain_rows), 10, 2),
     "start": Section(costs.start_rows, 60, 0),
@@ -118,7 +118,7 @@ def _said(*command: str) -> str:
 def main() -> None:
     """Measures the requested rows and prints the table."""
     given = _given()
-    if given.names == [CLASSIC]:
+    if {*given.names} <= {CLASSIC, REPLICAS}:
         jars = checked_jars(given.peer[1], classic.JARS)
     else:
         jars = checked_jars(given.peer[1])
