@@ -30,7 +30,7 @@ BATCH: Final = 32
 """Messages of a batch, and of a pull."""
 READ_SIZE: Final = 1 << 20
 HANG_SECONDS: Final = 60.0
-READY_SECONDS: Final = 60.0
+READY_SECONDS: Final = 240.0
 SETTLE_SECONDS: Final = 0.2
 _FRAME: Final = Struct(">II")
 _ROW: Final = Struct(">iiiii")

@@ -99,7 +99,9 @@ def broker_pair(jars: Path) -> Iterator[RocketMQ]:
     with _named(jars, sync=False) as (place, names, port), ExitStack() as stack:
         conf = place / "broker.conf"
         settings = dict(line.split("=", 1) for line in conf.read_text("utf-8").splitlines())
-        settings |= {"brokerRole": "SYNC_MASTER", "inSyncReplicas": "2"}
+        settings |= {
+            "brokerRole": "SYNC_MASTER", "inSyncReplicas": "2", "brokerIP2": "127.0.0.1"
+        }  # fmt: skip
         slave = place / "slave"
         other = settings | {
             "brokerId": "1", "brokerRole": "SLAVE", "listenPort": str(port + 10),
