@@ -166,3 +166,5 @@ def test_options_of_sparks_catalog_are_accepted(tmp_path: Path) -> None:
         "columns": "topic", "option.columns": "topic",
     }  # fmt: skip
     assert read(**options) == [{"topic": "T"}] * 4
+    del options["path"]
+    assert read(**options) == [{"topic": "T"}] * 4

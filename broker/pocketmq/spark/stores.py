@@ -10,6 +10,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pocketmq.backfill.source import StoreReader
 from pocketmq.model.errors import NotAStore
 
+LOCATION: Final = "location"
 PATHS: Final = "paths"
 """Option with a JSON list, which Spark makes of `load([…])`."""
 
@@ -19,15 +20,18 @@ def each_store(options: Mapping[str, str]) -> list[dict[str, str]]:
 
     Errors   NotAStore: a wildcard matches nothing; ValueError: `paths` is no list of texts
     """
-    paths, rest = [], {}
+    paths, rest, location = [], {}, ""
     for name, text in options.items():
         if name.lower() == "path":
             paths.append(text)
         elif name.lower() == PATHS:
             paths += _listed(text)
+        elif name.lower() == LOCATION:
+            location = text
         else:
             rest[name] = text
-    found = [one for path in paths for one in _matching(path)]
+    # Spark's catalog gives `path` when it makes a table, but only `location` when it reads it.
+    found = [one for path in paths or [location] if path for one in _matching(path)]
     return [{**rest, "path": path} for path in dict.fromkeys(found)] or [dict(rest)]
 
 
