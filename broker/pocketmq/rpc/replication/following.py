@@ -187,8 +187,10 @@ class FollowerLink:
                     extra={"leader": self._dial.leader, "reason": trouble},
                 )
             self.trouble = trouble
-            if own.cancelling():  # A group of tasks that fails swallows a cancellation.
+            if self._task is not own:  # A group of tasks that fails swallows a cancellation.
                 return
+            while own.cancelling():  # A group that is ending already may leave its own behind.
+                own.uncancel()
             pause_s = PAUSE_S if was_connected else min(2 * pause_s, PAUSE_MAX_S)
             await asyncio.sleep(pause_s)
 
