@@ -379,6 +379,7 @@ def test_a_live_store_is_streamed_and_a_refused_row_is_named(
 ) -> None:
     client = rocketmq.client
     client.send_many([Message("orders", b"%d" % number) for number in range(40)])
+    client.admin.flush()  # A directory is read up to what is on the disk.
     register(spark)
     (store,) = [row.value for row in client.admin.effective_config() if row.key == DIRECTORY]
     stream = spark.readStream.format("pocketmq").options(topicsPattern="ord.*", columns="body")

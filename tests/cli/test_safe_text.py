@@ -104,7 +104,7 @@ OWN_TEXT = {
     "config.py": "conf/broker.toml", "serve.py": "addresses of this process",
     "stats.py": "an empty line", "export.py": "records, to a file",
     "bench.py": "figures of its own", "program.py": "version and commit",
-    "definitions.py": "YAML, escaped",
+    "console.py": "its own address", "definitions.py": "YAML, escaped",
 }  # fmt: skip
 SINKS = re.compile(r"click\.s?echo\(|(?<!_)\bprint\(|sys\.(?:__)?std(?:out|err)\.(?:write|buffer)")
 

@@ -17,7 +17,7 @@ def test_every_word_to_translate_belongs_to_a_name_that_means_something() -> Non
 
 def test_what_has_no_meaning_here_says_why() -> None:
     assert all(rocketmq.MEANINGLESS.values())
-    assert "is a master" in rocketmq.why_meaningless("brokerRole")
+    assert "the leader that it follows" in rocketmq.why_meaningless("brokerRole")
     assert rocketmq.why_meaningless("flushDiskType") == ""
 
 

@@ -63,6 +63,7 @@ async def test_a_first_message_is_sent_found_and_shown(broker: RunningBroker, pa
     await page.wait_for_load_state()
     await page.keyboard.press("g")
     await page.keyboard.press("t")
+    await expect(page.locator("h1")).to_contain_text("Topics")
     await page.wait_for_load_state()
     await page.keyboard.press("/")
     await page.keyboard.type("none")

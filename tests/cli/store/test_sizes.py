@@ -131,9 +131,9 @@ def test_a_manifest_of_a_later_release_is_refused(tmp_path: Path) -> None:
 def test_a_setting_without_a_meaning_is_noted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sizes_of(Disk(), tmp_path, ["brokerRole=SLAVE"], with_index=False)
+    sizes_of(Disk(), tmp_path, ["brokerIP2=10.0.0.1"], with_index=False)
     said = capsys.readouterr().err
-    assert said.startswith("Note: brokerRole has no meaning here and is ignored: this broker")
+    assert said.startswith("Note: brokerIP2 has no meaning here and is ignored: ")
     assert said.count("\n") == 1
 
 

@@ -66,7 +66,7 @@ KINDS: Final[dict[int, tuple[type[BrokerError], ...]]] = {
     ),
     code_pb2.FAILED_PRECONDITION: (
         errors.BrokerReadOnly, errors.NotLeader, errors.StoreDamaged, errors.StoreLocked,
-        errors.NotAStore,
+        errors.NotAStore, errors.PlaceUnusable,
         errors.StoreTooNew, errors.WrongFileSize, errors.UnknownGeometry, errors.IllegalConfig,
         errors.AddressUnavailable, errors.UnsupportedStore, errors.OriginUnknown, errors.GroupInUse,
         errors.NotAPlainFile, errors.StrayFile,
