@@ -38,6 +38,17 @@ def pieces_of(file: LogFile, begin: int, end: int) -> Iterator[bytes]:
         raise FileRemoved from None
 
 
+def digest_of(file: LogFile, begin: int, end: int) -> str:
+    """Returns the sha256 of the bytes [begin, end) of a file.
+
+    Errors   FileRemoved
+    """
+    digest = sha256()
+    for piece in pieces_of(file, begin, end):
+        digest.update(piece)
+    return digest.hexdigest()
+
+
 class AppendOnly:
     """The part of an archive that has one log; `files` are its files at the moment."""
 
@@ -68,7 +79,6 @@ class AppendOnly:
                 self._replace(file, file.base, end)
             elif len(self._small(file)) > SMALL_MAX:
                 self._replace(file, self._small(file)[0].begin, end)
-        assert self.upto <= max(upto, self.upto)
         return gap
 
     def prune(self, begin: int) -> None:
@@ -83,10 +93,8 @@ class AppendOnly:
         return [part for part in own if part.begin >= large]
 
     def _put(self, file: LogFile, begin: int, end: int, advance: Advance) -> None:
-        digest = sha256()
-        for piece in pieces_of(file, begin, end):
-            digest.update(piece)
-        part = LogPart(begin, end, digest.hexdigest())
+        assert file.base <= begin < end <= file.end
+        part = LogPart(begin, end, digest_of(file, begin, end))
         self._objects.put(
             f"{self._prefix}/{part.name}", _counted(pieces_of(file, begin, end), advance)
         )

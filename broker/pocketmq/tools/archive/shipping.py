@@ -9,7 +9,6 @@ are replaced by a large one from time to time, and those of a full file by one p
 
 from collections.abc import Callable
 from dataclasses import asdict
-from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +17,7 @@ from pocketmq.model.errors import NotAStore
 from pocketmq.model.store_shape import StoreShape
 from pocketmq.rebuild.log_files import KnownShape, find_log_files
 from pocketmq.rebuild.range_pass import Advance, no_advance
-from pocketmq.tools.archive.append_only import AppendOnly, FileRemoved, pieces_of
+from pocketmq.tools.archive.append_only import AppendOnly, FileRemoved, digest_of
 from pocketmq.tools.archive.catalog import (
     LOG,
     MOMENTS,
@@ -82,10 +81,7 @@ class Shipper:
             file = next((one for one in files if one.base <= last.begin < one.end), None)
             if file is None:
                 return  # Retention has removed the file.
-            digest = sha256()
-            for piece in pieces_of(file, last.begin, last.end):
-                digest.update(piece)
-            if digest.hexdigest() == last.digest:
+            if digest_of(file, last.begin, last.end) == last.digest:
                 return
             why = f"its log differs from that of the store between {last.begin} and {last.end}"
         raise NotAStore(path=self._objects.target, why=f"it is another store's archive: {why}")
