@@ -63,7 +63,9 @@ async def test_a_loopback_socket_is_asked_by_nobody_whatever_the_setting_is(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     stage = handed("127.0.0.1")
-    async with broker_with(tmp_path, "rpc.listen=0.0.0.0:0", stage=stage) as broker:
+    async with broker_with(
+        tmp_path, "rpc.listen=0.0.0.0:0", "rpc.classic_vip=false", stage=stage
+    ) as broker:
         assert await broker.client.send_many([Message("orders", b"x")])
     doubts = [vars(one)["doubt"] for one in caplog.records if one.getMessage() == "config.suspect"]
     address = broker.addresses["grpc"]

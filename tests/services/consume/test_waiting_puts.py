@@ -30,6 +30,7 @@ async def small(directory: Path, journal_max: int = 100_000) -> AsyncIterator[Co
 @asynccontextmanager
 async def full_file(desk: ConsumeDesk, left_bytes: int) -> AsyncIterator[None]:
     """Leaves at most so many bytes in the log's last file; at exit the next is made."""
+    await desk.talking.stocked()
     with desk.talking.quick_disk.held():
         while desk.store.writing.takes(left_bytes):
             run = Destination("filler", 0, STORE_HOST), batch(put_row("x" * 64))

@@ -197,8 +197,8 @@ async def test_views_are_those_of_the_leader_also_by_column(
         assert ends
         assert ends == sorted(ends)
         assert pair.copied == pair.led
-        assert store.marks.last_dispatched == pair.leader.store.marks.last_dispatched
         await pair.leader.settled()
+        assert store.marks.last_dispatched == pair.leader.store.marks.last_dispatched
     for name in (COMMIT_LOG_DIRECTORY, "consumequeue"):
         led, copied = (files_below(tmp_path / one / name) for one in ("leader", "follower"))
         assert led == copied
