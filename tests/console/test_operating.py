@@ -165,6 +165,12 @@ async def test_clients_and_settings_are_listed(
     await broker.client.receive(ReceiveQuery("billing", "orders", client_id="host-7@1"))
     assert "host-7@1 billing" in (await visitor.get("/clients")).text
     assert "No client has consumed" in (await visitor.get("/clients?q=host-8")).text
+    await broker.client.receive(ReceiveQuery("billing", "orders", client_id="host-9@1"))
+    for sort, order in (("seen", ["host-9", "host-7"]), ("client", ["host-7", "host-9"])):
+        text = (await visitor.get(f"/clients?sort={sort}")).text
+        assert sorted(order, key=text.find) == order
+    odd = await visitor.get("/settings?sort=no-column")
+    assert odd.text.find("access.check ") < odd.text.find("rpc.tls ")
     page = await visitor.get("/settings?q=auto_create_topics")
     assert "broker.auto_create_topics true" in page.text
     part = await visitor.get("/settings?only=set", **{"hx-request": "true"})

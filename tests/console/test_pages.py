@@ -82,6 +82,22 @@ async def test_topics_are_listed_filtered_and_sorted(
     assert "No topic has" in (await visitor.get("/topics?q=none")).text
 
 
+async def test_a_url_names_a_page_of_a_filtered_and_sorted_list(
+    broker: RunningBroker, visitor: BrowserVisit
+) -> None:
+    for number in range(120):
+        await broker.client.admin.create_topic(f"orders-{number:03d}", queue_count=1)
+    await broker.client.admin.create_topic("payments", queue_count=1)
+    page = await visitor.get("/topics?q=ORDERS&sort=queues&from=50")
+    assert "51–100 of 120" in page.text
+    assert "orders-050" in page.text
+    assert "orders-049" not in page.text
+    for before in ("q=ORDERS&amp;sort=queues&amp;from=100", "q=ORDERS&amp;sort=queues&amp;from=0"):
+        assert f'href="/topics?{before}"' in page.html
+    beyond = await visitor.get("/topics?q=ORDERS&from=100000")
+    assert "101–120 of 120" in beyond.text
+
+
 async def test_a_topic_is_created_changed_and_removed(
     broker: RunningBroker, visitor: BrowserVisit
 ) -> None:

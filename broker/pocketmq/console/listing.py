@@ -1,8 +1,13 @@
-"""Complete lists of a broker's topics and groups, kept for a few seconds, and pages of them."""
+"""Lists: all topics and groups, kept for a few seconds, and pages of rows by the URL.
+
+The URL's parameters are q (a part of a row's text), sort (a column) and from (the first row).
+"""
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
+
+from starlette.responses import Response
 
 from pocketmq.client import GroupState, TopicState
 from pocketmq.console.web import Visit
@@ -36,6 +41,31 @@ def cut(rows: Sequence[Row], page: Visit, count: int = ROWS) -> ListedRows:
     before = max(first - count, 0) if first else None
     after = first + count if first + count < len(rows) else None
     return ListedRows(found, len(rows), first, before, after)
+
+
+def list_page(
+    page: Visit, name: str, rows: Sequence[Row], text: Callable[[Row], str],
+    sorts: Mapping[str, Callable[[Row], Any]], bar: Callable[[Row], float] | None = None,
+    count: int = ROWS, **values: Any,
+) -> Response:  # fmt: skip
+    """Returns the page of a list, or its rows alone for the script.
+
+    name    of the templates: NAME.html and NAME_rows.html
+    text    row -> text that contains the wanted part, in any case
+    sorts   column -> key of a row; the first column is the default
+    bar     row -> value that its bar shows; `largest` in the template is the largest
+    """
+    assert sorts, "a list has an order"
+    wanted, sort = page.text("q").strip().lower(), page.text("sort")
+    sort = sort if sort in sorts else next(iter(sorts))
+    found = [one for one in rows if wanted in text(one).lower()] if wanted else [*rows]
+    found.sort(key=sorts[sort])
+    largest = max(map(bar, found), default=0) if bar else 0
+    part = "_rows" if "hx-request" in page.request.headers else ""
+    return page.render(
+        f"{name}{part}.html", shown=cut(found, page, count), total=len(rows), sort=sort,
+        q=page.text("q"), largest=largest, **values,
+    )  # fmt: skip
 
 
 async def kept(

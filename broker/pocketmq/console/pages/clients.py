@@ -6,10 +6,15 @@ from typing import Final
 from starlette.responses import Response
 
 from pocketmq.client import ClientError, GroupState
-from pocketmq.console.listing import all_groups, cut
+from pocketmq.console.listing import all_groups, list_page
 from pocketmq.console.web import Route, Visit
 from pocketmq.model.administration import Member
 
+SORTS: Final = {
+    "seen": lambda one: (-one.seen_ms, one.client_id),
+    "client": lambda one: (one.client_id, one.group),
+    "group": lambda one: (one.group, one.client_id),
+}
 GROUPS_MAX: Final = 200
 """Groups with consumers that a page asks for."""
 
@@ -18,18 +23,11 @@ async def clients(page: Visit) -> Response:
     """Lists the clients that consumed in the last two minutes."""
     groups = [one for one in await all_groups(page) if one.stats and one.stats.member_count]
     each = await asyncio.gather(*(_members(page, one) for one in groups[:GROUPS_MAX]))
-    wanted = page.text("q").strip().lower()
-    rows = [
-        one
-        for members in each
-        for one in members
-        if wanted in f"{one.client_id} {one.address} {one.group}".lower()
-    ]
-    rows.sort(key=lambda one: (-one.seen_ms, one.client_id))
-    template = "clients_rows.html" if "hx-request" in page.request.headers else "clients.html"
-    return page.render(
-        template, shown=cut(rows, page), q=page.text("q"), left_out=len(groups) - len(each)
-    )
+    return list_page(
+        page, "clients", [one for members in each for one in members],
+        lambda one: f"{one.client_id} {one.address} {one.group}", SORTS,
+        left_out=len(groups) - len(each),
+    )  # fmt: skip
 
 
 async def _members(page: Visit, group: GroupState) -> list[Member]:

@@ -6,7 +6,7 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from pocketmq.client import GroupSettings, GroupState, ResetTarget
-from pocketmq.console.listing import all_groups, cut, forget
+from pocketmq.console.listing import all_groups, forget, list_page
 from pocketmq.console.times import moment_from_text
 from pocketmq.console.web import Route, Visit
 from pocketmq.model.administration import MovedOffset
@@ -23,15 +23,9 @@ LINES_MAX: Final = 200
 
 async def groups(page: Visit) -> Response:
     """Lists groups, filtered by a part of the name and sorted by a column."""
-    found = await all_groups(page)
-    wanted, sort = page.text("q").strip().lower(), page.text("sort", "name")
-    rows = [one for one in found if wanted in one.name.lower()]
-    rows.sort(key=SORTS.get(sort, SORTS["name"]))
-    largest = max((one.stats.lag_messages for one in rows if one.stats), default=0)
-    template = "groups_rows.html" if "hx-request" in page.request.headers else "groups.html"
-    return page.render(
-        template, shown=cut(rows, page), total=len(found), sort=sort, largest=largest,
-        q=page.text("q"),
+    return list_page(
+        page, "groups", await all_groups(page), lambda one: one.name, SORTS,
+        lambda one: one.stats.lag_messages if one.stats else 0,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from pocketmq.client import TopicChange, TopicState, errors
 from pocketmq.console.browsing import newest
-from pocketmq.console.listing import all_topics, cut, forget
+from pocketmq.console.listing import all_topics, forget, list_page
 from pocketmq.console.web import Route, Visit
 
 TYPES: Final = ("normal", "fifo", "delay", "transaction", "priority", "mixed")
@@ -25,15 +25,9 @@ READ_WRITE: Final = {"rw": 6, "r": 4, "w": 2}
 
 async def topics(page: Visit) -> Response:
     """Lists topics, filtered by a part of the name and sorted by a column."""
-    found = await all_topics(page)
-    wanted, sort = page.text("q").strip().lower(), page.text("sort", "name")
-    rows = [one for one in found if wanted in one.name.lower()]
-    rows.sort(key=SORTS.get(sort, SORTS["name"]))
-    largest = max((one.counts.size_bytes for one in rows if one.counts), default=0)
-    template = "topics_rows.html" if "hx-request" in page.request.headers else "topics.html"
-    return page.render(
-        template, shown=cut(rows, page), total=len(found), sort=sort, largest=largest, types=TYPES,
-        q=page.text("q"),
+    return list_page(
+        page, "topics", await all_topics(page), lambda one: one.name, SORTS,
+        lambda one: one.counts.size_bytes if one.counts else 0, types=TYPES,
     )  # fmt: skip
 
 
