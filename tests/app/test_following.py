@@ -151,6 +151,23 @@ async def test_a_log_that_diverged_is_cut_set_aside_and_copied(tmp_path: Path) -
     assert 0 < end != lost
 
 
+async def test_a_follower_of_another_store_copies_anew_when_told(tmp_path: Path) -> None:
+    async with broker_with(tmp_path / "b") as alone:
+        await fill(alone, 90)
+    async with broker_with(tmp_path / "a") as leader:
+        await fill(leader, 150, size=700)
+        async with broker_with(tmp_path / "b", following(leader)) as follower:
+            is_connected, trouble = await settled(follower)
+            assert (is_connected, "with an empty store" in trouble) == (False, True)
+            await follower.client.admin.replication.resync()
+            with suppress(ClientError):  # The follower restarts its services.
+                await caught_up(leader, follower)
+            await caught_up(leader, follower)
+            found = await follower.client.admin.replication.status()
+            assert (found.diverged_messages, found.trouble) == (90, "")
+    assert log_of(tmp_path / "a") == log_of(tmp_path / "b")
+
+
 async def test_a_backup_of_a_running_follower_leads_and_keeps_its_followers(tmp_path: Path) -> None:
     store, copy, restored = (tmp_path / name for name in ("b", "copy", "restored"))
     async with (

@@ -72,6 +72,7 @@ GOLDEN: Final = {
     "replica demote": "replica demote --leader 10.0.0.2:8081",
     "replica add": "replica add 127.0.0.1:1",
     "replica remove": "replica remove 10.0.0.2",
+    "replica resync": "replica resync",
     "definitions import": "definitions import definitions.yaml --only topics",
     "context add": "context add test --endpoint 127.0.0.1:9000",
     "context ls": "context ls",

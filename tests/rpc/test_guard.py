@@ -149,6 +149,7 @@ ROWS: Final[dict[str, list[tuple[dict[str, Any], str]]]] = {
     "Replication/Promote": [({}, ADMINS)],
     "Replication/Follow": [({}, ADMINS)],
     "Replication/RemoveReplica": [({}, ADMINS)],
+    "Replication/Resync": [({}, ADMINS)],
     "MessagingService/QueryRoute": [(RT, "pub,sub,get topic:t")],
     "MessagingService/Heartbeat": [({}, ""), (RG, "sub group:g")],
     "MessagingService/SendMessage": [

@@ -141,7 +141,7 @@ class Node:
             self._runner.run(self._link.step)
         link, own = None, self._link
         if own is not None:
-            link = Link(own.state, own.finish, own.end)
+            link = Link(own.state, own.finish, own.end, own.cut)
         self.roles = Roles(store, self.terms, self.leader, self._asked.set, link)
         self._port = FollowerPort()
         network.listen(self.name, self._port.connection)

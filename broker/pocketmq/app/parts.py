@@ -47,6 +47,7 @@ from pocketmq.services.retention import DiskSpace, Retention, is_wanted
 from pocketmq.services.topic_retention import TopicRetention
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.holding import holder_at
+from pocketmq.store.recovery.cut import NOTHING_ASIDE, Aside
 from pocketmq.store.tables.terms import TermTable
 
 DRAIN, SWITCH = "drain", "switch"
@@ -57,17 +58,17 @@ class Replicated(NamedTuple):
     """The state of replication that a store's services need.
 
     following       the connection to the broker's leader; None: this broker leads
-    diverged_bytes  bytes of the log that were set aside
+    aside           what was set aside of the log
     """
 
     terms: TermTable
     following: FollowerLink | None = None
-    diverged_bytes: int = 0
+    aside: Aside = NOTHING_ASIDE
 
     def roles(self, store: MessageStore, leader: Leader, switch: Callable[[], None]) -> Roles:
         """Returns the broker's role, which `switch` changes by a restart of its services."""
         link = link_of(self.following)
-        return Roles(store, self.terms, leader, switch, link, self.diverged_bytes)
+        return Roles(store, self.terms, leader, switch, link, self.aside)
 
 
 class Parts(NamedTuple):
@@ -217,7 +218,7 @@ def link_of(following: FollowerLink | None) -> Link | None:
     """Returns what a change of the role needs of the connection to the leader."""
     if following is None:
         return None
-    return Link(following.state, following.finish, following.end)
+    return Link(following.state, following.finish, following.end, following.cut)
 
 
 def leader_of(store: MessageStore, config: Config) -> Leader:

@@ -15,7 +15,7 @@ from pocketmq.config.sections import Config
 from pocketmq.rpc.replication.follower_port import FollowerPort
 from pocketmq.services.replication.followers import Followers, Greeting
 from pocketmq.store.message_store import MessageStore
-from pocketmq.store.recovery.cut import cut_log, diverged_bytes
+from pocketmq.store.recovery.cut import cut_log, set_aside
 from pocketmq.store.settings import StoreSettings
 from pocketmq.store.tables.identity import StoreIdentity
 from pocketmq.store.tables.terms import TermTable
@@ -80,7 +80,7 @@ class Replication(NamedTuple):
         if self.leader:
             link = following_of(store, config, WORLD, self.identity, self.terms, cut, reload_users)
         directory = store.settings.directory
-        aside = await asyncio.to_thread(diverged_bytes, self.stage.disk, directory)
+        aside = await asyncio.to_thread(set_aside, self.stage.disk, directory)
         return Replicated(self.terms, link, aside)
 
     def begin(self, store: MessageStore, parts: Parts, config: Config) -> None:

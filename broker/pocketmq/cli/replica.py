@@ -14,6 +14,7 @@ from pocketmq.model.replication import FENCED, FOLLOWER, LEADER, ReplicationStat
 COLUMNS: Final = columns(
     "peer", "follower", "acknowledged_offset", "sent_offset", "lag_bytes", "connected",
 )  # fmt: skip
+LISTED: Final = "pocketmq store diverged DIR --read-only lists them"
 force_option: Final = click.option(
     "--force", is_flag=True, help="Do it although records or a leader may be left behind."
 )
@@ -25,10 +26,11 @@ force_option: Final = click.option(
         "pocketmq replica status",
         "pocketmq replica demote --leader 10.0.0.2:8081 --yes     on the leader, then",
         "pocketmq replica promote --yes                           on its follower",
+        "pocketmq replica resync --yes                            on a follower that is refused",
     ),
 )
 def replica() -> None:
-    """Show, promote, demote and remove brokers that copy a leader's log.
+    """Show, promote, demote, resync and remove brokers that copy a leader's log.
 
     There is no automatic election: promote a follower only if its leader is gone or was demoted.
     """
@@ -73,11 +75,12 @@ def readable(found: ReplicationStatus) -> Document:
         only_here = amount(found.appended_offset - found.fenced_from)
         shown |= {
             "leader": found.leader or "not known",
-            "only_here": f"{only_here} from offset {found.fenced_from}; pocketmq store diverged "
-            "DIR --read-only lists the messages",
+            "only_here": f"{only_here} from offset {found.fenced_from}; {LISTED}",
         }
     else:
         shown["replicas"] = sum(one.connected for one in found.replicas)
+    if found.diverged_messages:
+        shown["diverged"] = f"{found.diverged_messages} messages; {LISTED}"
     return shown
 
 
@@ -167,3 +170,20 @@ def remove(broker: BrokerConnection, out: Output, name: str, yes: bool) -> None:
         raise only_planned(f"follower {name} would be forgotten")
     broker.ask(broker.admin.replication.remove(name))
     talk(f"{name} is forgotten")
+
+
+@replica.asks("Let a follower copy everything again.", "pocketmq replica resync --yes")
+@yes_option
+def resync(broker: BrokerConnection, out: Output, yes: bool) -> None:
+    """Let a follower copy its leader's log anew; without --yes only show what would happen.
+
+    Its own log is set aside in pocketmq/diverged of its store, which therefore grows by its size.
+    Delete it there once pocketmq store diverged lists no message that is missed.
+    """
+    found = broker.ask(broker.admin.replication.status())
+    if not yes and found.role == FOLLOWER:
+        out.show(readable(found))
+        what = f"{amount(found.appended_offset)} of log would be set aside"
+        raise only_planned(f"{what}, and copied anew from {found.leader}")
+    broker.ask(broker.admin.replication.resync())
+    talk("the follower copies its leader's log anew; pocketmq replica status shows its lag")

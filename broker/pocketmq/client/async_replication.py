@@ -42,3 +42,7 @@ class AsyncReplication:
     async def remove(self, replica: str) -> None:
         """Forgets a follower, by its id, peer or host."""
         await self._ask("RemoveReplica", replica=replica)
+
+    async def resync(self) -> None:
+        """Lets a follower set its log aside, and copy its leader's from nothing."""
+        await self._ask("Resync")

@@ -34,6 +34,7 @@ class ReplicationStatus(NamedTuple):
     trouble      why a follower is not connected
     fenced_from  of a fenced leader: physical offset from which on its records are only here
     replicas     brokers that copy the log
+    diverged_messages   messages that were set aside, as a leader did not have them
     """
 
     role: str
@@ -46,3 +47,4 @@ class ReplicationStatus(NamedTuple):
     trouble: str
     fenced_from: int
     replicas: Sequence[Replica]
+    diverged_messages: int = 0

@@ -10,8 +10,8 @@ import pytest
 from pocketmq.model.errors import DiskFull, FollowersBehind, ReplicaNotFound, WrongRole
 from pocketmq.model.replication import FENCED, FOLLOWER, LEADER
 from pocketmq.services.replication.confirming import InSync
-from pocketmq.services.replication.leader import REMOVED, Leader
-from pocketmq.services.replication.protocol import REPORT, SlaveStream
+from pocketmq.services.replication.leader import REMOVED, TELL_AGAIN_MS, Leader
+from pocketmq.services.replication.protocol import REPORT, SlaveRefused, SlaveStream
 from pocketmq.services.replication.roles import HEALTHY_LAG_BYTES as LIMIT
 from pocketmq.services.replication.roles import WAIT_MS, Link, Roles
 from pocketmq.store.tables.terms import Fence, Term, TermTable
@@ -59,7 +59,9 @@ class Broker:
             self.events.append("link ended")
 
         self.terms.follow(state[0])
-        self.roles = self._roles(Link(lambda: state, finish, end))
+        self.roles = self._roles(
+            Link(lambda: state, finish, end, lambda: self.events.append("cut"))
+        )
         return self.roles
 
     def slave(self, report: int) -> SlaveStream:
@@ -221,3 +223,38 @@ async def test_a_removed_follower_is_disconnected_and_no_log_is_kept_for_it(brok
     assert broker.leader.floor() == 60
     broker.roles.remove("10.0.0.2")
     assert broker.leader.floor() > 60
+
+
+async def test_only_a_follower_copies_anew_once_its_link_has_ended(broker: Broker) -> None:
+    with pytest.raises(WrongRole, match="only a follower"):
+        await broker.roles.resync()
+    await broker.follows(ALONE).resync()
+    assert broker.events == ["link ended", "cut"]
+    broker.terms.fence = Fence(3, 40, "b:1")
+    with pytest.raises(WrongRole, match="only a follower"):
+        await broker.roles.resync()
+
+
+async def test_a_refusal_is_logged_when_it_is_new_then_rarely(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(host: str, why: str) -> int:
+        before = len(caplog.records)
+        broker.leader.refuse(f"{host}:{5_000 + before}", why)
+        return len(caplog.records) - before
+
+    assert refuse("10.0.0.2", "its epoch is 3, this broker's 2") == 1
+    assert refuse("10.0.0.2", "its epoch is 3, this broker's 4") == 0
+    assert refuse("10.0.0.3", "its epoch is 3, this broker's 2") == 1
+    assert refuse("10.0.0.2", "its signature is wrong") == 1
+    broker.store.clock.advance(TELL_AGAIN_MS)
+    assert refuse("10.0.0.2", "its epoch is 5, this broker's 4") == 1
+
+
+async def test_a_follower_that_connects_again_ends_its_earlier_connection(broker: Broker) -> None:
+    leader = broker.leader
+    leader.tables.begin()
+    first = leader.admit("10.0.0.2:5000", "f1", 0)
+    leader.admit("10.0.0.2:5001", "f1", 0)
+    with pytest.raises(SlaveRefused, match="it connected again"):
+        await leader.watch(first)

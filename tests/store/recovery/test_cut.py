@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 
-from pocketmq.format.names import OWN_DIRECTORY
+from pocketmq.format.names import COMMIT_LOG_DIRECTORY, OWN_DIRECTORY
 from pocketmq.model.errors import DiskFull
-from pocketmq.store.recovery.cut import DIVERGED_DIRECTORY, cut_log
+from pocketmq.store.recovery.cut import DIVERGED_DIRECTORY, cut_log, set_aside
 from tests.kit.store_language import queue_bodies, small_settings, store_at
 from tests.kit.two_stores import log_bytes
 from tests.sim.disk import SimDisk
@@ -89,3 +89,19 @@ async def test_a_full_disk_cuts_nothing(tmp_path: Path) -> None:
     disk.full_below = None
     async with store_at(tmp_path / "s", disk=disk) as store:
         assert queue_bodies(store.store, "orders") == bodies
+
+
+async def test_a_log_that_is_cut_to_nothing_begins_anywhere_again(tmp_path: Path) -> None:
+    disk = QuickDisk()
+    await filled(tmp_path / "s", disk)
+    files = sorted((tmp_path / "s" / COMMIT_LOG_DIRECTORY).iterdir())
+    disk.unlink(files[0])  # As if it had expired.
+    begin = int(files[1].name)
+    cut_log(small_settings(tmp_path / "s"), disk, begin)
+    found = set_aside(disk, tmp_path / "s")
+    assert 0 < found.message_count < COUNT
+    assert found.size_bytes > found.message_count * 100
+    async with store_at(tmp_path / "s", disk=disk) as store:
+        assert (store.store.damage, store.store.appended) == (None, 0)
+        assert (await store.send("orders", "new")).queue_offset == 0
+        assert await store.found("orders", "k") == []

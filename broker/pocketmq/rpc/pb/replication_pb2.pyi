@@ -27,7 +27,7 @@ class ReplicationStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class ReplicationStatusResponse(_message.Message):
-    __slots__ = ("role", "epoch", "term_begin", "appended_offset", "leader", "connected", "lag_bytes", "trouble", "fenced_from", "replicas")
+    __slots__ = ("role", "epoch", "term_begin", "appended_offset", "leader", "connected", "lag_bytes", "trouble", "fenced_from", "replicas", "diverged_messages")
     ROLE_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     TERM_BEGIN_FIELD_NUMBER: _ClassVar[int]
@@ -38,6 +38,7 @@ class ReplicationStatusResponse(_message.Message):
     TROUBLE_FIELD_NUMBER: _ClassVar[int]
     FENCED_FROM_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    DIVERGED_MESSAGES_FIELD_NUMBER: _ClassVar[int]
     role: str
     epoch: int
     term_begin: int
@@ -48,7 +49,8 @@ class ReplicationStatusResponse(_message.Message):
     trouble: str
     fenced_from: int
     replicas: _containers.RepeatedCompositeFieldContainer[Replica]
-    def __init__(self, role: _Optional[str] = ..., epoch: _Optional[int] = ..., term_begin: _Optional[int] = ..., appended_offset: _Optional[int] = ..., leader: _Optional[str] = ..., connected: _Optional[bool] = ..., lag_bytes: _Optional[int] = ..., trouble: _Optional[str] = ..., fenced_from: _Optional[int] = ..., replicas: _Optional[_Iterable[_Union[Replica, _Mapping]]] = ...) -> None: ...
+    diverged_messages: int
+    def __init__(self, role: _Optional[str] = ..., epoch: _Optional[int] = ..., term_begin: _Optional[int] = ..., appended_offset: _Optional[int] = ..., leader: _Optional[str] = ..., connected: _Optional[bool] = ..., lag_bytes: _Optional[int] = ..., trouble: _Optional[str] = ..., fenced_from: _Optional[int] = ..., replicas: _Optional[_Iterable[_Union[Replica, _Mapping]]] = ..., diverged_messages: _Optional[int] = ...) -> None: ...
 
 class PromoteRequest(_message.Message):
     __slots__ = ("force",)
@@ -85,5 +87,13 @@ class RemoveReplicaRequest(_message.Message):
     def __init__(self, replica: _Optional[str] = ...) -> None: ...
 
 class RemoveReplicaResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ResyncRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ResyncResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

@@ -160,6 +160,10 @@ class FollowerLink:
             with suppress(asyncio.CancelledError):
                 await task
 
+    def cut(self) -> None:
+        """Has the services restarted with an empty log; what it had is set aside."""
+        self._cut(self._store.min_offset)
+
     async def finish(self) -> None:
         """Takes the last that the leader has before a promotion; here all of it arrived already."""
 

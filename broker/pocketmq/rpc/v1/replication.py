@@ -65,3 +65,11 @@ class ReplicationFace:
         """
         self._roles.remove(request.replica)
         return pb.RemoveReplicaResponse()
+
+    async def resync(self, request: pb.ResyncRequest, call: Call) -> pb.ResyncResponse:
+        """Lets a follower copy its leader's log and tables from nothing.
+
+        Errors   WrongRole
+        """
+        await self._roles.resync()
+        return pb.ResyncResponse()

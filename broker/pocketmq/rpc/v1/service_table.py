@@ -219,6 +219,7 @@ REPLICATION_TABLE: Final = RpcTable(
         Rpc("Promote", "promote", _CHANGE_ROLE),
         Rpc("Follow", "follow", _CHANGE_ROLE),
         Rpc("RemoveReplica", "remove_replica", _CHANGE_ROLE),
+        Rpc("Resync", "resync", _CHANGE_ROLE),
     ),
     REPLICATION,
 )  # fmt: skip

@@ -7,6 +7,7 @@ Source: DefaultHAService.
 """
 
 import logging
+import re
 from typing import Final, NamedTuple, TypeVar
 
 from pocketmq.model.message import OFFSET_MAX
@@ -27,6 +28,9 @@ RING_AGAIN_MS: Final = 1_000
 """Pause before a connection is woken again, if sending takes that long."""
 IDLE_MS: Final = 60_000
 """Interval of steps while no slave is connected."""
+TELL_AGAIN_MS: Final = 600_000
+"""Pause before a refusal is logged again that has not changed."""
+NUMBERS: Final = re.compile(r"[0-9]+")
 GONE_MAX: Final = 16
 """Upper limit of slaves that are remembered without a connection."""
 REMOVED: Final = "an operator removed it"
@@ -64,7 +68,7 @@ class Leader:
 
     __slots__ = (
         "_arrivals", "_gone", "_in_sync", "_lag_bytes_max", "_refused", "_rings",
-        "_sent_bytes", "_store", "confirming", "stats", "tables",
+        "_sent_bytes", "_store", "_told", "confirming", "stats", "tables",
     )  # fmt: skip
 
     def __init__(
@@ -84,6 +88,8 @@ class Leader:
         """Number of changes of connections, on which heartbeats depend."""
         self._gone: dict[str, tuple[int, int]] = {}
         """Host of a slave without a connection -> (acknowledged, monotonic ms of its end)."""
+        self._told: dict[tuple[str, str], int] = {}
+        """Host and reason of a refused connection -> monotonic ms at which it was logged."""
         self._sent_bytes = Counter(
             "pocketmq_replica_sent_bytes_total", "Bytes of the log sent to slaves."
         )
@@ -195,8 +201,17 @@ class Leader:
             _ring(self._rings[stream])
 
     def refuse(self, peer: str, why: str) -> None:
-        """Counts and logs a connection that is not served."""
+        """Counts a connection that is not served, and logs it when its reason is new, then rarely.
+
+        A peer tries again every few seconds. Numbers in a reason may grow meanwhile.
+        """
         self._refused.value += 1
+        key, now_ms = (_host(peer) or peer, NUMBERS.sub("", why)), self._now_ms()
+        if now_ms - self._told.get(key, -TELL_AGAIN_MS) < TELL_AGAIN_MS:
+            return
+        while len(self._told) >= GONE_MAX:
+            del self._told[next(iter(self._told))]
+        self._told[key] = now_ms
         logger.warning("replica.refused", extra={"peer": peer, "reason": why})
 
     def next_piece(self, stream: SlaveStream) -> LogPiece | None:

@@ -22,6 +22,7 @@ from pocketmq.model.stats import Gauge, Stat
 from pocketmq.services.replication.leader import Leader
 from pocketmq.store.job import Job
 from pocketmq.store.message_store import MessageStore
+from pocketmq.store.recovery.cut import NOTHING_ASIDE, Aside
 from pocketmq.store.tables.terms import Fence, Term, TermTable
 
 WAIT_MS: Final = 10_000
@@ -39,11 +40,13 @@ class Link(NamedTuple):
     read     returns (leader's address, whether it is connected, lag in bytes, why it is not)
     finish   takes the last that the leader has; raises WrongRole if it could not
     end      ends it; nothing is acknowledged to the leader afterwards
+    cut      restarts the services, and sets the whole log aside before
     """
 
     read: Callable[[], tuple[str, bool, int, str]]
     finish: Callable[[], Awaitable[None]]
     end: Callable[[], Awaitable[None]]
+    cut: Callable[[], None]
 
 
 class Roles:
@@ -51,11 +54,11 @@ class Roles:
 
     switch          restarts the broker's services
     link            of a follower
-    diverged_bytes  bytes of the store's log that were set aside, as its leader's differed
+    aside           what was set aside of the store's log, as its leader's differed
     """
 
     __slots__ = (
-        "_is_changing", "_leader", "_link", "_store", "_switch", "_terms", "stats"
+        "_aside", "_is_changing", "_leader", "_link", "_store", "_switch", "_terms", "stats"
     )  # fmt: skip
 
     def __init__(
@@ -65,13 +68,14 @@ class Roles:
         leader: Leader,
         switch: Callable[[], None],
         link: Link | None = None,
-        diverged_bytes: int = 0,
+        aside: Aside = NOTHING_ASIDE,
     ) -> None:
         self._store = store
         self._terms = terms
         self._leader = leader
         self._switch = switch
         self._link = link
+        self._aside = aside
         self._is_changing = False
         self.stats: list[Stat] = [
             Gauge(
@@ -81,7 +85,7 @@ class Roles:
             Gauge(
                 "pocketmq_replica_diverged_bytes",
                 "Bytes of the own log that were set aside, as the leader's differed.",
-                lambda: float(diverged_bytes),
+                lambda: float(aside.size_bytes),
             ),
         ]  # fmt: skip
 
@@ -121,7 +125,7 @@ class Roles:
         ]  # fmt: skip
         return ReplicationStatus(
             self.role, self._terms.epoch, self._terms.begin, end, leader, is_connected, lag_bytes,
-            trouble, min(fence.begin, end) if fence else end, replicas,
+            trouble, min(fence.begin, end) if fence else end, replicas, self._aside.message_count,
         )  # fmt: skip
 
     async def promote(self, *, is_forced: bool) -> Term:
@@ -169,6 +173,21 @@ class Roles:
             self._is_changing = False
         logger.warning("replica.demoted", extra={"leader": leader})
         self._switch()
+
+    async def resync(self) -> None:
+        """Lets a follower copy its leader's log and tables from nothing, after a restart.
+
+        Errors   WrongRole
+        """
+        if self._link is None or self._terms.fence is not None:
+            why = "only a follower copies a leader's log (pocketmq replica demote makes one)"
+            raise WrongRole(role=self.role, why=why)
+        self._begin_change()
+        try:
+            await self._link.end()
+            self._link.cut()
+        finally:
+            self._is_changing = False
 
     def _begin_change(self) -> None:
         if self._is_changing:

@@ -1,22 +1,34 @@
 """Cuts a closed store's log where it has diverged from its leader's, before it is opened.
 
     copy what is cut to pocketmq/diverged ─► distrust the views ─► zero the log's end ─► open
+                                                              └──► all is cut: remove log and views
 
 A crash at any point leaves a store that an ordinary start recovers, and that can be cut again.
 """
 
 import logging
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from pocketmq.files.disk import Disk
 from pocketmq.format.checkpoint_layout import encode_checkpoint
-from pocketmq.format.names import OWN_DIRECTORY
+from pocketmq.format.json_text import read_object
+from pocketmq.format.names import OWN_DIRECTORY, VIEW_DIRECTORIES
 from pocketmq.log.quarantine import NOTE_SUFFIX, Quarantine
 from pocketmq.store.recovery.components import StoreComponents
 from pocketmq.store.settings import StoreSettings
 
 DIVERGED_DIRECTORY: Final = "diverged"
+
+
+class Aside(NamedTuple):
+    """Extent of pocketmq/diverged; copies of earlier versions count no messages."""
+
+    size_bytes: int
+    message_count: int
+
+
+NOTHING_ASIDE: Final = Aside(0, 0)
 
 logger = logging.getLogger(__name__)
 
@@ -35,8 +47,14 @@ def cut_log(settings: StoreSettings, disk: Disk, begin: int) -> None:
         parts.mark.open()
         end = _set_aside(parts, begin)
         parts.directory.mark_running(disk.own_process_id())
-        _distrust(parts, begin)
-        log.truncate(begin)
+        is_whole = begin <= log.min_offset
+        _distrust(parts, 0 if is_whole else begin)
+        if is_whole:  # The next log may begin at any file, and with any queue offset.
+            for name in VIEW_DIRECTORIES:
+                _remove_files(disk, settings.directory / name)
+            log.begin_at(0)
+        else:
+            log.truncate(begin)
         logger.warning(
             "log.diverged",
             extra={"physical_offset": begin, "bytes": end - begin,
@@ -46,13 +64,26 @@ def cut_log(settings: StoreSettings, disk: Disk, begin: int) -> None:
         parts.close()
 
 
-def diverged_bytes(disk: Disk, store_directory: Path) -> int:
-    """Returns the size of what was set aside and not removed since; blocks."""
+def set_aside(disk: Disk, store_directory: Path) -> Aside:
+    """Returns the extent of what was set aside and not removed since; blocks."""
     directory = store_directory / OWN_DIRECTORY / DIVERGED_DIRECTORY
-    if not disk.exists(directory):
-        return 0
-    copies = (name for name in disk.names(directory) if not name.endswith(NOTE_SUFFIX))
-    return sum(disk.file_size(directory / name) for name in copies)
+    size_bytes = message_count = 0
+    for name in disk.names(directory) if disk.exists(directory) else ():
+        if not name.endswith(NOTE_SUFFIX):
+            size_bytes += disk.file_size(directory / name)
+            note = directory / (name + NOTE_SUFFIX)
+            found = read_object(disk.read_file(note)) if disk.exists(note) else {}
+            message_count += int(found.get("messages", 0))
+    return Aside(size_bytes, message_count)
+
+
+def _remove_files(disk: Disk, directory: Path) -> None:
+    for name in disk.names(directory) if disk.exists(directory) else ():
+        path = directory / name
+        if disk.is_directory(path):
+            _remove_files(disk, path)
+        else:
+            disk.unlink(path)
 
 
 def _set_aside(parts: StoreComponents, begin: int) -> int:
@@ -64,7 +95,9 @@ def _set_aside(parts: StoreComponents, begin: int) -> int:
         first = max(begin, file.base)
         end = file.base + file.open().data_end()
         if first < end:
-            copies.keep(file.path, first, end, base=file.base, note={"reason": "diverged"})
+            count = sum(1 for _ in parts.log.scan(first, end))
+            note = {"reason": "diverged", "messages": count}
+            copies.keep(file.path, first, end, base=file.base, note=note)
             found = end
     parts.disk.sync_directory(directory)
     return found
