@@ -55,6 +55,15 @@ async def test_a_path_is_before_that_of_every_page(tmp_path: Path) -> None:
         assert 'src="/console/assets/console.js' in found
 
 
+@pytest.mark.knob("console.changes_need_login")
+async def test_without_login_only_pages_are_offered(tmp_path: Path) -> None:
+    settings = ("console.changes_need_login=true", "rpc.tls=false")
+    async with broker_with(tmp_path / "store", *settings) as broker:
+        found = await page(broker.addresses["http"], "/topics")
+        assert "There is no topic yet" in found
+        assert "Create a topic" not in found
+
+
 def test_a_console_without_users_is_off_where_others_reach_it() -> None:
     class Open:
         def opened(self, config: object) -> list[tuple[str, str]]:

@@ -145,6 +145,7 @@ ROWS: Final[dict[str, list[tuple[dict[str, Any], str]]]] = {
     "Access/RemoveGrant": [({}, ADMINS)],
     "Access/ListGrants": [({}, ADMINS)],
     "Access/Explain": [({}, ADMINS)],
+    "Access/OwnGrants": [({}, "")],
     "Replication/ReplicationStatus": [({}, "get cluster:C")],
     "Replication/Promote": [({}, ADMINS)],
     "Replication/Follow": [({}, ADMINS)],

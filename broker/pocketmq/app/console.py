@@ -54,13 +54,18 @@ def is_offered(config: Config, ports: Ports, *, is_checked: bool) -> bool:
 class ConsoleProcess:
     """The console's process, which `connect` starts if it is not running."""
 
-    __slots__ = ("_base", "_certificate", "_endpoint", "_folder", "_process", "_start", "token")
+    __slots__ = (
+        "_base", "_certificate", "_endpoint", "_folder", "_options", "_process", "_start", "token"
+    )  # fmt: skip
 
-    def __init__(self, endpoint: str, base: str, certificate: Path | None) -> None:
+    def __init__(
+        self, endpoint: str, base: str, certificate: Path | None, *, needs_login: bool = False
+    ) -> None:
         assert not base.endswith("/"), "the base ends with /"
         self._endpoint = endpoint
         self._base = base
         self._certificate = certificate
+        self._options = ("--changes-need-login",) if needs_login else ()
         self._folder: Path | None = None
         self._process: asyncio.subprocess.Process | None = None
         self._start = asyncio.Lock()
@@ -90,7 +95,7 @@ class ConsoleProcess:
             arguments = ("-m", "pocketmq", "console", "--fd", str(listener.fileno()))
             more = ("--endpoint", self._endpoint, "--base", self._base)
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable, *arguments, *more, env=self._environment(),
+                sys.executable, *arguments, *more, *self._options, env=self._environment(),
                 pass_fds=(listener.fileno(),), stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
             )  # fmt: skip
@@ -141,7 +146,10 @@ def offer_console(
     scheme = "tls://" if config.rpc.tls_only else ""
     base = config.console.path.rstrip("/")
     made = ConsoleProcess(
-        f"{scheme}{_near(ports.grpc)}", base, certificate if config.rpc.tls_only else None
+        f"{scheme}{_near(ports.grpc)}",
+        base,
+        certificate if config.rpc.tls_only else None,
+        needs_login=config.console.changes_need_login,
     )
     site.console = OtherProcess(made.token, made.owns, made.path)
     up.push_async_callback(made.close)

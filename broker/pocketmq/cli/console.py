@@ -41,12 +41,16 @@ INSTALL: Final = "pip install '/path/to/pocketmq[console]'"
     "--insecure", is_flag=True,
     help="Listen beyond loopback without TLS: others can read secrets on their way.",
 )  # fmt: skip
+@click.option(
+    "--changes-need-login", "needs_login", is_flag=True,
+    help="Show pages without a login, but change nothing.",
+)  # fmt: skip
 @click.option("--fd", "number", type=click.IntRange(3), hidden=True)
 @click.option("--base", default="", hidden=True)
 @connection_options
 def console(
-    directory: Path | None, address: str, insecure: bool, number: int | None, base: str,
-    **given: Any,
+    directory: Path | None, address: str, insecure: bool, needs_login: bool, number: int | None,
+    base: str, **given: Any,
 ) -> None:  # fmt: skip
     """Serve pages that show and change a broker, or that show DIR, until SIGTERM or Ctrl-C.
 
@@ -64,7 +68,9 @@ def console(
     except ImportError as error:
         raise Failure(MISSING, Exit.FAILED, INSTALL) from error
     if number is not None:  # of a broker, which passes connections on
-        served = server.Served(target.endpoint, base, token=os.environ.pop(TOKEN, ""))
+        served = server.Served(
+            target.endpoint, base, token=os.environ.pop(TOKEN, ""), needs_login=needs_login
+        )
         server.run(served, server.inherited(number), lambda path: click.echo(path))
         return
     listener = _listener(address, insecure)
@@ -76,7 +82,8 @@ def console(
         if sys.stdout.isatty():
             talk(f"Open {url}")
 
-    server.run(server.Served(target.endpoint, browser=browser), listener, started)
+    served = server.Served(target.endpoint, browser=browser, needs_login=needs_login)
+    server.run(served, listener, started)
 
 
 def _listener(address: str, insecure: bool) -> "socket":

@@ -36,6 +36,17 @@ class Explained(NamedTuple):
     grant: GrantState | None
 
 
+class OwnGrants(NamedTuple):
+    """The caller's user and grants; user None: the broker checks no signatures.
+
+    source   the caller's address, by which grants with sources are decided
+    """
+
+    user: UserState | None
+    grants: list[GrantState]
+    source: str
+
+
 class AsyncAccess:
     """Administration of users and grants: `AsyncClient.admin.access`.
 
@@ -102,6 +113,12 @@ class AsyncAccess:
         )
         grant = _grant(answer.grant) if answer.HasField("grant") else None
         return Explained(answer.allowed, answer.why, grant)
+
+    async def own_grants(self) -> OwnGrants:
+        """Returns the caller's own user and grants; each user may call it."""
+        answer = await self._read("OwnGrants")
+        user = value_of(UserState, answer.user) if answer.HasField("user") else None
+        return OwnGrants(user, list(map(_grant, answer.grants)), answer.source)
 
 
 def _grant(message: Any) -> GrantState:

@@ -75,6 +75,7 @@ class AccessAdmin(Blocking[AsyncAccess]):
     remove_grant = blocking(AsyncAccess.remove_grant)
     list_grants = blocking(AsyncAccess.list_grants)
     explain = blocking(AsyncAccess.explain)
+    own_grants = blocking(AsyncAccess.own_grants)
 
 
 class ReplicationAdmin(Blocking[AsyncReplication]):

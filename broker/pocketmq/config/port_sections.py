@@ -107,6 +107,10 @@ class ConsoleSection:
         "extra, and where other machines reach a port without users, unless access.check is off.",
     )  # fmt: skip
     path: str = knob("/", "Path below which its pages are, such as /console.", read=path_from_text)
+    changes_need_login: bool = knob(
+        False, "Callers without a login see pages, but change nothing; for a broker that checks no "
+        "users the console then only reads.",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,14 +12,18 @@ from starlette.routing import Mount
 from starlette.routing import Route as Path
 from starlette.types import ASGIApp
 
-from pocketmq.client import ClientError, Unreachable, errors
+from pocketmq.client import AsyncClient, ClientError, Unreachable, errors
 from pocketmq.console.asset_files import asset
+from pocketmq.console.listing import kept
+from pocketmq.console.offers import Offers
 from pocketmq.console.pages import OFFLINE_ROUTES, ROUTES
 from pocketmq.console.protection import PRIVATE, Guarded, is_own_origin, is_sure_host
 from pocketmq.console.web import Console, FormTooLarge, Route, Visit
 
 COOKIE: Final = "pocketmq_console"
 LOGIN: Final = "/login"
+GRANTS_S: Final = 5.0
+"""Time for which a visitor's grants are used again."""
 STATUSES: Final = {
     "NOT_FOUND": HTTPStatus.NOT_FOUND,
     "PERMISSION_DENIED": HTTPStatus.FORBIDDEN,
@@ -71,6 +75,7 @@ class _Served:
         if not page.visitor.access_key and not is_sure_host(request.headers.get("host", "")):
             return self._keep(page, self._login(page, HTTPStatus.FORBIDDEN, UNSURE_HOST))
         try:
+            page.offers = await _offers(page)
             refusal = await _refusal(page) if route.is_action else None
             response = refusal or await route.handler(page)
         except ClientError as error:
@@ -110,10 +115,14 @@ class _Served:
         try:
             with suppress(errors.AccessDenied, errors.AdminsOnly):  # signed by a known user
                 await source.admin.store_status()
+            is_known = not self._console.needs_login or await _is_checked(source)
         except ClientError as error:
             await source.close()
             status = STATUSES.get(error.status, HTTPStatus.UNAUTHORIZED)
             return self._keep(page, self._login(page, status, error.message))
+        if not is_known:
+            await source.close()
+            return self._keep(page, self._login(page, HTTPStatus.FORBIDDEN, NOT_CHECKED))
         visitor = self._console.visitors.enter(access_key, source)
         target = page.text("next")
         is_own = target.startswith("/") and not target.startswith(("//", "/\\"))
@@ -179,11 +188,29 @@ class _Served:
 
 READER: Final = "read-only"
 """Shown in place of the user of a directory."""
+NOT_CHECKED: Final = "the broker checks no users, so that no login can be verified"
 GIVE_ADDRESS: Final = "open the address that `pocketmq console` printed; it has a token\n"
 UNSURE_HOST: Final = (
     "this name could have been made to point here by another site: open the console by its IP "
     "address or as localhost, or log in"
 )
+
+
+async def _offers(page: Visit) -> Offers:
+    """Returns what pages offer the visitor.
+
+    Errors   ClientError: the broker refuses the visitor, or does not answer
+    """
+    if page.console.directory:
+        return Offers()
+    is_read_only = page.console.needs_login and not page.visitor.access_key
+    try:
+        own = await kept(page, "own", page.client.admin.access.own_grants, GRANTS_S)
+    except ClientError as error:
+        if error.status != "UNIMPLEMENTED":
+            raise
+        own = None  # an older broker; it refuses calls all the same
+    return Offers(own, is_read_only=is_read_only)
 
 
 async def _refusal(page: Visit) -> Response | None:
@@ -195,7 +222,19 @@ async def _refusal(page: Visit) -> Response | None:
     is_own = compare_digest(page.text("token").encode(), page.visitor.token.encode())
     if not is_own or not is_own_origin(page.request.headers):
         return page.render("refused.html", HTTPStatus.FORBIDDEN, why="not of this console")
+    if page.offers.is_read_only:
+        return page.render("refused.html", HTTPStatus.FORBIDDEN, why="read-only")
     return None
+
+
+async def _is_checked(source: AsyncClient) -> bool:
+    """Returns whether the broker checks the signatures of a client."""
+    try:
+        return (await source.admin.access.own_grants()).user is not None
+    except ClientError as error:
+        if error.status != "UNIMPLEMENTED":
+            raise
+        return False
 
 
 def _cookie_name(request: Request) -> str:

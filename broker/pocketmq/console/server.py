@@ -36,6 +36,7 @@ class Served(NamedTuple):
     browser      the reader of a store directory; None: the console shows a broker
     is_private   whether others cannot read the connections
     token        of the broker that passes connections on; "": connections come from browsers
+    needs_login  whether callers without a login change nothing
     """
 
     endpoint: str
@@ -43,6 +44,7 @@ class Served(NamedTuple):
     browser: StoreBrowser | None = None
     is_private: bool = True
     token: str = ""
+    needs_login: bool = False
 
 
 def console_of(served: Served) -> Console:
@@ -61,7 +63,10 @@ def console_of(served: Served) -> Console:
             secret_key=secret,
         )  # fmt: skip
 
-    return Console(Visitors(make), served.endpoint, NAVIGATION, base=served.base, version=VERSION)
+    return Console(
+        Visitors(make), served.endpoint, NAVIGATION, base=served.base, version=VERSION,
+        needs_login=served.needs_login,
+    )  # fmt: skip
 
 
 def listen(host: str, port: int) -> socket.socket:

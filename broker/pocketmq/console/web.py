@@ -20,6 +20,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from pocketmq.client import AsyncClient
 from pocketmq.console import plots, texts
+from pocketmq.console.offers import Offers
 from pocketmq.console.visitors import Visitor, Visitors
 from pocketmq.model.endpoint import DEFAULT_HOST, DEFAULT_PORT
 
@@ -33,11 +34,16 @@ SAVED_MAX: Final = 20
 
 
 class NavigationEntry(NamedTuple):
-    """An entry of the navigation; the keys "g" and `key` open it."""
+    """An entry of the navigation; the keys "g" and `key` open it.
+
+    action, kind   what a visitor must be allowed on some name, to see the entry; "": nothing
+    """
 
     path: str
     title: str
     key: str
+    action: str = ""
+    kind: str = ""
 
 
 NO_ENTRY: Final = NavigationEntry("", "", "")
@@ -56,6 +62,7 @@ class Console:
     base        path under which all pages are, without the last "/"
     version     part of the URLs of scripts and styles
     entrance    token that opens a directory
+    needs_login   whether visitors without a session change nothing
     """
 
     visitors: Visitors[AsyncClient]
@@ -65,6 +72,7 @@ class Console:
     base: str = ""
     version: str = ""
     entrance: str = ""
+    needs_login: bool = False
     environment: Environment = field(init=False)
 
     def __post_init__(self) -> None:
@@ -79,11 +87,6 @@ class Console:
             "duration": texts.duration, "preview": texts.preview,
         }  # fmt: skip
         self.environment.globals |= {"plots": plots, "url": self.url, "cli": self.command}
-
-    @property
-    def keys(self) -> str:
-        """Key after "g" -> path, as JSON."""
-        return json.dumps({entry.key: entry.path for entry in self.navigation})
 
     def section(self, path: str) -> NavigationEntry:
         """Returns the entry of the navigation that a page belongs to."""
@@ -104,7 +107,7 @@ class Console:
 class Visit:
     """A request for a page."""
 
-    __slots__ = ("client", "console", "form", "now_ms", "request", "url", "visitor")
+    __slots__ = ("client", "console", "form", "now_ms", "offers", "request", "url", "visitor")
 
     def __init__(self, request: Request, console: Console, visitor: Visitor[AsyncClient]) -> None:
         self.request = request
@@ -112,6 +115,7 @@ class Visit:
         self.visitor = visitor
         self.client = visitor.source
         self.url = console.url
+        self.offers = Offers()
         self.form: Mapping[str, str] = {}
         self.now_ms = time.time_ns() // 1_000_000
 
@@ -157,12 +161,21 @@ class Visit:
         """Returns a page made from a template."""
         made = self.console.environment.get_template(template)
         path = self.request.url.path.removeprefix(self.console.base) or "/"
+        entries = self._entries()
         text = made.render(
             page=self, visitor=self.visitor, console=self.console, path=path,
-            section=self.console.section(path),
+            section=self.console.section(path), may=self.offers.may, may_any=self.offers.may_any,
+            entries=entries, keys=json.dumps({one.key: one.path for one in entries}),
             notes=self._taken_notes(), ago=partial(texts.ago, now_ms=self.now_ms), **values,
         )  # fmt: skip
         return HTMLResponse(text, status)
+
+    def _entries(self) -> list[NavigationEntry]:
+        """Returns the entries of the navigation that the visitor may use."""
+        sees = self.offers.sees_any
+        return [
+            one for one in self.console.navigation if not one.action or sees(one.action, one.kind)
+        ]
 
     def redirect(self, path: str, **query: object) -> Response:
         """Returns the answer that leads a browser to another page."""

@@ -61,7 +61,7 @@ def test_methods_go_by_rocketmqs_words_where_it_has_such_a_request(broker: Store
     ours = {row.name for row in rows if not row.request_code}
     dead_letters = {"ListDeadLetters", "RedriveDeadLetters", "ForwardToDeadLetters"}
     # RocketMQ has PullMessage too.
-    others = {"Explain", "ListDelayed", "Flush", "Drain", "PullMessage", "PurgeTopic"}
+    others = {"Explain", "OwnGrants", "ListDelayed", "Flush", "Drain", "PullMessage", "PurgeTopic"}
     transactions = {"ListTransactions", "DescribeTransaction"}
     roles = {row.name for row in REPLICATION.methods}
     assert ours == others | dead_letters | transactions | roles

@@ -10,14 +10,14 @@ NAVIGATION: Final = (
     NavigationEntry("/topics", "Topics", "t"),
     NavigationEntry("/messages", "Messages", "m"),
     NavigationEntry("/tail", "Live tail", "l"),
-    NavigationEntry("/send", "Send", "s"),
+    NavigationEntry("/send", "Send", "s", "pub", "topic"),
     NavigationEntry("/groups", "Groups", "g"),
     NavigationEntry("/clients", "Clients", "c"),
     NavigationEntry("/dead-letters", "Dead letters", "d"),
     NavigationEntry("/delayed", "Delayed", "y"),
     NavigationEntry("/transactions", "Transactions", "x"),
     NavigationEntry("/access", "Access", "a"),
-    NavigationEntry("/settings", "Settings", "e"),
+    NavigationEntry("/settings", "Settings", "e", "get", "cluster"),
 )
 OFFLINE_NAVIGATION: Final = (
     NavigationEntry("/", "Store", "o"),

@@ -19,6 +19,9 @@ async def access(page: Visit) -> Response:
 
 
 async def _show(page: Visit, secret: tuple[str, str] = ("", "")) -> Response:
+    own = page.offers.own_grants
+    if own is not None:
+        return page.render("access_own.html", grants=own)
     users, is_checked = await page.client.admin.access.list_users()
     grants = await page.client.admin.access.list_grants()
     explained, failure = await _explained(page)
@@ -26,6 +29,7 @@ async def _show(page: Visit, secret: tuple[str, str] = ("", "")) -> Response:
         "access.html", users=users, is_checked=is_checked, grants=grants, actions=ACTIONS,
         secret=secret, explained=explained, failure=failure, user=page.text("user"),
         action=page.text("action"), resource=page.text("resource"),
+        is_admin=page.offers.is_admin,
     )  # fmt: skip
 
 

@@ -149,3 +149,17 @@ class ExplainResponse(_message.Message):
     why: str
     grant: Grant
     def __init__(self, allowed: _Optional[bool] = ..., why: _Optional[str] = ..., grant: _Optional[_Union[Grant, _Mapping]] = ...) -> None: ...
+
+class OwnGrantsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class OwnGrantsResponse(_message.Message):
+    __slots__ = ("user", "grants", "source")
+    USER_FIELD_NUMBER: _ClassVar[int]
+    GRANTS_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    user: User
+    grants: _containers.RepeatedCompositeFieldContainer[Grant]
+    source: str
+    def __init__(self, user: _Optional[_Union[User, _Mapping]] = ..., grants: _Optional[_Iterable[_Union[Grant, _Mapping]]] = ..., source: _Optional[str] = ...) -> None: ...

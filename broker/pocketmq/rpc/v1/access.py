@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from pocketmq.format.addresses import text_from_host
 from pocketmq.format.signature import AUTHORIZATION_KEY, signed_from_text
 from pocketmq.model.access import (
     Action,
@@ -129,6 +130,18 @@ class AccessFace:
         verdict = explain(roster, request.user, request.action, request.resource, request.source)
         grant = None if verdict.grant is None else _grant_message(verdict.grant)
         return pb.ExplainResponse(allowed=verdict.is_allowed, why=verdict.why, grant=grant)
+
+    def own_grants(self, request: pb.OwnGrantsRequest, call: Call) -> pb.OwnGrantsResponse:
+        """Returns the caller's user and grants; no user without authentication."""
+        roster = self._access.table.roster
+        user = roster.users.get(call.user) if self._is_checked else None
+        if user is None:
+            return pb.OwnGrantsResponse()
+        grants, host = roster.grants_of(user.access_key), text_from_host(call.peer_host)
+        return pb.OwnGrantsResponse(
+            user=_user_message(user), grants=map(_grant_message, grants),
+            source=host.rpartition(":")[0].strip("[]"),
+        )  # fmt: skip
 
 
 def _actions(texts: Iterable[str]) -> frozenset[Action]:

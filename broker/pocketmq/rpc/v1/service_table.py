@@ -209,6 +209,7 @@ ACCESS_TABLE: Final = RpcTable(
         Rpc("RemoveGrant", "remove_grant", _CHANGE_USERS, "auth_delete_acl"),
         Rpc("ListGrants", "list_grants", _SEE_USERS, "auth_list_acl"),
         Rpc("Explain", "explain", _SEE_USERS),
+        Rpc("OwnGrants", "own_grants", nothing),
     ),
     ACCESS,
 )  # fmt: skip
