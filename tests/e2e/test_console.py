@@ -70,6 +70,26 @@ async def test_a_first_message_is_sent_found_and_shown(broker: RunningBroker, pa
     await expect(page.locator("#rows")).to_contain_text("No topic has")
 
 
+async def test_the_tls_port_leads_browsers_to_the_console(tmp_path: Path) -> None:
+    async with (
+        broker_with(tmp_path / "store", "rpc.tls_only=true") as broker,
+        async_playwright() as playwright,
+    ):
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        place = f"https://{broker.addresses['grpc_tls']}"
+        shown = await browser.new_page(base_url=place, ignore_https_errors=True)
+        await shown.goto("/")
+        await expect(shown.locator("h1")).to_have_text("Overview")
+        await shown.goto("/groups")
+        await shown.get_by_text("Create a group").click()
+        await shown.get_by_label("Name", exact=True).fill("billing")
+        await shown.get_by_role("button", name="Create").click()
+        await expect(shown.locator(".note")).to_contain_text("Group billing exists")
+        (cookie,) = await shown.context.cookies()
+        assert cookie.get("secure")
+        await browser.close()
+
+
 async def test_a_tail_shows_what_is_sent_meanwhile_as_text(
     broker: RunningBroker, page: Page
 ) -> None:

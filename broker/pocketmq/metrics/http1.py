@@ -89,6 +89,8 @@ class Site:
         authorization = fields.get(b"authorization", b"").decode("latin-1")
         page = self.pages.get(path)
         try:
+            if page is None and self.is_elsewhere(path):
+                return plain(HTTPStatus.UPGRADE_REQUIRED)._replace(needs_http1=True)
             if page is None:
                 return plain(HTTPStatus.NOT_FOUND, f"the pages are {' '.join(self.pages)}")
             if not self.admits(path, authorization, peer, is_private):
@@ -99,6 +101,10 @@ class Site:
         except Exception as error:
             logger.error("http.failed", exc_info=error, extra={"path": target})
             return plain(HTTPStatus.INTERNAL_SERVER_ERROR)
+
+    def is_elsewhere(self, path: str) -> bool:
+        """Returns whether the other process has a page."""
+        return self.console is not None and path not in self.pages and self.console.owns(path)
 
     def has_room_for(self, size: int) -> bool:
         """Returns whether a response of this size may be sent.
@@ -232,7 +238,7 @@ class HttpConnection(asyncio.Protocol):
                 return
             if isinstance(event, h11.Request):
                 request = event
-                if self._is_elsewhere(event):
+                if self._site.is_elsewhere(event.target.decode("latin-1").partition("?")[0]):
                     self._pass_on()
                     return
                 if event.method not in (b"GET", b"HEAD"):
@@ -252,11 +258,6 @@ class HttpConnection(asyncio.Protocol):
             else:  # The client or the server has ended the connection.
                 self.close()
                 return
-
-    def _is_elsewhere(self, request: h11.Request) -> bool:
-        path = request.target.decode("latin-1").partition("?")[0]
-        console = self._site.console
-        return console is not None and path not in self._site.pages and console.owns(path)
 
     def _pass_on(self) -> None:
         """Passes the connection on to the process of the console, from this request on."""

@@ -11,12 +11,14 @@ class Answer(NamedTuple):
     """A page to send.
 
     challenge   accepted authentication schemes; "" if no authentication is needed
+    needs_http1   whether the page is served over HTTP/1.1 only
     """
 
     status: int
     content_type: str
     body: bytes
     challenge: str = ""
+    needs_http1: bool = False
 
     def fields(self) -> list[tuple[str, str]]:
         """Returns the header fields, names in lower case."""

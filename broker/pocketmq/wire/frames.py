@@ -61,6 +61,7 @@ REFUSED_STREAM: Final[i64] = 7
 CANCEL: Final[i64] = 8
 COMPRESSION_ERROR: Final[i64] = 9
 ENHANCE_YOUR_CALM: Final[i64] = 11
+HTTP_1_1_REQUIRED: Final[i64] = 13
 
 
 class ConnectionFault(Exception):  # never leaves the package: `Connection` sends a GOAWAY

@@ -11,6 +11,7 @@ from pocketmq.rpc.own.memory import BufferBudget
 from pocketmq.rpc.own.page_call import BUSY
 from pocketmq.rpc.own.server_state import ServerState
 from pocketmq.rpc.serving import Serving
+from pocketmq.wire.frames import HTTP_1_1_REQUIRED
 from tests.rpc.own.pair import Answer, Pair
 
 LARGE: Final = bytes(range(256)) * 2_000
@@ -38,6 +39,8 @@ class Reader(Pair):
         except asyncio.CancelledError:
             self.cancelled_count += 1
             raise
+        if target == "/console":
+            return Page(426, "text/plain", b"", needs_http1=True)
         challenge = 'Basic realm="x"' if target == "/who" else ""
         return Page(200, "text/plain", LARGE if target == "/large" else b"hello", challenge)
 
@@ -79,6 +82,14 @@ async def test_a_head_is_answered_with_its_fields_alone() -> None:
     assert found.fields["content-length"] == "5"
     assert found.fields["www-authenticate"] == 'Basic realm="x"'
     assert not found.raw
+
+
+async def test_a_page_of_http1_alone_is_refused_so_that_browsers_repeat_the_request() -> None:
+    reader = Reader()
+    found = await reader.page("/console")
+    assert found.reset_code == HTTP_1_1_REQUIRED
+    assert not found.fields
+    assert (await reader.page("/hello")).fields[":status"] == "200"
 
 
 async def test_a_large_page_goes_as_its_reader_reads() -> None:

@@ -1,6 +1,7 @@
 """Pages over HTTP/2: a GET or HEAD gets the same answer as over HTTP/1.1 on the same port.
 
-Clients that read pages over TLS, such as Prometheus, select HTTP/2 by ALPN.
+Clients that read pages over TLS, such as Prometheus, select HTTP/2 by ALPN. Pages of the console
+are served over HTTP/1.1 only: browsers repeat a request that gets HTTP_1_1_REQUIRED.
 """
 
 import asyncio
@@ -9,7 +10,7 @@ from typing import Final
 
 from pocketmq.model.page import Answer, ReadPage
 from pocketmq.rpc.own.server_state import LARGE_REPLY, ClientConnection
-from pocketmq.wire.frames import CANCEL
+from pocketmq.wire.frames import CANCEL, HTTP_1_1_REQUIRED
 from pocketmq.wire.stream import Stream
 
 BUSY: Final = Answer(503, "text/plain; charset=utf-8", b"Service Unavailable\n")
@@ -47,6 +48,8 @@ class PageCall:
             return
         if task.cancelled():
             connection.wire.reset(stream, CANCEL)
+        elif task.result().needs_http1:
+            connection.wire.reset(stream, HTTP_1_1_REQUIRED)
         else:
             page = task.result()
             if not connection.edge.memory.has_room_for(len(page.body), connection.wire.pending):
