@@ -790,7 +790,7 @@ async def test_many_large_answers_are_made_in_turns(pair: Pair, handlers: Handle
     while handlers.given < 5:
         await turns(1)
         made.append(handlers.given)
-    assert made[0] == 1
+    assert made[0] <= 1
     assert max(after - before for before, after in pairwise(made)) == 1
     await pair.settled()
     assert {pair.answers[stream].status for stream in streams} == {"0"}
