@@ -1,5 +1,7 @@
 """Compares PocketMQ with RocketMQ, in rows with goals; scripts/bench/run --peer rocketmq DIR.
 
+`--peer nats DIR` instead reports the rates of a replicated stream of NATS (nats.py).
+
 DIR holds RocketMQ's jars (proxy and namesrv with their dependencies). Both brokers run at the same
 time. The same clients send the same messages to both, in alternating rounds, and both must have
 stored all acknowledged messages. A row is the median of the ratios within each round. Processor
@@ -19,7 +21,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Final, NamedTuple
 
-from bench.peer import classic, costs, official, pulls, replicas, sends
+from bench.peer import classic, costs, nats, official, pulls, replicas, sends
 from bench.peer.clients import check_clients
 from bench.peer.rocketmq import VERSION, checked_jars
 from bench.peer.rows import HEAD, Row
@@ -29,7 +31,7 @@ from harness.figures import table
 from harness.process import CACHE, ROOT
 
 QUICK: Final = Extent(rounds=1, seconds=0.7, jvm_calls=20_000)
-CLASSIC, REPLICAS = "classic", "replicas"
+CLASSIC, REPLICAS, NATS = "classic", "replicas", "nats"
 MINUTES: Final = 20.0
 SECONDS: Final = (0.7, 4.0)
 """The shortest and the longest run of a client."""
@@ -66,6 +68,7 @@ SECTIONS: Final = {
     "consume": Section(official.consume_rows, 75, 5),
     CLASSIC: Section(classic.classic_rows, 60, 10),
     REPLICAS: Section(replicas.replica_rows, 70, 8),
+    NATS: Section(nats.nats_rows, 60, 8),
     "pulls": Section(_own(pulls.pull_rows), 15, 4),
     "plain": Section(_own(pulls.plain_rows), 10, 2),
     "start": Section(costs.start_rows, 60, 0),
@@ -108,6 +111,7 @@ def machine() -> dict[str, object]:
         "commit": _said("git", "-C", str(ROOT), "log", "-1", "--format=%h"),
         "ours": _said(sys.executable, "-m", "pocketmq", "version"),
         "rocketmq": VERSION,
+        "nats": nats.VERSION,
     }
 
 
@@ -118,7 +122,9 @@ def _said(*command: str) -> str:
 def main() -> None:
     """Measures the requested rows and prints the table."""
     given = _given()
-    if {*given.names} <= {CLASSIC, REPLICAS}:
+    if given.names == [NATS]:
+        jars = nats.checked_programs(given.peer[1])
+    elif {*given.names} <= {CLASSIC, REPLICAS}:
         jars = checked_jars(given.peer[1], classic.JARS)
     else:
         jars = checked_jars(given.peer[1])
@@ -136,10 +142,11 @@ def main() -> None:
             add_result(given.json, row.document)
             rows.append(row.cells)
         print(f"{name}: {monotonic() - since:.0f} s", file=sys.stderr)
+    warmed = f"RocketMQ {VERSION} warmed by {extent.jvm_calls:,} calls"
+    peer = f"NATS {nats.VERSION}" if given.peer[0] == NATS else warmed
     print(
         f"\n{head['ours']}\n\n{os.cpu_count()} cores, {extent.rounds} rounds of "
-        f"{extent.seconds:.1f} s, RocketMQ {VERSION} warmed by "
-        f"{extent.jvm_calls:,} calls, {monotonic() - begun:.0f} s in all\n"
+        f"{extent.seconds:.1f} s, {peer}, {monotonic() - begun:.0f} s in all\n"
     )
     print(f"{table(HEAD, rows)}\n\nall rounds: {given.json}")
 
@@ -149,14 +156,19 @@ def _given() -> Namespace:
         "scripts/bench/run", "Ours beside a real RocketMQ, row by row with goals.", SECTIONS, "row"
     )
     parser.set_defaults(json=JSON_FILE)
-    parser.add_argument("--peer", nargs=2, required=True, metavar=("rocketmq", "DIR"))
+    parser.add_argument("--peer", nargs=2, required=True, metavar=("rocketmq|nats", "DIR"))
     parser.add_argument("--quick", action="store_true", help="one short round of each")
     parser.add_argument("--rounds", type=int, default=Extent().rounds)
     parser.add_argument("--minutes", type=float, default=MINUTES, help="about how long, in all")
     parser.add_argument("--set", action="append", default=[], help="a setting of ours, KEY=VALUE")
     given = parser.given()
-    if given.peer[0] != "rocketmq":
-        parser.error(f"no peer {given.peer[0]}; there is rocketmq")
+    if given.peer[0] not in ("rocketmq", NATS):
+        parser.error(f"no peer {given.peer[0]}; there are rocketmq and {NATS}")
+    rows = [NATS] if given.peer[0] == NATS else [name for name in SECTIONS if name != NATS]
+    if given.names == [*SECTIONS]:
+        given.names = rows
+    elif other := set(given.names) - set(rows):
+        parser.error(f"{', '.join(sorted(other))} is no row beside {given.peer[0]}")
     given.peer[1] = Path(given.peer[1])
     return given
 
