@@ -1,9 +1,11 @@
 """Creates a commit log for measurements: messages of about 1 KiB with three index entries each.
 
     python -m bench.store DIR COUNT [--body BYTES] [--file-size BYTES] [--keys ascii|cjk]
+        [--topics COUNT]
 
 The broker's encoder encodes the records, which are written directly to the log's files. Each
-message goes to a random one of 50 topics with 8 queues. Equal arguments give equal bytes.
+message goes to a random queue of the topics, which have 8 queues each. Equal arguments give equal
+bytes.
 """
 
 import argparse
@@ -62,18 +64,21 @@ class LogFiles:
         self._wrote = 0
 
 
-def write_log(directory: Path, count: int, *, body: int, file_size: int, keys: str) -> None:
+def write_log(
+    directory: Path, count: int, *, body: int, file_size: int, keys: str = "ascii",
+    topics: int = TOPIC_COUNT,
+) -> None:  # fmt: skip
     """Writes a store's commit log with `count` messages."""
     chance = random.Random(1)
     pool = chance.randbytes(64 * 1024 + 2 * body)
     files = LogFiles(directory / COMMIT_LOG_DIRECTORY, file_size)
-    ends = [[0] * QUEUE_COUNT for _ in range(TOPIC_COUNT)]
+    ends = [[0] * QUEUE_COUNT for _ in range(topics)]
     addresses = [
         [Destination(f"bench-topic-{topic:02d}", queue, HOST) for queue in range(QUEUE_COUNT)]
-        for topic in range(TOPIC_COUNT)
+        for topic in range(topics)
     ]
     for number in range(count):
-        topic, queue = chance.randrange(TOPIC_COUNT), chance.randrange(QUEUE_COUNT)
+        topic, queue = chance.randrange(topics), chance.randrange(QUEUE_COUNT)
         begin, size = chance.randrange(64 * 1024), body + chance.randrange(-20, 21)
         unique = f"7F000001{number:08X}0BE0A67EA4D2{number & 0xFFFF:04X}"
         key, tag = KEY_FORMS[keys].format(number), f"Tag{number % 7}"
@@ -105,10 +110,9 @@ def main() -> None:
     parser.add_argument("--body", type=int, default=1024)
     parser.add_argument("--file-size", type=int, default=256 * 1024 * 1024)
     parser.add_argument("--keys", choices=KEY_FORMS, default="ascii")
-    given = parser.parse_args()
-    write_log(
-        given.directory, given.count, body=given.body, file_size=given.file_size, keys=given.keys
-    )
+    parser.add_argument("--topics", type=int, default=TOPIC_COUNT)
+    given = vars(parser.parse_args())
+    write_log(given.pop("directory"), given.pop("count"), **given)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ complete. So no two tasks write to one page of a file, which some network file s
 Irregular queues, left-over records and extensions are handled here too.
 """
 
-import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
@@ -18,15 +18,11 @@ import numpy as np
 from pocketmq.format.columns.heads import Numbers
 from pocketmq.format.consume_unit import UNIT_TYPE
 from pocketmq.format.deleted_topics import LeftOver, left_over_of
-from pocketmq.format.names import (
-    CONSUME_QUEUE_DIRECTORY,
-    CONSUME_QUEUE_EXTENSION_DIRECTORY,
-    queue_directory,
-)
+from pocketmq.format.names import CONSUME_QUEUE_DIRECTORY
 from pocketmq.model.message import QueueKey
+from pocketmq.rebuild.drafted_files import drafted_files, publish_tree
 from pocketmq.rebuild.extension import ExtensionTask, extend_queue
 from pocketmq.rebuild.log_files import KnownShape, LogFile
-from pocketmq.rebuild.manifest import publish
 from pocketmq.rebuild.sequential import IrregularQueue
 from pocketmq.rebuild.staging import PartRows, Staging, new_writer
 from pocketmq.rebuild.unit_files import QueueFiles
@@ -84,24 +80,43 @@ def build_group(task: GroupTask, writer: str = "") -> None:
     """Builds all files of a group of queues, and puts them in their places.
 
     writer   name of this attempt; "": a new one
-    Cost     0.3 µs a unit, some 100 µs a file
+    Cost     0.3 µs a unit, some 300 µs a file
     """
-    staging = Staging(Path(task.out), writer or new_writer())
-    rows, paths = PartRows(), []
+    staging, rows = Staging(Path(task.out), writer or new_writer()), PartRows()
+    size_bytes = task.settings.consume_queue_file_size_bytes
     with staging.drafts() as drafts:
-        files = QueueFiles(
-            drafts / CONSUME_QUEUE_DIRECTORY, task.settings.consume_queue_file_size_bytes
-        )
-        known = left_over_of(task.settings.left_over)
-        for queue in read_queues(task.spools, task.low, task.high, held_max=task.held_max):
-            left_over = known.with_empty(task.met, [queue.key])
-            begin, end = _build_queue(task, files, queue, known, left_over, rows)
-            files.close()
-            if end:
-                rows.queues.append((*queue.key, begin, end))
-                paths += _extended(task, drafts, queue.key)
-        rows.files = publish(drafts, paths, staging.out)
+        if task.settings.consume_queue_extension:
+            _build_extended(task, drafts, rows)
+        else:
+            with drafted_files(drafts, staging.out, size_bytes) as files:
+                for _ in _built(task, files, rows):
+                    pass
+            rows.files = files.rows
     staging.finish_part(task.name, task.mark, 0, rows)
+
+
+def _build_extended(task: GroupTask, drafts: Path, rows: PartRows) -> None:
+    """Builds queues with extensions, which read and change files of queues."""
+    files = QueueFiles(
+        drafts / CONSUME_QUEUE_DIRECTORY, task.settings.consume_queue_file_size_bytes
+    )
+    keys = []
+    for key in _built(task, files, rows):
+        files.close()
+        extend_queue(ExtensionTask(str(drafts), key, task.log, task.settings))
+        keys.append(key)
+    rows.files = publish_tree(drafts, keys, Path(task.out))
+
+
+def _built(task: GroupTask, files: QueueFiles, rows: PartRows) -> Iterator[QueueKey]:
+    """Writes the group's queues one after the other; yields each that has units."""
+    known = left_over_of(task.settings.left_over)
+    for queue in read_queues(task.spools, task.low, task.high, held_max=task.held_max):
+        left_over = known.with_empty(task.met, [queue.key])
+        begin, end = _build_queue(task, files, queue, known, left_over, rows)
+        if end:
+            rows.queues.append((*queue.key, begin, end))
+            yield queue.key
 
 
 def _build_queue(
@@ -135,17 +150,3 @@ def _build_queue(
 def _offsets(first: Numbers, count: Numbers) -> Numbers:
     begins = np.cumsum(count) - count
     return np.repeat(first - begins, count) + np.arange(int(count.sum()))
-
-
-def _extended(task: GroupTask, drafts: Path, key: QueueKey) -> list[str]:
-    """Builds the extension of a queue, if the store has any; returns the paths of all its files."""
-    names = [CONSUME_QUEUE_DIRECTORY]
-    if task.settings.consume_queue_extension:
-        extend_queue(ExtensionTask(str(drafts), key, task.log, task.settings))
-        names.append(CONSUME_QUEUE_EXTENSION_DIRECTORY)
-    paths: list[str] = []
-    for name in names:
-        directory = queue_directory(drafts / name, *key)
-        below = directory.relative_to(drafts)
-        paths += [f"{below}/{found}" for found in sorted(os.listdir(directory))]
-    return paths

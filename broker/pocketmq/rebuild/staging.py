@@ -112,7 +112,8 @@ class Staging:
     def finish_part(self, name: str, mark: list[int], entry_count: int, rows: PartRows) -> None:
         """Marks a part as finished; `entry_count` is the number of its index entries."""
         path = self.part_file(name)
-        self.write(path.with_suffix(".rows"), asdict(rows))
+        document = {"queues": rows.queues, "irregular": rows.irregular, "files": rows.files}
+        self.write(path.with_suffix(".rows"), document)
         self.write(path, {"mark": mark, "entries": entry_count})
 
     def rows_of_part(self, name: str, mark: list[int]) -> PartRows | None:
@@ -156,7 +157,7 @@ class Staging:
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = self.draft(path)
         with draft.open("w") as file:
-            json.dump(document, file)
+            file.write(json.dumps(document))
             file.flush()
             os.fsync(file.fileno())
         draft.replace(path)
