@@ -5,6 +5,7 @@ import pytest
 from pocketmq.config import rocketmq
 from pocketmq.config.load import load
 from pocketmq.config.sections import KNOBS
+from pocketmq.model.store_shape import DEFAULT_DELAY_LEVELS
 
 
 def test_a_name_either_means_something_or_does_not() -> None:
@@ -95,3 +96,28 @@ def test_a_share_out_of_bounds_is_held_in_them_and_told(name: str, text: str, pe
 def test_what_is_no_share_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"85 or 0\.85"):
         rocketmq.translated("diskMaxUsedSpaceRatio", text)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        (),
+        ("store.flush=async", "retention.age_ms=5h", "limits.delay_max_ms=3d"),
+        ("store.delay_levels=1s 1m", "limits.max_message_size_bytes=1MiB", "broker.name=b"),
+        ("retention.disk_expire_percent=75", "broker.auto_create_topics=false"),
+    ],
+)
+def test_what_is_written_for_tools_is_read_as_the_same_settings(given: tuple[str, ...]) -> None:
+    config = load(assignments=[*given, "retention.disk_force_percent=85"])
+    rows = dict(rocketmq.rocketmq_rows(config.value))
+    assert {"1s 1m", DEFAULT_DELAY_LEVELS} & {rows["messageDelayLevel"]}
+    full = {"diskMaxUsedSpaceRatio", "diskSpaceWarningLevelRatio"}  # 100 is never, only here
+    again = load(assignments=[f"{n}={text}" for n, text in rows.items() if n not in full])
+    for name in rows.keys() - full - {"messageDelayLevel"}:
+        for knob in rocketmq.knobs_of(name):
+            assert again.value(knob.key) == config.value(knob.key), name
+
+
+def test_a_part_of_an_hour_is_a_whole_one_for_tools() -> None:
+    config = load(assignments=["retention.age_ms=90m"])
+    assert dict(rocketmq.rocketmq_rows(config.value))["fileReservedTime"] == "2"

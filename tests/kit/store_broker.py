@@ -23,6 +23,7 @@ import pytest
 from google.protobuf.message import Message
 
 from pocketmq.config.live import LiveConfig
+from pocketmq.config.rocketmq import rocketmq_rows
 from pocketmq.config.sections import Config
 from pocketmq.format.addresses import UniqueKeyMaker
 from pocketmq.format.body_codec import plain_body
@@ -129,8 +130,9 @@ class StoreBroker:
         self.live = LiveConfig(Config())
         self.access = Access(UserTable(SimDisk(), Path("/store")), store.clock, HOUR_MS)
         controls = Controls(
-            lambda: self.settings, lambda: self.is_expiring, self.access, self.live.override
-        )
+            lambda: self.settings, lambda: self.is_expiring, self.access, self.live.override,
+            read_rocketmq=lambda: rocketmq_rows(self.live.config.value),
+        )  # fmt: skip
         self.classic = ClassicMethods(
             self.backing, classic, ClassicAdmin(self.backing, classic, controls)
         )

@@ -17,6 +17,7 @@ from pocketmq.app.ports import Ports
 from pocketmq.config.addresses import advertised_address
 from pocketmq.config.live import LiveConfig
 from pocketmq.config.port_sections import OFF
+from pocketmq.config.rocketmq import rocketmq_rows
 from pocketmq.config.sections import KNOBS, Config
 from pocketmq.format.addresses import UniqueKeyMaker, pack_host, text_from_host
 from pocketmq.format.names import zone_from_name
@@ -253,6 +254,7 @@ def _controls(
         retention.expire_soon,
         door.access if door.is_checked else None,
         settings_change(live, is_checked=door.is_checked),
+        read_rocketmq=lambda: rocketmq_rows(live.config.value),
     )
 
 

@@ -6,14 +6,15 @@ ignored. An ignored name causes a warning; an unknown name is an error.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from pocketmq.config.knob import Knob
+from pocketmq.config.knob import Knob, Value
 from pocketmq.config.sections import KNOBS
 from pocketmq.config.units import HOUR_MS, SECOND_MS
 from pocketmq.model.decimal import number_of
 from pocketmq.model.endpoint import leader_from_text
+from pocketmq.model.store_shape import DEFAULT_DELAY_LEVELS
 
 Translation = tuple[object, str]
 """(value for PocketMQ's setting, note for the operator or "")."""
@@ -195,3 +196,33 @@ TRANSLATIONS: Final[Mapping[str, Callable[[str], Translation]]] = {
     "diskSpaceCleanForciblyRatio": _percent("diskSpaceCleanForciblyRatio", 30, 85),
     "diskSpaceWarningLevelRatio": _percent("diskSpaceWarningLevelRatio", 35, 90),
 }
+
+
+# -- the way back ------------------------------------------------------------------------------
+_UNITS_MS: Final[Mapping[str, int]] = {"fileReservedTime": HOUR_MS, "timerMaxDelaySec": SECOND_MS}
+_PLACES: Final = frozenset({"storePathRootDir", "listenPort", "brokerIP1"})
+"""Names of a path and an address; the settings here have another form."""
+
+
+def rocketmq_rows(value_of: Callable[[str], Value]) -> Iterator[tuple[str, str]]:
+    """Yields RocketMQ's name and text of every setting that has one, as its tools expect them.
+
+    A time that is no whole number of RocketMQ's unit is rounded up.
+
+    value_of   setting's key -> value
+    """
+    for key, knob in KNOBS.items():
+        name = knob.rocketmq
+        if not name or name in _PLACES:
+            continue
+        value = value_of(key)
+        if name == "flushDiskType":
+            yield name, f"{str(value).upper()}_FLUSH"
+        elif name == "messageDelayLevel":
+            yield name, str(value) or DEFAULT_DELAY_LEVELS
+        elif isinstance(value, bool):
+            yield name, str(value).lower()
+        elif isinstance(value, int):
+            yield name, str(-(-value // _UNITS_MS.get(name, 1)))
+        else:
+            yield name, str(value)

@@ -14,6 +14,12 @@ from tests.kit.remoting_pair import RemotingPair
 from tests.kit.store_broker import StoreBroker, store_broker
 from tests.rpc.classic.consumer import beat, pull
 
+EXPORTED: Final = frozenset(
+    """autoCreateSubscriptionGroup autoCreateTopicEnable brokerClusterName brokerId brokerName
+    brokerRole fileReservedTime filterServerNums flushDiskType maxMessageSize messageDelayLevel
+    msgTraceTopicName slaveReadEnable traceOn traceTopicEnable useTLS""".split()
+)
+"""Names that mqadmin exportConfigs of 5.5.0 asks for."""
 _KEY: Final = re.compile(r"([{,])\{([^{}]*)\}:\{")
 
 
@@ -161,6 +167,10 @@ async def test_the_broker_describes_itself(broker: StoreBroker, client: Remoting
     assert len(table["putTps"].split()) == len(table["getTotalTps"].split()) == 3
     lines = (await client.ask(26)).body.decode().splitlines()
     assert {"store.flush=async", "brokerName=broker-a", "brokerPermission=6"} <= {*lines}
+    assert {"fileReservedTime=72", "maxMessageSize=4194304", "timerMaxDelaySec=86400"} <= {*lines}
+    names = {line.partition("=")[0] for line in lines}
+    assert names >= EXPORTED
+    assert len(names) == len(lines)
     assert content(await client.ask(907))["masterCommitLogMaxOffset"] == broker.store.appended
     assert (await client.ask(319)).body.endswith(b"\n")
 

@@ -64,6 +64,15 @@ class ClassicRules(NamedTuple):
     is_signed: bool = False
     ha_port: Callable[[], int] = int
 
+    def fixed_settings(self) -> dict[str, str]:
+        """Returns RocketMQ's settings that its tools read, and that cannot be set here."""
+        return {
+            "brokerClusterName": self.cluster, "brokerId": "0", "brokerName": self.broker,
+            "brokerRole": "ASYNC_MASTER", "filterServerNums": "0",
+            "msgTraceTopicName": TRACE_TOPIC, "slaveReadEnable": "true", "traceOn": "true",
+            "traceTopicEnable": "true", "useTLS": "true",
+        }  # fmt: skip
+
 
 class ClassicRoutes:
     """The requests that clients send to a name server."""

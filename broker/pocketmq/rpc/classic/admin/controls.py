@@ -20,6 +20,7 @@ class Controls(NamedTuple):
     access          users and their rules; None: the broker does not check signatures
     change_settings applies lines of a properties file (config/remote.py); None: refused to all
     replicas        returns the slaves that copy the log
+    read_rocketmq   returns (name, value) of settings as RocketMQ's tools expect them
     """
 
     read_settings: Callable[[], Iterable[tuple[str, str, str]]] = tuple
@@ -27,3 +28,4 @@ class Controls(NamedTuple):
     access: Access | None = None
     change_settings: Callable[[str], None] | None = None
     replicas: Callable[[], list[SlaveRow]] = list
+    read_rocketmq: Callable[[], Iterable[tuple[str, str]]] = tuple

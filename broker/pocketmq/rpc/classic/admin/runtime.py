@@ -4,7 +4,7 @@
     28  GET_BROKER_RUNTIME_INFO      907  GET_BROKER_HA_STATUS
     25  UPDATE_BROKER_CONFIG
 
-Settings have PocketMQ's names. Those that mqadmin reads are also returned under RocketMQ's names.
+Settings have PocketMQ's names, and those of RocketMQ where there is one, in RocketMQ's units.
 Source: AdminBrokerProcessor.prepareRuntimeInfo, HARuntimeInfo.
 """
 
@@ -33,8 +33,8 @@ class AdminRuntime:
     """The requests about the broker as a whole."""
 
     __slots__ = (
-        "_change_settings", "_rates", "_read_settings", "_replicas", "_rules", "_started_ms",
-        "_started_size", "_store", "rates",
+        "_change_settings", "_rates", "_read_rocketmq", "_read_settings", "_replicas", "_rules",
+        "_started_ms", "_started_size", "_store", "rates",
     )  # fmt: skip
 
     def __init__(
@@ -49,6 +49,7 @@ class AdminRuntime:
         self._rates = rates
         self.rates = AdminRates(rates)
         self._read_settings = controls.read_settings
+        self._read_rocketmq = controls.read_rocketmq
         self._change_settings = controls.change_settings
         self._replicas = controls.replicas
         self._started_ms = self._store.clock.wall_ms()
@@ -56,18 +57,8 @@ class AdminRuntime:
 
     def config(self, request: Command, call: ClassicCall) -> Command:
         """Returns the settings as lines of a properties file."""
-        rules = self._rules
         rows = {key: value for key, value, _ in self._read_settings()}
-        rows |= {
-            "autoCreateTopicEnable": str(rules.auto_create_topics()).lower(),
-            "brokerClusterName": rules.cluster,
-            "brokerId": "0",
-            "brokerName": rules.broker,
-            "brokerPermission": str(rules.permission()),
-            "brokerRole": "ASYNC_MASTER",
-            "defaultTopicQueueNums": str(rules.queue_count()),
-            "flushDiskType": f"{self._store.settings.flush.upper()}_FLUSH",
-        }
+        rows |= dict(self._read_rocketmq()) | self._rules.fixed_settings()
         text = "".join(f"{key}={_line(value)}\n" for key, value in sorted(rows.items()))
         return Command(0, body=text.encode())
 
