@@ -93,6 +93,8 @@ GOLDEN: Final = {
     "store restore": "store restore backup restored",
     "archive ship": "archive ship store archive --once",
     "archive ls": "archive ls archive",
+    "archive run": "archive run store lake",
+    "archive compact": "archive compact lake",
     "store grep": "store grep . store --limit 1",
     "store diverged": "store diverged store --count",
     "store stats": "store stats store --by topic",

@@ -84,6 +84,8 @@ def test_a_command_prints_what_it_printed(
         run("store", "backup", "store", "backup")
     if command == "archive ls":
         run("archive", "ship", "store", "archive", "--once")
+    if command == "archive compact":
+        run("archive", "run", "store", "lake")
     found = shown(command, form, typed)
     file = golden_file(command, form)
     if os.environ.get(WRITES):

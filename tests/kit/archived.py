@@ -26,7 +26,7 @@ class FailingObjects(Objects):
     """Objects that fail before the write number `fails_at`, counted from 0."""
 
     def __init__(self, objects: Objects, fails_at: int) -> None:
-        super().__init__(objects.target)
+        super().__init__(objects.target, objects.directory)
         self._objects = objects
         self._left = fails_at
 
@@ -34,6 +34,11 @@ class FailingObjects(Objects):
         """Fails, or writes."""
         self._count()
         self._objects.put(name, pieces)
+
+    def take(self, name: str, path: Path) -> None:
+        """Fails, or moves."""
+        self._count()
+        self._objects.take(name, path)
 
     def get(self, name: str) -> Iterator[bytes]:
         """Reads."""

@@ -27,7 +27,7 @@ import pyarrow as pa
 from pocketmq.backfill.arrow_views import ENTRY_SCHEMA, UNIT_SCHEMA
 from pocketmq.backfill.places import refuse_address
 from pocketmq.backfill.row_filter import RowFilter, time_from_text
-from pocketmq.format.arrow_messages import schema_of
+from pocketmq.format.arrow_messages import MOMENT_TYPE, moment_names, schema_of
 from pocketmq.format.index_layout import IndexGeometry
 from pocketmq.format.message_columns import MESSAGE_COLUMNS
 from pocketmq.format.names import COMMIT_LOG_DIRECTORY, CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
@@ -43,7 +43,6 @@ SKIP: Final = "skip"
 ON_DAMAGE: Final = (FAIL, SKIP)
 DAMAGE: Final = "damage"
 """Column that describes damage if damage becomes rows (`SKIP`)."""
-MOMENT_TYPE: Final = pa.timestamp("us", tz="UTC")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +75,10 @@ class Table:
         return pa.schema([*self.schema, *moments])
 
 
-def _moments(schema: Any) -> dict[str, str]:
-    return {name.removesuffix("_ms"): name for name in schema.names if name.endswith("_ms")}
-
-
 _MESSAGE_SCHEMA: Final = schema_of(MESSAGE_COLUMNS)
 TABLES: Final[Mapping[str, Table]] = {
     MESSAGES: Table(
-        (COMMIT_LOG_DIRECTORY,), _MESSAGE_SCHEMA, _moments(_MESSAGE_SCHEMA),
+        (COMMIT_LOG_DIRECTORY,), _MESSAGE_SCHEMA, moment_names(_MESSAGE_SCHEMA),
         ("queue_id", "queue_offset", "physical_offset", "store_timestamp_ms"),
         "store_timestamp_ms", True,
     ),
@@ -92,7 +87,7 @@ TABLES: Final[Mapping[str, Table]] = {
         ("queue_id", "queue_offset", "physical_offset"), "", True,
     ),
     INDEX: Table(
-        (INDEX_DIRECTORY, COMMIT_LOG_DIRECTORY), ENTRY_SCHEMA, _moments(ENTRY_SCHEMA),
+        (INDEX_DIRECTORY, COMMIT_LOG_DIRECTORY), ENTRY_SCHEMA, moment_names(ENTRY_SCHEMA),
         ("physical_offset", "store_time_ms"), "store_time_ms", False,
     ),
 }  # fmt: skip

@@ -28,7 +28,7 @@ from pocketmq.backfill.key_places import KeyPlaces, RecordPlaces, find_key_place
 from pocketmq.backfill.log_walk import DamagedBytes, Stretch, may_hold_any, survey, walk
 from pocketmq.backfill.request import DAMAGE, FAIL, INDEX, MESSAGES, UNITS, Request, request_from
 from pocketmq.backfill.row_filter import RowFilter
-from pocketmq.format.arrow_messages import record_batches
+from pocketmq.format.arrow_messages import moments_of, record_batches
 from pocketmq.format.columns.heads import Heads
 from pocketmq.format.columns.messages import MessageColumns
 from pocketmq.format.columns.queues import QueueTable
@@ -140,11 +140,6 @@ def stretch_from(document: dict[str, Any]) -> Stretch:
 
 
 # -- the source --------------------------------------------------------------------------------
-_MOMENT_MIN_MS: Final = -62_135_596_800_000
-_MOMENT_MAX_MS: Final = 253_402_300_799_999
-"""Limits of Spark's timestamps: the years 1 to 9999."""
-
-
 class StoreSource(DataSource):
     """Messages, units or index entries of a store, selected by options (`request.py`)."""
 
@@ -239,7 +234,7 @@ class _Shape:
         if not batch.num_rows:
             return
         arrays = [
-            DERIVED.get(field.name, _moments)(batch.column(source)).cast(field.type)
+            DERIVED.get(field.name, moments_of)(batch.column(source)).cast(field.type)
             if source != field.name
             else batch.column(source)
             for field, source in zip(self._fields(), self._sources, strict=True)
@@ -260,13 +255,6 @@ class _Shape:
             for field in self._schema
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
-
-
-def _moments(ms: Any) -> Any:
-    """Returns times in ms as timestamps; a time outside Spark's limits is null."""
-    can_be = pc.and_(pc.greater_equal(ms, _MOMENT_MIN_MS), pc.less_equal(ms, _MOMENT_MAX_MS))
-    sound = pc.if_else(can_be, ms, pa.scalar(None, pa.int64()))
-    return sound.cast(pa.timestamp("ms", tz="UTC")).cast(pa.timestamp("us", tz="UTC"))
 
 
 def _first_key(lists: Any) -> Any:

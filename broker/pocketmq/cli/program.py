@@ -43,7 +43,8 @@ PLACES: Final = {
     ),
     "store": CommandModule("pocketmq.cli.store", "Inspect, check and repair a store directory."),
     "archive": CommandModule(
-        "pocketmq.cli.store.archive", "Ship a store to an object store each second."
+        "pocketmq.cli.store.archive",
+        "Ship a store to an object store; write Parquet files.",
     ),
     "backfill": CommandModule("pocketmq.cli.backfill", "Build queues and index with Spark."),
     "replica": CommandModule("pocketmq.cli.replica", "Show and change roles in replication."),

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pocketmq.format.columns.heads import Heads
@@ -40,6 +41,12 @@ ARROW_TYPES: Final[Mapping[str, Any]] = {
     STRINGS: pa.list_(pa.field("element", pa.string())),
     STRING_BY_STRING: pa.map_(pa.string(), pa.string()),
 }
+
+
+MOMENT_TYPE: Final = pa.timestamp("us", tz="UTC")
+_MOMENT_MIN_MS: Final = -62_135_596_800_000
+_MOMENT_MAX_MS: Final = 253_402_300_799_999
+"""Limits of Spark's timestamps: the years 1 to 9999."""
 
 
 def schema_of(columns: Sequence[MessageColumn]) -> Any:
@@ -82,6 +89,18 @@ def batch_of(arrays: list[Any], schema: Any) -> Any:
     assert all(len(array) == count for array in arrays)
     missing = [pa.nulls(count, field.type) for field in list(schema)[len(arrays) :]]
     return pa.RecordBatch.from_arrays([*arrays, *missing], schema=schema)
+
+
+def moment_names(schema: Any) -> dict[str, str]:
+    """Returns names of timestamp columns, each with the column of ms that it is made of."""
+    return {name.removesuffix("_ms"): name for name in schema.names if name.endswith("_ms")}
+
+
+def moments_of(ms: Any) -> Any:
+    """Returns times in ms as timestamps; a time outside Spark's limits is null."""
+    can_be = pc.and_(pc.greater_equal(ms, _MOMENT_MIN_MS), pc.less_equal(ms, _MOMENT_MAX_MS))
+    sound = pc.if_else(can_be, ms, pa.scalar(None, pa.int64()))
+    return sound.cast(pa.timestamp("ms", tz="UTC")).cast(MOMENT_TYPE)
 
 
 def _array(column: Column, arrow_type: Any) -> Any:

@@ -229,6 +229,22 @@ def records_end(files: Sequence[LogFile], upto: int = OFFSET_MAX) -> int:
     return files[0].base if files else 0
 
 
+def end_before(files: Sequence[LogFile], begin: int, time_ms: int) -> int:
+    """Returns the end of the records before the first one with a store time (ms) or later.
+
+    Cost     0.5 µs a record
+    """
+    end, walk = begin, LogWalk(LogReader())
+    for chunk in walk_over(files, walk):
+        if isinstance(chunk, Hole):
+            continue
+        late = chunk.heads.store_timestamp_ms >= time_ms
+        if late.any():
+            return int(chunk.heads.physical_offset[late.argmax()])
+        end = chunk.end
+    return end
+
+
 def bytes_at(files: Sequence[LogFile], physical_offset: int, size: int) -> bytes:
     """Returns `size` bytes of the log; all are in one file."""
     file = next(file for file in files if file.base <= physical_offset < file.end)

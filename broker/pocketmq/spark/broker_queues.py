@@ -1,9 +1,9 @@
 """Reads queues of a broker by pulls, as columns."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from pocketmq.format.columns.heads import BEHIND, FRONT, Heads, read_heads, starts
+from pocketmq.format.columns.heads import Heads, records_as_columns
 from pocketmq.model.message import QueueKey
 from pocketmq.model.reading import PullStatus
 from pocketmq.model.topic import is_group_topic, is_system_topic
@@ -127,9 +127,9 @@ class BrokerQueues:
 
 
 def _read(records: bytes, span: QueueSpan) -> tuple[bytearray, Heads]:
-    buffer = bytearray(FRONT) + records + bytes(BEHIND)
-    heads: Any = read_heads(buffer, starts(buffer, FRONT, FRONT + len(records)))
-    if int(heads.begin[-1] + heads.size[-1]) != FRONT + len(records):
-        raise ValueError(f"the broker's records of {span} are cut off")
+    try:
+        buffer, heads = records_as_columns(records)
+    except ValueError as error:
+        raise ValueError(f"{span}: the broker's {error}") from error
     inside = heads.queue_offset < span.end
     return buffer, heads if inside.all() else heads.take(inside)

@@ -9,7 +9,6 @@ Records beyond that end may disappear in a power cut. A stream that had read the
 messages that never existed for the broker.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -20,9 +19,7 @@ from pocketmq.format.names import ABORT_FILE, LOCK_FILE, OWN_DIRECTORY
 from pocketmq.log.checkpoint import FlushedMark, read_checkpoint
 from pocketmq.model.errors import BrokerError
 from pocketmq.model.message import OFFSET_MAX
-from pocketmq.rebuild.log_files import LogFile, find_log_files, records_end, walk_over
-from pocketmq.walk.log_walk import Hole, LogWalk
-from pocketmq.walk.reader import LogReader
+from pocketmq.rebuild.log_files import LogFile, end_before, find_log_files, records_end
 
 LOOKS: Final = 16
 """Attempts at reading files that the store's process is replacing."""
@@ -83,22 +80,6 @@ def snapshot_end(store: Path) -> int:
         return log.upto
     files = log.files[-2:]
     return end_before(files, files[0].base if files else 0, log.before_ms)
-
-
-def end_before(files: Sequence[LogFile], begin: int, time_ms: int) -> int:
-    """Returns the end of the records before the first one with a store time (ms) or later.
-
-    Cost     0.5 µs a record
-    """
-    end, walk = begin, LogWalk(LogReader())
-    for chunk in walk_over(files, walk):
-        if isinstance(chunk, Hole):
-            continue
-        late = chunk.heads.store_timestamp_ms >= time_ms
-        if late.any():
-            return int(chunk.heads.physical_offset[late.argmax()])
-        end = chunk.end
-    return end
 
 
 def _marks(store: Path) -> tuple[int | None, int]:

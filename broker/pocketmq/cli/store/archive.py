@@ -1,4 +1,4 @@
-"""`pocketmq archive`: ships a store's log and tables to a directory or an object store."""
+"""`pocketmq archive`: ships a store's log and tables; lists archives and lakes."""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -20,31 +20,27 @@ from pocketmq.cli.options import (
     wall_ms,
 )
 from pocketmq.cli.output import (
-    Document,
     Exit,
     Failure,
     Output,
     amount,
-    at,
-    columns,
     duration,
     moment,
     progress,
     talk,
 )
 from pocketmq.cli.store.access import accessible, log_bytes
-from pocketmq.cli.store.copy import shown_errors, sizes_of_copy
-from pocketmq.model.errors import NotAStore
+from pocketmq.cli.store.archive_list import ls
+from pocketmq.cli.store.archive_target import archive_errors, opened_objects
+from pocketmq.cli.store.copy import sizes_of_copy
+from pocketmq.cli.store.lake import compact, run
 
 if TYPE_CHECKING:
-    from pocketmq.files.disk import Disk
-    from pocketmq.tools.archive.objects import Objects
     from pocketmq.tools.archive.shipping import Shipped, Shipper
 
 RETRY_S_MAX: Final = 30.0
 """Longest pause before a target that fails is tried again."""
 PRUNE_EVERY_MS: Final = 600_000
-COLUMNS: Final = columns("hour", "moments", at("first_ms"), at("last_ms"))
 
 
 @click.group(
@@ -52,17 +48,26 @@ COLUMNS: Final = columns("hour", "moments", at("first_ms"), at("last_ms"))
     epilog=examples(
         "pocketmq archive ship ./store /mnt/archive",
         "pocketmq archive ship ./store 's3://bucket/orders?region=eu-central-1' --keep 7d",
+        "pocketmq archive run ./store /mnt/lake",
         "pocketmq archive ls /mnt/archive",
         "pocketmq store restore /mnt/archive ./store-again --at 2026-11-28T07:15:00Z",
     ),
 )
 def archive() -> None:
-    """Ship a store to an archive each second, so that losing its machine costs one second.
+    """Keep what a store has: whole, each second, or its messages as Parquet files.
 
-    An archive is a directory, or a URL: s3://, gs://, abfs://, hdfs:// (these need pyarrow, and
-    take their credentials from the environment). `pocketmq store restore` makes a store of it, as
-    it was at any archived moment.
+    `ship` ships log and tables to an archive each second, so that losing the store's machine costs
+    one second; `pocketmq store restore` makes a store of it, as it was at any archived moment.
+    `run` adds new messages to a lake: Parquet files by date and topic, for other programs.
+
+    A target is a directory, or a URL: s3://, gs://, abfs://, hdfs:// (these need pyarrow, and take
+    their credentials from the environment).
     """
+
+
+archive.add_command(run)
+archive.add_command(compact)
+archive.add_command(ls)
 
 
 @archive.command(
@@ -116,59 +121,6 @@ def ship(
     if shipped.damage:
         text = "the store's log is damaged; it was shipped as it is"
         raise Failure(text, Exit.DAMAGED, f"pocketmq store verify {directory}")
-
-
-@archive.command(epilog=examples("pocketmq archive ls /mnt/archive"))
-@click.argument("target", metavar="TARGET")
-@form_option
-def ls(target: str, out: Output) -> None:
-    """List the hours of an archive, with the first and last moment of each."""
-    from pocketmq.files.disk import Disk
-    from pocketmq.tools.archive.catalog import MOMENTS
-    from pocketmq.tools.archive.moments import check_format, times_of
-
-    def hours() -> Iterator[Document]:
-        for hour in objects.names(MOMENTS):
-            if times := times_of(objects, hour):
-                count, first, last = len(times), times[0], times[-1]
-                yield {"hour": hour, "moments": count, "first_ms": first, "last_ms": last}
-
-    objects = opened_objects(Disk(), target)
-    with archive_errors(objects):
-        check_format(objects)
-        out.table(hours(), COLUMNS, none=f"{objects.target} has no moments yet")
-
-
-def opened_objects(disk: "Disk", target: str) -> "Objects":
-    """Returns the objects of a target.
-
-    Errors   Failure: pyarrow is missing, or does not know the URL
-    """
-    from pocketmq.tools.archive.objects import open_objects
-
-    try:
-        return open_objects(disk, target)
-    except ImportError as error:
-        text = f"{target} needs pyarrow, which is not installed"
-        raise Failure(text, Exit.FAILED, "pip install pyarrow") from error
-    except (ValueError, OSError) as error:
-        why = str(error).splitlines()[0]
-        step = "name a directory, or a URL as s3://bucket/place?region=eu-central-1"
-        raise Failure(f"{target!r} cannot be opened: {why}", Exit.USAGE, step) from error
-
-
-@contextmanager
-def archive_errors(objects: "Objects") -> Iterator[None]:
-    """Turns errors of an archive into failures of the command."""
-    try:
-        with shown_errors():
-            yield
-    except NotAStore as error:
-        if error.path != objects.target:
-            raise
-        text, step = f"{error.path}: {error.why}", "name another place, or an empty one"
-        code = Exit.REFUSED if objects.names("") else Exit.NOT_FOUND
-        raise Failure(text, code, step) from error
 
 
 def _go_on(

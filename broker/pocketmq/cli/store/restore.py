@@ -71,7 +71,7 @@ def _restore_backup(copy: Path, directory: Path, out: Output) -> None:
 
 
 def _restore_archive(target: str, directory: Path, at_ms: int | None, out: Output) -> None:
-    from pocketmq.cli.store.archive import archive_errors, opened_objects
+    from pocketmq.cli.store.archive_target import archive_errors, opened_objects
     from pocketmq.files.disk import Disk
     from pocketmq.tools.archive.moments import check_format, first_time, last_time, read_moment
     from pocketmq.tools.archive.restoring import restore_moment

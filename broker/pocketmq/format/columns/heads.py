@@ -161,6 +161,19 @@ def read_heads(buffer: bytearray, positions: Numbers) -> Heads:
     return _with_parts(buffer, positions, columns, head_size)
 
 
+def records_as_columns(records: bytes) -> tuple[bytearray, Heads]:
+    """Returns a buffer with whole records, and their heads.
+
+    Errors   ValueError: a record is cut off
+    """
+    buffer = bytearray(FRONT) + records + bytes(BEHIND)
+    heads = read_heads(buffer, starts(buffer, FRONT, FRONT + len(records)))
+    end = FRONT + len(records)
+    if not len(heads) or int(heads.begin[-1] + heads.size[-1]) != end:
+        raise ValueError("records are cut off")
+    return buffer, heads
+
+
 def _column(rows: NDArray[Any], name: str) -> Numbers:
     column: Numbers = rows[name].astype(np.int64)
     return column

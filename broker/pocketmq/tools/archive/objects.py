@@ -27,15 +27,22 @@ class Objects(ABC):
     Errors of all methods   OSError; DiskFull, FsyncFailed where the place is a directory
     """
 
-    __slots__ = ("target",)
+    __slots__ = ("directory", "target")
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, directory: Path | None = None) -> None:
         self.target = target
         """The path or URL, without user, password and options."""
+        self.directory = directory
+        """The directory, if the objects are its files; None: they are elsewhere."""
 
     @abstractmethod
     def put(self, name: str, pieces: Iterable[bytes]) -> None:
         """Writes an object, durable when it returns; replaces an earlier one."""
+
+    def take(self, name: str, path: Path) -> None:
+        """Moves a file of this machine to an object; replaces an earlier one."""
+        self.put(name, _pieces_of(path))
+        path.unlink()
 
     @abstractmethod
     def get(self, name: str) -> Iterator[bytes]:
@@ -51,6 +58,12 @@ class Objects(ABC):
     @abstractmethod
     def delete(self, name: str) -> None:
         """Removes an object, or all objects below a name; none is no error."""
+
+
+def _pieces_of(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as opened:
+        while piece := opened.read(PIECE_SIZE):
+            yield piece
 
 
 def open_objects(disk: Disk, target: str) -> Objects:
@@ -78,7 +91,7 @@ class _Files(Objects):
     __slots__ = ("_directory", "_disk")
 
     def __init__(self, disk: Disk, directory: Path) -> None:
-        super().__init__(str(directory))
+        super().__init__(str(directory), directory)
         self._disk = disk
         self._directory = directory
 
@@ -99,10 +112,16 @@ class _Files(Objects):
         disk.rename(draft, path)
         disk.sync_directory(path.parent)
 
+    def take(self, name: str, path: Path) -> None:
+        disk, target = self._disk, self._directory / name
+        disk.make_directory(target.parent)
+        with disk.opened(path) as descriptor:
+            disk.sync(descriptor)
+        disk.rename(path, target)
+        disk.sync_directory(target.parent)
+
     def get(self, name: str) -> Iterator[bytes]:
-        with (self._directory / name).open("rb") as opened:
-            while piece := opened.read(PIECE_SIZE):
-                yield piece
+        return _pieces_of(self._directory / name)
 
     def names(self, prefix: str) -> list[str]:
         found = self._disk.names(self._directory / prefix)

@@ -136,18 +136,15 @@ class ParquetSink:
 
     __slots__ = ("_batches", "_writer", "pending_bytes")
 
-    def __init__(self, file: BinaryIO, shape: ExportFormat) -> None:
+    def __init__(self, file: BinaryIO, schema: Any, compression: str) -> None:
         import pyarrow.parquet as pq
 
-        from pocketmq.format.arrow_messages import schema_of
-
-        names = [column.name for column in shape.columns]
         self._writer = pq.ParquetWriter(
             file,
-            schema_of(shape.columns),
-            compression=shape.compression,
-            use_dictionary=_leaves(names, without=_WITHOUT_DICTIONARY),
-            write_statistics=_leaves(names, without=frozenset({BODY})),
+            schema,
+            compression=compression,
+            use_dictionary=_leaves(schema.names, without=_WITHOUT_DICTIONARY),
+            write_statistics=_leaves(schema.names, without=frozenset({BODY})),
         )
         self._batches: list[Content] = []
         self.pending_bytes = 0
@@ -187,7 +184,11 @@ def sink_for(file: BinaryIO, shape: ExportFormat, *, is_stream: bool = False) ->
     """Returns the sink for a format; `is_stream` selects Arrow's stream format."""
     if shape.form == JSONL:
         return LineSink(file, shape)
-    return ParquetSink(file, shape) if shape.form == PARQUET else ArrowSink(file, shape, is_stream)
+    if shape.form == ARROW:
+        return ArrowSink(file, shape, is_stream)
+    from pocketmq.format.arrow_messages import schema_of
+
+    return ParquetSink(file, schema_of(shape.columns), shape.compression)
 
 
 def _leaves(names: Sequence[str], *, without: frozenset[str]) -> list[str]:

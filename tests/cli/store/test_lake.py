@@ -1,0 +1,114 @@
+"""`pocketmq archive run`, `compact` and `ls` of a lake on the command line."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from pocketmq.files.disk import Disk
+from pocketmq.tools.archive.objects import open_objects
+from pocketmq.tools.lake.commits import opened_lake
+from tests.cli.command_line import Ran, run
+from tests.cli.local_broker import LocalBroker
+from tests.cli.store.other_process import run_elsewhere
+from tests.golden_stores import GoldenStores
+from tests.kit.lakes import SmallLake
+
+
+def archived(source: object, target: object, *options: str) -> Ran:
+    return run("archive", "run", str(source), str(target), *options)
+
+
+def test_a_directory(golden: GoldenStores, tmp_path: Path) -> None:
+    store, target = golden.store("basic"), tmp_path / "lake"
+    assert archived(store, tmp_path / "all").code == 0
+    topic = run("archive", "ls", str(tmp_path / "all")).document[-1]["topic"]
+    done = archived(store, target, "--topic", topic)
+    assert done.document["messages"] > 0
+    count = done.document["messages"]
+    rest = archived(store, target)
+    assert archived(store, target).document == {
+        **rest.document,
+        "messages": 0,
+        "files": 0,
+        "size": 0,
+    }
+    rows = run("archive", "ls", str(target)).document
+    assert sum(row["messages"] for row in rows) == count + rest.document["messages"]
+    assert {row["messages"] for row in rows if row["topic"] == topic} == {count}
+    again = run("archive", "compact", str(target)).document
+    assert again["before"] == again["after"] == len(rows)
+
+
+def test_mistakes(golden: GoldenStores, tmp_path: Path) -> None:
+    store, target = golden.store("rebuild-base"), tmp_path / "lake"
+    assert run("archive", "compact", str(target)).code == 3
+    assert archived(tmp_path / "none here", target).code == 3
+    done = archived(store, "ftp://host/place")
+    assert done.code == 2
+    assert not target.exists()
+    assert run("archive", "ship", str(store), str(target), "--once").code == 0
+    done = archived(store, target)
+    assert done.code == 4
+    assert "is no lake" in done.err
+
+
+def test_one_process_at_a_time(golden: GoldenStores, tmp_path: Path) -> None:
+    objects = open_objects(Disk(), str(tmp_path / "lake"))
+    with opened_lake(Disk(), objects):
+        done = run_elsewhere("archive", "run", str(golden.store("rebuild-base")), objects.target)
+    assert done.code != 0
+    assert "is in use by" in done.err
+
+
+def test_a_broker(broker: LocalBroker, tmp_path: Path) -> None:
+    lake = SmallLake(tmp_path)
+
+    def added() -> tuple[int, int]:
+        done = archived("h:1", lake.objects.target)
+        assert done.code == 0, done.err
+        return done.document["messages"], done.document["upto"]
+
+    broker.fill(3)
+    broker.fill(2, queue_id=1)
+    assert added() == (5, broker.store.flushed)
+    assert added()[0] == 0
+    broker.fill(4)
+    broker.fill(1, topic="payments")
+    assert added() == (5, broker.store.flushed)
+    assert lake.bodies("orders") == ["0", "1", "2", "0", "1", "3", "4", "5", "6"]
+    assert lake.bodies("payments") == ["0"]
+
+
+def test_a_topic_that_was_made_again(broker: LocalBroker, tmp_path: Path) -> None:
+    lake = SmallLake(tmp_path)
+    target = lake.objects.target
+    broker.fill(3)
+    assert archived("h:1", target).document["messages"] == 3
+    assert run("topic", "rm", "orders", "--yes").code == 0
+    broker.fill(5)
+    assert archived("h:1", target).document["messages"] == 5
+    assert lake.bodies("orders") == ["0", "1", "2", "0", "1", "2", "3", "4"]
+
+
+def test_until_of_a_broker(broker: LocalBroker, tmp_path: Path) -> None:
+    lake = SmallLake(tmp_path)
+    broker.fill(3)
+    broker.clock.advance(60_000)
+    until = str(broker.clock.wall_ms())
+    broker.fill(2)
+    done = archived("h:1", lake.objects.target, "--until", until)
+    assert (done.document["messages"], done.document["upto"]) == (3, -1)
+    assert archived("h:1", lake.objects.target).document["messages"] == 2
+
+
+def test_another_brokers_lake_is_refused(broker: LocalBroker, tmp_path: Path) -> None:
+    lake = SmallLake(tmp_path)
+    broker.fill(3, topic="payments")
+    broker.fill(3)
+    assert archived("h:1", lake.objects.target).code == 0
+    with opened_lake(Disk(), lake.objects) as opened:
+        marks = opened.manifest.marks
+        later = {key: mark._replace(physical_offset=10**9) for key, mark in marks.queues.items()}
+        opened.commit([], replace(marks, queues=later))
+    done = archived("h:1", lake.objects.target)
+    assert done.code == 4
+    assert "message 2 of queue 0 of orders is another one in the lake" in done.err
