@@ -75,9 +75,11 @@ class _Served:
         if not page.visitor.access_key and not is_sure_host(request.headers.get("host", "")):
             return self._keep(page, self._login(page, HTTPStatus.FORBIDDEN, UNSURE_HOST))
         try:
-            page.offers = await _offers(page)
-            refusal = await _refusal(page) if route.is_action else None
-            response = refusal or await route.handler(page)
+            response = await _refusal(page) if route.is_action else None
+            page.offers = await _offers(page) if response is None else page.offers
+            if response is None and route.is_action and page.offers.is_read_only:
+                response = page.render("refused.html", HTTPStatus.FORBIDDEN, why="read-only")
+            response = response or await route.handler(page)
         except ClientError as error:
             response = self._failed(page, error)
         await self._close_ended()
@@ -222,8 +224,6 @@ async def _refusal(page: Visit) -> Response | None:
     is_own = compare_digest(page.text("token").encode(), page.visitor.token.encode())
     if not is_own or not is_own_origin(page.request.headers):
         return page.render("refused.html", HTTPStatus.FORBIDDEN, why="not of this console")
-    if page.offers.is_read_only:
-        return page.render("refused.html", HTTPStatus.FORBIDDEN, why="read-only")
     return None
 
 

@@ -165,7 +165,7 @@ class Visit:
         text = made.render(
             page=self, visitor=self.visitor, console=self.console, path=path,
             section=self.console.section(path), may=self.offers.may, may_any=self.offers.may_any,
-            entries=entries, keys=json.dumps({one.key: one.path for one in entries}),
+            entries=entries, shortcuts=json.dumps({one.key: one.path for one in entries}),
             notes=self._taken_notes(), ago=partial(texts.ago, now_ms=self.now_ms), **values,
         )  # fmt: skip
         return HTMLResponse(text, status)
