@@ -64,6 +64,29 @@ async def test_a_round_without_news_writes_nothing(tmp_path: Path) -> None:
         assert archive.ship().is_new
 
 
+@pytest.mark.parametrize("grows", [False, True])
+async def test_a_log_that_was_cut_and_goes_on_otherwise_is_not_mixed_with_the_archived_one(
+    tmp_path: Path, *, grows: bool
+) -> None:
+    archive = Archive(tmp_path)
+    async with store_at(tmp_path / "s") as store:
+        await fill(store, 0, 5)
+        archive.ship()
+        before = store.killed(tmp_path / "before")
+        await fill(store, 5, 9)
+        archive.ship()
+        upto = store.store.flushed
+    shutil.rmtree(tmp_path / "s")
+    before.rename(tmp_path / "s")
+    async with store_at(tmp_path / "s") as store:
+        await fill(store, 20, 30 if grows else 21)
+        assert (store.store.flushed > upto) is grows
+        with pytest.raises(NotAStore, match=f"was cut below {upto}.*begin a new archive"):
+            archive.ship()
+    assert spans(archive)[-1][1] == upto
+    assert await archive.bodies() == numbered(9)
+
+
 async def test_a_full_file_becomes_one_part(tmp_path: Path) -> None:
     archive = Archive(tmp_path)
     async with store_at(tmp_path / "s") as store:

@@ -5,6 +5,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
+from pocketmq.model.errors import NotAStore
 from pocketmq.rebuild.log_files import LogFile
 from pocketmq.rebuild.range_pass import Advance, no_advance
 from pocketmq.tools.archive.catalog import LogPart, parts_of
@@ -14,6 +15,8 @@ SMALL_MAX: Final = 100
 """Small parts at a log's end, beyond which they are replaced by one part."""
 SMALL_SIZE: Final = 8 * 1024 * 1024
 """Bytes from which on a part is no small one."""
+TAIL_SIZE: Final = 4096
+"""Bytes before the end of what is archived that each round compares with the log."""
 
 
 class FileRemoved(Exception):
@@ -52,7 +55,7 @@ def digest_of(file: LogFile, begin: int, end: int) -> str:
 class AppendOnly:
     """The part of an archive that has one log; `files` are its files at the moment."""
 
-    __slots__ = ("_objects", "_parts", "_prefix", "upto")
+    __slots__ = ("_objects", "_parts", "_prefix", "_tail", "upto")
 
     def __init__(self, objects: Objects, prefix: str) -> None:
         self._objects = objects
@@ -60,6 +63,8 @@ class AppendOnly:
         self._parts = parts_of(objects.names(prefix))
         self.upto = max((part.end for part in self._parts), default=-1)
         """Offset after the last archived byte; -1: nothing is archived."""
+        self._tail = b""
+        """The last bytes that this object shipped."""
 
     @property
     def last(self) -> LogPart | None:
@@ -67,7 +72,11 @@ class AppendOnly:
         return max(self._parts, key=lambda part: part.end, default=None)
 
     def ship(self, files: list[LogFile], upto: int, advance: Advance) -> int:
-        """Ships the bytes below `upto` that are not archived; returns how many are gone."""
+        """Ships the bytes below `upto` that are not archived; returns how many are gone.
+
+        Errors   NotAStore: the log was cut below what is archived, as a follower's may be
+        """
+        self._check_tail(files)
         gap = 0
         for file in files:
             begin, end = max(file.base, self.upto), min(file.end, upto)
@@ -80,6 +89,18 @@ class AppendOnly:
             elif len(self._small(file)) > SMALL_MAX:
                 self._replace(file, self._small(file)[0].begin, end)
         return gap
+
+    def _check_tail(self, files: list[LogFile]) -> None:
+        begin, end = self.upto - len(self._tail), self.upto
+        file = next((one for one in files if one.base <= begin < end <= one.end), None)
+        if not self._tail or file is None:  # Retention has removed it.
+            return
+        if b"".join(pieces_of(file, begin, end)) != self._tail:
+            why = (
+                f"the store's log was cut below {end}, up to which it is archived: its bytes from "
+                f"{begin} on differ; begin a new archive"
+            )
+            raise NotAStore(path=self._objects.target, why=why)
 
     def prune(self, begin: int) -> None:
         """Removes the parts that end at or below an offset."""
@@ -99,7 +120,9 @@ class AppendOnly:
             f"{self._prefix}/{part.name}", _counted(pieces_of(file, begin, end), advance)
         )
         self._parts.append(part)
-        self.upto = max(self.upto, end)
+        if end > self.upto:
+            self.upto = end
+            self._tail = b"".join(pieces_of(file, max(begin, end - TAIL_SIZE), end))
 
     def _replace(self, file: LogFile, begin: int, end: int) -> None:
         """Replaces all parts inside of a range by one, which is written first."""
