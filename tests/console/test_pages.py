@@ -10,7 +10,10 @@ from pocketmq.client import AsyncClient, Message, PullQuery, ReceiveQuery
 from tests.kit.browser import BrowserVisit, console_of
 from tests.running_broker import RunningBroker, broker_with
 
-OWN = ("broker.auto_create_topics=true", "rpc.tls=false")
+OWN = (
+    "broker.auto_create_topics=true", "rpc.tls=false", "limits.max_message_size_bytes=1MiB",
+    "store.commit_log_file_size_bytes=4MiB",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -227,6 +230,17 @@ async def test_each_type_of_message_is_sent(broker: RunningBroker, visitor: Brow
     assert "is no property" in odd.text
     page = await broker.client.admin.pull(PullQuery("fifo", 0, 0))
     assert page.max_offset in (0, 1)
+
+
+async def test_a_body_that_the_form_would_change_is_not_sent_again(
+    broker: RunningBroker, visitor: BrowserVisit
+) -> None:
+    for content, why in ((b"text", ""), (b"\xff\x00", "is no text"), (b"x" * 300_000, "is larger")):
+        sent = await broker.client.send(Message("orders", content))
+        place = f"queue={sent.queue_id}&again={sent.queue_offset}"
+        page = await visitor.get(f"/send?topic=orders&{place}")
+        assert why in page.text
+        assert (">text</textarea>" in page.html) is (not why)
 
 
 async def test_a_name_of_any_characters_is_shown_as_text(

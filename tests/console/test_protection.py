@@ -8,7 +8,9 @@ from pocketmq.client import AsyncClient, errors
 from pocketmq.client.async_access import GrantState
 from pocketmq.console.protection import is_sure_host
 from pocketmq.console.visitors import IDLE_S, SESSIONS_MAX, Visitors
-from tests.kit.browser import HOST, BrowserVisit, console_of
+from tests.console.test_serving import page
+from tests.kit.browser import HOST, BrowserVisit, application_of, console_of
+from tests.kit.chromium import listening
 from tests.running_broker import RunningBroker, broker_with
 
 SECRET = "a-secret-of-the-admin"
@@ -136,6 +138,24 @@ async def test_no_secret_is_taken_where_others_can_read_it() -> None:
         assert "no secret may be sent" in page.text
         assert "password" not in page.html
         assert (await visitor.post("/login", access_key="a", secret="b")).status == 403
+
+
+async def test_a_defect_reveals_nothing_of_its_cause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(page: object) -> None:
+        raise RuntimeError("an inner secret")
+
+    monkeypatch.setattr("pocketmq.console.pages.topics.all_topics", fail)
+    async with (
+        broker_with(tmp_path / "store", "rpc.tls=false") as broker,
+        application_of(broker.addresses["grpc"]) as app,
+        listening(app) as address,
+    ):
+        answer = await page(address.removeprefix("http://"), "/topics")
+        assert answer.startswith("HTTP/1.1 500")
+        assert "inner secret" not in answer
+        assert "default-src 'none'" in answer
 
 
 async def test_a_form_has_a_limit(tmp_path: Path) -> None:

@@ -1,18 +1,16 @@
 """Journeys through the console of a broker in a headless Chromium, without CSP violations."""
 
-import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from playwright.async_api import ConsoleMessage, Page, async_playwright, expect
+from playwright.async_api import Page, expect
 
 from pocketmq.client import Message, ReceiveQuery
+from tests.kit.chromium import CHROMIUM, chromium, watched
 from tests.running_broker import RunningBroker, broker_with
 
-CHROMIUM = shutil.which("chromium")
 HOSTILE = "<img/src=x/onerror=alert(1)><script>alert(2)</script>\u202e"
-NARROW = 390
 
 expect.set_options(timeout=20_000)  # the console starts with its first page
 
@@ -29,21 +27,10 @@ async def broker(tmp_path: Path) -> AsyncIterator[RunningBroker]:
 
 @pytest.fixture
 async def page(broker: RunningBroker) -> AsyncIterator[Page]:
-    """A page of a browser; the test fails if the console wrote an error or opened a dialog."""
-    told: list[str] = []
-
-    def tell(message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
-            told.append(message.text)
-
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        shown = await browser.new_page(base_url=str(broker.addresses["console"]))
-        shown.on("console", tell)
-        shown.on("dialog", lambda dialog: told.append(f"dialog {dialog.message}"))
+    """A page of a browser."""
+    address = str(broker.addresses["console"])
+    async with chromium() as browser, watched(browser, address) as shown:
         yield shown
-        await browser.close()
-    assert told == []
 
 
 async def test_a_first_message_is_sent_found_and_shown(broker: RunningBroker, page: Page) -> None:
@@ -73,11 +60,11 @@ async def test_a_first_message_is_sent_found_and_shown(broker: RunningBroker, pa
 async def test_the_tls_port_leads_browsers_to_the_console(tmp_path: Path) -> None:
     async with (
         broker_with(tmp_path / "store", "rpc.tls_only=true") as broker,
-        async_playwright() as playwright,
+        chromium() as browser,
+        watched(
+            browser, f"https://{broker.addresses['grpc_tls']}", ignore_https_errors=True
+        ) as shown,
     ):
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        place = f"https://{broker.addresses['grpc_tls']}"
-        shown = await browser.new_page(base_url=place, ignore_https_errors=True)
         await shown.goto("/")
         await expect(shown.locator("h1")).to_have_text("Overview")
         await shown.goto("/groups")
@@ -87,7 +74,6 @@ async def test_the_tls_port_leads_browsers_to_the_console(tmp_path: Path) -> Non
         await expect(shown.locator(".note")).to_contain_text("Group billing exists")
         (cookie,) = await shown.context.cookies()
         assert cookie.get("secure")
-        await browser.close()
 
 
 async def test_a_tail_shows_what_is_sent_meanwhile_as_text(
@@ -101,29 +87,6 @@ async def test_a_tail_shows_what_is_sent_meanwhile_as_text(
     )
     await expect(page.locator("#tail tbody tr").first).to_contain_text("<script>alert(2)")
     assert await page.locator("main script, main img").count() == 0
-
-
-async def test_hostile_text_stays_text_on_every_page(broker: RunningBroker, page: Page) -> None:
-    properties = {f"{HOSTILE}{number}": HOSTILE for number in range(20)}
-    sent = await broker.client.send(
-        Message("orders", HOSTILE.encode(), keys=[HOSTILE], tag=HOSTILE, properties=properties)
-    )
-    await broker.client.admin.create_group("billing")
-    query = ReceiveQuery("billing", "orders", client_id=HOSTILE[:-1], begin="min", wait_ms=5_000)
-    (one,) = await broker.client.receive(query)
-    await broker.client.forward_to_dead_letters("billing", "orders", [one.receipt_handle])
-    place = f"queue={sent.queue_id}&at={sent.queue_offset}"
-    for target in (
-        "/", "/topics", "/topic?name=orders", f"/message?topic=orders&{place}", "/clients",
-        "/groups", "/group?name=billing", "/dead-letters", "/dead-letters/group?group=billing",
-        "/delayed", "/transactions", "/access", "/settings", "/send", "/messages",
-    ):  # fmt: skip
-        await page.goto(target)
-        assert await page.locator("main script, main img").count() == 0, target
-        for width in (NARROW, 1_280):
-            await page.set_viewport_size({"width": width, "height": 800})
-            beyond = "document.documentElement.scrollWidth - innerWidth"
-            assert await page.evaluate(beyond) <= 0, (target, width)
 
 
 async def test_a_group_is_paused_and_reset_by_its_forms(broker: RunningBroker, page: Page) -> None:

@@ -20,6 +20,7 @@ from pocketmq.cli.store.access import Given
 from pocketmq.console.application import application
 from pocketmq.console.server import Served
 from pocketmq.console.server import console_of as made
+from pocketmq.console.web import Console
 from pocketmq.tools.store_browser import StoreBrowser
 
 HOST: Final = "127.0.0.1:5558"
@@ -117,11 +118,16 @@ class BrowserVisit:
         return BrowserShown(sent[0]["status"], headers, content.decode("utf-8", "replace"))
 
 
+def console_for(directory: Path) -> Console:
+    """Returns a console for a store directory."""
+    browser = StoreBrowser(*Given(directory, True, ()).opened(with_index=True))
+    return made(Served("", browser=browser))
+
+
 @asynccontextmanager
 async def directory_of(directory: Path) -> AsyncIterator[BrowserVisit]:
     """Opens a console for a store directory, and yields a visitor with the token."""
-    browser = StoreBrowser(*Given(directory, True, ()).opened(with_index=True))
-    console = made(Served("", browser=browser))
+    console = console_for(directory)
     visitor = BrowserVisit(application(console))
     assert (await visitor.get("/topics")).status == 403
     assert (await visitor.get(f"/enter?token={console.entrance}")).place == "/"
@@ -131,12 +137,18 @@ async def directory_of(directory: Path) -> AsyncIterator[BrowserVisit]:
 @asynccontextmanager
 async def console_of(endpoint: str, **served: Any) -> AsyncIterator[BrowserVisit]:
     """Opens a console for a broker, and yields its first visitor."""
-    console = made(Served(endpoint, **served))
-    app = application(
-        console, is_private=served.get("is_private", True), token=served.get("token", "")
-    )
-    try:
+    async with application_of(endpoint, **served) as app:
         yield BrowserVisit(app)
+
+
+@asynccontextmanager
+async def application_of(endpoint: str, **served: Any) -> AsyncIterator[ASGIApp]:
+    """Opens a console for a broker; yields its application."""
+    console = made(Served(endpoint, **served))
+    try:
+        yield application(
+            console, is_private=served.get("is_private", True), token=served.get("token", "")
+        )
     finally:
         for source in [*console.visitors.sources, *console.visitors.ended]:
             await source.close()

@@ -4,6 +4,7 @@ import re
 import shlex
 from datetime import UTC, datetime
 from typing import Final
+from urllib.parse import unquote
 
 from markupsafe import Markup, escape
 
@@ -141,6 +142,11 @@ def ago(time_ms: int | None, now_ms: int) -> str:
         return f"in {duration(time_ms - now_ms)}"
     age_ms = now_ms - time_ms
     return "now" if age_ms < SECOND_MS else f"{duration(age_ms)} ago"
+
+
+def address(peer: str) -> str:
+    """Returns the address in a peer's text as gRPC writes it, such as ipv4:10.0.0.7:4711."""
+    return unquote(peer.removeprefix("ipv4:").removeprefix("ipv6:"))
 
 
 def command(*words: object) -> str:

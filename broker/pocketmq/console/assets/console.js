@@ -74,6 +74,18 @@ function showField(select) {
   field.querySelector("span").textContent = label || "";
 }
 
+// What scrolls without anything inside that takes the focus must take it itself.
+function makeReachable() {
+  for (const part of document.querySelectorAll(".scroll, pre, .cli code")) {
+    const scrolls = part.scrollWidth > part.clientWidth || part.scrollHeight > part.clientHeight;
+    if (scrolls && !part.querySelector("a, button, input")) part.tabIndex = 0;
+  }
+}
+
+makeReachable();
+addEventListener("resize", makeReachable);
+document.addEventListener("htmx:afterSwap", makeReachable);
+
 const current = document.querySelector("nav [aria-current]");
 if (current && matchMedia("(max-width: 820px)").matches) current.scrollIntoView({ inline: "center", block: "nearest" });
 document.addEventListener("keydown", press);

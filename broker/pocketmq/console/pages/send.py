@@ -5,12 +5,16 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from pocketmq.client import ClientError, Message, Receipt, errors
+from pocketmq.console import texts
 from pocketmq.console.browsing import at_offset
 from pocketmq.console.listing import all_topics, forget
 from pocketmq.console.times import moment_from_text, span_from_text
 from pocketmq.console.web import Route, Visit
 
 TOPICS_MAX: Final = 500
+BODY_MAX: Final = 256 * 1024
+"""Bytes of a stored body that the form offers to send again; browsers are slow with more."""
+SAVE_IT: Final = "Save it on its page, and send the file by the command line."
 TYPES: Final = ("normal", "fifo", "delay", "transaction", "priority")
 FIELDS: Final = ("topic", "body", "keys", "tag", "properties", "type", "wish")
 WISHES: Final = {
@@ -26,14 +30,24 @@ WISHES: Final = {
 async def form(page: Visit) -> Response:
     """Shows the form, filled from the URL or from a stored message."""
     values = {name: page.text(name) for name in FIELDS}
+    failure = ""
     if page.has("again"):
         one = await at_offset(page, page.text("topic"), page.number("queue"), page.number("again"))
         if one is not None:
-            values |= {
-                "body": one.body.decode("utf-8", "replace"), "keys": " ".join(one.keys),
-                "tag": one.tag or "",
-            }  # fmt: skip
-    return await _show(page, values)
+            body, failure = _again(one.body)
+            values |= {"body": body, "keys": " ".join(one.keys), "tag": one.tag or ""}
+    return await _show(page, values, failure)
+
+
+def _again(content: bytes) -> tuple[str, str]:
+    """Returns a stored body for the form, and why it is not in the form."""
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        return "", f"The body is no text. {SAVE_IT}"
+    if len(content) > BODY_MAX:
+        return "", f"The body is larger than {texts.size(BODY_MAX)}. {SAVE_IT}"
+    return text, ""
 
 
 async def _show(

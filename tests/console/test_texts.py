@@ -1,0 +1,51 @@
+"""Unknown text on pages and in command lines; the scripts that the wheel brings."""
+
+import subprocess
+from hashlib import sha256
+from typing import Final
+
+import pytest
+
+from pocketmq.console import texts
+from pocketmq.console.asset_files import FILES
+
+HTMX: Final = "d6fdc75f204e6bdefa99b69bf1e6d4ac69b8a364f77929f45c13476b4000f717"
+"""SHA-256 of htmx.min.js as npm has it in htmx.org@2.0.11."""
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "$(touch /tmp/x)",
+        "`id`",
+        "a b",
+        "'; id; '",
+        "-rf",
+        "a\nb",
+        "\x1b[2J",
+        "\u202eevil",
+        "ä",
+        "\\",
+    ],
+)
+def test_a_shell_parses_a_shown_command_to_the_same_words(word: str) -> None:
+    line = texts.command("printf", r"%s\0%s", word, "end")
+    assert not texts.UNSAFE.search(line)
+    done = subprocess.run(["bash", "-c", line], capture_output=True, check=True, timeout=10)
+    assert done.stdout.decode() == f"{word}\0end"
+
+
+def test_unsafe_characters_are_shown_by_their_numbers() -> None:
+    shown = str(texts.shown("<b>\u202e\x07", 5))
+    assert shown == '<bdi>&lt;b&gt;<i class="ctl">U+202E</i><i class="ctl">U+0007</i></bdi>'
+    assert texts.shown("x" * 10, 3).endswith("…</bdi>")
+    assert texts.plain("a\u202eb") == "a\ufffdb"
+
+
+def test_an_address_is_shown_without_the_notation_of_grpc() -> None:
+    assert texts.address("ipv4:10.0.0.7:4711") == "10.0.0.7:4711"
+    assert texts.address("ipv6:%5B::1%5D:4711") == "[::1]:4711"
+
+
+def test_the_script_of_others_is_the_one_that_was_published() -> None:
+    assert sha256(FILES["htmx.min.js"]).hexdigest() == HTMX

@@ -1,0 +1,97 @@
+"""Each page of the console in Chromium, light, dark and narrow: accessible, and within its width.
+
+    POCKETMQ_WRITE_SHOTS=1 pytest tests/e2e/test_console_looks.py
+
+also writes a picture of each into docs/howto/images/console.
+"""
+
+import base64
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from playwright.async_api import Browser, Page
+
+from pocketmq.console.application import application
+from tests.golden_stores import GoldenStores
+from tests.kit.axe import axe_missing, grave_faults
+from tests.kit.browser import application_of, console_for
+from tests.kit.chromium import CHROMIUM, chromium, listening, watched
+from tests.kit.console_scene import PAGES, damaged, fill
+from tests.running_broker import broker_with
+
+SHOTS: Final = Path(__file__).parents[2] / "docs" / "howto" / "images" / "console"
+LOOKS: Final[dict[str, dict[str, Any]]] = {
+    "light": {"color_scheme": "light", "viewport": {"width": 1_180, "height": 760}},
+    "dark": {"color_scheme": "dark", "viewport": {"width": 1_180, "height": 760}},
+    "narrow": {"color_scheme": "light", "viewport": {"width": 390, "height": 760}},
+}
+DIFFERENT: Final = ("overview", "message", "store")
+"""Pages of which also the narrow form is checked for accessibility."""
+QUALITY: Final = 62
+SETTINGS: Final = ("broker.auto_create_topics=true", "rpc.tls=false")
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is missing")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _axe() -> None:
+    """Fetches axe-core."""
+    if why := axe_missing():
+        pytest.skip(why)
+
+
+@asynccontextmanager
+async def looked_at(browser: Browser, address: str, look: str) -> AsyncIterator[Page]:
+    """Opens a tab with a look."""
+    async with watched(browser, address, reduced_motion="reduce", **LOOKS[look]) as page:
+        yield page
+
+
+async def faults_of(page: Page, name: str, look: str) -> list[str]:
+    """Returns the faults of an open page; takes its picture if pictures are wanted."""
+    if os.environ.get("POCKETMQ_WRITE_SHOTS"):
+        session = await page.context.new_cdp_session(page)
+        shot = await session.send("Page.captureScreenshot", {"format": "webp", "quality": QUALITY})
+        SHOTS.mkdir(parents=True, exist_ok=True)
+        (SHOTS / f"{name}-{look}.webp").write_bytes(base64.b64decode(shot["data"]))
+    beyond = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    wide = [f"{beyond} px beyond the width"] if beyond > 0 else []
+    is_known = look == "narrow" and name not in DIFFERENT  # It has the elements of light.
+    grave = [] if is_known else await grave_faults(page)
+    return [f"{name} {look}: {fault}" for fault in [*wide, *grave]]
+
+
+async def test_pages_of_a_broker_are_accessible(tmp_path: Path) -> None:
+    async with (
+        broker_with(tmp_path / "store", *SETTINGS) as broker,
+        application_of(broker.addresses["grpc"]) as app,
+        listening(app) as address,
+        chromium() as browser,
+    ):
+        place = await fill(broker.client)
+        faults = []
+        for look in LOOKS:
+            async with looked_at(browser, address, look) as page:
+                for name, path in PAGES.items():
+                    await page.goto(path.format(at=place))
+                    faults += await faults_of(page, name, look)
+        assert faults == []
+
+
+async def test_pages_of_a_directory_are_accessible(golden: GoldenStores, tmp_path: Path) -> None:
+    console = console_for(damaged(golden, tmp_path / "hurt"))
+    async with listening(application(console)) as address, chromium() as browser:
+        faults = []
+        for look in LOOKS:
+            async with looked_at(browser, address, look) as page:
+                await page.goto(f"/enter?token={console.entrance}")
+                await page.get_by_role("button", name="Verify").click()
+                await page.locator(".verdict").wait_for()
+                faults += await faults_of(page, "store", look)
+                await page.goto("/topic?name=orders")
+                faults += await faults_of(page, "store-topic", look)
+        assert faults == []

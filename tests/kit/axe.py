@@ -1,0 +1,56 @@
+"""axe-core, which finds faults of accessibility in a page; fetched by npm once, into .cache."""
+
+import asyncio
+import shutil
+import tarfile
+from pathlib import Path
+from subprocess import DEVNULL, CalledProcessError, TimeoutExpired, run
+from typing import Any, Final
+
+from playwright.async_api import Page
+
+CACHE: Final = Path(__file__).parents[2] / ".cache" / "axe"
+PACKAGE: Final = "axe-core@4.14.1"
+MEMBER: Final = "package/axe.min.js"
+FETCH_S: Final = 120
+GRAVE: Final = ("serious", "critical")
+
+
+def axe_missing() -> str:
+    """Returns the reason why axe-core cannot be run; "": it can. Fetches it if necessary."""
+    if axe_file().exists():
+        return ""
+    if shutil.which("npm") is None:
+        return "npm is missing"
+    CACHE.mkdir(parents=True, exist_ok=True)
+    command = ["npm", "pack", PACKAGE, "--pack-destination", str(CACHE), "--silent"]
+    try:
+        made = run(
+            command, check=True, capture_output=True, stdin=DEVNULL, text=True, timeout=FETCH_S
+        )
+    except (CalledProcessError, TimeoutExpired):
+        return "npm cannot fetch axe-core"
+    with tarfile.open(CACHE / made.stdout.strip().splitlines()[-1]) as archive:
+        found = archive.extractfile(MEMBER)
+        assert found is not None, "the package has no script"
+        scratch = axe_file().with_suffix(".part")
+        scratch.write_bytes(found.read())
+    scratch.rename(axe_file())
+    return ""
+
+
+def axe_file() -> Path:
+    """Returns the path of the script."""
+    return CACHE / f"{PACKAGE}.js"
+
+
+async def grave_faults(page: Page) -> list[str]:
+    """Returns the serious and critical faults of a page: rule, and the elements at fault."""
+    await page.evaluate(await asyncio.to_thread(axe_file().read_text, "utf-8"))
+    result: dict[str, Any] = await page.evaluate("axe.run({resultTypes: ['violations']})")
+    return [
+        f"{rule['id']}: {node['html'][:160]}"
+        for rule in result["violations"]
+        for node in rule["nodes"]
+        if rule["impact"] in GRAVE
+    ]
