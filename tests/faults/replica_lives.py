@@ -161,10 +161,10 @@ class ReplicaLives:
                         await self._read(client, party, place)
 
     async def _read(self, client: AsyncClient, party: Party, place: Place) -> None:
-        """Reads what was acknowledged; what else a start found may be taken back."""
+        """Reads what was acknowledged, and what follows it."""
         (topic, queue_id), at = place
         with suppress(ClientError):
-            page = await client.pull(PullQuery(topic, queue_id, at, max_messages=1))
+            page = await client.pull(PullQuery(topic, queue_id, at, max_messages=8))
             for message in page.messages:
                 found = Place(place.queue, message.queue_offset)
                 code, now = code_of(message.body), time.monotonic()

@@ -9,7 +9,8 @@ from pocketmq.format.names import COMMIT_LOG_DIRECTORY
 from pocketmq.model.replication import FENCED, FOLLOWER, LEADER
 from tests.sim.disk_image import File, Image
 from tests.sim.loop import SeededLoop
-from tests.sim.replica_pair import QUEUES, ReplicaPair
+from tests.sim.replica_node import Node
+from tests.sim.replica_pair import QUEUES, ReplicaPair, pulled
 from tests.sim.replica_walk import walk
 from tests.sim.seeded_store import STORE, tell_seeded
 
@@ -116,6 +117,41 @@ def test_a_leader_keeps_on_its_own_disk_what_it_acknowledged() -> None:
 
     for seed in range(4):
         story(tell, seed, flush="async")
+
+
+@pytest.mark.parametrize("end", ["kill", "cut", "stop"])
+def test_a_restart_shows_only_what_both_have_until_both_have_the_rest(end: str) -> None:
+    async def tell(pair: ReplicaPair) -> None:
+        a, _ = pair.nodes.values()
+        await connected(pair)
+        await sent(pair, "a", 0)
+        acknowledged = pair.counts["acknowledged"]
+        await pair.loop.pause(12)  # A power cut shows what was synced with the checkpoint.
+        pair.network.stall("a", "b")
+        await sent(pair, "a", 10)
+        assert await shown(a) == acknowledged == 3
+        if end == "stop":
+            await a.stop()
+            a.start()
+        else:
+            a.die(a.state_after(cut=end == "cut"))
+            await pair.look()
+            await pair.restart()
+        await pair.until(lambda: a.is_up, "it is up again")
+        assert await shown(a) == acknowledged
+        pair.network.heal()
+        await pair.until(lambda: pair.has_all_of(a), "the follower has everything")
+        await pair.loop.pause(1)
+        assert await shown(a) == 6
+        await pair.settle()
+        await pair.compare()
+
+    story(tell)
+
+
+async def shown(node: Node) -> int:
+    """Returns the number of messages that consumers see."""
+    return sum([len(await pulled(node.store, queue, 0)) for queue in QUEUES])
 
 
 def test_a_change_that_is_being_written_at_a_stop_is_not_acknowledged() -> None:

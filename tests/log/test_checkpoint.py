@@ -15,6 +15,7 @@ from pocketmq.log.checkpoint import (
     StoreCheckpoint,
 )
 from pocketmq.model.errors import DiskFull, FsyncFailed
+from pocketmq.model.message import OFFSET_MAX
 from tests.golden_stores import NAMES, GoldenStores
 from tests.sim.quick_disk import QuickDisk, full_disk
 
@@ -299,3 +300,26 @@ def test_the_slot_is_laid_out_as_the_docstring_says(mark: Mark) -> None:
     mark.set(0x0102030405060708)
     content = mark.path.read_bytes()[SLOT_SIZE : SLOT_SIZE + 64]
     assert content == bytes([0, 0, 0, 0, 0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8]) + SAVED
+
+
+def test_the_confirmed_end_is_kept_with_the_mark_and_means_all_if_it_is_damaged(
+    disk: QuickDisk, tmp_path: Path
+) -> None:
+    def kept() -> tuple[int, int]:
+        later = FlushedMark(Disk(), tmp_path)
+        later.open()
+        later.close()
+        return later.flushed_upto, later.confirmed_upto
+
+    mark = FlushedMark(disk, tmp_path)
+    mark.confirmed_upto = 70
+    mark.write(90, SAMPLE_BYTES)
+    mark.sync()
+    mark.close()
+    assert kept() == (90, 70)
+    path = tmp_path / MARK_FILE
+    content = bytearray(path.read_bytes())
+    at = SLOT_SIZE if any(content[SLOT_SIZE:]) else 0
+    content[at + MARK.size] ^= 1
+    path.write_bytes(content)
+    assert kept() == (90, OFFSET_MAX)

@@ -73,8 +73,6 @@ class Node:
         self.is_up = False
         self.role = ""
         """Its role when it died."""
-        self.recovered = 0
-        """End of the log as the last start found it."""
         self.starts = 0
         self.tasks: dict[asyncio.Task[Any], None] = {}
         self._network = network
@@ -129,7 +127,6 @@ class Node:
             await asyncio.to_thread(cut_log, settings, disk, cut_at)
         self.store = store = await open_store(settings, self.loop.clock, disk)
         in_order(store)
-        self.recovered = store.appended
         self.starts += 1
         self.leader = Leader(store, LAG_BYTES_MAX, InSync(settings.in_sync_replicas))
         self._runner = Runner(self.loop.clock)

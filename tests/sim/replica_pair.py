@@ -8,7 +8,6 @@
     await pair.compare()                            logs, queues, tables and histories
 
 Acknowledgements wait for the follower, so that an operator may promote either broker at any time.
-A start shows the whole log, also what no follower has, so reads of that part may be taken back.
 """
 
 import asyncio

@@ -33,9 +33,10 @@ from pocketmq.format.layout import Layout
 from pocketmq.format.names import BACKUP_SUFFIX, CHECKPOINT_FILE, MARK_FILE
 from pocketmq.log.queue_end import QueueEnd
 from pocketmq.model.errors import DiskFull, ReadFailed, TableUnreadable
-from pocketmq.model.message import QueueKey
+from pocketmq.model.message import OFFSET_MAX, QueueKey
 
 SLOT_SIZE: Final = 4096
+_CRC_SIZE: Final = 4
 MARK: Final = Layout(
     ("sequence", "q", "grows with every write; the valid slot with the higher one counts"),
     ("flushed_upto", "q", "physical offset below which every byte was synced"),
@@ -43,6 +44,13 @@ MARK: Final = Layout(
     ("crc", "I", "CRC-32 of the 64 bytes before"),
 )
 _CRC_POSITION: Final = MARK.positions["crc"]
+CONFIRMED: Final = Layout(
+    ("confirmed_upto", "q", "consumers were shown the records below; 2^63 - 1: all of them"),
+    ("confirmed_crc", "I", "CRC-32 of the 76 bytes before; invalid in older versions: all"),
+)
+"""Follows MARK in a slot."""
+_CONFIRMED_CRC_POSITION: Final = MARK.size + CONFIRMED.positions["confirmed_crc"]
+_SLOT_READ: Final = MARK.size + CONFIRMED.size
 QUEUE_ENDS_FILE: Final = "queue_ends.json"
 
 
@@ -127,7 +135,7 @@ class FlushedMark(_NumbersFile):
 
     __slots__ = (
         "_found", "_is_allocated", "_is_announced", "_kept", "_sequence", "_written", "checkpoint",
-        "flushed_upto",
+        "confirmed_upto", "flushed_upto",
     )  # fmt: skip
 
     def __init__(self, disk: Disk, own_directory: Path) -> None:
@@ -139,9 +147,11 @@ class FlushedMark(_NumbersFile):
         """The slot that is durable, and must therefore not be overwritten."""
         self._written: int | None = None
         """The slot that the next sync makes durable."""
-        self._found: list[tuple[int, int, int, bytes]] = []
+        self._found: list[tuple[int, int, int, bytes, int]] = []
         self.checkpoint = b""
         self.flushed_upto = 0
+        self.confirmed_upto = OFFSET_MAX
+        """Physical offset below which consumers were shown every record; part of each `write`."""
 
     def open(self) -> None:
         """Reads the file's newer valid slot; if there is no file, the first `write` creates it."""
@@ -149,7 +159,7 @@ class FlushedMark(_NumbersFile):
             return
         self._open()
         self._choose(
-            *(self._disk.read_at(self._descriptor, slot * SLOT_SIZE, MARK.size) for slot in (0, 1))
+            *(self._disk.read_at(self._descriptor, slot * SLOT_SIZE, _SLOT_READ) for slot in (0, 1))
         )
 
     def look(self) -> None:
@@ -159,7 +169,7 @@ class FlushedMark(_NumbersFile):
         """
         if self._disk.exists(self.path):
             content = self._disk.read_file(self.path)
-            self._choose(*(content[slot * SLOT_SIZE :][: MARK.size] for slot in (0, 1)))
+            self._choose(*(content[slot * SLOT_SIZE :][:_SLOT_READ] for slot in (0, 1)))
 
     def _choose(self, *slots: bytes) -> None:
         for slot, content in enumerate(slots):
@@ -171,15 +181,19 @@ class FlushedMark(_NumbersFile):
     def _consider(self, slot: int, content: bytes) -> None:
         if len(content) < MARK.size:
             return
-        sequence, flushed_upto, checkpoint, crc = MARK.struct.unpack(content)
+        sequence, flushed_upto, checkpoint, crc = MARK.struct.unpack_from(content)
         if crc == zlib.crc32(content[:_CRC_POSITION]) and sequence > 0:
-            self._found.append((sequence, slot, flushed_upto, checkpoint))
+            confirmed_upto = _confirmed_upto(content)
+            self._found.append((sequence, slot, flushed_upto, checkpoint, confirmed_upto))
 
-    def _adopt(self, sequence: int, slot: int, flushed_upto: int, checkpoint: bytes) -> None:
+    def _adopt(
+        self, sequence: int, slot: int, flushed_upto: int, checkpoint: bytes, confirmed_upto: int
+    ) -> None:
         self._sequence = max(self._sequence, sequence)
         self._kept = slot
         self.flushed_upto = flushed_upto
         self.checkpoint = checkpoint
+        self.confirmed_upto = confirmed_upto
 
     def valid_upto(self, checkpoint: bytes) -> int | None:
         """Returns the mark; None if there is none, or if another broker wrote after it.
@@ -192,6 +206,7 @@ class FlushedMark(_NumbersFile):
             if found[3] == checkpoint:
                 self._adopt(*found)
                 return self.flushed_upto
+        self.confirmed_upto = OFFSET_MAX
         return None
 
     def write(self, flushed_upto: int, checkpoint: bytes | None = None) -> None:
@@ -212,6 +227,8 @@ class FlushedMark(_NumbersFile):
         self._sequence += 1
         checkpoint = self.checkpoint if checkpoint is None else checkpoint
         content = MARK.struct.pack(self._sequence, flushed_upto, checkpoint, 0)[:_CRC_POSITION]
+        content += zlib.crc32(content).to_bytes(4)
+        content += CONFIRMED.struct.pack(self.confirmed_upto, 0)[:-_CRC_SIZE]
         content += zlib.crc32(content).to_bytes(4)
         self._written = slot = 1 - self._kept
         self._disk.write_at(self._descriptor, slot * SLOT_SIZE, content)
@@ -242,6 +259,13 @@ class FlushedMark(_NumbersFile):
         self._disk.sync(self._descriptor)
         if slot is not None:
             self._kept = slot
+
+
+def _confirmed_upto(content: bytes) -> int:
+    if len(content) < _SLOT_READ:
+        return OFFSET_MAX
+    upto, crc = CONFIRMED.struct.unpack_from(content, MARK.size)
+    return int(upto) if crc == zlib.crc32(content[:_CONFIRMED_CRC_POSITION]) else OFFSET_MAX
 
 
 class QueueEnds:

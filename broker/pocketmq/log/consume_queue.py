@@ -41,6 +41,7 @@ from pocketmq.model.errors import Corruption, DiskFull
 Gaps = Iterable[tuple[int, int]]
 """Ranges [begin, end) of records removed from the log; iterated more than once."""
 _NOT_ASKED: Final = -1
+NOWHERE: Final = 2**63 - 1
 
 
 class ConsumeQueue:
@@ -48,8 +49,8 @@ class ConsumeQueue:
 
     __slots__ = (
         "_min_asked", "_min_place", "buffer", "extension", "extension_failures", "files", "floor",
-        "flushed", "is_doubtful", "min_offset", "queue_id", "topic", "unit_min", "units",
-        "writes_extension",
+        "flushed", "hidden_from", "is_doubtful", "min_offset", "queue_id", "topic", "unit_min",
+        "units", "writes_extension",
     )  # fmt: skip
 
     def __init__(
@@ -78,6 +79,8 @@ class ConsumeQueue:
         """Queue offset of the first message that may be read."""
         self.floor = 0
         """Queue offset below which messages were purged, or expired by their topic's retention."""
+        self.hidden_from = NOWHERE
+        """Queue offset from which on consumers must not see messages yet."""
         self.unit_min = 0
         """Queue offset of the first message whose record is in the log, purged or not."""
         self._min_place = 0
@@ -93,6 +96,11 @@ class ConsumeQueue:
     def max_offset(self) -> int:
         """Queue offset of the next message."""
         return self.units.max_offset
+
+    @property
+    def shown_max(self) -> int:
+        """Queue offset after the last message that consumers may see."""
+        return max(min(self.units.max_offset, self.hidden_from), self.min_offset)
 
     @property
     def max_physical_offset(self) -> int:

@@ -11,13 +11,14 @@
     dispatched   every view has every lower record
 
 A mark is a physical offset, with the store time of the last record below it. Marks only grow. They
-begin at the end that recovery found, which no follower may have. Without a bound, replicated is
-flushed.
+begin at the end that recovery found, with a bound replicated and visible at the end that was shown
+before, so that dispatched may be above visible then. Without a bound, replicated is flushed.
 """
 
 from typing import final
 
 from pocketmq.model.errors import StoreFailed
+from pocketmq.model.message import OFFSET_MAX
 from pocketmq.store.watermark import Watermark
 
 
@@ -46,25 +47,29 @@ class Marks:
     last_record    physical offset of the log's last record
     is_sync        whether consumers see only flushed records; if not, they see committed records
     is_bounded     whether consumers see only replicated records
+    confirmed      physical offset below which they saw every record before, if it is bounded
     """
 
     __slots__ = (
-        "_here", "_visible", "appended", "committed", "dispatched", "failure", "flushed",
-        "is_ending", "last_dispatched", "replicated",
+        "_confirmed_at_end", "_here", "_visible", "appended", "committed", "dispatched", "failure",
+        "flushed", "is_ending", "last_dispatched", "replicated",
     )  # fmt: skip
 
     def __init__(
-        self, end: int, time_ms: int, last_record: int, *, is_sync: bool, is_bounded: bool = False
-    ) -> None:
+        self, end: int, time_ms: int, last_record: int, *, is_sync: bool, is_bounded: bool = False,
+        confirmed: int = OFFSET_MAX,
+    ) -> None:  # fmt: skip
         assert 0 <= last_record <= end, (last_record, end)
         self.appended = End(end, time_ms)
         self.committed = End(end, time_ms)
         self.flushed = End(end, time_ms)
-        self.replicated = End(end, time_ms)
+        shown = min(end, confirmed) if is_bounded else end
+        self.replicated = End(shown, time_ms)
         self.dispatched = End(end, time_ms)
         self.last_dispatched = last_record
         self._here = self.flushed if is_sync else self.committed
-        self._visible = End(end, time_ms) if is_bounded else self._here
+        self._visible = End(shown, time_ms) if is_bounded else self._here
+        self._confirmed_at_end = shown
         self.failure: StoreFailed | None = None
         """First failure of the store; after it, nothing is acknowledged."""
         self.is_ending = False
@@ -78,6 +83,13 @@ class Marks:
     def is_bounded(self) -> bool:
         """Whether consumers see only replicated records."""
         return self._visible is not self._here
+
+    @property
+    def confirmed(self) -> int:
+        """Physical offset below which consumers see every record; OFFSET_MAX without a bound."""
+        if not self.is_bounded:
+            return OFFSET_MAX
+        return self._confirmed_at_end if self.is_ending else self._visible.value
 
     def fail(self, failure: StoreFailed) -> None:
         """Fails all present and later waits for the disk with the store's error."""
@@ -118,8 +130,9 @@ class Marks:
             self._show()
 
     def end(self) -> None:
-        """Shows the whole log at a stop, and ends waits for followers without acknowledgement."""
+        """Ends waits for followers at a stop, and lets the whole log be dispatched, unconfirmed."""
         assert self.is_bounded, "nothing limits what consumers see"
+        self._confirmed_at_end = self._visible.value
         self.is_ending = True
         self._visible.release()
         self.replicate(self.appended.value, self.appended.time_ms)

@@ -199,8 +199,8 @@ class MessageStore:
             found.last_time,
             found.last_record,
             is_sync=settings.is_sync,
-            is_bounded=bool(settings.leader) or settings.is_replicated,
-        )
+            is_bounded=settings.is_bounded, confirmed=parts.mark.confirmed_upto,
+        )  # fmt: skip
         durability = Durability(log, parts.mark, marks, settings, clock, self._fail)
         self.views = views = Views(parts, marks, durability.request, self._fail)
         refusal = NotLeader(leader=settings.leader) if settings.leader else None
@@ -252,6 +252,7 @@ class MessageStore:
             lost=lambda error: loop.call_soon_threadsafe(self._fail, error)
         )
         self._reporting.enter_context(fail_soon)
+        self._hide_unconfirmed()
         logger.info("store.opened", extra={"plan": plan.label, "end": self.log.appended})
         if self.damage is not None:
             logger.warning("store.refused", extra={"reason": str(self.damage)})
@@ -261,6 +262,19 @@ class MessageStore:
         if not self.settings.leader:
             self._runner.run(tables.offsets.step)
         self.writing.allocation.request()
+
+    def _hide_unconfirmed(self) -> None:
+        """Hides from consumers what a promotion of another broker could remove, until it cannot."""
+        visible, end = self.marks.visible(), self.appended
+        if visible.value >= end:
+            return
+        self.reading.hide(visible.value, end)
+
+        def show(reached: "asyncio.Future[bool]") -> None:
+            if not reached.cancelled() and reached.exception() is None and reached.result():
+                self.reading.show()
+
+        visible.reached(end).add_done_callback(show)
 
     def queue_end(self, topic: str, queue_id: int) -> int:
         """Returns the queue offset of a queue's next message; OFFSET_MAX for a batch queue."""
@@ -399,8 +413,9 @@ class MessageStore:
     async def _finish_work(self) -> None:
         parts, views, marks = self._structures, self.views, self.marks
         await self.writing.drain()
-        if self.settings.is_replicated:  # The next start shows it in any case.
+        if marks.is_bounded:
             marks.end()
+            self.writing.durability.write_mark(marks.flushed.value)
         await self.dispatch_below(marks.flushed.value)
         await self._end_steps()
         if self.failure.done():
@@ -470,7 +485,7 @@ class MessageStore:
                  or they do not get the records in time
         """
         end = self.appended
-        if self.marks.visible().value < end:
+        if max(self.marks.visible().value, self.dispatched) < end:
             await self.all_durable()
             await self._all_replicated()
         while self.dispatched < end and not self.failure.done():  # noqa: ASYNC110 - rare
@@ -482,7 +497,8 @@ class MessageStore:
         Errors   StoreFailed, FollowersLate as `caught_up`
         """
         end = self.appended
-        await self._all_replicated()
+        if self.dispatched < end:
+            await self._all_replicated()
         await self.marks.dispatched.reached(end)
 
     async def _all_replicated(self) -> None:

@@ -72,6 +72,11 @@ class StoreSettings(StoreShape):
         return self.in_sync_replicas > 1 and not self.leader
 
     @property
+    def is_bounded(self) -> bool:
+        """Whether consumers see a record only once another broker has it, or shows it."""
+        return bool(self.leader) or self.is_replicated
+
+    @property
     def waits(self) -> bool:
         """Whether a put is acknowledged later than it is appended."""
         return self.is_sync or self.is_replicated

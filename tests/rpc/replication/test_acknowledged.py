@@ -90,9 +90,10 @@ async def test_a_stop_acknowledges_nothing_that_waits(flush: str) -> None:
 async def test_a_start_continues_where_the_stop_was(tmp_path: Path) -> None:
     for number in range(2):
         async with store_at(tmp_path / "s", in_sync_replicas=2) as talking:
-            await asyncio.wait_for(talking.send("orders", f"m{number}"), 5)
-            found = [f"m{one}" for one in range(number)]
-            assert queue_bodies(talking.store, "orders") == found
+            result = await asyncio.wait_for(talking.send("orders", f"m{number}"), 5)
+            assert result.queue_offset == number
+            assert queue_bodies(talking.store, "orders") == []
+            assert talking.store.writing.writer.next_offsets["orders", 0] == number + 1
 
 
 @pytest.mark.parametrize("has_follower", [False, True])

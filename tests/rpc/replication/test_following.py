@@ -160,6 +160,7 @@ async def test_each_sync_is_reported_while_more_of_the_log_arrives(
         reported = [end for end, _ in pipe.reports()]
         assert reported == sorted({*reported} & {*ends})
         assert len(reported) > 2, "no report before the last sync"
+        monkeypatch.undo()  # The stop syncs on the event loop.
 
 
 async def test_marks_are_followed_and_the_state_tells_the_lag(tmp_path: Path) -> None:

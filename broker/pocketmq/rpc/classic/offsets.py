@@ -88,7 +88,7 @@ class ClassicOffsets:
         if queue_offset < 0:
             return OK
         lower, upper = self._store.reading.queue_range(topic, queue_id)
-        if queue_offset > upper:
+        if queue_offset > max(upper, self._store.reading.whole_end(topic, queue_id)):
             raise OffsetOutOfRange(queue_offset=queue_offset, min_offset=lower, max_offset=upper)
         tables = self._store.tables
         if tables.offsets.resets.holds(group, topic, queue_id):

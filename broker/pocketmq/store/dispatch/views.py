@@ -95,8 +95,8 @@ class Views:
         """
         visible, dispatched = self._marks.visible(), self._marks.dispatched
         behind_bytes = visible.value - dispatched.value
-        assert behind_bytes >= 0
-        if not behind_bytes:
+        if behind_bytes <= 0:  # Records that a start found may be dispatched and not shown.
+            assert dispatched.value <= self._marks.appended.value
             return Next(mark=visible, value=dispatched.value + 1)
         loop = asyncio.get_running_loop()
         early_seconds = self._paused_until - loop.time()

@@ -112,7 +112,8 @@ class Pulling:
         status = status_at(queue, begin)
         if status.status is not PullStatus.FOUND or queue is None:
             return status
-        units = queue.units.read_resident(begin, scan_count_of(wanted.max_messages, accept))
+        count = min(scan_count_of(wanted.max_messages, accept), status.max_offset - begin)
+        units = queue.units.read_resident(begin, count)
         is_fresh = log.hot_begin <= 0 or first_place(units) >= log.hot_begin
         asked = asked_of(log, queue)
         if joined:
@@ -222,7 +223,7 @@ class Pulling:
         status = status_at(queue, begin)
         if status.status is not PullStatus.FOUND or queue is None:
             return status
-        scan_count = scan_count_of(wanted.max_messages, accept)
+        scan_count = min(scan_count_of(wanted.max_messages, accept), status.max_offset - begin)
         first = max(begin - 1, queue.files.min_offset // UNIT_SIZE)
         count = begin - first + scan_count
         around = await self._patience.again(partial(queue.units.read_resident, first, count + 1))

@@ -5,6 +5,7 @@ queue empty, offset 0             NO_NEW_MESSAGE          0
 offset < min                      OFFSET_TOO_SMALL        min
 offset == max                     OFFSET_OVERFLOW_ONE     offset
 offset > max                      OFFSET_OVERFLOW_BADLY   max
+max <= offset, message is hidden  OFFSET_OVERFLOW_ONE     offset
 min <= offset < max               FOUND, before a read    offset
 """
 
@@ -45,13 +46,15 @@ class QueuedRecords(NamedTuple):
 
 def status_at(queue: ConsumeQueue | None, queue_offset: int) -> PullResult:
     """Returns the status of a queue offset before any read; FOUND if there are records to read."""
-    lower, upper = (queue.min_offset, queue.max_offset) if queue is not None else (0, 0)
+    lower, upper = (queue.min_offset, queue.shown_max) if queue is not None else (0, 0)
     if upper == 0 and queue_offset == 0:
         return PullResult(PullStatus.NO_NEW_MESSAGE, 0, 0, 0, [], 0)
     if queue_offset < lower:
         return PullResult(PullStatus.OFFSET_TOO_SMALL, lower, lower, upper, [], 0)
     if queue_offset == upper:
         return PullResult(PullStatus.OFFSET_OVERFLOW_ONE, upper, lower, upper, [], 0)
+    if queue_offset > upper and queue is not None and queue_offset <= queue.max_offset:
+        return PullResult(PullStatus.OFFSET_OVERFLOW_ONE, queue_offset, lower, queue_offset, [], 0)
     if queue_offset > upper:
         return PullResult(PullStatus.OFFSET_OVERFLOW_BADLY, upper, lower, upper, [], 0)
     return PullResult(PullStatus.FOUND, queue_offset, lower, upper, [], 0)

@@ -22,6 +22,7 @@ from pocketmq.format.names import (
 )
 from pocketmq.log.foreign import check_place, check_understood
 from pocketmq.model.errors import Corruption
+from pocketmq.model.message import OFFSET_MAX
 from pocketmq.model.step import Clock
 from pocketmq.store.recovery.completeness import (
     index_lacks_file,
@@ -225,6 +226,9 @@ class StoreStart:
             )
             if ends.load(encode_checkpoint(values)) != ends.rows:
                 ends.save(encode_checkpoint(values), ends.rows)
+        # What is appended from now on is not confirmed, whatever the last run saw.
+        is_bounded = parts.settings.is_bounded
+        mark.confirmed_upto = min(mark.confirmed_upto, end) if is_bounded else OFFSET_MAX
         mark.write(end, encode_checkpoint(values))
         mark.sync()
         parts.checkpoint.save(values)  # The mark's other slot is valid with the old checkpoint.

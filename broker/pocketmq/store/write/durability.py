@@ -206,10 +206,7 @@ class Durability:
             self._fail(error)
         if self._marks.failure is not None:
             return
-        try:
-            self._mark.write(target)
-        except BrokerError as failure:  # The mark's file is allocated, so the disk is not full.
-            self._fail(failure)
+        if not self.write_mark(target):
             return
         self.flush_seconds.observe(perf_counter() - begun)
         if group:
@@ -219,6 +216,16 @@ class Durability:
         if self._waiting:
             self.request()
 
+    def write_mark(self, flushed: int) -> bool:
+        """Writes the flushed mark, and what consumers see; returns False after a failure."""
+        self._mark.confirmed_upto = self._marks.confirmed
+        try:
+            self._mark.write(flushed)
+        except BrokerError as failure:  # The mark's file is allocated, so the disk is not full.
+            self._fail(failure)
+            return False
+        return True
+
     def step(self, now: Now) -> Next:
         """Flushes periodically, and times out puts that wait too long."""
         now_ms = now.monotonic_ms
@@ -226,6 +233,8 @@ class Durability:
         if self._is_replicated:
             self._marks.visible().sweep(now_ms)
         self._close_group(now_ms)
+        if self._mark.confirmed_upto != self._marks.confirmed and self._marks.failure is None:
+            self.write_mark(self._marks.flushed.value)
         settings = self._settings
         if settings.is_sync:
             self.request()

@@ -74,7 +74,7 @@ class OrderTable:
             if forgotten_count == held.forgotten_count:
                 return held.state
         lower, upper = self._reading.queue_range(topic, queue_id)
-        if committed is None or committed > upper:
+        if committed is None or committed > self._reading.whole_end(topic, queue_id):
             committed = first_offset(self._store, queue, lower, upper)
         begin = max(committed, lower)
         # An offset that was set by an operator or a client makes the earlier state invalid.

@@ -116,7 +116,7 @@ class LeaseReceive(ReceiveMode):
         found = self._offsets.find(queue.group, queue.topic, queue.queue_id)
         if found is None and queue.retry and not upper:
             return 0, 0
-        if found is None or found > upper:
+        if found is None or found > self._reading.whole_end(queue.topic, queue.queue_id):
             found = first_offset(self._store, queue, lower, upper)
         return min(max(found, lower), upper), upper
 
