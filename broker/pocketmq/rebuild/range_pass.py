@@ -49,8 +49,8 @@ class RangePass:
     """Reads ranges one after the other, with one walk and one table of queues."""
 
     __slots__ = (
-        "_advance", "_levels", "_look", "_older_styles", "_settings", "_take_entries", "_units",
-        "walk",
+        "_advance", "_levels", "_look", "_older_styles", "_quarantined", "_seen_count", "_settings",
+        "_take_entries", "_units", "walk",
     )  # fmt: skip
 
     def __init__(
@@ -68,6 +68,8 @@ class RangePass:
         self._units = units
         self._take_entries = take_entries
         self._advance = advance
+        self._quarantined: list[int] = []
+        self._seen_count = 0
         reader = LogReader(
             check_crc=settings.check_crc,
             property_crc=settings.property_crc,
@@ -119,9 +121,13 @@ class RangePass:
         self._units.add(queue, queue_offset, units)
 
     def _collect_gaps(self, decoded: Decoded, result: RangeResult) -> None:
-        numbers = [n for n, key in enumerate(self._units.queues.keys) if key[0] == QUARANTINE_TOPIC]
-        if numbers:
-            found = np.flatnonzero(np.isin(decoded.queue, numbers))
+        keys = self._units.queues.keys
+        assert self._seen_count <= len(keys)
+        new = range(self._seen_count, len(keys))
+        self._seen_count = len(keys)
+        self._quarantined += [number for number in new if keys[number][0] == QUARANTINE_TOPIC]
+        if self._quarantined:
+            found = np.flatnonzero(np.isin(decoded.queue, self._quarantined))
             result.gaps += spans(decoded.heads.physical_offset[found], decoded.heads.size[found])
 
 

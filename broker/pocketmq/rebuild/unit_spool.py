@@ -13,9 +13,10 @@ offset, begins of units and names), names, and units. A run is consecutive units
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from itertools import pairwise
-from pathlib import Path
+from struct import unpack
 from typing import BinaryIO, Final, NamedTuple
 
 import numpy as np
@@ -23,14 +24,16 @@ from numpy.typing import NDArray
 
 from pocketmq.format.columns.heads import Numbers, Words
 from pocketmq.format.consume_unit import UNIT_SIZE
-from pocketmq.format.names import queue_directory
 from pocketmq.model.message import QueueKey
+from pocketmq.model.names import check_queue_topic
 from pocketmq.rebuild.unit_files import UNIT_BYTES, HeldUnits
 
 UNITS_AT_ONCE: Final = 500_000
 """Units of a block: 10 MB, and as much again while they are sorted."""
 DIGEST_END: Final = 1 << 64
 """End of the numbers by which queues are ordered."""
+NAMES_KEPT: Final = 50_000
+"""Queues whose digests a worker keeps from range to range: 15 MB."""
 _HEAD: Final = 3
 _ID_BYTES: Final = 4
 
@@ -90,17 +93,25 @@ class UnitSpool(HeldUnits):
         self._high, self._low = (
             np.append(half, np.zeros(new, np.uint64)) for half in (self._high, self._low)
         )
-        for number in numbers.tolist():
-            if not self._names[number]:
-                key = self.queues.keys[number]
-                queue_directory(Path(), *key)
-                self._names[number] = _name_of(key)
-                digest = np.frombuffer(blake2b(self._names[number], digest_size=16).digest(), "<u8")
-                self._high[number], self._low[number] = digest
+        unnamed = [number for number in numbers.tolist() if not self._names[number]]
+        if unnamed:
+            keys = self.queues.keys
+            names, high, low = zip(*(_identity(keys[number]) for number in unnamed), strict=True)
+            self._high[unnamed], self._low[unnamed] = np.array([high, low], np.uint64)
+            for number, name in zip(unnamed, names, strict=True):
+                self._names[number] = name
 
 
-def _name_of(key: QueueKey) -> bytes:
-    return key[1].to_bytes(_ID_BYTES, "little", signed=True) + key[0].encode()
+@lru_cache(maxsize=NAMES_KEPT)
+def _identity(key: QueueKey) -> tuple[bytes, int, int]:
+    """Returns the queue's name in a spool and the halves of its digest.
+
+    Errors   IllegalTopic
+    """
+    check_queue_topic(key[0])
+    name = key[1].to_bytes(_ID_BYTES, "little", signed=True) + key[0].encode()
+    high, low = unpack("<QQ", blake2b(name, digest_size=16).digest())
+    return name, high, low
 
 
 def key_of(name: bytes) -> QueueKey:

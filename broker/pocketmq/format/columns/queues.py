@@ -6,6 +6,7 @@ So two topics with the same hash are still distinct.
 """
 
 import json
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +22,7 @@ EVERY_QUEUE: Final = "*"
 BUCKET_BITS: Final = 20
 TOPIC_SIZE_MAX: Final = 256
 """Longest topic that is compared by column; longer ones, which no broker accepts, one by one."""
+TOPICS_KEPT: Final = 10_000
 _MIX: Final = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT: Final = np.uint64(64 - BUCKET_BITS)
 _FOLD: Final = np.uint64(29)
@@ -37,7 +39,7 @@ class QueueTable:
 
     __slots__ = (
         "_buckets", "_floors", "_left_over", "_lowest", "_numbers", "_prefixes", "_removed",
-        "_tag_prefixes", "_topics", "keys", "met",
+        "_tag_prefixes", "keys", "met",
     )  # fmt: skip
 
     def __init__(self, removed: str = "", left_over: LeftOver = NOTHING_LEFT_OVER) -> None:
@@ -49,7 +51,6 @@ class QueueTable:
         self.met: set[int] = set()
         """Numbers of queues that had left-over records."""
         self._numbers: dict[tuple[bytes, int], int] = {}
-        self._topics: dict[bytes, tuple[str, int, int]] = {}
         self._prefixes = np.zeros(64, dtype=np.uint32)
         self._tag_prefixes = np.zeros(64, dtype=np.uint32)
         self._buckets = np.empty(1 << BUCKET_BITS, dtype=np.int32)
@@ -97,9 +98,13 @@ class QueueTable:
         begins = heads.topic_begin[representatives].tolist()
         sizes = heads.topic_size[representatives].tolist()
         queue_ids = heads.queue_id[representatives].tolist()
-        known = [
-            self.number_of(bytes(buffer[begin : begin + size]), queue_id)
+        found = [
+            (bytes(buffer[begin : begin + size]), queue_id)
             for begin, size, queue_id in zip(begins, sizes, queue_ids, strict=True)
+        ]
+        known = [
+            self.add(*key) if number is None else number
+            for key, number in zip(found, map(self._numbers.get, found), strict=True)
         ]
         numbers: Numbers = np.array(known, dtype=np.int64)[places]
         return numbers
@@ -112,22 +117,19 @@ class QueueTable:
     def add(self, topic: bytes, queue_id: int) -> int:
         """Adds a new queue; returns its number."""
         assert (topic, queue_id) not in self._numbers
-        if topic not in self._topics:
-            text = topic.decode("utf-8", "replace")
-            prefix = java_hash(index_key(text, "")) & WRAP
-            self._topics[topic] = (text, prefix, java_hash(index_key(text, "", TAG_TYPE)) & WRAP)
-        text, prefix, tag_prefix = self._topics[topic]
+        text, prefix, tag_prefix = _topic_of(topic)
         number = len(self.keys)
         self.keys.append((text, queue_id))
         self._numbers[topic, queue_id] = number
         if number >= len(self._prefixes):
-            self._lowest = np.resize(self._lowest, 2 * number)
-            self._floors = np.resize(self._floors, 2 * number)
-            self._prefixes = np.resize(self._prefixes, 2 * number)
-            self._tag_prefixes = np.resize(self._tag_prefixes, 2 * number)
-        places = self._removed.get(text, {})
-        self._lowest[number] = places.get(str(queue_id), places.get(EVERY_QUEUE, 0))
-        self._floors[number] = self._left_over.floor_of(text, queue_id)
+            self._lowest, self._floors = _doubled(self._lowest), _doubled(self._floors)
+            self._prefixes = _doubled(self._prefixes)
+            self._tag_prefixes = _doubled(self._tag_prefixes)
+        if self._removed:
+            places = self._removed.get(text, {})
+            self._lowest[number] = places.get(str(queue_id), places.get(EVERY_QUEUE, 0))
+        if self._left_over is not NOTHING_LEFT_OVER:
+            self._floors[number] = self._left_over.floor_of(text, queue_id)
         self._prefixes[number] = prefix
         self._tag_prefixes[number] = tag_prefix
         return number
@@ -159,6 +161,18 @@ class QueueTable:
         places = np.empty(len(folded), dtype=np.int64)
         places[representatives] = np.arange(len(representatives))
         return representatives, places[chosen]
+
+
+@lru_cache(maxsize=TOPICS_KEPT)
+def _topic_of(topic: bytes) -> tuple[str, int, int]:
+    """Returns the topic's name, and the hashes of `topic#` and `topic#T#`."""
+    text = topic.decode("utf-8", "replace")
+    hashes = (java_hash(index_key(text, "", kind)) & WRAP for kind in ("", TAG_TYPE))
+    return text, next(hashes), next(hashes)
+
+
+def _doubled(column: NDArray[Any]) -> NDArray[Any]:
+    return np.concatenate([column, np.zeros_like(column)])
 
 
 def _by_sorting(folded: Words) -> tuple[Numbers, Numbers]:
