@@ -1,6 +1,8 @@
 """The console of a store directory: stores of a real RocketMQ, damaged and empty ones."""
 
 import asyncio
+import sys
+from asyncio.subprocess import PIPE
 from pathlib import Path
 
 import pytest
@@ -8,8 +10,17 @@ import pytest
 from pocketmq.console.pages import OFFLINE_ROUTES
 from tests.golden_stores import GoldenStores
 from tests.kit.browser import BrowserShown, BrowserVisit, directory_of
+from tests.kit.console_scene import damaged
 
 TOPIC = "/topic?name=orders"
+HOLD = """import sys
+from pathlib import Path
+from pocketmq.files.disk import Disk
+from pocketmq.log.store_directory import StoreDirectory
+StoreDirectory(Disk(), Path(sys.argv[1])).acquire()
+print("held", flush=True)
+sys.stdin.read()"""
+"""A program that has the lock of a store until its input ends."""
 
 
 async def verified(visitor: BrowserVisit) -> BrowserShown:
@@ -38,11 +49,7 @@ async def test_a_store_of_rocketmq_is_shown_and_sound(golden: GoldenStores) -> N
 async def test_damage_is_red_on_the_map_with_what_is_lost(
     golden: GoldenStores, tmp_path: Path
 ) -> None:
-    copy = golden.copy("basic", tmp_path / "hurt")
-    file = copy / "commitlog" / "00000000000001310720"
-    content = bytearray(file.read_bytes())
-    content[20_000:23_000] = b"\xff" * 3_000
-    file.write_bytes(content)
+    copy = damaged(golden, tmp_path / "hurt")
     async with directory_of(copy) as visitor:
         result = await verified(visitor)
         assert "The store is damaged: 8 messages are lost" in result.text
@@ -50,6 +57,39 @@ async def test_damage_is_red_on_the_map_with_what_is_lost(
         assert "single , queue 0, from offset 184" in result.text
         assert f"pocketmq store repair {copy}" in result.text
         assert "pocketmq topic" not in (await visitor.get("/topics")).text
+
+
+async def test_a_damaged_store_is_repaired_once_its_name_is_typed(
+    golden: GoldenStores, tmp_path: Path
+) -> None:
+    copy = damaged(golden, tmp_path / "hurt")
+    file = copy / "commitlog" / "00000000000001310720"
+    before = file.read_bytes()
+    async with directory_of(copy) as visitor:
+        await verified(visitor)
+        plan = await visitor.post("/store/repair")
+        assert "messages lost: 8" in plan.text
+        assert "Nothing has changed yet" in plan.text
+        unsure = await visitor.post("/store/repair", confirm="hurts")
+        assert "Nothing has changed yet" in unsure.text
+        assert file.read_bytes() == before
+        assert (await visitor.post_raw("/store/repair", "confirm=hurt")).status == 403
+        holder = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", HOLD, str(copy), stdin=PIPE, stdout=PIPE
+        )
+        assert holder.stdout is not None
+        assert await holder.stdout.readline()
+        in_use = await visitor.post("/store/repair", confirm="hurt")
+        await holder.communicate(b"")
+        assert in_use.status == 400
+        assert file.read_bytes() == before
+        done = await visitor.post("/store/repair", confirm="hurt")
+        assert done.place == "/"
+        assert "messages lost: 8" in (await visitor.get("/")).text
+        assert file.read_bytes() != before
+        assert list((copy / "pocketmq" / "quarantine").iterdir())
+        again = await visitor.post("/store/repair")
+        assert "messages lost: 8" not in again.text
 
 
 async def test_topics_messages_and_groups_are_read_from_files(golden: GoldenStores) -> None:
@@ -95,6 +135,8 @@ async def test_an_empty_store_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", ["/topic/remove", "/send", "/group/reset", "/access/users"])
 async def test_a_directory_has_no_actions_of_a_broker(golden: GoldenStores, path: str) -> None:
     async with directory_of(golden.store("basic")) as visitor:
-        assert [route.path for route in OFFLINE_ROUTES if route.is_action] == ["/store/verify"]
+        assert [route.path for route in OFFLINE_ROUTES if route.is_action] == [
+            "/store/verify", "/store/repair",
+        ]  # fmt: skip
         await visitor.get("/")
         assert (await visitor.post(path, name="orders", confirm="orders")).status in (404, 405)

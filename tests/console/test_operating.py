@@ -163,7 +163,9 @@ async def test_clients_and_settings_are_listed(
     await broker.client.send(Message("orders", b"x"))
     await broker.client.admin.create_group("billing")
     await broker.client.receive(ReceiveQuery("billing", "orders", client_id="host-7@1"))
-    assert "host-7@1 billing" in (await visitor.get("/clients")).text
+    page = await visitor.get("/clients")
+    assert "host-7@1 billing 127.0.0.1:" in page.text
+    assert " v1 receive orders" in page.text
     assert "No client has consumed" in (await visitor.get("/clients?q=host-8")).text
     await broker.client.receive(ReceiveQuery("billing", "orders", client_id="host-9@1"))
     for sort, order in (("seen", ["host-9", "host-7"]), ("client", ["host-7", "host-9"])):

@@ -1,5 +1,6 @@
 """Pages of the console on a real broker in this process: what they show, and what actions do."""
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import quote
@@ -212,10 +213,39 @@ async def test_a_group_is_reset_after_a_plan_and_paused(
     assert done.place == "/group?name=billing"
     assert (await broker.client.admin.group_lag("billing", "orders"))[0].lag_messages == 0
 
+    for queue_id in (1, 2):
+        await broker.client.send(Message("orders", b"x", queue_id=queue_id))
+    await dispatched(broker.client)
+    assert (await visitor.get("/group?name=billing")).html.count(">Skip…<") == 2
+    skip = {"name": "billing", "topic": "orders", "queue": "2", "to": "latest"}
+    plan = await visitor.post("/group/reset", **skip)
+    assert "orders, queue 2: 0 → 1" in plan.text or "orders, queue 2: none → 1" in plan.text
+    assert "queue 1" not in plan.text
+    assert "--topic orders --queue 2 --yes" in plan.text
+    await visitor.post("/group/reset", **skip, confirm="billing")
+    (lag,) = await broker.client.admin.group_lag("billing", "orders")
+    assert [one.queue_id for one in lag.queues if one.lag_messages] == [1]
+
     await visitor.post("/group/state", name="billing", enabled="false")
     assert "paused" in (await visitor.get("/groups")).text
     state = await broker.client.admin.describe_group("billing")
     assert state.settings.enabled is False
+
+
+async def test_messages_in_flight_are_counted_with_their_age(
+    broker: RunningBroker, visitor: BrowserVisit
+) -> None:
+    for _ in range(3):
+        await broker.client.send(Message("orders", b"x", queue_id=0))
+    await broker.client.admin.create_group("billing")
+    assert "In flight 0 Consumers" in (await visitor.get("/group?name=billing")).text
+    query = ReceiveQuery("billing", "orders", max_messages=2, begin="min", invisible_ms=600_000)
+    got = await broker.client.receive(query)
+    page = await visitor.get("/group?name=billing")
+    assert f"In flight {len(got)} " in page.text
+    assert re.search(rf" {len(got)} for \d+ m?s ", page.text)
+    await broker.client.ack("billing", "orders", [one.receipt_handle for one in got])
+    assert "In flight 0 Consumers" in (await visitor.get("/group?name=billing")).text
 
 
 async def test_each_type_of_message_is_sent(broker: RunningBroker, visitor: BrowserVisit) -> None:

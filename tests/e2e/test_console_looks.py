@@ -5,16 +5,19 @@
 also writes a picture of each into docs/howto/images/console.
 """
 
+import asyncio
 import base64
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any, Final
 
 import pytest
 from playwright.async_api import Browser, Page
 
+from pocketmq.client import AsyncClient, Message, ReceiveQuery
 from pocketmq.console.application import application
 from tests.golden_stores import GoldenStores
 from tests.kit.axe import axe_missing, grave_faults
@@ -31,8 +34,15 @@ LOOKS: Final[dict[str, dict[str, Any]]] = {
 }
 DIFFERENT: Final = ("overview", "message", "store")
 """Pages of which also the narrow form is checked for accessibility."""
-QUALITY: Final = 62
+QUALITIES: Final = (62, 45, 30)
+SIZE_MAX: Final = 60_000
+"""Bytes of a picture; a picture above it gets the next quality."""
+LIVELY_S: Final = 60
+WANTED: Final = bool(os.environ.get("POCKETMQ_WRITE_SHOTS"))
 SETTINGS: Final = ("broker.auto_create_topics=true", "rpc.tls=false")
+
+if WANTED:
+    SHOTS.mkdir(parents=True, exist_ok=True)
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is missing")
 
@@ -51,13 +61,34 @@ async def looked_at(browser: Browser, address: str, look: str) -> AsyncIterator[
         yield page
 
 
+async def take_picture(page: Page, target: Path) -> None:
+    """Writes a picture of the visible part of a page."""
+    session = await page.context.new_cdp_session(page)
+    content = b""
+    for quality in QUALITIES:
+        shot = await session.send("Page.captureScreenshot", {"format": "webp", "quality": quality})
+        content = base64.b64decode(shot["data"])
+        if len(content) <= SIZE_MAX:
+            break
+    await asyncio.to_thread(target.write_bytes, content)
+
+
+async def be_lively(client: AsyncClient, page: Page) -> None:
+    """Sends and consumes at changing rates while the overview is open, so that it has a plot."""
+    await page.goto("/")
+    query = ReceiveQuery("ledger", "payments", max_messages=32, begin="min", wait_ms=100)
+    for second in range(LIVELY_S * 4):
+        count = 6 + 5 * (second // 24 % 3) + second % 4
+        await client.send_many([Message("payments", b"{}")] * count)
+        got = await client.receive(query)
+        await client.ack("ledger", "payments", [one.receipt_handle for one in got])
+        await page.wait_for_timeout(200)
+
+
 async def faults_of(page: Page, name: str, look: str) -> list[str]:
     """Returns the faults of an open page; takes its picture if pictures are wanted."""
-    if os.environ.get("POCKETMQ_WRITE_SHOTS"):
-        session = await page.context.new_cdp_session(page)
-        shot = await session.send("Page.captureScreenshot", {"format": "webp", "quality": QUALITY})
-        SHOTS.mkdir(parents=True, exist_ok=True)
-        (SHOTS / f"{name}-{look}.webp").write_bytes(base64.b64decode(shot["data"]))
+    if WANTED:
+        await take_picture(page, SHOTS / f"{name}-{look}.webp")
     beyond = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
     wide = [f"{beyond} px beyond the width"] if beyond > 0 else []
     is_known = look == "narrow" and name not in DIFFERENT  # It has the elements of light.
@@ -67,13 +98,16 @@ async def faults_of(page: Page, name: str, look: str) -> list[str]:
 
 async def test_pages_of_a_broker_are_accessible(tmp_path: Path) -> None:
     async with (
-        broker_with(tmp_path / "store", *SETTINGS) as broker,
+        broker_with(Path(mkdtemp()) if WANTED else tmp_path / "store", *SETTINGS) as broker,
         application_of(broker.addresses["grpc"]) as app,
         listening(app) as address,
         chromium() as browser,
     ):
         place = await fill(broker.client)
         faults = []
+        if WANTED:
+            async with looked_at(browser, address, "light") as page:
+                await be_lively(broker.client, page)
         for look in LOOKS:
             async with looked_at(browser, address, look) as page:
                 for name, path in PAGES.items():

@@ -57,8 +57,8 @@ def console(
     Users log in with their access key and secret, and may do what the broker grants them. A broker
     that checks no users needs no login. The keys of the options below are not used.
 
-    The pages of DIR read the files of a store that no broker has open, or one that is in use, and
-    change nothing. Their address has a token.
+    The pages of DIR read the files of a store that no broker has open, or one that is in use. They
+    change nothing but by a repair that was confirmed. Their address has a token.
 
     Once it serves, it prints one line of JSON with its address to standard output.
     """

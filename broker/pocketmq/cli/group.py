@@ -51,7 +51,7 @@ MORE_LAG_COLUMNS: Final = columns("group", "min_offset")
 SUM_COLUMNS: Final = columns("group", "topic", "lag_messages")
 MORE_SUM_COLUMNS: Final = columns("committed_sum")
 MEMBER_COLUMNS: Final = columns("client_id", "address", "mode", "topics", at("seen_ms"))
-MORE_MEMBER_COLUMNS: Final = columns(at("since_ms"), "group")
+MORE_MEMBER_COLUMNS: Final = columns(at("since_ms"), "language", "version", "group")
 MOVED_COLUMNS: Final = columns("topic", "queue_id", "old_offset", "new_offset")
 MORE_MOVED_COLUMNS: Final = columns("group")
 

@@ -174,7 +174,11 @@ class GroupOffset(NamedTuple):
 
 
 class QueueLag(NamedTuple):
-    """A group's lag in one queue; `lag_ms` is the age of the first unconsumed message."""
+    """A group's lag in one queue; `lag_ms` is the age of the first unconsumed message.
+
+    in_flight_count   messages that clients have and did not settle
+    in_flight_ms      time since the first of them was delivered; 0: unknown
+    """
 
     queue_id: int
     committed_offset: int | None
@@ -182,6 +186,8 @@ class QueueLag(NamedTuple):
     max_offset: int
     lag_messages: int
     lag_ms: int
+    in_flight_count: int = 0
+    in_flight_ms: int = 0
 
 
 class TopicLag(NamedTuple):
@@ -230,6 +236,7 @@ class Member(NamedTuple):
     address            in gRPC's notation, "ipv4:127.0.0.1:4711"
     mode               "receive", "pull" or "push"
     since_ms, seen_ms  times of the client's first and last call
+    language, version  as the client reports them; "other", "v1": a client of v1
     """
 
     group: str
@@ -239,6 +246,8 @@ class Member(NamedTuple):
     topics: list[str]
     since_ms: int
     seen_ms: int
+    language: str = ""
+    version: str = ""
 
 
 class DeadLetters(NamedTuple):

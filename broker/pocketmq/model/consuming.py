@@ -30,11 +30,13 @@ class Held(NamedTuple):
     ahead    leased messages at or above the committed offset: the group consumes in FIFO order, or
              the offset was set back
     first    approximate queue offset of the first leased message
+    since_ms wall time at which that message was first delivered; 0: unknown
     """
 
     behind: int = 0
     ahead: int = 0
     first: int = 0
+    since_ms: int = 0
 
     @property
     def total(self) -> int:

@@ -45,6 +45,10 @@ class StoreBrowser:
         """The disk of the store."""
         return self._disk
 
+    def forget(self) -> None:
+        """Drops what is cached, as the store was changed."""
+        self._ranges = (0.0, {})
+
     def files(self) -> list[LogFile]:
         """Returns the readable files of the log, in order."""
         return find_readable_files(self.directory, self.sizes.commit_log_file_size_bytes).files

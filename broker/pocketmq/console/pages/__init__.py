@@ -2,7 +2,17 @@
 
 from typing import Final
 
-from pocketmq.console.pages import groups, messages, operating, overview, send, store, tail, topics
+from pocketmq.console.pages import (
+    groups,
+    messages,
+    operating,
+    overview,
+    repair,
+    send,
+    store,
+    tail,
+    topics,
+)
 from pocketmq.console.web import NavigationEntry, Route
 
 NAVIGATION: Final = (
@@ -30,6 +40,7 @@ MODULES: Final = (overview, topics, messages, tail, send, groups, operating)
 ROUTES: Final[list[Route]] = [route for module in MODULES for route in module.ROUTES]
 OFFLINE_ROUTES: Final[list[Route]] = [
     *store.ROUTES,
+    *repair.ROUTES,
     *(
         route
         for module in (topics, messages, groups)

@@ -77,13 +77,17 @@ async def reset(page: Visit) -> Response:
     except ValueError as error:
         page.note(str(error))
         return page.redirect("/group", name=name)
+    queues = (page.number("queue"),) if topic and page.has("queue") else ()
     is_done = page.text("confirm") == name
     state = await page.client.admin.describe_group(name)
     moved: list[MovedOffset] = []
     for each in [topic] if topic else _own_topics(state):
-        moved += await page.client.admin.reset_offsets(name, each, target, dry_run=not is_done)
+        moved += await page.client.admin.reset_offsets(
+            name, each, target, queue_ids=queues, dry_run=not is_done
+        )
     words: list[object] = ["group", "reset", name, "--to", to]
     words += ["--topic", topic] if topic else []
+    words += ["--queue", *queues] if queues else []
     command = page.console.command(*words, "--yes")
     changed = [row for row in moved if row.old_offset != row.new_offset]
     if is_done:
@@ -92,7 +96,8 @@ async def reset(page: Visit) -> Response:
         return page.redirect("/group", name=name)
     return page.render(
         "plan.html", title=f"Reset {name} to {to}", lines=_lines(changed), confirm=name,
-        target="/group/reset", fields={"name": name, "topic": topic, "to": to}, verb="Reset",
+        target="/group/reset", verb="Reset",
+        fields={"name": name, "topic": topic, "to": to, "queue": page.text("queue")},
         command=command, back=page.url("/group", name=name),
     )  # fmt: skip
 

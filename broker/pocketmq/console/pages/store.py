@@ -96,6 +96,16 @@ async def progress(page: Visit) -> Response:
     return page.render("store_check.html", **_check_values(page))
 
 
+def now_ms() -> int:
+    """Returns the wall time."""
+    return time.time_ns() // 1_000_000
+
+
+def store_command(page: Visit, *words: str) -> str:
+    """Returns the command line of `pocketmq store` for the directory."""
+    return texts.command("pocketmq", "store", words[0], page.console.directory, *words[1:])
+
+
 def _check_values(page: Visit) -> dict[str, Any]:
     check: StoreCheck | None = page.visitor.memory.get("check")
     squares: list[Square] = []
@@ -107,8 +117,7 @@ def _check_values(page: Visit) -> dict[str, Any]:
         "check": check, "squares": squares, "keys": keys, "cell": CELL, "row": ROW,
         "found": found, "findings": found.findings[:FINDINGS_MAX] if found else [],
         "sentence": sentence_of(found) if found else ("", ""),
-        "command": texts.command("pocketmq", "store", "verify", page.console.directory),
-        "repair": texts.command("pocketmq", "store", "repair", page.console.directory),
+        "command": store_command(page, "verify"), "repair": store_command(page, "repair"),
     }  # fmt: skip
 
 
@@ -129,7 +138,7 @@ def _run(browser: StoreBrowser, check: StoreCheck) -> None:
     def advance(count: int) -> None:
         check.read += count
 
-    options = VerifyOptions(now_ms=time.time_ns() // 1_000_000)
+    options = VerifyOptions(now_ms=now_ms())
     try:
         size = browser.sizes.commit_log_file_size_bytes
         check.log_map = log_map(browser.directory, size, CELLS, advance)

@@ -405,7 +405,7 @@ class ListMembersRequest(_message.Message):
     def __init__(self, group: _Optional[str] = ...) -> None: ...
 
 class Member(_message.Message):
-    __slots__ = ("group", "client_id", "address", "mode", "topics", "since_ms", "seen_ms")
+    __slots__ = ("group", "client_id", "address", "mode", "topics", "since_ms", "seen_ms", "language", "version")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
@@ -413,6 +413,8 @@ class Member(_message.Message):
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     SINCE_MS_FIELD_NUMBER: _ClassVar[int]
     SEEN_MS_FIELD_NUMBER: _ClassVar[int]
+    LANGUAGE_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
     group: str
     client_id: str
     address: str
@@ -420,7 +422,9 @@ class Member(_message.Message):
     topics: _containers.RepeatedScalarFieldContainer[str]
     since_ms: int
     seen_ms: int
-    def __init__(self, group: _Optional[str] = ..., client_id: _Optional[str] = ..., address: _Optional[str] = ..., mode: _Optional[str] = ..., topics: _Optional[_Iterable[str]] = ..., since_ms: _Optional[int] = ..., seen_ms: _Optional[int] = ...) -> None: ...
+    language: str
+    version: str
+    def __init__(self, group: _Optional[str] = ..., client_id: _Optional[str] = ..., address: _Optional[str] = ..., mode: _Optional[str] = ..., topics: _Optional[_Iterable[str]] = ..., since_ms: _Optional[int] = ..., seen_ms: _Optional[int] = ..., language: _Optional[str] = ..., version: _Optional[str] = ...) -> None: ...
 
 class ListMembersResponse(_message.Message):
     __slots__ = ("members",)
@@ -499,20 +503,24 @@ class GroupLagRequest(_message.Message):
     def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class QueueLag(_message.Message):
-    __slots__ = ("queue_id", "committed_offset", "min_offset", "max_offset", "lag_messages", "lag_ms")
+    __slots__ = ("queue_id", "committed_offset", "min_offset", "max_offset", "lag_messages", "lag_ms", "in_flight_count", "in_flight_ms")
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_OFFSET_FIELD_NUMBER: _ClassVar[int]
     MIN_OFFSET_FIELD_NUMBER: _ClassVar[int]
     MAX_OFFSET_FIELD_NUMBER: _ClassVar[int]
     LAG_MESSAGES_FIELD_NUMBER: _ClassVar[int]
     LAG_MS_FIELD_NUMBER: _ClassVar[int]
+    IN_FLIGHT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    IN_FLIGHT_MS_FIELD_NUMBER: _ClassVar[int]
     queue_id: int
     committed_offset: int
     min_offset: int
     max_offset: int
     lag_messages: int
     lag_ms: int
-    def __init__(self, queue_id: _Optional[int] = ..., committed_offset: _Optional[int] = ..., min_offset: _Optional[int] = ..., max_offset: _Optional[int] = ..., lag_messages: _Optional[int] = ..., lag_ms: _Optional[int] = ...) -> None: ...
+    in_flight_count: int
+    in_flight_ms: int
+    def __init__(self, queue_id: _Optional[int] = ..., committed_offset: _Optional[int] = ..., min_offset: _Optional[int] = ..., max_offset: _Optional[int] = ..., lag_messages: _Optional[int] = ..., lag_ms: _Optional[int] = ..., in_flight_count: _Optional[int] = ..., in_flight_ms: _Optional[int] = ...) -> None: ...
 
 class TopicLag(_message.Message):
     __slots__ = ("group", "topic", "committed_sum", "lag_messages", "lag_ms", "queues")

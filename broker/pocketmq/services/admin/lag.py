@@ -110,7 +110,7 @@ def queue_lag(
     left = unconsumed(
         lower if committed is None and begins_at_min else committed, lower, upper, held
     )
-    return QueueLag(queue_id, committed, lower, upper, left.left, 0)
+    return QueueLag(queue_id, committed, lower, upper, left.left, 0, held.total)
 
 
 def _check_pair(token: str) -> None:
@@ -149,8 +149,8 @@ def _topic_lag(
     for queue_id in sorted({*range(count), *committed}):
         lower, upper = store.reading.queue_range(topic, queue_id)
         held = leased.get(queue_id, NOTHING_HELD)
-        queues.append(
-            queue_lag(queue_id, committed.get(queue_id), lower, upper, held, begins_at_min=begins)
-        )
+        lag = queue_lag(queue_id, committed.get(queue_id), lower, upper, held, begins_at_min=begins)
+        since_ms = store.clock.wall_ms() - held.since_ms if held.since_ms else 0
+        queues.append(lag._replace(in_flight_ms=max(since_ms, 0)))
     lag_messages = sum(queue.lag_messages for queue in queues)
     return TopicLag(group, topic, sum(committed.values()), lag_messages, 0, queues)

@@ -111,6 +111,8 @@ class Members:
                 sorted(seen.topics),
                 seen.since_ms,
                 seen.seen_ms,
+                seen.dialect.language,
+                seen.dialect.version,
             )
             for (name, client_id, mode), seen in self._fresh()
             if name == group

@@ -67,7 +67,9 @@ class GroupQueue:
         count, ahead = len(self.leased), 0
         if self.leased_upto > committed:
             ahead = sum([at >= committed for at in self.leased])
-        return Held(count - ahead, ahead, next(iter(self.leased), 0))
+        for first, lease in self.leased.items():
+            return Held(count - ahead, ahead, first, lease.first_popped_ms)
+        return Held()
 
     def popped_at_ms(self, queue_offset: int, now_ms: int) -> int:
         """Returns the pop time for the handles of a receive that begins at a queue offset.

@@ -1,0 +1,53 @@
+"""Repair of a directory: its plan, and its run once the directory's name was typed."""
+
+import asyncio
+from typing import Final
+
+from starlette.responses import Response
+
+from pocketmq.client import ClientError
+from pocketmq.console.pages.store import FINDINGS_MAX, begin, browser_of, now_ms, store_command
+from pocketmq.console.web import Route, Visit
+from pocketmq.model.errors import BrokerError
+from pocketmq.tools.repair.actions import summary
+from pocketmq.tools.repair.planning import plan_repair
+from pocketmq.tools.repair.repair import repair_store
+from pocketmq.tools.store_access import check_access
+from pocketmq.tools.store_browser import StoreBrowser
+
+
+async def repair(page: Visit) -> Response:
+    """Shows the plan of a repair, and runs it once the directory's name was typed."""
+    browser = browser_of(page)
+    name, command = browser.directory.resolve().name, store_command(page, "repair", "--yes")
+    is_sure = page.text("confirm") == name
+    try:
+        done = await asyncio.to_thread(_repaired if is_sure else _planned, browser)
+    except (BrokerError, OSError) as error:
+        reason = type(error).__name__
+        raise ClientError(reason, str(error), status="FAILED_PRECONDITION") from error
+    if not is_sure:
+        return page.render(
+            "plan.html", title=f"Repair {name}", lines=done[:FINDINGS_MAX], confirm=name,
+            target="/store/repair", fields={}, verb="Repair", command=command, back=page.url("/"),
+        )  # fmt: skip
+    browser.forget()
+    page.visitor.memory.pop("check", None)
+    page.note("\n".join(done[:FINDINGS_MAX]), command)
+    return await begin(page)
+
+
+def _planned(browser: StoreBrowser) -> list[str]:
+    plan = plan_repair(browser.disk, browser.directory, browser.sizes, now_ms=now_ms())
+    return summary(plan.document)
+
+
+def _repaired(browser: StoreBrowser) -> list[str]:
+    """Repairs under the store's lock, as `pocketmq store repair --yes` does."""
+    check_access(browser.disk, browser.directory, read_only=False)
+    done = repair_store(browser.disk, browser.directory, browser.sizes, now_ms=now_ms())
+    where = f"The damaged bytes are in {done['quarantine']}" if "quarantine" in done else ""
+    return [str(done["state"]), *summary(done), where]
+
+
+ROUTES: Final = [Route("/store/repair", repair, is_action=True)]
