@@ -146,7 +146,7 @@ async def test_a_defect_reveals_nothing_of_its_cause(
     async def fail(page: object) -> None:
         raise RuntimeError("an inner secret")
 
-    monkeypatch.setattr("pocketmq.console.pages.topics.all_topics", fail)
+    monkeypatch.setattr("pocketmq.console.pages.topics.counted_topics", fail)
     async with (
         broker_with(tmp_path / "store", "rpc.tls=false") as broker,
         application_of(broker.addresses["grpc"]) as app,

@@ -23,6 +23,8 @@ from pocketmq.console.server import console_of as made
 from pocketmq.console.web import Console
 from pocketmq.tools.store_browser import StoreBrowser
 
+PATIENCE_S: Final = 60.0
+"""Pages of tests wait for all counts, also on a busy machine."""
 HOST: Final = "127.0.0.1:5558"
 TOKEN = re.compile(r'name="token" value="([^"]*)"')
 TAG = re.compile(r"<[^>]*>")
@@ -121,7 +123,7 @@ class BrowserVisit:
 def console_for(directory: Path) -> Console:
     """Returns a console for a store directory."""
     browser = StoreBrowser(*Given(directory, True, ()).opened(with_index=True))
-    return made(Served("", browser=browser))
+    return made(Served("", browser=browser, patience_s=PATIENCE_S))
 
 
 @asynccontextmanager
@@ -144,7 +146,7 @@ async def console_of(endpoint: str, **served: Any) -> AsyncIterator[BrowserVisit
 @asynccontextmanager
 async def application_of(endpoint: str, **served: Any) -> AsyncIterator[ASGIApp]:
     """Opens a console for a broker; yields its application."""
-    console = made(Served(endpoint, **served))
+    console = made(Served(endpoint, **{"patience_s": PATIENCE_S, **served}))
     try:
         yield application(
             console, is_private=served.get("is_private", True), token=served.get("token", "")

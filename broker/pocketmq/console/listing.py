@@ -3,19 +3,28 @@
 The URL's parameters are q (a part of a row's text), sort (a column) and from (the first row).
 """
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar
 
 from starlette.responses import Response
 
 from pocketmq.client import GroupState, TopicState
 from pocketmq.console.web import Visit
+from pocketmq.model.administration import GroupStats, Page, TopicCounts
 
 ROWS: Final = 50
 """Rows of a page."""
 KEPT_S: Final = 1.5
-PAGE_SIZE: Final = 1_000
+PAGE_SIZE: Final = 250
+"""Topics of one call: they are parsed in one turn of the console's loop."""
+MEASURED_MAX: Final = 1_000
+"""Topics up to which the list has sizes and times, for which the broker reads the log."""
+PAUSE: Final = 20
+"""An answer is kept for this number of times that it took, so that it costs 5 % of a processor."""
+KEPT_MAX_S: Final = 30.0
 
 Row = TypeVar("Row")
 
@@ -68,18 +77,88 @@ def list_page(
     )  # fmt: skip
 
 
+@dataclass
+class KeptAnswer:
+    """An answer that pages share, and the question that gets the next one.
+
+    answered_s   monotonic time of the answer; 0: there is none yet
+    fresh_s      time for which it is used without a new question
+    """
+
+    answer: Any = None
+    answered_s: float = 0.0
+    fresh_s: float = 0.0
+    asking: "asyncio.Task[Any] | None" = None
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether no new question is needed."""
+        assert self.fresh_s >= 0, "an answer is kept for less than no time"
+        return self.answered_s > 0 and time.monotonic() - self.answered_s < self.fresh_s
+
+    async def ask(self, question: Callable[[], Awaitable[Any]], keep_s: float) -> Any:
+        """Gets a new answer; one that took long is kept for longer."""
+        begun_s = time.monotonic()
+        self.answer = await question()
+        self.answered_s = time.monotonic()
+        self.fresh_s = max(keep_s, min(PAUSE * (self.answered_s - begun_s), KEPT_MAX_S))
+        return self.answer
+
+
+def _asked(
+    page: Visit, name: str, ask: Callable[[], Awaitable[Any]], keep_s: float
+) -> tuple[KeptAnswer, "asyncio.Task[Any]"]:
+    """Returns an answer that is not fresh, and its question in progress."""
+    found = page.visitor.memory.setdefault("answers", {}).setdefault(name, KeptAnswer())
+    if found.asking is None or found.asking.done():
+        found.asking = asyncio.Task(found.ask(ask, keep_s))
+        found.asking.add_done_callback(_mark_retrieved)
+    return found, found.asking
+
+
+def _mark_retrieved(task: "asyncio.Task[Any]") -> None:
+    if not task.cancelled():
+        task.exception()  # Without this asyncio logs an error of which no page waits any more.
+
+
+def _fresh(page: Visit, name: str) -> KeptAnswer | None:
+    found = page.visitor.memory.setdefault("answers", {}).get(name)
+    return found if found is not None and found.is_fresh else None
+
+
 async def kept(
     page: Visit, name: str, ask: Callable[[], Awaitable[Row]], keep_s: float = KEPT_S
 ) -> Row:
     """Returns an answer that the visitor's pages share for a few seconds."""
-    answers = page.visitor.memory.setdefault("answers", {})
-    found = answers.get(name)
-    if found is not None and time.monotonic() - found[0] < keep_s:
-        answer: Row = found[1]
-        return answer
-    answer = await ask()
-    answers[name] = (time.monotonic(), answer)
+    fresh = _fresh(page, name)
+    if fresh is None:
+        fresh, asking = _asked(page, name, ask, keep_s)
+        await asyncio.shield(asking)
+    answer: Row = fresh.answer
     return answer
+
+
+async def soon(
+    page: Visit, name: str, ask: Callable[[], Awaitable[Row]], keep_s: float = KEPT_S
+) -> Row | None:
+    """Returns the same; if the broker takes long, an old answer or None.
+
+    Errors   those of the question, if it fails in time
+    """
+    fresh = _fresh(page, name)
+    if fresh is None:
+        fresh, asking = _asked(page, name, ask, keep_s)
+        await asyncio.wait((asking,), timeout=page.console.patience_s)
+        if asking.done():
+            asking.result()
+    answer: Row | None = fresh.answer
+    return answer
+
+
+def answered_s(page: Visit, name: str) -> float:
+    """Returns the monotonic time of a kept answer; 0: there is none."""
+    found: KeptAnswer | None = page.visitor.memory.get("answers", {}).get(name)
+    return 0.0 if found is None else found.answered_s
 
 
 def forget(page: Visit) -> None:
@@ -87,35 +166,68 @@ def forget(page: Visit) -> None:
     page.visitor.memory.pop("answers", None)
 
 
+async def every(ask: Callable[[str], Awaitable[Page[Row]]]) -> list[Row]:
+    """Returns the rows of all pages of an answer; `ask` gets the token of a page."""
+    found: list[Row] = []
+    token = ""
+    while True:
+        part = await ask(token)
+        found += part.items
+        token = part.next_page_token
+        if not token:
+            return found
+
+
 async def all_topics(page: Visit) -> list[TopicState]:
-    """Returns all topics with their counts, ordered by name; none of the broker's own."""
+    """Returns all topics without counts, ordered by name; none of the broker's own."""
+    admin = page.client.admin
+    return await kept(
+        page, "topics",
+        lambda: every(lambda token: admin.list_topics(page_size=PAGE_SIZE, page_token=token)),
+    )  # fmt: skip
 
-    async def ask() -> list[TopicState]:
-        found: list[TopicState] = []
-        token = ""
-        while True:
-            part = await page.client.admin.list_topics(
-                page_size=PAGE_SIZE, page_token=token, with_stats=True
+
+async def counted_topics(page: Visit) -> list[TopicState]:
+    """Returns all topics with counts; without sizes and times if there are many.
+
+    The counts are None as long as the broker gets the first ones.
+    """
+    admin, topics = page.client.admin, await all_topics(page)
+
+    async def ask() -> dict[str, TopicCounts]:
+        if len(topics) <= MEASURED_MAX:
+            found = await every(
+                lambda token: admin.list_topics(
+                    page_size=PAGE_SIZE, page_token=token, with_stats=True
+                )
             )
-            found += part.items
-            token = part.next_page_token
-            if not token:
-                return found
+            return {one.name: one.counts for one in found if one.counts}
+        counts = await every(lambda token: admin.all_topic_counts(page_token=token))
+        return {one.name: one for one in counts}
 
-    return await kept(page, "topics", ask)
+    counts = await soon(page, "counts", ask) or {}
+    return [one._replace(counts=counts.get(one.name)) for one in topics]
 
 
 async def all_groups(page: Visit) -> list[GroupState]:
-    """Returns all groups with lag and members, ordered by name; none of the broker's own."""
+    """Returns all groups without lag and members, ordered by name; none of the broker's own."""
+    admin = page.client.admin
+    return await kept(
+        page, "groups",
+        lambda: every(lambda token: admin.list_groups(page_token=token)),
+    )  # fmt: skip
 
-    async def ask() -> list[GroupState]:
-        found: list[GroupState] = []
-        token = ""
-        while True:
-            part = await page.client.admin.list_groups(page_token=token, with_stats=True)
-            found += part.items
-            token = part.next_page_token
-            if not token:
-                return found
 
-    return await kept(page, "groups", ask)
+async def counted_groups(page: Visit) -> list[GroupState]:
+    """Returns all groups with lag and members.
+
+    They are None as long as the broker gets the first ones.
+    """
+    admin, groups = page.client.admin, await all_groups(page)
+
+    async def ask() -> dict[str, GroupStats]:
+        found = await every(lambda token: admin.list_groups(page_token=token, with_stats=True))
+        return {one.name: one.stats for one in found if one.stats}
+
+    stats = await soon(page, "stats", ask) or {}
+    return [one._replace(stats=stats.get(one.name)) for one in groups]

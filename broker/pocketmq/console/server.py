@@ -18,7 +18,7 @@ from pocketmq.console.asset_files import VERSION
 from pocketmq.console.directory import DirectoryClient
 from pocketmq.console.pages import NAVIGATION, OFFLINE_NAVIGATION
 from pocketmq.console.visitors import Visitors
-from pocketmq.console.web import Console
+from pocketmq.console.web import PATIENCE_S, Console
 from pocketmq.tools.store_browser import StoreBrowser
 
 TIMEOUT_MS: Final = 10_000
@@ -37,6 +37,7 @@ class Served(NamedTuple):
     is_private   whether others cannot read the connections
     token        of the broker that passes connections on; "": connections come from browsers
     needs_login  whether callers without a login change nothing
+    patience_s   time for which a page waits for counts that the broker may be slow to get
     """
 
     endpoint: str
@@ -45,6 +46,7 @@ class Served(NamedTuple):
     is_private: bool = True
     token: str = ""
     needs_login: bool = False
+    patience_s: float = PATIENCE_S
 
 
 def console_of(served: Served) -> Console:
@@ -55,6 +57,7 @@ def console_of(served: Served) -> Console:
         return Console(
             Visitors(lambda access_key, secret: offline), "", OFFLINE_NAVIGATION, base=served.base,
             directory=str(served.browser.directory), version=VERSION, entrance=token_urlsafe(),
+            patience_s=served.patience_s,
         )  # fmt: skip
 
     def make(access_key: str, secret: str) -> AsyncClient:
@@ -65,7 +68,7 @@ def console_of(served: Served) -> Console:
 
     return Console(
         Visitors(make), served.endpoint, NAVIGATION, base=served.base, version=VERSION,
-        needs_login=served.needs_login,
+        needs_login=served.needs_login, patience_s=served.patience_s,
     )  # fmt: skip
 
 

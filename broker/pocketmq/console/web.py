@@ -29,6 +29,7 @@ FORM_SIZE_MAX: Final = 24 * 1024 * 1024
 """Upper limit of a form; percent-encoding triples a body of 4 MiB."""
 FIELDS_MAX: Final = 1_000
 SEE_OTHER: Final = 303
+PATIENCE_S: Final = 0.15
 SAVED_MAX: Final = 20
 """Upper limit of notes that wait for the page after an action."""
 
@@ -63,6 +64,7 @@ class Console:
     version     part of the URLs of scripts and styles
     entrance    token that opens a directory
     needs_login   whether visitors without a session change nothing
+    patience_s    time for which a page waits for counts that the broker may be slow to get
     """
 
     visitors: Visitors[AsyncClient]
@@ -73,6 +75,7 @@ class Console:
     version: str = ""
     entrance: str = ""
     needs_login: bool = False
+    patience_s: float = PATIENCE_S
     environment: Environment = field(init=False)
 
     def __post_init__(self) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 from starlette.responses import Response
 
 from pocketmq.client import ClientError, GroupState
-from pocketmq.console.listing import all_groups, list_page
+from pocketmq.console.listing import counted_groups, list_page
 from pocketmq.console.web import Route, Visit
 from pocketmq.model.administration import Member
 
@@ -21,7 +21,7 @@ GROUPS_MAX: Final = 200
 
 async def clients(page: Visit) -> Response:
     """Lists the clients that consumed in the last two minutes."""
-    groups = [one for one in await all_groups(page) if one.stats and one.stats.member_count]
+    groups = [one for one in await counted_groups(page) if one.stats and one.stats.member_count]
     each = await asyncio.gather(*(_members(page, one) for one in groups[:GROUPS_MAX]))
     return list_page(
         page, "clients", [one for members in each for one in members],

@@ -6,7 +6,7 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from pocketmq.client import GroupSettings, GroupState, ResetTarget
-from pocketmq.console.listing import all_groups, forget, list_page
+from pocketmq.console.listing import counted_groups, forget, list_page
 from pocketmq.console.times import moment_from_text
 from pocketmq.console.web import Route, Visit
 from pocketmq.model.administration import MovedOffset
@@ -14,8 +14,8 @@ from pocketmq.model.topic import DLQ_PREFIX, RETRY_PREFIX
 
 SORTS: Final = {
     "name": lambda one: one.name,
-    "lag": lambda one: (-one.stats.lag_messages, one.name),
-    "members": lambda one: (-one.stats.member_count, one.name),
+    "lag": lambda one: (-one.stats.lag_messages if one.stats else 0, one.name),
+    "members": lambda one: (-one.stats.member_count if one.stats else 0, one.name),
 }
 LINES_MAX: Final = 200
 """Lines of a plan that a page shows."""
@@ -23,9 +23,11 @@ LINES_MAX: Final = 200
 
 async def groups(page: Visit) -> Response:
     """Lists groups, filtered by a part of the name and sorted by a column."""
+    found = await counted_groups(page)
     return list_page(
-        page, "groups", await all_groups(page), lambda one: one.name, SORTS,
+        page, "groups", found, lambda one: one.name, SORTS,
         lambda one: one.stats.lag_messages if one.stats else 0,
+        is_late=any(not one.stats for one in found),
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from pocketmq.client import GroupState, errors
 from pocketmq.console import plots, texts
-from pocketmq.console.listing import all_groups, all_topics, kept
+from pocketmq.console.listing import answered_s, counted_groups, counted_topics, every, soon
 from pocketmq.console.rates import POINTS, RecentFlow
 from pocketmq.console.web import Route, Visit
 from pocketmq.model.administration import DeadLetters, StoreStatus
@@ -57,7 +57,7 @@ class Facts(NamedTuple):
 
     status: StoreStatus | None
     topic_count: int
-    message_count: int
+    message_count: int | None
     incoming: float
     worst: GroupState | None
     lag: int
@@ -89,40 +89,32 @@ async def _values(page: Visit) -> dict[str, Any]:
 
 async def _facts(page: Visit) -> tuple[Facts, RecentFlow]:
     admin = page.client.admin
-    topics = await all_topics(page)
-    groups, status, delayed, dead, lags = await asyncio.gather(
-        _or_none(all_groups(page)),
+    topics, groups, status, delayed, dead, lags = await asyncio.gather(
+        counted_topics(page),
+        _or_none(counted_groups(page)),
         _or_none(admin.store_status()),
-        _or_none(kept(page, "delayed", admin.list_delayed, SLOW_S)),
-        _or_none(kept(page, "dead", admin.list_dead_letters, SLOW_S)),
-        _or_none(_all_lags(page)),
+        _or_none(soon(page, "delayed", admin.list_delayed, SLOW_S)),
+        _or_none(soon(page, "dead", admin.list_dead_letters, SLOW_S)),
+        _or_none(soon(page, "lags", lambda: every(lambda at: admin.all_lags(page_token=at)))),
     )
     counts = [one.counts for one in topics if one.counts]
+    is_known = bool(counts) or not topics
     rates: RecentFlow = page.visitor.memory.setdefault("rates", RecentFlow())
     stored = sum(one.stored_count for one in counts)
     appended = status.appended_offset if status else 0
-    rates.add(time.monotonic(), stored, sum(one.committed_sum for one in lags or ()), appended)
+    consumed = sum(one.committed_sum for one in lags or ())
+    if is_known and lags is not None:
+        rates.add(answered_s(page, "counts") or time.monotonic(), stored, consumed, appended)
     lagging = [one for one in groups or () if one.stats and one.stats.lag_messages]
     worst = max(lagging, key=_lag, default=None)
     facts = Facts(
-        status, len(topics), sum(one.message_count for one in counts),
+        status, len(topics), sum(one.message_count for one in counts) if is_known else None,
         sum(one.in_per_s for one in counts), worst, sum(map(_lag, lagging)),
         sum(one.stats.member_count for one in groups or () if one.stats),
         None if delayed is None else len(delayed.items), None if dead is None else dead.items,
         _full_ms(status, rates),
     )  # fmt: skip
     return facts, rates
-
-
-async def _all_lags(page: Visit) -> list[Any]:
-    found: list[Any] = []
-    token = ""
-    while True:
-        part = await page.client.admin.all_lags(page_token=token)
-        found += part.items
-        token = part.next_page_token
-        if not token:
-            return found
 
 
 async def _or_none(question: Any) -> Any:

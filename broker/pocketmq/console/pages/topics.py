@@ -7,27 +7,37 @@ from starlette.responses import Response
 
 from pocketmq.client import TopicChange, TopicState, errors
 from pocketmq.console.browsing import newest
-from pocketmq.console.listing import all_topics, forget, list_page
+from pocketmq.console.listing import MEASURED_MAX, counted_topics, forget, list_page, soon
 from pocketmq.console.web import Route, Visit
 
 TYPES: Final = ("normal", "fifo", "delay", "transaction", "priority", "mixed")
+
+
+def _count(topic: TopicState, name: str) -> float:
+    return float(getattr(topic.counts, name, 0))
+
+
 SORTS: Final = {
     "name": lambda one: one.name,
     "type": lambda one: (one.type, one.name),
     "queues": lambda one: (-one.read_queue_count, one.name),
-    "messages": lambda one: (-one.counts.message_count, one.name),
-    "size": lambda one: (-one.counts.size_bytes, one.name),
-    "rate": lambda one: (-one.counts.in_per_s, one.name),
-    "last": lambda one: (-one.counts.last_store_timestamp_ms, one.name),
+    "messages": lambda one: (-_count(one, "message_count"), one.name),
+    "size": lambda one: (-_count(one, "size_bytes"), one.name),
+    "rate": lambda one: (-_count(one, "in_per_s"), one.name),
+    "last": lambda one: (-_count(one, "last_store_timestamp_ms"), one.name),
 }
+LAGS_S: Final = 0.5
+"""Time for which the lags of a topic's groups are kept."""
 READ_WRITE: Final = {"rw": 6, "r": 4, "w": 2}
 
 
 async def topics(page: Visit) -> Response:
     """Lists topics, filtered by a part of the name and sorted by a column."""
+    found = await counted_topics(page)
     return list_page(
-        page, "topics", await all_topics(page), lambda one: one.name, SORTS,
+        page, "topics", found, lambda one: one.name, SORTS,
         lambda one: one.counts.size_bytes if one.counts else 0, types=TYPES,
+        is_measured=len(found) <= MEASURED_MAX, is_late=any(not one.counts for one in found),
     )  # fmt: skip
 
 
@@ -49,7 +59,10 @@ async def topic(page: Visit) -> Response:
 
 async def _lags(page: Visit, name: str) -> list[Any]:
     try:
-        return (await page.client.admin.all_lags(topic=name)).items
+        found = await soon(
+            page, f"lags of {name}", lambda: page.client.admin.all_lags(topic=name), LAGS_S
+        )
+        return [] if found is None else found.items
     except (errors.AccessDenied, errors.AdminsOnly):
         return []
 

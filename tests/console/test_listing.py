@@ -1,0 +1,118 @@
+"""Answers that pages of the console share, and lists of a broker that is slow to count."""
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pocketmq.client import Message
+from pocketmq.console import listing
+from pocketmq.console.listing import KeptAnswer, kept, soon
+from tests.kit.browser import console_of
+from tests.running_broker import broker_with
+
+
+def page_of(patience_s: float) -> Any:
+    """Returns what of a page these functions use."""
+    console = SimpleNamespace(patience_s=patience_s)
+    return SimpleNamespace(visitor=SimpleNamespace(memory={}), console=console)
+
+
+async def test_pages_that_ask_at_once_share_one_question() -> None:
+    page, asked = page_of(60), 0
+    may_answer = asyncio.Event()
+
+    async def ask() -> int:
+        nonlocal asked
+        asked += 1
+        await may_answer.wait()
+        return asked
+
+    waiting = [asyncio.create_task(kept(page, "n", ask)) for _ in range(3)]
+    await asyncio.sleep(0)
+    may_answer.set()
+    assert [await one for one in waiting] == [1, 1, 1]
+    assert await kept(page, "n", ask) == 1
+
+
+async def test_a_late_answer_is_of_the_next_page_and_an_old_one_serves_meanwhile() -> None:
+    page, asked = page_of(0), 0
+    may_answer = asyncio.Event()
+
+    async def ask() -> int:
+        nonlocal asked
+        asked += 1
+        await may_answer.wait()
+        return asked
+
+    assert await soon(page, "n", ask) is None
+    may_answer.set()
+    answer: KeptAnswer = page.visitor.memory["answers"]["n"]
+    assert answer.asking is not None
+    await answer.asking
+    assert await soon(page, "n", ask) == 1
+    answer.fresh_s = 0
+    may_answer.clear()
+    assert await soon(page, "n", ask) == 1
+    await asyncio.sleep(0)
+    assert asked == 2
+    may_answer.set()
+    await answer.asking
+
+
+async def test_a_failed_question_is_asked_again() -> None:
+    page = page_of(60)
+
+    async def fail() -> int:
+        raise ValueError("no answer")
+
+    async def answer() -> int:
+        return 7
+
+    for ask in (soon, kept):
+        with pytest.raises(ValueError, match="no answer"):
+            await ask(page, "n", fail)
+    assert await soon(page, "n", answer) == 7
+
+
+async def test_an_answer_that_took_long_is_kept_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(listing, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    async def ask() -> int:
+        now[0] += 1.0
+        return 1
+
+    answer = KeptAnswer()
+    await answer.ask(ask, 1.5)
+    assert answer.fresh_s == listing.PAUSE
+    now[0] += listing.PAUSE - 1
+    assert answer.is_fresh
+    now[0] += 2
+    assert not answer.is_fresh
+
+
+async def test_many_topics_are_listed_without_sizes_and_counted_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pocketmq.console.listing.MEASURED_MAX", 2)
+    monkeypatch.setattr("pocketmq.console.pages.topics.MEASURED_MAX", 2)
+    settings = ("broker.auto_create_topics=true", "rpc.tls=false")
+    async with broker_with(tmp_path / "store", *settings) as broker:
+        for topic in ("ants", "bees", "cows"):
+            await broker.client.send_many([Message(topic, b"x")] * len(topic))
+        await broker.client.admin.create_group("billing")
+        async with console_of(broker.addresses["grpc"]) as visitor:
+            page = await visitor.get("/topics?sort=messages")
+            assert "ants normal 8 4 " in page.text
+            assert "Size" not in page.text
+            assert "Messages" in (await visitor.get("/")).text
+        async with console_of(broker.addresses["grpc"], patience_s=0) as visitor:
+            for path in ("/topics", "/groups"):
+                late = await visitor.get(path)
+                assert "counting" in late.text
+                assert f'hx-get="{path}?sort=name&amp;from=0" hx-trigger="load' in late.html
+            page = await visitor.get("/")
+            assert "Send a first message" not in page.text
