@@ -223,3 +223,10 @@ async def test_requests_are_signed_as_a_user(tmp_path: Path, user: str) -> None:
         assert request.fields.get("AccessKey", "") == user
         content = signed_content(request)
         assert is_content_signature(signature, "secret-of-slave", content) == bool(user)
+
+
+async def test_pocketmq_is_not_followed_as_a_master_of_rocketmq(tmp_path: Path) -> None:
+    async with broker_with(tmp_path / "a") as leader:
+        setting = f"replication.leader=rocketmq://{leader.addresses['grpc']}"
+        async with broker_with(tmp_path / "b", setting) as follower:
+            assert "without rocketmq://" in await told(follower)

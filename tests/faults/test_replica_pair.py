@@ -149,6 +149,27 @@ def test_a_restart_shows_only_what_both_have_until_both_have_the_rest(end: str) 
     story(tell)
 
 
+@pytest.mark.parametrize("name", ["a", "b"])
+@pytest.mark.parametrize("seed", range(4))  # Flips and truncations.
+def test_damage_in_the_oldest_file_is_noticed_and_loses_nothing(name: str, seed: int) -> None:
+    async def tell(pair: ReplicaPair) -> None:
+        await connected(pair)
+        await sent(pair, "a", 0, 40)
+        await pair.loop.pause(12)  # So that a start need not read this file again.
+        node = pair.nodes[name]
+        pair.die(node)
+        await pair.look()
+        pair.damage(node)
+        assert pair.counts["bits flipped"] + pair.counts["files truncated"] == 1
+        await pair.restart()
+        assert node.store.damage is not None
+        await pair.settle()
+        await pair.compare()
+        assert pair.counts["damages noticed"] > 0
+
+    story(tell, seed)
+
+
 async def shown(node: Node) -> int:
     """Returns the number of messages that consumers see."""
     return sum([len(await pulled(node.store, queue, 0)) for queue in QUEUES])

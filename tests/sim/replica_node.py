@@ -152,7 +152,12 @@ class Node:
         )
 
     def _dial(self, target: str) -> Dial:
-        return Dial(target, lambda: self._network.dial(self.name, target), lambda: "")
+        async def dialled() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+            if self.is_dead:  # Its tasks go on until it is buried.
+                raise ConnectionRefusedError("it is dead")
+            return await self._network.dial(self.name, target)
+
+        return Dial(target, dialled, lambda: "")
 
     def _cut(self, physical_offset: int) -> None:
         self._cut_at = physical_offset

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
+from pocketmq.format.names import COMMIT_LOG_DIRECTORY
 from pocketmq.format.record import decode_record
 from pocketmq.model.batch import Destination, PutStatus
 from pocketmq.model.errors import BrokerError
@@ -30,9 +31,12 @@ from tests.faults.replicas import Ack, Knows, Leads, PairHistory, Place, faults_
 from tests.kit.rows import batch
 from tests.kit.store_language import STORE_HOST, put_row
 from tests.kit.two_stores import log_bytes
+from tests.sim.disk import SimDisk
+from tests.sim.disk_image import File
 from tests.sim.loop import SeededLoop
 from tests.sim.network import NODE, Network
 from tests.sim.replica_node import Node
+from tests.sim.seeded_store import STORE
 
 QUEUES: Final[tuple[Queue, ...]] = (("orders", 0), ("orders", 1), ("bills", 0))
 CUT_SHARE: Final = 0.5
@@ -59,7 +63,7 @@ class ReplicaPair:
         }
         self.created: set[str] = set()
         self._lacking: set[str] = set()
-        """Nodes that lost their disk, and must not be promoted before they have everything."""
+        """Nodes that lost their disk, or a part, and must not lead before they have everything."""
         self._seq = 0
         self._work: list[asyncio.Task[Any]] = []
         self._errors_ignored = 0
@@ -162,6 +166,27 @@ class ReplicaPair:
         node.wipe()
         self._lacking.add(node.name)
 
+    def damage(self, node: Node) -> None:
+        """Flips a bit in the oldest of a dead node's log files, or zeros the rest."""
+        directory = STORE / COMMIT_LOG_DIRECTORY
+        names = node.disk.names(directory) if node.disk.exists(directory) else []
+        if len(names) < 3:  # The last but one may end with a record that a power cut tore.
+            return
+        image = node.disk.image.cut(self.random)
+        file = image.find(directory / names[0])
+        assert isinstance(file, File)
+        content = bytearray(file.durable)
+        at = self.random.choice([at for at, byte in enumerate(content) if byte == ord("x")])
+        if self.random.random() < 0.5:
+            self.counts["bits flipped"] += 1
+            content[at] ^= 1 << self.random.randrange(8)
+        else:
+            self.counts["files truncated"] += 1
+            content[at:] = bytes(len(content) - at)
+        file.durable = file.seen = bytes(content)
+        node.disk = SimDisk(image, seed=self.random.getrandbits(32))
+        self._lacking.add(node.name)
+
     def has_all(self, node: Node) -> bool:
         """Returns whether a node has what its leader acknowledged; only a new disk has less."""
         leader = self.other(node)
@@ -229,6 +254,14 @@ class ReplicaPair:
         leaders = self.leaders()
         for node in self.up:
             role, other = node.roles.role, self.other(node)
+            if node.store.damage is not None and role != FENCED:
+                self.counts["damages noticed"] += 1
+                if role == FOLLOWER:
+                    await self.ask(node, node.roles.resync())
+                    return
+                if other.is_up and other.roles.role == FOLLOWER:
+                    await self.ask(other, self.promoted(other))
+                    return
             if role == FOLLOWER and "with an empty store" in node.roles.status().trouble:
                 self.counts["stores emptied"] += 1
                 self.die(node)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Coroutine
 from typing import Any, Final
 
-from pocketmq.model.errors import BrokerError
+from pocketmq.model.errors import BrokerError, MessageDamaged
 from pocketmq.model.replication import FENCED, FOLLOWER
 from tests.faults.history import code_of
 from tests.faults.replicas import Place, Seen
@@ -22,6 +22,7 @@ STEPS: Final = (
     *("send",) * 14, *("read",) * 4, *("rest",) * 14, *("commit",) * 2, *("create",) * 2,
     *("cut",) * 2, "stall", *("heal",) * 6, "slow", "wait", *("kill",) * 2, *("arm",) * 2,
     "both", *("restart",) * 8, *("promote",) * 2, *("demote",) * 6, "hand_over", "stop", "wipe",
+    *("damage",) * 3,
 )  # fmt: skip
 
 
@@ -55,7 +56,12 @@ class ReplicaWalk(ReplicaPair):
             lower, upper = reading.queue_range(*queue)
             begin = max(lower, upper - self.random.randint(1, 8))
             at = self.loop.time()
-            for message in await pulled(node.store, queue, begin):
+            try:
+                found = await pulled(node.store, queue, begin)
+            except MessageDamaged:
+                self.counts["reads refused: damage"] += 1
+                continue
+            for message in found:
                 if node.is_dead:
                     break
                 self.counts["read"] += 1
@@ -133,6 +139,11 @@ class ReplicaWalk(ReplicaPair):
             is_later = leader.terms.epoch >= node.terms.epoch
             if node.is_dead and node.role == FOLLOWER and is_later and not self._lacking:
                 self.lose_disk(node)
+
+    async def step_damage(self) -> None:
+        for node in self.nodes.values():
+            if node.is_dead and not self._lacking:
+                self.damage(node)
 
     async def step_promote(self) -> None:
         for node in self.up:

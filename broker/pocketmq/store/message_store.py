@@ -268,7 +268,7 @@ class MessageStore:
         visible, end = self.marks.visible(), self.appended
         if visible.value >= end:
             return
-        self.reading.hide(visible.value, end)
+        self.reading.hide(visible.value)
 
         def show(reached: "asyncio.Future[bool]") -> None:
             if not reached.cancelled() and reached.exception() is None and reached.result():

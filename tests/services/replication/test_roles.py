@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.model.errors import DiskFull, FollowersBehind, ReplicaNotFound, WrongRole
+from pocketmq.model.errors import (
+    DiskFull,
+    FollowersBehind,
+    ReplicaNotFound,
+    StoreDamaged,
+    WrongRole,
+)
 from pocketmq.model.replication import FENCED, FOLLOWER, LEADER
 from pocketmq.services.replication.confirming import InSync
 from pocketmq.services.replication.leader import REMOVED, TELL_AGAIN_MS, Leader
@@ -258,3 +264,14 @@ async def test_a_follower_that_connects_again_ends_its_earlier_connection(broker
     leader.admit("10.0.0.2:5001", "f1", 0)
     with pytest.raises(SlaveRefused, match="it connected again"):
         await leader.watch(first)
+
+
+async def test_a_damaged_follower_is_not_promoted(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = StoreDamaged(path="f", file_position=0, begin=0, end=9, why="bits flipped")
+    monkeypatch.setattr(type(broker.store.store), "damage", found)
+    with pytest.raises(StoreDamaged):
+        await broker.follows(ALONE).promote(is_forced=True)
+    monkeypatch.undo()  # The store is closed as usual.
+    assert broker.events == []

@@ -18,7 +18,7 @@ async def half_hidden(told: TalkingStore) -> list[int]:
         begins.append(told.store.appended)
         await told.send("orders", f"{number}", key="k")
     await told.settled()
-    told.store.reading.hide(begins[KNOWN], told.store.appended)
+    told.store.reading.hide(begins[KNOWN])
     return begins
 
 

@@ -282,6 +282,9 @@ class FollowerLink:
         """Returns the end of the log, and its last record; without one the log is empty."""
         store, copy = self._store, self._store.copy
         assert copy is not None
+        if store.damage is not None:
+            why = "this store is damaged; pocketmq replica resync copies the leader's"
+            raise LeaderBroken(f"{why} ({store.damage})")
         await store.writing.drain()
         return store.log.appended, last_proof(store.log, copy.last_record, store.appended)
 

@@ -34,6 +34,8 @@ MESSAGE: Final = 33
 """VIEW_MESSAGE_BY_ID: the record at a physical offset."""
 TOPICS, OFFSETS, DELAY_OFFSETS, TIMER_CHECK, TIMER_COUNTS = 21, 43, 45, 60, 61
 GROUPS, MODES = 201, 402
+OWN_SETTING: Final = "replication.leader"
+"""A name that only PocketMQ has among its settings."""
 TABLES: Final = (TOPICS, GROUPS, MODES, OFFSETS, DELAY_OFFSETS, TIMER_COUNTS, TIMER_CHECK)
 """Request codes in the order in which the answers are written: names first."""
 OPTIONAL: Final = (MODES, TIMER_COUNTS, TIMER_CHECK)
@@ -62,9 +64,14 @@ class MasterEnds(NamedTuple):
 def shape_of(body: bytes) -> MasterShape:
     """Reads the answer to CONFIG.
 
-    Errors   LeaderBroken: it lacks a size or a port, or the broker is a slave
+    Errors   LeaderBroken: it lacks a size or a port, or the broker is a slave or PocketMQ
     """
     rows = dict(line.partition("=")[::2] for line in body.decode(errors="replace").splitlines())
+    if OWN_SETTING in rows:
+        raise LeaderBroken(
+            'it is PocketMQ, not a master of RocketMQ: set replication.leader = "HOST:PORT" with '
+            "the port of its clients, without rocketmq://"
+        )
     size = number_of(rows.get("mappedFileSizeCommitLog", ""), OFFSET_MAX)
     port = number_of(rows.get("haListenPort", ""), 65_535)
     if size <= 0 or port <= 0:

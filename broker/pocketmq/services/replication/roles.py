@@ -131,9 +131,11 @@ class Roles:
     async def promote(self, *, is_forced: bool) -> Term:
         """Makes a follower the leader of a new term, durably; its services restart afterwards.
 
-        Errors   WrongRole; DiskFull, FsyncFailed: the broker stays a follower
+        Errors   WrongRole, StoreDamaged; DiskFull, FsyncFailed: the broker stays a follower
         """
         link = self._link
+        if self._store.damage is not None:
+            raise self._store.damage
         if link is None and self._terms.fence is None:
             raise WrongRole(role=LEADER, why=f"it leads already, since epoch {self._terms.epoch}")
         if link is not None and link.read()[1] and not is_forced:

@@ -111,6 +111,22 @@ def survey_log(
     return _ended(found, damage)
 
 
+def first_file_holes(log: CommitLog, disk: Disk) -> Generator[float, None, list[Hole]]:
+    """Walks the oldest file with all CRCs; returns its damage.
+
+    A broker whose log another one has must not lead with damage, or be copied. The files between
+    the oldest one and the last checkpoint are not read: that would take minutes.
+    """
+    reader = LogReader(check_crc=True, property_crc=log.property_crc, chunk_size=CHUNK_SIZE)
+    walk, holes = LogWalk(reader), list[Hole]()
+    source = next(log_sources(log, disk, log.min_offset))
+    for step in walk.over(source, source.base):
+        if isinstance(step, Hole):
+            holes.append(step)
+        yield 0.0
+    return holes
+
+
 def _take_last(found: Survey, chunk: Chunk, mark: int | None) -> bool:
     """Extends the result by a chunk, up to the first record after the mark with a lost page.
 

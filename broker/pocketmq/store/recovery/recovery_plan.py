@@ -24,7 +24,13 @@ from pocketmq.model.finding import ScanEnd
 from pocketmq.store.recovery.bulk_dispatch import BulkDispatch
 from pocketmq.store.recovery.components import StoreComponents
 from pocketmq.store.recovery.decisions import LogDecision, Observation, Plan, ViewPlan, decide
-from pocketmq.store.recovery.log_survey import Known, Survey, stretches, survey_log
+from pocketmq.store.recovery.log_survey import (
+    Known,
+    Survey,
+    first_file_holes,
+    stretches,
+    survey_log,
+)
 from pocketmq.store.recovery.progress import Starting
 from pocketmq.walk.log_walk import Hole
 from pocketmq.walk.reader import Chunk
@@ -205,6 +211,7 @@ class StoreRecovery:
         self, marks: tuple[int, int], beliefs: TrustedOffsets, quick: BulkDispatch
     ) -> Generator[float, None, Survey]:
         log, begin = self._parts.log, self._begin_of_walk(quick.begin)
+        is_copied = self._parts.settings.is_bounded
         view_end = max(marks) if not beliefs.is_aborted else None
 
         def take(chunk: Chunk) -> None:
@@ -213,8 +220,10 @@ class StoreRecovery:
 
         survey = yield from survey_log(
             log, self._parts.disk, begin, Known(beliefs.mark, view_end),
-            crc=beliefs.is_aborted, take=take,
+            crc=beliefs.is_aborted or is_copied, take=take,
         )  # fmt: skip
+        if is_copied and begin >= log.min_offset + log.file_size_bytes:
+            survey.holes[:0] = yield from first_file_holes(log, self._parts.disk)
         self.last_record, self.last_time = survey.last_record, survey.last_time
         self.holes = survey.holes
         assert self.last_record <= survey.end
