@@ -1,4 +1,4 @@
-"""Damage in the oldest file of a log: a broker whose log another one has reads it at each start."""
+"""Damage in the oldest log file: a broker whose log another one has reads it at each start."""
 
 from pathlib import Path
 
