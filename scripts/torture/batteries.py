@@ -45,6 +45,8 @@ BATTERIES: Final = {
     "semantics": "simulated:semantics",
     "sends": "forms:sends",
     "slaves": "slaves:torture",
+    "spark_cluster": "spark:cluster",
+    "spark_hosts": "spark:hosts",
     "versions": "versions:torture",
     "way_in": "way_in:torture",
     "wire": "http2:wire",

@@ -4,7 +4,9 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from contextlib import suppress
 from pathlib import Path
+from pickle import dumps
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 from pocketmq import backfill
 from pocketmq.backfill import session as module
 from pocketmq.backfill.session import (
+    DESCRIPTION,
     LOG_SETTINGS,
     SMALL_TASKS_PER_WORKER,
     check_java,
@@ -24,7 +27,8 @@ from pocketmq.backfill.session import (
 )
 from pocketmq.model.errors import SparkMissing
 from pocketmq.rebuild.manifest import mark_file
-from pocketmq.rebuild.plan import TaskFailed
+from pocketmq.rebuild.parallel import build_part, read_range
+from pocketmq.rebuild.plan import TaskFailed, cut_points
 
 
 def java_home(directory: Path, told: str, code: int = 0) -> str:
@@ -151,7 +155,51 @@ class Partitions:
         return [function(number) for number in range(count)]
 
 
-SESSION: Any = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=2))
+class Context:
+    """A context that notes its local properties."""
+
+    defaultParallelism = 2  # noqa: N815 - Spark's name
+
+    def __init__(self) -> None:
+        self.properties: dict[str, str | None] = {}
+
+    def getLocalProperty(self, name: str) -> str | None:
+        return self.properties.get(name)
+
+    def setLocalProperty(self, name: str, value: str | None) -> None:
+        self.properties[name] = value
+
+
+SESSION: Any = SimpleNamespace(sparkContext=Context())
+
+
+@pytest.mark.parametrize("error", [None, ValueError("no")])
+def test_jobs_are_described_by_their_phase(
+    error: Exception | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = Context()
+    context.setLocalProperty(DESCRIPTION, "the caller's")
+    told: list[str | None] = []
+
+    def collected(session: Any, function: Any, count: int) -> list[bytes]:
+        told.append(session.sparkContext.getLocalProperty(DESCRIPTION))
+        if error is not None:
+            raise error
+        return [dumps([[]] * 3)]
+
+    monkeypatch.setattr(module, "_collected", collected)
+    run = spark_mapper(SimpleNamespace(sparkContext=context), 1)  # type: ignore[arg-type]
+    for function in (cut_points, read_range, build_part, mark_file, len):
+        with suppress(ValueError):
+            run(function, [1, 2, 3])
+    assert told == [
+        "pocketmq: find borders of ranges: 3 tasks",
+        "pocketmq: read ranges of the log: 3 tasks",
+        "pocketmq: build queues and index files: 3 tasks",
+        "pocketmq: make files durable: 3 tasks",
+        "pocketmq: len: 3 tasks",
+    ]
+    assert context.properties == {DESCRIPTION: "the caller's"}
 
 
 def test_large_tasks_go_alone_and_small_ones_in_lots(

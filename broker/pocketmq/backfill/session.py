@@ -14,23 +14,33 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from pickle import dumps, loads
 from typing import TYPE_CHECKING, Any, Final
 
 from pocketmq.model.errors import SparkMissing
 from pocketmq.rebuild.manifest import mark_file
-from pocketmq.rebuild.plan import TRIES, Mapper, TaskFailed
+from pocketmq.rebuild.parallel import build_part, read_range
+from pocketmq.rebuild.plan import TRIES, Mapper, TaskFailed, cut_points
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JAVA_MIN: Final = 17
+DESCRIPTION: Final = "spark.job.description"
 SMALL_TASKS_PER_WORKER: Final = 8
 """Spark partitions for each worker if there are many small tasks: a Spark task costs 50 ms."""
 _SMALL_TASKS: Final[frozenset[Callable[[Any], Any]]] = frozenset({mark_file})
 """Functions of tasks that last milliseconds; a run may have tens of thousands of such tasks."""
+_PHASES: Final[Mapping[Callable[[Any], Any], str]] = {
+    cut_points: "find borders of ranges",
+    read_range: "read ranges of the log",
+    build_part: "build queues and index files",
+    mark_file: "make files durable",
+}
+"""Descriptions of jobs in Spark's UI and event log."""
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 """Variable that spark-submit sets: its options and configuration files then apply."""
 LOG_SETTINGS: Final = Path(__file__).resolve().with_name("log4j2.properties")
@@ -194,11 +204,28 @@ def spark_mapper(session: "SparkSession", partitions: int = 0) -> Mapper:
         if function in _SMALL_TASKS:
             count = min(count, SMALL_TASKS_PER_WORKER * worker_count(session))
         try:
-            return _spread(session, function, tasks, min(count, len(tasks)))
+            with _described(session, f"{_phase_of(function)}: {len(tasks)} tasks"):
+                return _spread(session, function, tasks, min(count, len(tasks)))
         except (PySparkException, Py4JError) as error:
             raise TaskFailed(_reason(str(error))) from error
 
     return run
+
+
+def _phase_of(function: Callable[[Any], Any]) -> str:
+    return f"pocketmq: {_PHASES.get(function, function.__name__)}"
+
+
+@contextmanager
+def _described(session: "SparkSession", text: str) -> Iterator[None]:
+    """Describes the jobs of the block to Spark; afterwards the caller's description applies."""
+    context = session.sparkContext
+    before = context.getLocalProperty(DESCRIPTION)
+    context.setLocalProperty(DESCRIPTION, text)
+    try:
+        yield
+    finally:
+        context.setLocalProperty(DESCRIPTION, before)  # type: ignore[arg-type]
 
 
 def _spread(
