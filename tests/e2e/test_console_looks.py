@@ -37,7 +37,7 @@ DIFFERENT: Final = ("overview", "message", "store")
 QUALITIES: Final = (62, 45, 30)
 SIZE_MAX: Final = 60_000
 """Bytes of a picture; a picture above it gets the next quality."""
-LIVELY_S: Final = 60
+LIVELY_S: Final = 25
 WANTED: Final = bool(os.environ.get("POCKETMQ_WRITE_SHOTS"))
 SETTINGS: Final = ("broker.auto_create_topics=true", "rpc.tls=false")
 

@@ -86,6 +86,16 @@ makeReachable();
 addEventListener("resize", makeReachable);
 document.addEventListener("htmx:afterSwap", makeReachable);
 
+// A file becomes a field of its form, in base64.
+function fill(input) {
+  const reader = new FileReader();
+  reader.onload = () => {
+    input.form.elements[input.dataset.fills].value = reader.result.split(",")[1] || "";
+    input.form.querySelector("button").disabled = false;
+  };
+  if (input.files[0]) reader.readAsDataURL(input.files[0]);
+}
+
 const current = document.querySelector("nav [aria-current]");
 if (current && matchMedia("(max-width: 820px)").matches) current.scrollIntoView({ inline: "center", block: "nearest" });
 document.addEventListener("keydown", press);
@@ -93,6 +103,7 @@ document.addEventListener("click", copy);
 document.addEventListener("change", (event) => {
   if (event.target.matches("select[data-wishes]")) showField(event.target);
   if (event.target.matches("select[data-submits]")) event.target.form.submit();
+  if (event.target.matches("input[data-fills]")) fill(event.target);
 });
 for (const select of document.querySelectorAll("select[data-wishes]")) showField(select);
 

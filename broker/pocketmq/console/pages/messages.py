@@ -6,9 +6,10 @@ from starlette.responses import PlainTextResponse, Response
 
 from pocketmq.client import ClientError, KeyQuery, StoredMessage, errors
 from pocketmq.console import texts
-from pocketmq.console.bodies import body_of
+from pocketmq.console.bodies import SHOWN_MAX, Body, body_of
 from pocketmq.console.browsing import at_offset, newest, place_of
 from pocketmq.console.listing import all_topics
+from pocketmq.console.message_types import MessageTypes, types_from_text
 from pocketmq.console.times import moment_from_text
 from pocketmq.console.web import Route, Visit
 from pocketmq.format.addresses import text_from_host
@@ -95,9 +96,11 @@ async def message(page: Visit) -> Response:
         return page.render("gone.html", 404, topic=page.text("topic"))
     own = sorted(one.properties.items())
     first = page.number("properties") // PROPERTIES_MAX * PROPERTIES_MAX
-    wanted = page.text("as")
+    body, failure = _body(page, one)
+    types: MessageTypes | None = page.visitor.memory.get("types")
     return page.render(
-        "message.html", message=one, body=body_of(one.body, wanted),
+        "message.html", message=one, body=body, failure=failure, typed=page.text("type"),
+        types=types.names if types else [],
         properties=own[first : first + PROPERTIES_MAX], first=first, total=len(own),
         step=PROPERTIES_MAX, reserved=RESERVED_PROPERTIES, life=await _life(page, one),
         born=text_from_host(one.born_host), stored=text_from_host(one.store_host),
@@ -106,6 +109,31 @@ async def message(page: Visit) -> Response:
             "msg", "get", "--offset", f"{one.topic}:{one.queue_id}:{one.queue_offset}"
         ),
     )  # fmt: skip
+
+
+def _body(page: Visit, one: StoredMessage) -> tuple[Body, str]:
+    """Returns the body in the wanted form, and why it is not of the wanted type."""
+    body, name = body_of(one.body, page.text("as")), page.text("type")
+    types: MessageTypes | None = page.visitor.memory.get("types")
+    if not name or types is None:
+        return body, ""
+    try:
+        text = types.text(name, one.body)
+    except ValueError as error:
+        return body, str(error)
+    return body._replace(text=text[:SHOWN_MAX], form="", is_cut=len(text) > SHOWN_MAX), ""
+
+
+async def take_types(page: Visit) -> Response:
+    """Keeps message types for the visitor's session."""
+    place = {name: page.text(name) for name in ("topic", "queue", "at")}
+    try:
+        page.visitor.memory["types"] = types = types_from_text(page.text("types"))
+    except ValueError as error:
+        page.note(str(error))
+        return page.redirect("/message", **place)
+    page.note(f"{len(types.names)} message types are known until the session ends.")
+    return page.redirect("/message", **place, type=types.names[0])
 
 
 async def _asked(page: Visit) -> StoredMessage | None:
@@ -152,4 +180,5 @@ ROUTES: Final = [
     Route("/messages", messages),
     Route("/message", message),
     Route("/message/body", save),
+    Route("/message/types", take_types, is_action=True),
 ]
