@@ -104,7 +104,8 @@ async def _facts(page: Visit) -> tuple[Facts, RecentFlow]:
     appended = status.appended_offset if status else 0
     consumed = sum(one.committed_sum for one in lags or ())
     if is_known and lags is not None:
-        rates.add(answered_s(page, "counts") or time.monotonic(), stored, consumed, appended)
+        now_s = min(answered_s(page, name) or time.monotonic() for name in ("counts", "lags"))
+        rates.add(now_s, stored, consumed, appended)
     lagging = [one for one in groups or () if one.stats and one.stats.lag_messages]
     worst = max(lagging, key=_lag, default=None)
     facts = Facts(
