@@ -8,4 +8,5 @@ uvicorn). All scripts and styles are in `assets`; a page loads nothing else, and
     protection   headers, hosts, origins   visitors      sessions of users
     web          what a page is given      pages/        one module for each part of the console
     texts        numbers, times, commands  plots         geometry of SVG pictures
+    listing      lists, kept answers       offers        forms that a visitor may use
 """
