@@ -46,7 +46,8 @@ def test_nothing_of_the_store_is_live() -> None:
 def test_each_live_key_is_taken_over(key: str) -> None:
     knob = KNOBS[key]
     other = {
-        "retention.mode": "off", "retention.hours": "5", "retention.disk_expire_percent": "70",
+        "retention.mode": "off", "retention.archive_hold": "true",
+        "retention.hours": "5", "retention.disk_expire_percent": "70",
         "retention.disk_force_percent": "80", "retention.disk_refuse_percent": "88",
         "broker.permission": "4", "broker.auto_create_topics": "false",
         "broker.auto_create_groups": "false", "broker.default_topic_type": "mixed",

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from pocketmq.format.archived import ArchivedUpto
 from pocketmq.model.errors import BrokerError, DiskAboveLimit, DiskNearlyFull
 from pocketmq.model.stats import Gauge
 from pocketmq.services.retention import (
@@ -31,7 +32,11 @@ from tests.sim.clock import at
 
 HOUR_MS = 3_600_000
 NOW = 1_000 * HOUR_MS
-PERCENTS = {"disk_expire_percent": 75, "disk_force_percent": 85, "disk_refuse_percent": 90}
+PERCENTS: dict[str, Any] = {
+    "disk_expire_percent": 75,
+    "disk_force_percent": 85,
+    "disk_refuse_percent": 90,
+}
 SETTINGS = RetentionSettings(mode="on", hours="4;16", disk_margin_bytes=0, **PERCENTS)
 CALM = RetentionState(
     now_ms=NOW, local_hour=12, room=DiskRoom.ENOUGH, log_size_bytes=1_000, oldest_time=NOW
@@ -180,7 +185,12 @@ class House:
             hour_of=lambda now_ms: 12,
             find_holder=self._holder,
             expire_topics=self._expire_topics,
+            archived=self._archived,
         )
+        self.archived = 0
+
+    async def _archived(self) -> ArchivedUpto:
+        return ArchivedUpto(self.archived, "s3://lake", 0)
 
     async def _expire_topics(self, now_ms: int) -> None:
         self.rounds.append(now_ms)
@@ -305,6 +315,38 @@ async def test_what_holds_files_that_should_go_is_named_until_they_may(
     house.floor = 99
     await house.round(99 * HOUR_MS)
     assert (house.retention.holder, house.retention.status, held.read()) == (None, "on", {})
+
+
+@pytest.mark.parametrize("settings", [{}, {"size_bytes": 2}], ids=["by age", "by size"])
+async def test_files_that_no_archive_has_are_kept(
+    settings: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    house = House(8, archive_hold=True, **settings)
+    house.archived = 2
+    for _ in range(2):
+        await house.round(99 * HOUR_MS)
+    assert house.bases == [2, 3, 4, 5, 6, 7]
+    assert house.retention.status == "on, held by archive at offset 2"
+    assert [one.message for one in caplog.records].count("retention.held") == 1
+    house.archived = 99
+    for _ in range(3):
+        await house.round(99 * HOUR_MS)
+    assert len(house.bases) <= 2
+    assert (house.retention.holder, house.retention.status) == (None, "on")
+    assert house.retention.unarchived_files.values == {}
+
+
+async def test_a_full_disk_comes_before_an_archive_and_it_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    house = House(5, archive_hold=True)
+    house.archived, house.used = 1, 86
+    await house.round(HOUR_MS)
+    assert house.bases == [3, 4]
+    assert house.retention.unarchived_files.values == {(): 2}
+    assert house.retention.status == "on, deleted 2 files that no archive has"
+    told = [vars(one) for one in caplog.records if one.message == "retention.unarchived"]
+    assert [(one["physical_offset"], one["archived_upto"]) for one in told] == [(1, 1), (2, 1)]
 
 
 async def test_what_holds_files_that_may_stay_is_not_asked_for() -> None:

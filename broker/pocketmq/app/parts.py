@@ -310,6 +310,7 @@ def retention_of(
         hour_of=lambda now_ms: datetime.fromtimestamp(now_ms / 1000, zone).hour,
         find_holder=partial(holder_at, store.reading),
         expire_topics=TopicRetention(store).expire,
+        archived=store.tables.archive_mark.read,
     )
 
 

@@ -406,6 +406,15 @@ class AsyncAdmin:
         """Flushes everything appended so far; returns the flushed physical offset."""
         return int((await self._ask("Flush", is_repeatable=True)).flushed_offset)
 
+    async def report_archive(self, upto: int, target: str) -> int:
+        """Tells the broker up to where an archive has its log, for `retention.archive_hold`.
+
+        upto     physical offset below which the archive has all messages
+        Returns  that of the furthest archive
+        """
+        answer = await self._ask("ReportArchive", is_repeatable=True, upto=upto, target=target)
+        return int(answer.upto)
+
     async def effective_config(self) -> list[SettingRow]:
         """Returns every setting of the broker."""
         return _values(SettingRow, (await self._read("EffectiveConfig")).rows)

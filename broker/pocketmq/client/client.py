@@ -142,6 +142,7 @@ class Admin(Blocking[AsyncAdmin]):
 
     store_status = blocking(AsyncAdmin.store_status)
     flush = blocking(AsyncAdmin.flush)
+    report_archive = blocking(AsyncAdmin.report_archive)
     effective_config = blocking(AsyncAdmin.effective_config)
     drain = blocking(AsyncAdmin.drain)
 

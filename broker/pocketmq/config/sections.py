@@ -291,6 +291,10 @@ class RetentionSection:
         read=hours_from_text,
     )  # fmt: skip
     size_bytes: int = live_knob(0, "Upper limit of the commit log's size; 0: no limit.")
+    archive_hold: bool = live_knob(
+        False,
+        "Keep files until `pocketmq archive` has archived them, if the disk has room.",
+    )
     disk_expire_percent: int = live_knob(
         100, "Disk usage above which messages expire by age at any hour; 100: never.",
         "diskMaxUsedSpaceRatio", lower=10, upper=100,

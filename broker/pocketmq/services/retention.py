@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
+from pocketmq.format.archived import ArchivedUpto
 from pocketmq.model.due_time import LEAD_MAX_MS
 from pocketmq.model.errors import (
     BrokerError,
@@ -24,9 +25,9 @@ from pocketmq.model.errors import (
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.model.stats import Counter, Gauge, LabelValues
 from pocketmq.model.step import Next, Now
-from pocketmq.store.dispatch.expiry import Expiry
+from pocketmq.store.dispatch.expiry import Expiry, OldestLogFile
 from pocketmq.store.job import Job, Rounds, until_done
-from pocketmq.store.read.holding import RetentionHolder
+from pocketmq.store.read.holding import ARCHIVE, RetentionHolder
 
 DISK: Final = "disk"
 SIZE: Final = "size"
@@ -48,6 +49,7 @@ logger = logging.getLogger(__name__)
 class RetentionSettings:
     """Settings of retention.
 
+    archive_hold       whether files that no archive has are kept, unless the disk is short of room
     hours              local hours in which files expire by age, like "04" or "4;16"; empty: any
     disk_margin_bytes  see `room_of`
     """
@@ -56,6 +58,7 @@ class RetentionSettings:
     age_ms: int = 72 * 3_600_000
     hours: str = "04"
     size_bytes: int = 0
+    archive_hold: bool = False
     disk_expire_percent: int = 100
     disk_force_percent: int = 100
     disk_refuse_percent: int = 100
@@ -234,13 +237,14 @@ class Retention:
     refuse          called with the error of sends, None if sends are accepted
     find_holder     returns the pending message at a floor
     expire_topics   expires messages by the retention of single topics; called with the wall time
+    archived        returns the furthest archive of the log
     """
 
     __slots__ = (
-        "_any_hour", "_asked", "_clock", "_disk_space", "_expire_topics", "_expiry",
+        "_any_hour", "_archived", "_asked", "_clock", "_disk_space", "_expire_topics", "_expiry",
         "_find_holder", "_floors", "_hour_of", "_hours", "_is_on", "_needs_trim", "_now",
         "_refuse", "_room", "_rounds", "_settings",
-        "expired_files", "holder", "stats",
+        "expired_files", "holder", "stats", "unarchived_files",
     )  # fmt: skip
 
     def __init__(
@@ -255,6 +259,7 @@ class Retention:
         hour_of: Callable[[int], int],
         find_holder: Callable[[int], Coroutine[Any, Any, RetentionHolder]] | None = None,
         expire_topics: Callable[[int], Coroutine[Any, Any, None]] | None = None,
+        archived: Callable[[], Coroutine[Any, Any, ArchivedUpto]] | None = None,
     ) -> None:
         self._expiry = expiry
         self._settings = settings
@@ -268,6 +273,7 @@ class Retention:
         self._hour_of = hour_of
         self._find_holder = find_holder
         self._expire_topics = expire_topics
+        self._archived = archived
         self.holder: RetentionHolder | None = None
         """The pending message that prevents the deletion of the expired oldest file."""
         self._clock = BelievedClock()
@@ -277,6 +283,10 @@ class Retention:
         self._room = DiskRoom.ENOUGH
         self.expired_files = Counter(
             "pocketmq_expired_files_total", "Deleted commit-log files.", ("reason",)
+        )
+        self.unarchived_files = Counter(
+            "pocketmq_unarchived_files_total",
+            "Deleted commit-log files that no archive has, though retention.archive_hold is set.",
         )
         alert = Gauge(
             "pocketmq_disk_alert",
@@ -289,7 +299,8 @@ class Retention:
             self._held,
             ("kind", "topic", "group"),
         )
-        self.stats: list[Counter | Gauge] = [self.expired_files, alert, held]
+        files = [self.expired_files, self.unarchived_files]
+        self.stats: list[Counter | Gauge] = [*files, alert, held]
 
     def take(self, settings: RetentionSettings, *, is_on: bool) -> None:
         """Replaces the settings; a round in progress continues with the new settings."""
@@ -307,6 +318,8 @@ class Retention:
         state = "on" if self._is_on else "off"
         if self._alert() == 2:
             state = "refusing sends"
+        if lost := sum(self.unarchived_files.values.values()):
+            state += f", deleted {lost:.0f} files that no archive has"
         if self.holder is None:
             return state
         return f"{state}, {self.holder.text()}"
@@ -371,16 +384,42 @@ class Retention:
             self.holder is not None and self.holder.physical_offset == floor
         ):
             return
-        self.holder = yield from until_done(Job(self._find_holder(floor)))
+        self._hold_for((yield from until_done(Job(self._find_holder(floor)))), reason)
+
+    def _hold_for(self, holder: RetentionHolder, reason: str) -> None:
+        if self.holder == holder:
+            return
+        self.holder = holder
         logger.warning(
             "retention.held",
             extra={
-                "kind": self.holder.kind,
-                "topic": self.holder.topic,
-                "group": self.holder.group,
-                "physical_offset": self.holder.physical_offset,
-                "until_ms": self.holder.until_ms,
+                "kind": holder.kind,
+                "topic": holder.topic,
+                "group": holder.group,
+                "physical_offset": holder.physical_offset,
+                "until_ms": holder.until_ms,
                 "reason": reason,
+            },
+        )
+
+    def _archive_mark(self) -> Generator[Next, None, int]:
+        """Returns the physical offset from which on files are kept for an archive."""
+        if self._archived is None or not self._settings.archive_hold:
+            return OFFSET_MAX
+        try:
+            return (yield from until_done(Job(self._archived()))).upto
+        except (BrokerError, OSError) as error:
+            logger.error("retention.failed", extra={"reason": str(error)})
+            return 0
+
+    def _report_unarchived(self, deleted: OldestLogFile, mark: int) -> None:
+        self.unarchived_files.add(())
+        logger.warning(
+            "retention.unarchived",
+            extra={
+                "physical_offset": deleted.base,
+                "size_bytes": deleted.size_bytes,
+                "archived_upto": mark,
             },
         )
 
@@ -414,10 +453,16 @@ class Retention:
                 oldest_time=(yield from until_done(expiry.last_time(oldest, now_ms + LEAD_MAX_MS)))
             )
             reason = decide(settings, hours, seen)
-        if not reason or not is_held:
+        mark = (yield from self._archive_mark()) if reason else OFFSET_MAX
+        is_unarchived = oldest.base + oldest.size_bytes > mark
+        is_kept = is_unarchived and reason != DISK
+        if not reason or not (is_held or is_kept):
             self.holder = None
         if reason and is_held:
             yield from self._hold(floor, reason)
+            return ""
+        if reason and is_kept:
+            self._hold_for(RetentionHolder(ARCHIVE, "", "", mark), reason)
             return ""
         if reason:
             try:
@@ -426,5 +471,7 @@ class Retention:
                 logger.error("retention.failed", extra={"reason": str(error)})
                 return ""
             self.expired_files.add((reason,))
+            if is_unarchived:
+                self._report_unarchived(oldest, mark)
             self._needs_trim = True
         return reason

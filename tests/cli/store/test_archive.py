@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from pocketmq.files.archive_mark import read_archived
+from pocketmq.files.disk import Disk
 from tests.cli.command_line import Ran, run
 from tests.golden_stores import GoldenStores
 
@@ -39,6 +41,17 @@ def test_there_and_back(store: Path, tmp_path: Path) -> None:
     assert run("store", "diff", str(store), str(tmp_path / "again"), "--messages").code == 0
     early = restore(tmp_path / "a", tmp_path / "early", "--at", hour["first_ms"])
     assert early.document["time_ms"] == hour["first_ms"]
+
+
+def test_a_pocketmq_store_learns_what_is_archived(store: Path, tmp_path: Path) -> None:
+    upto = ship(store, tmp_path / "a").document["upto"]
+    assert not (store / "pocketmq").exists()
+    again = tmp_path / "again"
+    restore(tmp_path / "a", again)
+    (again / "pocketmq").mkdir(exist_ok=True)
+    assert ship(again, tmp_path / "b").code == 0
+    found = read_archived(Disk(), again)
+    assert (found.upto, found.target) == (upto, str(tmp_path / "b"))
 
 
 def test_mistakes(store: Path, tmp_path: Path) -> None:

@@ -97,7 +97,10 @@ def test_until_of_a_broker(broker: LocalBroker, tmp_path: Path) -> None:
     broker.fill(2)
     done = archived("h:1", lake.objects.target, "--until", until)
     assert (done.document["messages"], done.document["upto"]) == (3, -1)
+    assert not broker.requests("ReportArchive")
     assert archived("h:1", lake.objects.target).document["messages"] == 2
+    (report,) = broker.requests("ReportArchive")
+    assert (report.upto, report.target) == (broker.store.flushed, lake.objects.target)
 
 
 def test_another_brokers_lake_is_refused(broker: LocalBroker, tmp_path: Path) -> None:

@@ -104,6 +104,19 @@ async def test_files_go_at_this_age(tmp_path: Path) -> None:
         assert store.file_count > 1
 
 
+@pytest.mark.knob("retention.archive_hold")
+async def test_files_go_once_they_are_archived(tmp_path: Path) -> None:
+    async with kept(tmp_path, *ON, "retention.archive_hold=true") as store:
+        before, end = store.file_count, store.store.flushed
+        await store.round(hours_later=100)
+        assert store.file_count == before
+        assert store.retention.status == "on, held by archive at offset 0"
+        assert (await store.store.tables.archive_mark.report(end, "s3://lake")).upto == end
+        assert (await store.store.tables.archive_mark.report(3, "other")).upto == end
+        await store.round(hours_later=100)
+        assert store.file_count == 1
+
+
 @pytest.mark.knob("retention.hours")
 async def test_files_go_in_these_hours_only(tmp_path: Path) -> None:
     async with kept(tmp_path, *ON, "retention.hours=4;16") as store:

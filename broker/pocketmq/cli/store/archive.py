@@ -31,11 +31,12 @@ from pocketmq.cli.output import (
 )
 from pocketmq.cli.store.access import accessible, log_bytes
 from pocketmq.cli.store.archive_list import ls
-from pocketmq.cli.store.archive_target import archive_errors, opened_objects
+from pocketmq.cli.store.archive_target import archive_errors, opened_objects, talk_unreported
 from pocketmq.cli.store.copy import sizes_of_copy
 from pocketmq.cli.store.lake import compact, run
 
 if TYPE_CHECKING:
+    from pocketmq.tools.archive.reporting import ArchiveReports
     from pocketmq.tools.archive.shipping import Shipped, Shipper
 
 RETRY_S_MAX: Final = 30.0
@@ -97,10 +98,12 @@ def ship(
     """Ship the log and the tables of a store, running or stopped, until Ctrl-C or SIGTERM.
 
     Of a running store the log up to its flushed offset is shipped; queues and index are rebuilt
-    when a restored store is opened. The store is neither written to nor locked. Users and TLS keys
+    when a restored store is opened. The store is not locked, and nothing of it is changed but
+    `pocketmq/archived.json`, which tells retention what is archived. Users and TLS keys
     are not shipped. While the target fails, it is tried again; nothing is lost meanwhile unless
     retention removes log files, which is reported.
     """
+    from pocketmq.tools.archive.reporting import ArchiveReports
     from pocketmq.tools.archive.shipping import Shipper
 
     disk = accessible(directory, read_only=True)
@@ -112,11 +115,14 @@ def ship(
             shipped = shipper.round(advance)
         if keep_ms is not None:
             shipper.prune(keep_ms)
+    reports = ArchiveReports(disk, directory, objects.target, sizes.commit_log_file_size_bytes)
+    reports.report(shipped.upto, wall_ms())
+    talk_unreported(reports.failure)
     _report(shipped)
     if not once:
         with _stopped_by_signals() as stopped:
             talk(f"Shipped up to {shipped.upto}; next rounds every {duration(int(pause_s * 1000))}")
-            shipped = _go_on(shipper, objects.target, stopped, pause_s, keep_ms) or shipped
+            shipped = _go_on(shipper, reports, stopped, pause_s, keep_ms) or shipped
     out.show({"directory": str(directory), "target": objects.target, **shipped._asdict()})
     if shipped.damage:
         text = "the store's log is damaged; it was shipped as it is"
@@ -124,10 +130,14 @@ def ship(
 
 
 def _go_on(
-    shipper: "Shipper", target: str, stopped: Event, pause_s: float, keep_ms: int | None
+    shipper: "Shipper",
+    reports: "ArchiveReports",
+    stopped: Event,
+    pause_s: float,
+    keep_ms: int | None,
 ) -> "Shipped | None":
     """Ships rounds until `stopped` is set; returns the last result."""
-    shipped, retry_s, pruned_ms = None, pause_s, wall_ms()
+    shipped, retry_s, pruned_ms, target = None, pause_s, wall_ms(), shipper.target
     while not stopped.wait(retry_s):
         try:
             shipped = shipper.round()
@@ -141,6 +151,7 @@ def _go_on(
         if retry_s != pause_s:
             talk(f"{moment(wall_ms())} {target}: shipped up to {shipped.upto} again")
             retry_s = pause_s
+        reports.report(shipped.upto, wall_ms())
         _report(shipped)
     return shipped
 

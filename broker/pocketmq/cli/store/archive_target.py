@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from pocketmq.cli.output import Exit, Failure
+from pocketmq.cli.output import Exit, Failure, talk
 from pocketmq.cli.store.copy import shown_errors
 from pocketmq.model.errors import NotAStore
 
@@ -43,3 +43,9 @@ def archive_errors(objects: "Objects") -> Iterator[None]:
         text, step = f"{error.path}: {error.why}", "name another place, or an empty one"
         code = Exit.REFUSED if objects.names("") else Exit.NOT_FOUND
         raise Failure(text, code, step) from error
+
+
+def talk_unreported(failure: str) -> None:
+    """Prints why retention does not know how far an archive is; "" if it knows."""
+    if failure:
+        talk(f"Note: retention does not learn what is archived: {failure}")

@@ -12,7 +12,8 @@ from pocketmq.cli.options import ENDPOINT, MOMENT, examples, form_option, set_op
 from pocketmq.cli.output import Exit, Failure, Output, amount, progress, talk
 from pocketmq.cli.store.access import show_damage
 from pocketmq.cli.store.archive_target import archive_errors, opened_objects
-from pocketmq.cli.store.lake_sources import of_broker, of_directory
+from pocketmq.cli.store.lake_broker import of_broker
+from pocketmq.cli.store.lake_directory import of_directory
 from pocketmq.cli.target import (
     access_key_option,
     secret_key_file_option,

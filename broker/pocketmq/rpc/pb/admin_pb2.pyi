@@ -908,6 +908,20 @@ class FlushResponse(_message.Message):
     flushed_offset: int
     def __init__(self, flushed_offset: _Optional[int] = ...) -> None: ...
 
+class ReportArchiveRequest(_message.Message):
+    __slots__ = ("upto", "target")
+    UPTO_FIELD_NUMBER: _ClassVar[int]
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    upto: int
+    target: str
+    def __init__(self, upto: _Optional[int] = ..., target: _Optional[str] = ...) -> None: ...
+
+class ReportArchiveResponse(_message.Message):
+    __slots__ = ("upto",)
+    UPTO_FIELD_NUMBER: _ClassVar[int]
+    upto: int
+    def __init__(self, upto: _Optional[int] = ...) -> None: ...
+
 class EffectiveConfigRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

@@ -364,6 +364,17 @@ class AdminMethods:
         """
         return pb.FlushResponse(flushed_offset=await self._store.flush())
 
+    async def report_archive(
+        self, request: pb.ReportArchiveRequest, call: Call
+    ) -> pb.ReportArchiveResponse:
+        """Records up to where an archive has the log; an offset beyond its end counts as its end.
+
+        Errors   DiskFull, TableUnreadable
+        """
+        upto = min(max(request.upto, 0), self._store.flushed)
+        found = await self._store.tables.archive_mark.report(upto, request.target)
+        return pb.ReportArchiveResponse(upto=found.upto)
+
     def effective_config(
         self, request: pb.EffectiveConfigRequest, call: Call
     ) -> pb.EffectiveConfigResponse:

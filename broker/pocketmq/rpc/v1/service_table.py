@@ -181,6 +181,7 @@ ADMIN_TABLE: Final = RpcTable(
         ),
         Rpc("StoreStatus", "store_status", OnCluster(GET), "get_broker_runtime_info"),
         Rpc("Flush", "flush", OnCluster(UPDATE)),
+        Rpc("ReportArchive", "report_archive", OnCluster(UPDATE)),
         Rpc("EffectiveConfig", "effective_config", OnCluster(GET), "get_broker_config"),
         Rpc("Drain", "drain", AdminOnly("stop the broker")),
         Rpc(

@@ -21,12 +21,14 @@ DELAY: Final = "delayed message"
 LEASE: Final = "lease"
 TRANSACTION: Final = "open transaction"
 RECORD: Final = "record"
+ARCHIVE: Final = "archive"
+"""Nothing is pending; an archive does not have the files yet."""
 
 
 class RetentionHolder(NamedTuple):
     """The message that keeps files from its physical offset on from expiring.
 
-    kind       DELAY, LEASE, TRANSACTION, or RECORD if the kind is unknown
+    kind       DELAY, LEASE, TRANSACTION, ARCHIVE, or RECORD if the kind is unknown
     topic      target topic, or topic from which the message was leased; "" if unknown
     group      consumer group of a lease, producer group of a transaction; else ""
     until_ms   wall time at which the message is due or the lease expires; 0 if unknown

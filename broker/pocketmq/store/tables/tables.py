@@ -10,6 +10,7 @@ from pocketmq.model.message import QueueKey
 from pocketmq.model.step import Clock
 from pocketmq.model.system_topics import lease_retry_topic, lease_retry_topic_v2
 from pocketmq.model.topic import RETRY_PREFIX, is_group_topic, retry_topic
+from pocketmq.store.tables.archive_mark import ArchiveMark
 from pocketmq.store.tables.copied_files import (
     FLOORS,
     GROUPS,
@@ -44,8 +45,8 @@ class Tables:
     """Topics, groups, modes, offsets, orders, delays, removed queues, floors, name settings."""
 
     __slots__ = (
-        "_pool", "delay_offsets", "files", "floors", "groups", "modes", "name_settings", "offsets",
-        "orders", "removed", "timer_check", "timer_counts", "topics",
+        "_pool", "archive_mark", "delay_offsets", "files", "floors", "groups", "modes",
+        "name_settings", "offsets", "orders", "removed", "timer_check", "timer_counts", "topics",
     )  # fmt: skip
 
     def __init__(
@@ -68,6 +69,7 @@ class Tables:
         self.delay_offsets = DelayOffsets(disk, directory, clock, self._pool)
         self.removed = RemovedQueues(disk, directory, self._pool)
         self.floors = QueueFloors(disk, directory, self._pool)
+        self.archive_mark = ArchiveMark(disk, directory, clock, self._pool)
 
     def read(self) -> None:
         """Reads all tables except the removed queues.

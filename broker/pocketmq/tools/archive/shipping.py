@@ -69,6 +69,11 @@ class Shipper:
         self._files = SmallFiles(disk, directory, objects)
         self._last: tuple[object, ...] = ()
 
+    @property
+    def target(self) -> str:
+        """The archive's path or URL, without credentials."""
+        return self._objects.target
+
     def _check_own(self) -> None:
         """Raises NotAStore if the archive ends with bytes that are not those of the store."""
         last = self._log.last
