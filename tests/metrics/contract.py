@@ -165,6 +165,7 @@ OWN: Final = (
     Row("pocketmq_delayed_messages", "gauge"),
     Row("pocketmq_delayed_delivered_total", "counter"),
     Row("pocketmq_expired_files_total", "counter", ("reason",)),
+    Row("pocketmq_unarchived_files_total", "counter"),
     Row("pocketmq_long_poll_waiters", "gauge"),
     Row("pocketmq_replicas", "gauge"),
     Row("pocketmq_replicas_missing", "gauge"),
