@@ -34,7 +34,7 @@ def compact_lake(
     """Replaces small files; commits after each `step_size` bytes.
 
     Errors   OSError; DiskFull; Corruption: a file has other rows than the manifest says
-    Cost     reads and writes each small file once; about 100 MB/s
+    Cost     reads and writes each small file once
     """
     before, total = len(lake.manifest.files), 0
     lots: list[list[LakeFile]] = [[]]
