@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+from pocketmq.client import ClientError
 from pocketmq.files.disk import Disk
 from pocketmq.tools.archive.objects import open_objects
 from pocketmq.tools.lake.commits import opened_lake
@@ -101,6 +102,22 @@ def test_until_of_a_broker(broker: LocalBroker, tmp_path: Path) -> None:
     assert archived("h:1", lake.objects.target).document["messages"] == 2
     (report,) = broker.requests("ReportArchive")
     assert (report.upto, report.target) == (broker.store.flushed, lake.objects.target)
+
+
+def test_what_is_archived_stays_so_when_the_broker_refuses_the_report(
+    broker: LocalBroker, tmp_path: Path
+) -> None:
+    lake = SmallLake(tmp_path)
+    broker.fill(3)
+
+    def refused(request: object) -> None:
+        raise ClientError("AccessDenied", "it needs update", status="PERMISSION_DENIED")
+
+    broker.answers["Admin/ReportArchive"] = refused
+    done = archived("h:1", lake.objects.target)
+    assert (done.code, done.document["messages"]) == (0, 3)
+    assert "retention does not learn what is archived: it needs update" in done.err
+    assert lake.bodies("orders") == ["0", "1", "2"]
 
 
 def test_another_brokers_lake_is_refused(broker: LocalBroker, tmp_path: Path) -> None:

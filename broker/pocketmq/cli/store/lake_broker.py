@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pocketmq.cli.output import progress
+from pocketmq.cli.store.archive_target import talk_unreported
 from pocketmq.cli.target import NAMES, target_of
 
 if TYPE_CHECKING:
@@ -33,8 +34,11 @@ def of_broker(
 
         try:
             found = archive_queues(Archiver(lake), lake, broker, patterns, until_ms, advance=bar)
-            if found.upto >= 0:
-                broker.ask(broker.admin.report_archive(found.upto, lake.target))
         except ClientError as error:
             raise failure_of_client(error, "archive") from error
+        if found.upto >= 0:
+            try:
+                broker.ask(broker.admin.report_archive(found.upto, lake.target))
+            except ClientError as error:  # The messages are archived all the same.
+                talk_unreported(error.message)
         return found

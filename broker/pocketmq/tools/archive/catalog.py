@@ -11,16 +11,14 @@ hour, with all files that they need. Parts of a log may overlap: small ones are 
 ones, which are written before the small ones are removed.
 """
 
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
-from pocketmq.format.json_text import read_object
 from pocketmq.model.errors import Corruption
+from pocketmq.tools.archive.summed_json import decode_summed, encode_summed
 
 ARCHIVE_FILE: Final = "archive.json"
 FORMAT: Final = "pocketmq archive 1"
@@ -111,8 +109,7 @@ class Moment:
 
     def encode(self) -> bytes:
         """Returns the moment as JSON; its member `sha256` is the digest of the others."""
-        document = {"format": FORMAT, **asdict(self)}
-        return json.dumps({**document, "sha256": _sum(document)}).encode()
+        return encode_summed(FORMAT, asdict(self))
 
 
 def moment_of(content: bytes, path: str) -> Moment:
@@ -121,11 +118,7 @@ def moment_of(content: bytes, path: str) -> Moment:
     Errors   Corruption: it is not what a shipper wrote
     """
     try:
-        document = read_object(content)
-        if document.pop("sha256", None) != _sum(document):
-            raise ValueError("its sha256 is another")
-        if document.pop("format") != FORMAT:
-            raise ValueError("its format is another")
+        document = decode_summed(content, FORMAT)
         document["files"] = [StoredFile(*file) for file in document["files"]]
         return Moment(**document)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
@@ -136,7 +129,3 @@ def moment_of(content: bytes, path: str) -> Moment:
 def hour_of(time_ms: int) -> str:
     """Returns the hour of a time, as the directory of its moments is named."""
     return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%dT%H")
-
-
-def _sum(document: dict[str, Any]) -> str:
-    return sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()

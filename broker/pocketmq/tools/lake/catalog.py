@@ -9,17 +9,15 @@ A file that the manifest does not name is no part of the lake. Readers of Parque
 that begin with `_`.
 """
 
-import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import quote
 
-from pocketmq.format.json_text import read_object
 from pocketmq.model.errors import Corruption
 from pocketmq.model.message import QueueKey
+from pocketmq.tools.archive.summed_json import decode_summed, encode_summed
 from pocketmq.tools.export.files import NAME_SIZE_MAX, day_name
 
 FORMAT: Final = "pocketmq lake 1"
@@ -137,11 +135,11 @@ class Manifest:
         queues: dict[str, dict[str, QueueMark]] = {}
         for (topic, queue_id), mark in self.marks.queues.items():
             queues.setdefault(topic, {})[str(queue_id)] = mark
-        document = {
-            "format": FORMAT, "run": self.run, "walked": dict(self.marks.walked), "queues": queues,
+        members = {
+            "run": self.run, "walked": dict(self.marks.walked), "queues": queues,
             "last": self.marks.last, "files": self.files, "removed": self.removed,
         }  # fmt: skip
-        return json.dumps({**document, "sha256": _sum(document)}).encode()
+        return encode_summed(FORMAT, members)
 
 
 def manifest_of(content: bytes, path: str) -> Manifest:
@@ -150,11 +148,7 @@ def manifest_of(content: bytes, path: str) -> Manifest:
     Errors   Corruption: it is not what a run wrote
     """
     try:
-        document = read_object(content)
-        if document.pop("sha256", None) != _sum(document):
-            raise ValueError("its sha256 is another")
-        if document["format"] != FORMAT:
-            raise ValueError(f"its format is {document['format']!r}, not {FORMAT!r}")
+        document = decode_summed(content, FORMAT)
         queues = {
             (topic, int(number)): QueueMark(*mark)
             for topic, marks in document["queues"].items()
@@ -166,7 +160,3 @@ def manifest_of(content: bytes, path: str) -> Manifest:
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         why = f"it is not what `pocketmq archive run` wrote: {error}"
         raise Corruption(path=path, file_position=0, physical_offset=0, why=why) from error
-
-
-def _sum(document: dict[str, Any]) -> str:
-    return sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
