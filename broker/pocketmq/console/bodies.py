@@ -35,15 +35,18 @@ def body_of(content: bytes, wanted: str) -> Body:
     as_json = _json(content) if len(content) <= 16 * SHOWN_MAX else None
     text = _text(begin, is_whole=len(content) == len(begin))
     if as_json is not None:
-        made["json"] = as_json[:SHOWN_MAX]
+        made["json"] = as_json
     if text is not None:
         made["text"] = text
     elif (fields := _protobuf(content)) is not None:
-        made["protobuf"] = fields[:SHOWN_MAX]
+        made["protobuf"] = fields
     made["hex"] = hex_of(content[:HEX_MAX])
     form = wanted if wanted in made else next(iter(made))
-    limit = HEX_MAX if form == "hex" else SHOWN_MAX
-    return Body(made[form], form, tuple(made), len(content) > limit)
+    shown, names = made[form], tuple(made)
+    if form == "hex":
+        return Body(shown, form, names, len(content) > HEX_MAX)
+    # An indented document may be longer than the body.
+    return Body(shown[:SHOWN_MAX], form, names, max(len(content), len(shown)) > SHOWN_MAX)
 
 
 def _text(begin: bytes, *, is_whole: bool) -> str | None:
