@@ -5,6 +5,7 @@ import sys
 import tempfile
 import zipfile
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from pickle import dumps
 from types import SimpleNamespace
@@ -189,7 +190,7 @@ def test_jobs_are_described_by_their_phase(
 
     monkeypatch.setattr(module, "_collected", collected)
     run = spark_mapper(SimpleNamespace(sparkContext=context), 1)  # type: ignore[arg-type]
-    for function in (cut_points, read_range, build_part, mark_file, len):
+    for function in (cut_points, read_range, build_part, mark_file, len, partial(max, 1)):
         with suppress(ValueError):
             run(function, [1, 2, 3])
     assert told == [
@@ -198,6 +199,7 @@ def test_jobs_are_described_by_their_phase(
         "pocketmq: build queues and index files: 3 tasks",
         "pocketmq: make files durable: 3 tasks",
         "pocketmq: len: 3 tasks",
+        "pocketmq: work: 3 tasks",
     ]
     assert context.properties == {DESCRIPTION: "the caller's"}
 

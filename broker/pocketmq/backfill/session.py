@@ -213,7 +213,8 @@ def spark_mapper(session: "SparkSession", partitions: int = 0) -> Mapper:
 
 
 def _phase_of(function: Callable[[Any], Any]) -> str:
-    return f"pocketmq: {_PHASES.get(function, function.__name__)}"
+    name = getattr(function, "__name__", "work")  # A partial function has none.
+    return f"pocketmq: {_PHASES.get(function, name)}"
 
 
 @contextmanager
