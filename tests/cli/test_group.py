@@ -107,7 +107,10 @@ def test_a_group_is_described_with_its_topics(behind: LocalBroker) -> None:
 
 
 def test_lag_of_a_group_by_queue(behind: LocalBroker) -> None:
-    place = {"group": "billing", "topic": "orders", "min_offset": 0}
+    place = {
+        "group": "billing", "topic": "orders", "min_offset": 0, "in_flight_count": 0,
+        "in_flight_ms": 0,
+    }  # fmt: skip
     first = {"queue_id": 0, "committed_offset": 1, "max_offset": 3, "lag_messages": 2}
     second = {"queue_id": 1, "max_offset": 0, "lag_messages": 0}
     assert run("group", "lag", "billing").document == [

@@ -43,7 +43,7 @@ PLAIN: Final = frozenset(
     """.split()
 )
 """Text that names nothing of a tenant's; of users and rules it is for admins alone."""
-PLAIN_NAMES: Final = frozenset({"Broker.name"})
+PLAIN_NAMES: Final = frozenset({"Broker.name", "ReportArchiveRequest.target"})
 GIVEN: Final[dict[str, Any]] = {
     "Message.body": b"x", "QueryByKeyRequest.key": "k", "ReceiveRequest.max_messages": 32,
     "ReceiveMessageRequest.batch_size": 32, "PullMessageRequest.batch_size": 32,

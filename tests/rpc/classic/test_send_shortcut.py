@@ -20,6 +20,7 @@ from tests.kit.classic_requests import KEY, ODD_FIELDS, ODD_PAIRS, ClassicMaker,
 from tests.kit.remoting_pair import RemotingPair
 from tests.kit.send_requests import hold_alike, served_alike, told_too_late, twins
 from tests.kit.store_broker import CALL, StoreBroker, store_broker
+from tests.kit.store_language import until
 from tests.rpc.classic.test_send import member, short
 
 REQUESTS: Final = 500
@@ -158,7 +159,7 @@ async def test_an_error_of_the_shortcut_is_answered_and_the_next_send_served(
 
     method.shortcut = shortcut
     client.put(*[Command(310, short(), b"x", number) for number in range(4)])
-    await client.settled()
+    await until(lambda: client.has_reply(3))
     codes = [client.replies[number].code for number in range(4)]
     assert codes[1] != 0
     assert [codes[0], *codes[2:]] == [0, 0, 0]
