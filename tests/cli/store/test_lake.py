@@ -42,6 +42,9 @@ def test_a_directory(golden: GoldenStores, tmp_path: Path) -> None:
 def test_mistakes(golden: GoldenStores, tmp_path: Path) -> None:
     store, target = golden.store("rebuild-base"), tmp_path / "lake"
     assert run("archive", "compact", str(target)).code == 3
+    absent = run("archive", "ls", str(target))
+    assert (absent.code, "nothing is there" in absent.err) == (3, True)
+    assert "make an archive" in absent.err
     assert archived(tmp_path / "none here", target).code == 3
     done = archived(store, "ftp://host/place")
     assert done.code == 2

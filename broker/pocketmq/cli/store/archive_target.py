@@ -40,8 +40,13 @@ def archive_errors(objects: "Objects") -> Iterator[None]:
     except NotAStore as error:
         if error.path != objects.target:
             raise
-        text, step = f"{error.path}: {error.why}", "name another place, or an empty one"
-        code = Exit.REFUSED if objects.names("") else Exit.NOT_FOUND
+        text, code, step = (
+            f"{error.path}: {error.why}",
+            Exit.REFUSED,
+            "name another, or an empty place",
+        )
+        if not objects.names(""):
+            code, step = Exit.NOT_FOUND, "make an archive: pocketmq archive ship, or archive run"
         raise Failure(text, code, step) from error
 
 

@@ -13,8 +13,9 @@ _ENDING = ".json"
 
 def check_format(objects: Objects) -> None:
     """Raises NotAStore unless the objects are an archive of this format."""
-    why = f"it has no {ARCHIVE_FILE}: it is no archive"
-    if ARCHIVE_FILE in objects.names(""):
+    names = objects.names("")
+    why = f"it has no {ARCHIVE_FILE}: it is no archive" if names else "nothing is there"
+    if ARCHIVE_FILE in names:
         try:
             found = read_object(b"".join(objects.get(ARCHIVE_FILE))).get("format")
         except ValueError:
