@@ -1,15 +1,18 @@
 """Pages for operators on a real broker: tail, dead letters, delays, transactions, access."""
 
 import json
+import re
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from pocketmq.client import Message, ReceiveQuery, errors
-from tests.kit.browser import BrowserVisit, console_of
+from tests.kit.browser import BrowserShown, BrowserVisit, console_of
 from tests.running_broker import RunningBroker, broker_with
 
+HIDDEN = re.compile(r'<input type="hidden" name="(\w+)" value="([^"]*)"')
 OWN = ("broker.auto_create_topics=true", "rpc.tls=false")
 
 
@@ -27,9 +30,15 @@ async def visitor(broker: RunningBroker) -> AsyncIterator[BrowserVisit]:
         yield visit
 
 
+def hidden(plan: BrowserShown) -> dict[str, str]:
+    """Returns the fields of a plan's form that its visitor does not type."""
+    return dict(HIDDEN.findall(plan.html))
+
+
 async def dead(broker: RunningBroker, count: int) -> None:
     """Gives the group billing dead letters of the topic orders."""
-    await broker.client.admin.create_group("billing")
+    with suppress(errors.GroupExists):
+        await broker.client.admin.create_group("billing")
     for number in range(count):
         await broker.client.send(Message("orders", f"dead-{number}".encode(), queue_id=0))
     query = ReceiveQuery("billing", "orders", max_messages=count, wait_ms=5_000, begin="min")
@@ -88,9 +97,34 @@ async def test_dead_letters_are_redriven_in_part_and_purged(
 
     plan = await visitor.post("/dead-letters/purge", group="billing")
     assert "1 dead letters of billing would count as handled" in plan.text
-    await visitor.post("/dead-letters/purge", group="billing", confirm="billing")
+    done = await visitor.post("/dead-letters/purge", confirm="billing", **hidden(plan))
+    assert "1 dead letters count as handled" in (await visitor.get(done.place)).text
     (after,) = (await broker.client.admin.list_dead_letters("billing")).items
     assert after.waiting_count == 0
+
+
+async def test_a_purge_leaves_dead_letters_that_came_after_its_plan(
+    broker: RunningBroker, visitor: BrowserVisit
+) -> None:
+    await dead(broker, 2)
+    plan = await visitor.post("/dead-letters/purge", group="billing")
+    await dead(broker, 1)
+    done = await visitor.post("/dead-letters/purge", confirm="billing", **hidden(plan))
+    assert "2 dead letters count as handled" in (await visitor.get(done.place)).text
+    (after,) = (await broker.client.admin.list_dead_letters("billing")).items
+    assert after.waiting_count == 1
+    done = await visitor.post("/dead-letters/purge", confirm="billing", **hidden(plan))
+    assert "0 dead letters count as handled" in (await visitor.get(done.place)).text
+
+
+async def test_a_purge_without_its_plan_shows_the_plan(
+    broker: RunningBroker, visitor: BrowserVisit
+) -> None:
+    await dead(broker, 1)
+    plan = await visitor.post("/dead-letters/purge", group="billing", confirm="billing")
+    assert "1 dead letters of billing would count as handled" in plan.text
+    (after,) = (await broker.client.admin.list_dead_letters("billing")).items
+    assert after.waiting_count == 1
 
 
 async def test_a_delayed_message_is_listed_and_recalled(

@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from pocketmq.client import ResetTarget
 from pocketmq.console import texts
-from pocketmq.console.browsing import newest
+from pocketmq.console.browsing import bounds_of, newest, place_of
 from pocketmq.console.listing import forget
 from pocketmq.console.web import Route, Visit
 from pocketmq.model.message import DLQ_ORIGIN_TOPIC, RETRY_TOPIC
@@ -74,21 +74,34 @@ async def redrive(page: Visit) -> Response:
 
 
 async def purge(page: Visit) -> Response:
-    """Shows what a purge would mark as handled, and marks it once the plan was confirmed."""
+    """Shows what a purge would mark as handled, and marks it once the plan was confirmed.
+
+    The form of the plan has the end of each queue, so that later dead letters stay pending.
+    """
     group = page.text("group")
     (letters,) = (await page.client.admin.list_dead_letters(group)).items
+    end, rows = ResetTarget(latest=True), []
+    if letters.waiting_count:
+        rows = await page.client.admin.reset_offsets(group, letters.topic, end, dry_run=True)
     command = page.console.command("dlq", "purge", group, "--yes")
-    if page.text("confirm") != group:
+    if page.text("confirm") != group or not page.has("until"):
+        until = place_of({one.queue_id: one.new_offset for one in rows})
         lines = [f"{letters.waiting_count} dead letters of {group} would count as handled"]
         return page.render(
             "plan.html", title=f"Purge {group}", lines=lines, confirm=group, verb="Purge",
-            target="/dead-letters/purge", fields={"group": group}, command=command,
-            back=page.url("/dead-letters/group", group=group),
+            target="/dead-letters/purge", fields={"group": group, "until": until or "0:0"},
+            command=command, back=page.url("/dead-letters/group", group=group),
         )  # fmt: skip
-    if letters.waiting_count:
-        await page.client.admin.reset_offsets(group, letters.topic, ResetTarget(latest=True))
+    planned, count = bounds_of(page.text("until")), 0
+    for one in rows:
+        last = min(planned.get(one.queue_id, 0), one.new_offset)
+        if last > (one.old_offset or 0):
+            await page.client.admin.reset_offsets(
+                group, letters.topic, ResetTarget(queue_offset=last), queue_ids=(one.queue_id,)
+            )
+            count += last - (one.old_offset or 0)
     forget(page)
-    page.note(f"{texts.count(letters.waiting_count)} dead letters count as handled.", command)
+    page.note(f"{texts.count(count)} dead letters count as handled.", command)
     return page.redirect("/dead-letters")
 
 
