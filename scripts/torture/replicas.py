@@ -93,5 +93,6 @@ def _walked(seeds: list[int]) -> tuple[Counter[str], list[str]]:
                 walk(seed, counts, steps=steps, flush="async" if seed % 4 == 3 else "sync")
             except BaseException as error:  # noqa: BLE001 - told, and the other walks go on
                 notes = " ".join(getattr(error, "__notes__", ()))
-                wrong.append(f"{type(error).__name__}: {error} {notes}")
+                wrong.append(f"seed {seed}: {type(error).__name__}: {error} {notes}")
+                print(f"  wrong: {wrong[-1]}", flush=True)
     return counts, wrong

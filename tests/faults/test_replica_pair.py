@@ -30,6 +30,11 @@ def test_seeded_walks_lose_nothing_and_end_equal(part: int) -> None:
     assert min(counts["kills"], counts["power cuts"], counts["fences"]) > WALKS // 4
 
 
+@pytest.mark.parametrize("seed", [90_000_389])  # Died while it closed its store.
+def test_long_walks_that_once_failed(seed: int) -> None:
+    walk(seed, Counter(), steps=140)
+
+
 def story(
     tell: Callable[[ReplicaPair], Awaitable[None]], seed: int = 1, **settings: str
 ) -> ReplicaPair:

@@ -31,6 +31,8 @@ from tests.sim.clock import START_MS, FakeClock
 
 TURN_SECONDS: Final = 0.0001
 """A spinning task waits as well: time goes on."""
+TURNS_MAX: Final = 2_000_000
+"""A story with more turns spins."""
 JOB_SECONDS: Final = 0.004
 """A job that does not run at once runs within this time."""
 
@@ -39,7 +41,7 @@ Job = tuple["asyncio.Future[Any]", Callable[..., Any], tuple[Any, ...]]
 
 
 class Deadlock(AssertionError):
-    """Everybody waits, and nothing is going to happen."""
+    """Everybody waits, or spins, and nothing is going to happen."""
 
 
 class LoopClock(FakeClock):
@@ -118,6 +120,8 @@ class SeededLoop(asyncio.BaseEventLoop):
             self._groups.append(deque([heapq.heappop(scheduled)]))
         groups, self._groups = self._groups, []
         self.turns += 1
+        if self.turns > TURNS_MAX:
+            raise Deadlock(f"no end after {TURNS_MAX} turns")
         while groups:
             number = self.random.randrange(len(groups)) if len(groups) > 1 else 0
             handle = groups[number].popleft()

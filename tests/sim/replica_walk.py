@@ -27,16 +27,20 @@ STEPS: Final = (
 
 
 class ReplicaWalk(ReplicaPair):
-    """One walk."""
+    """One walk; `at` is where it is."""
+
+    at = "the begin"
 
     async def run(self, steps: int) -> None:
         """Takes some steps, heals, and compares everything."""
         await self.begin()
-        for _ in range(steps):
+        for number in range(steps):
             name = self.random.choice(STEPS)
             self.counts[name] += 1
+            self.at = f"step {number}, {name}"
             await getattr(self, f"step_{name}")()
             await self.look()
+        self.at = "the end"
         await self.settle()
         await self.compare()
         self.counts["walks"] += 1
@@ -173,7 +177,12 @@ def walk(seed: int, counts: Counter[str], *, steps: int = 40, **settings: Any) -
     repro = f"tests.sim.replica_walk.walk({seed}, Counter(), steps={steps}{options})"
 
     async def story(loop: SeededLoop) -> None:
-        made = ReplicaWalk(loop, counts, **settings)
-        await made.run(steps)
+        walks.append(ReplicaWalk(loop, counts, **settings))
+        await walks[0].run(steps)
 
-    tell_seeded(seed, story, repro)
+    walks: list[ReplicaWalk] = []
+    try:
+        tell_seeded(seed, story, repro)
+    except BaseException as error:
+        error.add_note(f"at {walks[0].at}")
+        raise

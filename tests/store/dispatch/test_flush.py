@@ -460,3 +460,17 @@ async def test_a_queue_that_is_not_what_its_table_said_ends_the_store(
     await views.thorough(2)
     assert len(views.failures) == 1
     assert table_of(views) == {}
+
+
+async def test_the_end_does_not_wait_for_a_pass_that_was_cancelled_before_it_began(
+    views: Views,
+) -> None:
+    views.dispatch(5)
+    views.flush.step(at(0))
+    views.flush.step(at(THOROUGH_MS))
+    assert views.flush._job is not None
+    views.flush._job._task.cancel()
+    closing = asyncio.create_task(views.flush.close())
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert closing.done()

@@ -290,7 +290,7 @@ class ViewFlush:
         self._pool.shutdown()
 
     async def _idle(self) -> None:
-        while self._job is not None:
+        while self._job is not None and not self._job.is_done:  # Cancelled before it began.
             await self._job.reached()
 
 
