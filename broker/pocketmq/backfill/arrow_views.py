@@ -3,7 +3,7 @@
 The log is not read. Faults visible in the files themselves become `DamagedBytes`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +15,13 @@ from numpy.typing import NDArray
 from pocketmq.backfill.log_walk import DamagedBytes
 from pocketmq.backfill.row_filter import NUMBER_MAX
 from pocketmq.format.arrow_messages import batch_of
-from pocketmq.format.consume_unit import PRE_BLANK_SIZE, UNIT_SIZE, UNIT_TYPE, valid_unit_count
+from pocketmq.format.consume_unit import (
+    PRE_BLANK_SIZE,
+    UNIT,
+    UNIT_SIZE,
+    UNIT_TYPE,
+    valid_unit_count,
+)
 from pocketmq.format.index_entries import ENTRY_TYPE
 from pocketmq.format.index_layout import (
     ENTRY_SIZE,
@@ -72,6 +78,7 @@ class QueueFile:
     size          size of the file in bytes
     is_followed   whether a later file of the queue contains units
     upto          base of the next file; None: it is the last file
+    first_place   physical offset of its first unit; 0: it is unknown
     """
 
     path: str
@@ -81,6 +88,7 @@ class QueueFile:
     size: int
     is_followed: bool
     upto: int | None
+    first_place: int = 0
 
     @property
     def numbers(self) -> tuple[int, int]:
@@ -89,40 +97,50 @@ class QueueFile:
         return self.base // UNIT_SIZE, last
 
 
-def find_queue_files(store: Path) -> list[QueueFile]:
-    """Returns the files of all queues of a store, sorted by topic, queue and position.
+def find_queue_files(store: Path, topics: Collection[str] | None = None) -> list[QueueFile]:
+    """Returns the files of a store's queues, sorted by topic, queue and position.
 
+    topics   None: all
     Cost     a read of 20 bytes of each file
     """
     found: list[QueueFile] = []
-    for (topic, queue_id), directory in sorted(_queue_directories(store)):
+    for (topic, queue_id), directory in sorted(_queue_directories(store, topics)):
         files = sorted(
             (base, path)
             for path in directory.iterdir()
             if path.is_file() and (base := offset_from_file_name(path.name)) is not None
         )
-        used = [base for base, path in files if _begins_with_unit(path)]
+        first = [_first_place(path) for _, path in files]
+        used = [base for (base, _), place in zip(files, first, strict=True) if place is not None]
         last_base = used[-1] if used else 0
         ends = [base for base, _ in files[1:]] + [None]
         found += [
-            QueueFile(str(path), topic, queue_id, base, path.stat().st_size, base < last_base, end)
-            for (base, path), end in zip(files, ends, strict=True)
-        ]
+            QueueFile(
+                str(path), topic, queue_id, base, path.stat().st_size, base < last_base, end,
+                place or 0,
+            )
+            for (base, path), end, place in zip(files, ends, first, strict=True)
+        ]  # fmt: skip
     return found
 
 
-def _queue_directories(store: Path) -> Iterator[tuple[QueueKey, Path]]:
+def _queue_directories(
+    store: Path, topics: Collection[str] | None
+) -> Iterator[tuple[QueueKey, Path]]:
     root = store / CONSUME_QUEUE_DIRECTORY
-    for topic in root.iterdir() if root.is_dir() else ():
+    every = root.iterdir() if topics is None and root.is_dir() else ()
+    for topic in every if topics is None else [root / name for name in topics]:
         for directory in topic.iterdir() if topic.is_dir() else ():
             queue_id = queue_id_from_name(directory.name)
             if queue_id is not None and directory.is_dir():
                 yield (topic.name, queue_id), directory
 
 
-def _begins_with_unit(path: Path) -> bool:
+def _first_place(path: Path) -> int | None:
+    """Returns the physical offset of a file's first unit; None if the file has none."""
     with path.open("rb") as file:
-        return valid_unit_count(file.read(UNIT_SIZE).ljust(UNIT_SIZE, b"\0")) == 1
+        unit = file.read(UNIT_SIZE).ljust(UNIT_SIZE, b"\0")
+    return UNIT.unpack(unit)[0] if valid_unit_count(unit) == 1 else None
 
 
 def unit_batches(file: QueueFile, schema: Any) -> Iterator[Any]:

@@ -7,7 +7,7 @@
     on_damage        fail or skip                   since, until store times, until excluded
     schema           kafka: columns are named as those of Spark's Kafka source
     keys             keys or unique keys of messages, separated by commas
-    check_crc        whether to check the CRCs of bodies
+    find_by          queues (default) or log  check_crc   whether to check the CRCs of bodies
     workers          number of concurrent tasks for which the log is cut
     piece_size       bytes at which files of the log are cut
     maxHashSlotNum, maxIndexNum   geometry of index files, unless the files' length shows it
@@ -91,6 +91,8 @@ TABLES: Final[Mapping[str, Table]] = {
         ("physical_offset", "store_time_ms"), "store_time_ms", False,
     ),
 }  # fmt: skip
+QUEUES: Final = "queues"
+FIND_BY: Final = (QUEUES, "log")
 KAFKA: Final = "kafka"
 SCHEMAS: Final = ("pocketmq", KAFKA)
 KAFKA_TABLE: Final = replace(
@@ -112,7 +114,8 @@ OF_SPARK: Final = ("owner", "provider", "external", "is_managed_location", "loca
 """Options that Spark adds for tables of its catalog, beside copies of all as `option.NAME`."""
 _SCHEME: Final = "file:"
 OPTIONS: Final = (
-    "path", "table", "schema", "keys", "columns", "topic", "queue_id", "queue_begin", "queue_upto",
+    "path", "table", "schema", "keys", "find_by", "columns",
+    "topic", "queue_id", "queue_begin", "queue_upto",
     "begin", "upto", "since", "until",
     "on_damage", "check_crc", "workers", "piece_size", "maxHashSlotNum", "maxIndexNum", "ranges",
 )  # fmt: skip
@@ -121,7 +124,10 @@ OPTIONS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Parsed options; `kind` is the table's name, `names` are the columns in order."""
+    """Parsed options; `kind` is the table's name, `names` are the columns in order.
+
+    is_open   whether a process on this machine has the store open
+    """
 
     store: Path
     table: Table
@@ -134,6 +140,8 @@ class Request:
     piece_size: int
     geometry: IndexGeometry | None
     ranges: Sequence[Any] | None
+    by_queues: bool
+    is_open: bool = False
 
     @property
     def schema(self) -> Any:
@@ -201,6 +209,7 @@ def request_from(options: Mapping[str, str], *, is_local: bool = True) -> Reques
         piece_size=number_in(given, "piece_size", 0),
         geometry=_geometry(given),
         ranges=None if ranges is None else json.loads(ranges),
+        by_queues=one_of("find_by", given.get("find_by", QUEUES), FIND_BY) == QUEUES,
     )
 
 

@@ -24,8 +24,10 @@ from pocketmq.backfill.arrow_views import (
     find_queue_files,
     unit_batches,
 )
-from pocketmq.backfill.key_places import KeyPlaces, RecordPlaces, find_key_places
-from pocketmq.backfill.log_walk import DamagedBytes, Stretch, may_hold_any, survey, walk
+from pocketmq.backfill.key_places import RecordPlaces
+from pocketmq.backfill.log_walk import DamagedBytes, Stretch, walk
+from pocketmq.backfill.message_plan import PARTITIONS_PER_WORKER, plan_messages
+from pocketmq.backfill.queue_places import QueueRecords
 from pocketmq.backfill.request import DAMAGE, FAIL, INDEX, MESSAGES, UNITS, Request, request_from
 from pocketmq.backfill.row_filter import RowFilter
 from pocketmq.format.arrow_messages import moments_of, record_batches
@@ -33,80 +35,13 @@ from pocketmq.format.columns.heads import Heads
 from pocketmq.format.columns.messages import MessageColumns
 from pocketmq.format.columns.queues import QueueTable
 from pocketmq.format.message_columns import MessageColumn, columns_of
-from pocketmq.rebuild.log_files import LogFile, find_log_files
-from pocketmq.rebuild.plan import PIECE_SIZE_MIN, Range, map_here, plan_ranges
+
 
 # -- planning ----------------------------------------------------------------------------------
-PARTITIONS_PER_WORKER: Final = 4
-"""Number of partitions for each concurrent task, if there are many small files."""
-
-
-def _plan_messages(request: Request, wanted: RowFilter) -> list[list[Any]]:
-    if wanted.keys is not None and wanted.topics is not None and request.ranges is None:
-        found = find_key_places(request.store, wanted.topics, wanted.keys, request.geometry)
-        if found is not None:
-            return _plan_places(found, request, wanted)
-    stretches = planned_log(request) if request.ranges is None else [
-        stretch_from(document) for document in request.ranges
-    ]  # fmt: skip
-    timely = may_hold_any(stretches, wanted.bound(request.table.time))
-    chosen = [
-        stretch
-        for stretch in stretches
-        if stretch.part.file in timely
-        and wanted.overlaps("physical_offset", stretch.part.begin, stretch.part.end - 1)
-    ]
-    return _by_size(chosen, request)
-
-
-def _plan_places(found: KeyPlaces, request: Request, wanted: RowFilter) -> list[list[Any]]:
-    """Returns the records that the index names, and the ends of the log that it does not cover."""
-    files = find_log_files(request.store)
-    upto = min(files[-1].end if files else 0, wanted.bound("physical_offset")[1] + 1)
-    spans = ((0, min(found.begin, upto)), (found.end, upto))
-    parts = [
-        Range(file, max(file.base, begin), min(file.end, end))
-        for begin, end in spans
-        for file in files
-        if max(file.base, begin) < min(file.end, end)
-    ]
-    places = [place for place in found.places if place < upto]
-    return [[RecordPlaces(files, places), *survey(parts)]]
-
-
-def _by_size(stretches: Sequence[Stretch], request: Request) -> list[list[Any]]:
-    """Groups adjacent small ranges into partitions, so that each worker gets some ranges."""
-    total = sum(stretch.part.end - stretch.part.begin for stretch in stretches)
-    enough = min(PIECE_SIZE_MIN, total // (PARTITIONS_PER_WORKER * request.workers))
-    if request.piece_size:
-        enough = min(enough, request.piece_size)
-    lots: list[list[Any]] = []
-    room = 0
-    for stretch in stretches:
-        if room <= 0:
-            lots.append([])
-            room = enough
-        lots[-1].append(stretch)
-        room -= stretch.part.end - stretch.part.begin
-    return lots
-
-
-def planned_log(request: Request, mapper: Any = map_here) -> list[Stretch]:
-    """Returns the ranges of a store's log, cut for `request.workers` concurrent tasks.
-
-    Errors   NotAStore, WrongFileSize, StoreGap
-    """
-    files = find_log_files(request.store)
-    end = files[-1].end if files else 0
-    upto = min(end, request.wanted.bound("physical_offset")[1] + 1)
-    workers, piece_size = request.workers, request.piece_size
-    return survey(plan_ranges(files, upto, mapper, workers=workers, piece_size=piece_size))
-
-
 def _plan_units(request: Request, wanted: RowFilter) -> list[list[Any]]:
     files = [
         file
-        for file in find_queue_files(request.store)
+        for file in find_queue_files(request.store, wanted.topics)
         if wanted.has_topic(file.topic)
         and wanted.overlaps("queue_id", file.queue_id, file.queue_id)
         and wanted.overlaps("queue_offset", *file.numbers)
@@ -125,18 +60,11 @@ def _shared(tasks: Sequence[Any], workers: int) -> list[list[Any]]:
 
 
 PLANNERS: Final[Mapping[str, Callable[[Request, RowFilter], list[list[Any]]]]] = {
-    MESSAGES: _plan_messages,
+    MESSAGES: plan_messages,
     UNITS: _plan_units,
     INDEX: _plan_entries,
 }
 """Functions that return the tasks of a table by partition."""
-
-
-def stretch_from(document: dict[str, Any]) -> Stretch:
-    """Rebuilds a stretch from its `asdict` document."""
-    part = document["part"]
-    span = Range(LogFile(**part["file"]), part["begin"], part["end"])
-    return Stretch(span, document["last_time_ms"], document["is_followed"])
 
 
 # -- the source --------------------------------------------------------------------------------
@@ -289,20 +217,29 @@ def _bounded(heads: Heads, request: Request, wanted: RowFilter) -> Any:
 
 
 def _messages(
-    stretch: "Stretch | RecordPlaces", request: Request, wanted: RowFilter, names: Sequence[str]
-) -> Iterator[Any]:
+    task: "Stretch | RecordPlaces | QueueRecords", request: Request, wanted: RowFilter,
+    names: Sequence[str],
+) -> Iterator[Any]:  # fmt: skip
     columns, queues = columns_of(names), QueueTable()
-    if isinstance(stretch, RecordPlaces):
-        buffer, heads = stretch.read()
-        heads = heads.take(_bounded(heads, request, wanted))
-        yield from record_rows(buffer, heads, wanted, queues, columns)
-        return
-    for found in walk(stretch, check_crc=request.check_crc):
+    for found in _found(task, request.check_crc):
         if isinstance(found, DamagedBytes):
             yield found
             continue
-        heads = found.heads.take(_bounded(found.heads, request, wanted))
-        yield from record_rows(found.buffer, heads, wanted, queues, columns)
+        buffer, heads = found
+        heads = heads.take(_bounded(heads, request, wanted))
+        yield from record_rows(buffer, heads, wanted, queues, columns)
+
+
+def _found(
+    task: "Stretch | RecordPlaces | QueueRecords", check_crc: bool
+) -> Iterator[tuple[bytearray, Heads] | DamagedBytes]:
+    if isinstance(task, RecordPlaces):
+        yield task.read()
+    elif isinstance(task, QueueRecords):
+        yield from task.read(check_crc=check_crc)
+    else:
+        for found in walk(task, check_crc=check_crc):
+            yield found if isinstance(found, DamagedBytes) else (found.buffer, found.heads)
 
 
 def record_rows(

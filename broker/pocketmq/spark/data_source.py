@@ -18,6 +18,8 @@ from pyspark.sql.types import StructType
 
 from pocketmq.backfill.request import Request, request_from
 from pocketmq.backfill.source import StoreReader, StoreSource
+from pocketmq.files.directory_lock import held_by
+from pocketmq.format.names import LOCK_FILE
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.spark.durable_end import snapshot_end
 from pocketmq.spark.log_stream import LogStream
@@ -60,11 +62,12 @@ class PocketSource(StoreSource):
         if streams:
             raise ValueError(f"{next(iter(streams))} is an option of streams (readStream)")
         readers = [
-            StoreReader(self._up_to_end(request_from(one)), schema) for one in each_store(others)
+            StoreReader(self._as_loaded(request_from(one)), schema) for one in each_store(others)
         ]
         return readers[0] if len(readers) == 1 else StoresReader(readers)
 
-    def _up_to_end(self, request: Request) -> Request:
+    def _as_loaded(self, request: Request) -> Request:
+        request = replace(request, is_open=bool(held_by(request.store / LOCK_FILE)))
         end = (self._ends or {}).get(str(request.store), OFFSET_MAX)
         if end == OFFSET_MAX:
             return request

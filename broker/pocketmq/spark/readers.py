@@ -18,9 +18,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pocketmq.backfill.message_plan import planned_log
 from pocketmq.backfill.request import INDEX, MESSAGES, UNITS, request_from
 from pocketmq.backfill.session import equip, spark_mapper, worker_count
-from pocketmq.backfill.source import planned_log
 from pocketmq.format.index_layout import IndexGeometry
 from pocketmq.spark.data_source import PocketSource
 
