@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.console.pages import OFFLINE_ROUTES
+from pocketmq.console.pages.offline import OFFLINE_ROUTES
 from tests.golden_stores import GoldenStores
 from tests.kit.browser import BrowserShown, BrowserVisit, directory_of
 from tests.kit.console_scene import damaged

@@ -1,6 +1,8 @@
 """The console on the ports of a broker: a process of its own, from the first request on."""
 
 import asyncio
+import sys
+from asyncio.subprocess import PIPE
 from pathlib import Path
 
 import pytest
@@ -26,6 +28,23 @@ async def page(address: str, path: str) -> str:
     return answer.decode()
 
 
+async def printed(program: str) -> str:
+    """Returns the output of a Python program."""
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=PIPE)
+    output, _ = await process.communicate()
+    return output.decode().strip()
+
+
+def children() -> set[int]:
+    """Returns the child processes of this process."""
+    folder = Path("/proc/self/task")
+    return {
+        int(number)
+        for task in folder.iterdir()
+        for number in (task / "children").read_text().split()
+    }
+
+
 async def test_the_broker_serves_the_console_beside_its_own_pages(tmp_path: Path) -> None:
     async with broker_with(tmp_path / "store", "rpc.tls=false") as broker:
         assert broker.addresses["console"] == f"http://{broker.addresses['http']}/"
@@ -35,6 +54,31 @@ async def test_the_broker_serves_the_console_beside_its_own_pages(tmp_path: Path
         assert "connection: close" in first.lower()
         assert "There is no topic yet" in await page(broker.addresses["grpc"], "/topics")
         assert '{"state":"running"}' in await page(broker.addresses["http"], "/livez")
+
+
+async def test_a_broker_whose_console_is_not_used_has_none_of_it(tmp_path: Path) -> None:
+    program = (
+        "import sys, pocketmq.app.serve, pocketmq.app.console\n"
+        "names = {name.partition('.')[0] for name in sys.modules}\n"
+        "print(sorted(names & {'jinja2', 'starlette', 'uvicorn'}))\n"
+        "print('pocketmq.console' in sys.modules)"
+    )
+    assert await printed(program) == "[]\nFalse"
+    async with broker_with(tmp_path / "store", "rpc.tls=false") as broker:
+        before = children()
+        await page(broker.addresses["http"], "/livez")
+        assert children() == before
+        await page(broker.addresses["http"], "/assets/console.js")
+        assert len(children() - before) == 1
+
+
+async def test_the_process_of_a_broker_has_no_tools_of_directories() -> None:
+    program = (
+        "import sys, pocketmq.console.__main__\n"
+        "names = ('numpy', 'pocketmq.tools', 'pocketmq.cli', 'pocketmq.store')\n"
+        "print([name for name in names if name in sys.modules])"
+    )
+    assert await printed(program) == "[]"
 
 
 @pytest.mark.knob("console.enabled")

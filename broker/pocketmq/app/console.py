@@ -92,10 +92,9 @@ class ConsoleProcess:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
             listener.bind(str(self._folder / "socket"))
             listener.listen(BACKLOG)
-            arguments = ("-m", "pocketmq", "console", "--fd", str(listener.fileno()))
-            more = ("--endpoint", self._endpoint, "--base", self._base)
+            arguments = (self._endpoint, self._base, str(listener.fileno()), *self._options)
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable, *arguments, *more, *self._options, env=self._environment(),
+                sys.executable, "-m", "pocketmq.console", *arguments, env=self._environment(),
                 pass_fds=(listener.fileno(),), stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
             )  # fmt: skip

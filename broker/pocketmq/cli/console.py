@@ -1,7 +1,6 @@
 """`pocketmq console`: the web console of a broker, or of a store directory."""
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
     from pocketmq.tools.store_browser import StoreBrowser
 
-TOKEN: Final = "POCKETMQ_CONSOLE_TOKEN"
 LISTEN: Final = "127.0.0.1:5558"
 MISSING: Final = "the console's packages are not installed"
 INSTALL: Final = "pip install '/path/to/pocketmq[console]'"
@@ -45,12 +43,9 @@ INSTALL: Final = "pip install '/path/to/pocketmq[console]'"
     "--changes-need-login", "needs_login", is_flag=True,
     help="Show pages without a login, but change nothing.",
 )  # fmt: skip
-@click.option("--fd", "number", type=click.IntRange(3), hidden=True)
-@click.option("--base", default="", hidden=True)
 @connection_options
 def console(
-    directory: Path | None, address: str, insecure: bool, needs_login: bool, number: int | None,
-    base: str, **given: Any,
+    directory: Path | None, address: str, insecure: bool, needs_login: bool, **given: Any
 ) -> None:  # fmt: skip
     """Serve pages that show and change a broker, or that show DIR, until SIGTERM or Ctrl-C.
 
@@ -67,12 +62,6 @@ def console(
         from pocketmq.console import server
     except ImportError as error:
         raise Failure(MISSING, Exit.FAILED, INSTALL) from error
-    if number is not None:  # of a broker, which passes connections on
-        served = server.Served(
-            target.endpoint, base, token=os.environ.pop(TOKEN, ""), needs_login=needs_login
-        )
-        server.run(served, server.inherited(number), lambda path: click.echo(path))
-        return
     listener = _listener(address, insecure)
     browser = None if directory is None else _browser(directory)
 

@@ -16,7 +16,6 @@ from pocketmq.client import AsyncClient, ClientError, Unreachable, errors
 from pocketmq.console.asset_files import asset
 from pocketmq.console.listing import kept
 from pocketmq.console.offers import Offers
-from pocketmq.console.pages import OFFLINE_ROUTES, ROUTES
 from pocketmq.console.protection import PRIVATE, Guarded, is_own_origin, is_sure_host
 from pocketmq.console.web import Console, FormTooLarge, Route, Visit
 
@@ -37,11 +36,10 @@ STATUSES: Final = {
 def application(console: Console, *, is_private: bool = True, token: str = "") -> ASGIApp:
     """Returns the console's application; see `Guarded`."""
     served = _Served(console)
+    paths = [served.path(route) for route in console.routes]
     if console.directory:
-        paths = [served.path(route) for route in OFFLINE_ROUTES]
         paths.append(Path("/enter", served.enter, methods=["GET"]))
     else:
-        paths = [served.path(route) for route in ROUTES]
         paths += [
             Path(LOGIN, served.show_login, methods=["GET"]),
             Path(LOGIN, served.log_in, methods=["POST"]),

@@ -8,18 +8,19 @@ from collections.abc import Callable
 from functools import partial
 from ipaddress import ip_address
 from secrets import token_urlsafe
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import uvicorn
 
 from pocketmq.client import AsyncClient
 from pocketmq.console.application import application
 from pocketmq.console.asset_files import VERSION
-from pocketmq.console.directory import DirectoryClient
-from pocketmq.console.pages import NAVIGATION, OFFLINE_NAVIGATION
+from pocketmq.console.pages import NAVIGATION, ROUTES
 from pocketmq.console.visitors import Visitors
 from pocketmq.console.web import PATIENCE_S, Console
-from pocketmq.tools.store_browser import StoreBrowser
+
+if TYPE_CHECKING:
+    from pocketmq.tools.store_browser import StoreBrowser
 
 TIMEOUT_MS: Final = 10_000
 IDLE_S: Final = 600.0
@@ -42,7 +43,7 @@ class Served(NamedTuple):
 
     endpoint: str
     base: str = ""
-    browser: StoreBrowser | None = None
+    browser: "StoreBrowser | None" = None
     is_private: bool = True
     token: str = ""
     needs_login: bool = False
@@ -53,9 +54,14 @@ def console_of(served: Served) -> Console:
     """Returns a console for a broker or a directory; no connection is made."""
 
     if served.browser is not None:
+        # The tools and what they need are several times the memory of the rest.
+        from pocketmq.console.directory import DirectoryClient
+        from pocketmq.console.pages.offline import OFFLINE_NAVIGATION, OFFLINE_ROUTES
+
         offline: Any = DirectoryClient(served.browser)
         return Console(
-            Visitors(lambda access_key, secret: offline), "", OFFLINE_NAVIGATION, base=served.base,
+            Visitors(lambda access_key, secret: offline), "", OFFLINE_NAVIGATION, OFFLINE_ROUTES,
+            base=served.base,
             directory=str(served.browser.directory), version=VERSION, entrance=token_urlsafe(),
             patience_s=served.patience_s,
         )  # fmt: skip
@@ -67,7 +73,7 @@ def console_of(served: Served) -> Console:
         )  # fmt: skip
 
     return Console(
-        Visitors(make), served.endpoint, NAVIGATION, base=served.base, version=VERSION,
+        Visitors(make), served.endpoint, NAVIGATION, ROUTES, base=served.base, version=VERSION,
         needs_login=served.needs_login, patience_s=served.patience_s,
     )  # fmt: skip
 

@@ -7,7 +7,7 @@ method POST; it runs only if the form has the visitor's token.
 
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -59,6 +59,7 @@ class Console:
     """One console: its visitors, and what all its pages share.
 
     endpoint    the broker, "host:port"
+    routes      its pages
     directory   the store directory; "": a broker is shown
     base        path under which all pages are, without the last "/"
     version     part of the URLs of scripts and styles
@@ -70,6 +71,7 @@ class Console:
     visitors: Visitors[AsyncClient]
     endpoint: str
     navigation: tuple[NavigationEntry, ...]
+    routes: "Sequence[Route]"
     directory: str = ""
     base: str = ""
     version: str = ""

@@ -7,9 +7,7 @@ from pocketmq.console.pages import (
     messages,
     operating,
     overview,
-    repair,
     send,
-    store,
     tail,
     topics,
 )
@@ -29,23 +27,5 @@ NAVIGATION: Final = (
     NavigationEntry("/access", "Access", "a"),
     NavigationEntry("/settings", "Settings", "e", "get", "cluster"),
 )
-OFFLINE_NAVIGATION: Final = (
-    NavigationEntry("/", "Store", "o"),
-    NavigationEntry("/topics", "Topics", "t"),
-    NavigationEntry("/messages", "Messages", "m"),
-    NavigationEntry("/groups", "Groups", "g"),
-)
-"""Entries for a directory."""
 MODULES: Final = (overview, topics, messages, tail, send, groups, operating)
 ROUTES: Final[list[Route]] = [route for module in MODULES for route in module.ROUTES]
-OFFLINE_ROUTES: Final[list[Route]] = [
-    *store.ROUTES,
-    *repair.ROUTES,
-    *(
-        route
-        for module in (topics, messages, groups)
-        for route in module.ROUTES
-        if not route.is_action
-    ),
-]
-"""Pages of a directory, which change nothing."""

@@ -1,0 +1,32 @@
+"""`python -m pocketmq.console`: the console of a serving broker, in its process (app/console.py).
+
+It has no command line of its own to parse, so it does not import one: that is 5 MiB of memory.
+
+    arguments   endpoint, base path, file descriptor of the listening socket, "--changes-need-login"
+"""
+
+import os
+import sys
+
+from pocketmq.console import server
+
+TOKEN = "POCKETMQ_CONSOLE_TOKEN"
+"""Environment variable with the secret of the tunnel."""
+
+
+def main(endpoint: str, base: str, number: str, *options: str) -> None:
+    """Serves until SIGTERM, or until it is idle; prints a line once it serves."""
+    served = server.Served(
+        endpoint, base, token=os.environ.pop(TOKEN, ""),
+        needs_login="--changes-need-login" in options,
+    )  # fmt: skip
+    server.run(served, server.inherited(int(number)), _report)
+
+
+def _report(path: str) -> None:
+    sys.stdout.write(f"{path}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
