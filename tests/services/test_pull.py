@@ -12,6 +12,7 @@ from pocketmq.format.record import decode_record
 from pocketmq.model.delivered import OTHER_GROUP, SERIES_MAX
 from pocketmq.model.reading import PullResult, PullStatus, ReadRange
 from pocketmq.services.pull import (
+    LOOKED_AT_BYTES_MAX,
     LOOKED_AT_MAX,
     Pull,
     PullRequest,
@@ -215,6 +216,22 @@ async def test_a_sql_filter_keeps_to_the_bytes_asked_for(desk: Desk) -> None:
     assert (result.record_count, result.next_begin_offset) == (2, 2)
     lone = await desk.ask(by_sql("n = 1", 1, max_bytes=1))
     assert (lone.record_count, lone.next_begin_offset) == (1, 2)
+
+
+async def test_a_sql_filter_reads_no_more_than_there_is_memory_for(desk: Desk) -> None:
+    await desk.broker.add("orders", *[bytes(100)] * 8, n="1")
+    size, wanted = len(desk.broker.records()[0]), []
+
+    def room(asked: int) -> int:
+        wanted.append(asked)
+        return 3 * size
+
+    asked = by_sql("n = 2", max_bytes=2 * size)._replace(room=room)
+    result = await desk.ask(asked)
+    assert (result.record_count, result.next_begin_offset) == (0, 3)
+    found = await desk.ask(asked._replace(wanted=parse_filter("n = 1", is_sql=True)))
+    assert (found.record_count, found.next_begin_offset) == (2, 2)
+    assert wanted == [LOOKED_AT_BYTES_MAX, 0, LOOKED_AT_BYTES_MAX, 2 * size]
 
 
 async def test_a_costly_sql_filter_answers_after_its_turn_with_where_to_go_on(desk: Desk) -> None:

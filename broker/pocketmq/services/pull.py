@@ -37,9 +37,8 @@ class PullRequest(NamedTuple):
     wait_ms: int
     group: str = ""
     room: Callable[[int], int] = int
-    """Reserves memory for the answer, and returns how many bytes the answer may have. Called with
-    the requested bytes before a read, and with the answer's bytes after it. The default, `int`,
-    sets no limit."""
+    """Reserves memory, and returns how many bytes may be read. Called with the bytes to be read
+    before a read, and with the answer's bytes after it. The default, `int`, sets no limit."""
     check_room: Callable[[int], None] = lambda _: None
     """Called with the size of the first record if it exceeds the granted bytes; raises an error if
     the record may not be read."""
@@ -140,15 +139,16 @@ class Pull:
         self, request: PullRequest, *, joined: bool = False
     ) -> PullResult | Awaitable[PullResult]:
         wanted, range_ = request.wanted, request.range
+        accept = None if wanted.is_everything else wanted.matches_code
+        if wanted.reads_records:
+            range_, accept = _to_look_at(range_), None
         room = request.room(range_.max_bytes)
         if room < range_.max_bytes:
             range_ = range_._replace(max_bytes=room)
             self._check_first(request, range_)
-            request = request._replace(range=range_)
+            fitting = min(room, request.range.max_bytes)
+            request = request._replace(range=request.range._replace(max_bytes=fitting))
         is_joined = joined and wanted.is_everything  # A filter examines each record.
-        accept = None if wanted.is_everything else wanted.matches_code
-        if wanted.reads_records:
-            range_, accept = _to_look_at(range_), None
         found = self._store.reading.pull(range_, accept, joined=is_joined)
         if wanted.is_everything:
             return found

@@ -9,6 +9,7 @@ import pytest
 
 from pocketmq.model.administration import GroupSettings
 from pocketmq.model.step import Now
+from pocketmq.rpc.classic.admin.clients import BODY_SIZE_MAX
 from pocketmq.wire.remoting import RESPONSE, Command
 from tests.kit.remoting_pair import RemotingPair
 from tests.kit.store_broker import StoreBroker, store_broker
@@ -155,6 +156,26 @@ async def test_a_question_reaches_the_client_and_its_answer_the_operator(
     assert client.replies[number].body == b"{}"
     refused = await client.ask(307, {**fields, "clientId": "c2"})
     assert (refused.code, "not online" in refused.remark) == (1, True)
+
+
+async def test_a_clients_answer_that_fits_no_frame_is_an_error_to_the_operator(
+    broker: StoreBroker, client: RemotingPair
+) -> None:
+    await consumed(broker, client)
+    fields, replies = {"consumerGroup": "readers", "clientId": "c1"}, []
+    for size in (BODY_SIZE_MAX, BODY_SIZE_MAX + 1):
+        client.asked.clear()
+        number = client.send(307, fields)
+        await client.settled()
+        client.put(
+            Command(0, {"threads": "\1" * 40_000}, bytes(size), client.asked[0].opaque, RESPONSE)
+        )
+        await client.idle()
+        await client.settled()
+        replies.append(client.replies[number])
+    assert (replies[0].code, len(replies[0].body)) == (0, BODY_SIZE_MAX)
+    assert (replies[1].code, replies[1].body) == (1, b"")
+    assert f"answered with a body of {BODY_SIZE_MAX + 1} bytes" in replies[1].remark
 
 
 async def test_the_broker_describes_itself(broker: StoreBroker, client: RemotingPair) -> None:

@@ -13,7 +13,7 @@ from pocketmq.rpc.own import remoting_connection
 from pocketmq.rpc.own.server_state import ServerState
 from pocketmq.rpc.service import ANY_CODE, REMOTING, Method, Service
 from pocketmq.rpc.serving import ServedMethod, Serving
-from pocketmq.wire.remoting import BINARY, Command, encode
+from pocketmq.wire.remoting import BINARY, RESPONSE, Command, encode
 from tests.kit.remoting_pair import RemotingPair
 
 ECHO, WAIT, FAIL, PARK, BREAK = 1, 2, 3, 4, 5
@@ -317,6 +317,30 @@ async def test_no_request_begins_while_too_many_bytes_are_in_progress(
     client.lose()
     await client.settled()
     assert client.edge.memory.held == 0
+
+
+async def test_a_large_body_does_not_wait_for_a_parked_pull(
+    desk: Desk, client: RemotingPair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remoting_connection, "BODIES_MAX", 500)
+    client.send(PARK)
+    large = client.send(ECHO, {}, bytes(1_000))
+    assert len(client.replies[large].body) == 1_000
+    client.lose()
+
+
+async def test_a_clients_reply_does_not_wait_for_requests_in_progress(
+    desk: Desk, client: RemotingPair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remoting_connection, "BODIES_MAX", 500)
+    client.send(WAIT)
+    question = client.server.ask(Command(307))
+    await client.settled()
+    (asked,) = client.asked
+    client.put(Command(0, {}, bytes(1_000), asked.opaque, RESPONSE))
+    await client.settled()
+    assert len(question.result().body) == 1_000
+    client.lose()
 
 
 async def test_a_client_that_does_not_read_is_not_read_from(client: RemotingPair) -> None:

@@ -13,10 +13,12 @@ from pocketmq.model.errors import (
     GroupNotFound,
     IllegalNumber,
     MessageNotFound,
+    TooManyRequests,
 )
 from pocketmq.rpc.pb import admin_pb2
 from pocketmq.rpc.pb import messaging_pb2 as pb
 from pocketmq.rpc.v2.client_stream import UNREAD_MAX
+from tests.kit.call import FakeCall
 from tests.kit.official import OfficialDesk
 from tests.kit.official_stream import OfficialStream, subscribing
 
@@ -75,6 +77,15 @@ async def test_a_client_verifies_a_message_that_stays_as_it_was(desk: OfficialDe
         assert (answer.status, answer.text) == ("FAILED_TO_CONSUME_MESSAGE", "said no")
     (got,) = await desk.received("g", "orders")
     assert got.system_properties.delivery_attempt == 1
+
+
+async def test_a_message_that_does_not_fit_into_memory_is_not_read(desk: OfficialDesk) -> None:
+    await desk.broker.add("orders", bytes(2_000), UNIQ_KEY="K")
+    async with OfficialStream(desk) as stream:
+        await listening(stream)
+        handler = desk.broker.methods["Admin/VerifyMessage"].handler
+        with pytest.raises(TooManyRequests):
+            await handler(verify("K"), FakeCall(kept=1_000))
 
 
 async def test_a_client_in_a_namespace_verifies_what_it_knows_by_its_own_name(

@@ -3,7 +3,8 @@
     data_received ─► CommandReader ─► queue ─► calls ─► replies, one write for all
 
 While the client does not read its replies, or CALLS_MAX requests or BODIES_MAX bytes are in
-progress, no request begins and nothing is read. Parked pulls are limited by their class instead.
+progress, no request begins and nothing is read. Parked pulls are limited by their class instead,
+and a client's replies to the broker's requests are always taken.
 Source: NettyRemotingServer, NettyServerHandler, NettyConnectManageHandler.
 """
 
@@ -157,7 +158,7 @@ class RemotingConnection(LoopConnection, RemotingSide):
     def _serve_queue(self) -> None:
         begun = self.now_s = perf_counter()
         queue = self._queue
-        while queue and self.is_open and not self._is_full():
+        while queue and self.is_open and (_is_reply(queue[0]) or not self._is_full()):
             self._begin(queue.popleft())
             if perf_counter() - begun > TURN_S and queue:
                 self.edge.line_up(self)
@@ -225,7 +226,7 @@ class RemotingConnection(LoopConnection, RemotingSide):
     def _is_full(self) -> bool:
         if self._is_paused or len(self.calls) - self._parked >= CALLS_MAX:
             return True
-        return self._body_bytes > BODIES_MAX and bool(self.calls)
+        return self._body_bytes > BODIES_MAX and len(self.calls) > self._parked
 
     def add_call(self, call: RemotingCall) -> None:
         """Adds a call that waits."""
@@ -433,6 +434,10 @@ class RemotingConnection(LoopConnection, RemotingSide):
         if age_s >= self._age_s:
             self.drain()
         self._look_later()
+
+
+def _is_reply(item: Command | Oversized) -> bool:
+    return isinstance(item, Command) and item.is_reply
 
 
 def _outlives(call: RemotingCall) -> bool:

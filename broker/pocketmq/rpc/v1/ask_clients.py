@@ -47,12 +47,15 @@ class AskClients:
 
         The message is not leased, and the group's offsets do not change.
 
-        Errors   those of `print_stack`, `find_readable` and `Query.place_of`
+        Errors   those of `print_stack`, `find_readable` and `Query.place_of`; TooManyRequests
         """
         find_readable(self._store.tables.topics, request.topic, "", check_operator_reads)
         found = await self._query.place_of(request.topic, request.message_id)
         place = ReadRange(found.topic, found.queue_id, found.queue_offset, 1, RECORD_BYTES_MAX)
         await self._store.turns.turn(turn_user(call))
+        size = self._store.reading.size_of(found.topic, found.queue_id, found.queue_offset)
+        call.check_room(size)
+        call.room(size)
         records = (await value_of(self._store.reading.pull(place))).records
         if not records:
             raise MessageNotFound(topic=request.topic, message_id=request.message_id)

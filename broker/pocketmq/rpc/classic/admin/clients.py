@@ -20,12 +20,14 @@ from pocketmq.rpc.permissions import LOOK, SEE, group_need
 from pocketmq.rpc.services import Services
 from pocketmq.rpc.topic_access import may_see
 from pocketmq.services.sessions.classic_groups import ClassicMember, ClassicSubscription
-from pocketmq.wire.remoting import LANGUAGES, Command
+from pocketmq.wire.remoting import FRAME_SIZE_MAX, HEADER_SIZE_MAX, LANGUAGES, Command
 
 NOT_ONLINE: Final = 206
 CONSUME_TIMEOUT: Final = 207
 ANSWER_S: Final = 10.0
 """Time in seconds that a client has to answer, as in RocketMQ."""
+BODY_SIZE_MAX: Final = FRAME_SIZE_MAX - 4 - 6 * HEADER_SIZE_MAX
+"""Bytes of a body that fit a frame with any client's header: an escaped byte has six in JSON."""
 _Members = Mapping[Hashable, ClassicMember]
 
 
@@ -132,6 +134,9 @@ class AdminClients:
             return Command(CONSUME_TIMEOUT, remark=remark)
         except ConnectionResetError:
             return _failed(f"consumer <{group}> <{client_id}> closed its connection")
+        if len(reply.body) > BODY_SIZE_MAX:
+            size = len(reply.body)
+            return _failed(f"consumer <{group}> <{client_id}> answered with a body of {size} bytes")
         return Command(reply.code, reply.fields, reply.body, remark=reply.remark)
 
 
