@@ -1,10 +1,41 @@
-"""Follows the chain of records by their sizes, without checking them.
+"""Follows the chain of records by their sizes, with or without checking them.
 
 It is the part of reading many records that has to take them one after the other, so it is compiled.
 `columns/heads.py` reads all other fields by column.
 """
 
-from pocketmq.native.machine import BytesWriter, i64, read_i32_be, write_i64_be
+from typing import Final
+
+from pocketmq.format.layout import CRC_MASK, crc32
+from pocketmq.format.record import (
+    MAGIC_V1,
+    MAGIC_V2,
+    PROPERTY_CRC_SIZE,
+    RECORD_HEAD,
+    RECORD_SIZE_MIN,
+    property_crc_field,
+)
+from pocketmq.model.message import FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, PROPERTY_CRC
+from pocketmq.native.machine import (
+    BytesWriter,
+    i64,
+    read_i16_be,
+    read_i32_be,
+    read_i64_be,
+    write_i64_be,
+)
+
+_SIZE_MIN: Final[i64] = RECORD_SIZE_MIN
+_HEAD_SIZE: Final[i64] = RECORD_HEAD.size
+_BODY_CRC: Final[i64] = RECORD_HEAD.positions["body_crc"]
+_PHYSICAL_OFFSET: Final[i64] = RECORD_HEAD.positions["physical_offset"]
+_SYSTEM_FLAG: Final[i64] = RECORD_HEAD.positions["system_flag"]
+_CRC_SIZE: Final[i64] = PROPERTY_CRC_SIZE
+_HOST_V6_MORE: Final[i64] = 12
+"""Bytes by which an IPv6 host shifts the following fields."""
+_V1: Final = MAGIC_V1 - (1 << 32)
+_V2: Final = MAGIC_V2 - (1 << 32)
+_CRC_MARK: Final = f"{PROPERTY_CRC}\x01".encode()
 
 
 def record_chain(content: bytes, size_min: int) -> bytes:
@@ -24,3 +55,62 @@ def record_chain(content: bytes, size_min: int) -> bytes:
         write_i64_be(found, position)
         position += size
     return found.getvalue()
+
+
+def sound_chain(content: bytes, physical_offset: int) -> tuple[int, int]:
+    """Returns (end, begin of the last) of the valid records from position 0 on; (0, -1) for none.
+
+    physical_offset   that of position 0
+    Checks   the same as `check_record`, which states why the next record is invalid
+    Cost     0.3 µs a record if compiled, and its CRC
+    """
+    position: i64 = 0
+    last: i64 = -1
+    end: i64 = len(content)
+    view = memoryview(content)
+    while end - position >= _SIZE_MIN:
+        size: i64 = i64(read_i32_be(content, position))
+        if size < _SIZE_MIN or size > end - position:
+            break
+        if not _is_sound(content, view, position, size, physical_offset):
+            break
+        last = position
+        position += size
+    assert last < position, (last, position)
+    return position, last
+
+
+def _is_sound(content: bytes, view: memoryview, begin: i64, size: i64, shift: i64) -> bool:
+    magic: int = read_i32_be(content, begin + 4)
+    if magic not in (_V1, _V2) or read_i64_be(content, begin + _PHYSICAL_OFFSET) != begin + shift:
+        return False
+    flag: int = read_i32_be(content, begin + _SYSTEM_FLAG)
+    body: i64 = begin + _HEAD_SIZE
+    if flag & FLAG_BORN_HOST_V6:
+        body += _HOST_V6_MORE
+    if flag & FLAG_STORE_HOST_V6:
+        body += _HOST_V6_MORE
+    end: i64 = begin + size
+    if body > end - 3:
+        return False
+    body_size: i64 = i64(read_i32_be(content, body - 4))
+    if body_size < 0 or body_size > end - body - 3:
+        return False
+    at: i64 = body + body_size
+    topic_size: i64 = i64(content[at])
+    if magic == _V2:
+        topic_size = i64(read_i16_be(content, at))
+        at += 1
+    at += 1
+    if topic_size < 0 or topic_size > end - at - 2:
+        return False
+    at += topic_size
+    block_size: i64 = i64(read_i16_be(content, at))
+    if block_size < 0 or at + 2 + block_size != end:
+        return False
+    body_crc: int = read_i32_be(content, begin + _BODY_CRC)
+    if body_size and crc32(view[body : body + body_size]) & CRC_MASK != body_crc:
+        return False
+    if block_size < _CRC_SIZE or not content.startswith(_CRC_MARK, end - _CRC_SIZE):
+        return True
+    return property_crc_field(view[begin : end - _CRC_SIZE]) == content[end - _CRC_SIZE : end]

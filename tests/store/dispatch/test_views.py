@@ -42,3 +42,21 @@ async def test_deferred_dispatch_goes_on_in_small_steps_until_much_waits(
         else:
             assert store.dispatched == store.appended
         await pair.show()
+
+
+async def test_a_copied_log_is_dispatched_in_long_strides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(views, "COPY_SECONDS", 3_600)
+    async with two_stores(tmp_path) as pair:
+        store = pair.follower.store
+        store.views.is_copy = True
+        await pair.leader.send("orders", "first")
+        await pair.copy()
+        await pair.show()
+        await pair.leader.send("orders", "second")
+        await pair.copy()
+        store.marks.replicate(pair.leader.store.appended, 1)
+        await store.writing.durability.drain()
+        assert isinstance(store.views.dispatch(NOW).mark, Pause)
+        assert store.dispatched < store.appended

@@ -7,7 +7,6 @@ import pytest
 from pocketmq.format.names import COMMIT_LOG_DIRECTORY
 from pocketmq.model.errors import Corruption, DiskFull, NotLeader
 from pocketmq.store.dispatch.column_dispatch import ColumnDispatch
-from pocketmq.store.write import log_copy
 from tests.kit.golden_log import files_below
 from tests.kit.store_language import queue_bodies, store_at, turns, until, view_files
 from tests.kit.two_stores import LEADER, TwoStores, log_bytes, two_stores
@@ -209,7 +208,7 @@ async def test_views_are_those_of_the_leader_also_by_column(
 @pytest.mark.parametrize("mark", MARKS)
 @pytest.mark.parametrize("number", [0, 40, 70])
 async def test_damage_among_many_records_is_found_as_among_few(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str, number: int
+    tmp_path: Path, mark: str, number: int
 ) -> None:
     found = []
     async with two_stores(tmp_path, commit_log_file_size_bytes=LARGE) as pair:
@@ -218,15 +217,15 @@ async def test_damage_among_many_records_is_found_as_among_few(
         begin = [at for at, *_ in pair.leader.store.log.scan(0, LARGE)][number]
         topic_length = 88 + int.from_bytes(content[begin + 84 : begin + 88])
         content[begin + (MARKS[mark] or topic_length)] ^= 0x21
-        for least in (log_copy.COLUMNS_MIN, 1 << 30):
-            monkeypatch.setattr(log_copy, "COLUMNS_MIN", least)
+        for pieces in (LARGE, 300):
             async with store_at(
-                tmp_path / f"f{least}", leader=LEADER, commit_log_file_size_bytes=LARGE
+                tmp_path / f"f{pieces}", leader=LEADER, commit_log_file_size_bytes=LARGE
             ) as follower:
                 copy = follower.store.copy
                 assert copy is not None
                 with pytest.raises(Corruption) as damage:
-                    await copy.append(0, bytes(content))
+                    for at in range(0, LARGE, pieces):
+                        await copy.append(at, bytes(content[at : at + pieces]))
                 found.append((follower.store.appended, copy.last_record, str(damage.value)))
                 assert follower.store.appended == begin
     assert found[0] == found[1]

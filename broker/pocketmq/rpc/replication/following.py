@@ -97,7 +97,7 @@ class FollowerLink:
         self._tables = tables
         self._cut = cut
         self._task: asyncio.Task[None] | None = None
-        store.views.is_deferred = self._is_far_behind
+        store.views.is_copy, store.views.is_deferred = True, self._is_far_behind
         self._end_seen = self._kept_from = 0
         self._heard_ms = store.clock.monotonic_ms()
         self._is_diverged = False

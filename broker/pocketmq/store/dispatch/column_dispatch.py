@@ -21,8 +21,9 @@ from pocketmq.model.store_shape import DelayLevels
 from pocketmq.store.recovery.bulk_dispatch import BulkDispatch
 from pocketmq.store.recovery.components import StoreComponents
 
-BYTES_MAX: Final = 512 * 1024
-"""Bytes of the log that one chunk has; short messages take about 5 ms."""
+BYTES_MAX: Final = 2 * 1024 * 1024
+"""Bytes of the log that one chunk has: 4 ms for messages of 1 KiB; shorter ones get smaller chunks
+(`SLOW_STEP_SECONDS` of the dispatcher)."""
 BYTES_MIN: Final = 64 * 1024
 """Bytes of the log from which on columns cost less than records alone."""
 

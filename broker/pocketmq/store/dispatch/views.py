@@ -24,8 +24,10 @@ PAUSE_SECONDS: Final = 0.005
 BULK_BYTES: Final = 64 * 1024
 """Number of undispatched bytes from which the pause is BULK_PAUSE_SECONDS."""
 BULK_PAUSE_SECONDS: Final = 0.001
-DEFERRED_SECONDS: Final = 0.02
-"""Pause between two dispatch steps while the log is copied from far behind."""
+COPY_SECONDS: Final = 0.02
+COPY_BULK_SECONDS: Final = 0.05
+"""The same of a copied log, whose records are read again: in long strides a record costs a third,
+and the log's own sync and report wait less."""
 DEFERRED_BYTES_MAX: Final = 1 << 30
 """Undispatched bytes from which on dispatch has its full share again: a start after a kill, and a
 stop, have to dispatch them."""
@@ -40,7 +42,7 @@ class Views:
 
     __slots__ = (
         "_extension_failures", "_marks", "_paused_until", "_structures", "arrivals", "dispatcher",
-        "expiry", "flush", "index", "is_deferred", "queues",
+        "expiry", "flush", "index", "is_copy", "is_deferred", "queues",
     )  # fmt: skip
 
     def __init__(
@@ -56,6 +58,8 @@ class Views:
         self._paused_until = 0.0
         self.queues = structures.queues
         self.index = structures.index
+        self.is_copy = False
+        """Whether the log is copied from a leader."""
         self.is_deferred: Callable[[], bool] = lambda: False
         """Returns whether copying the log is more urgent than dispatch."""
         self.arrivals = Arrivals()
@@ -104,15 +108,17 @@ class Views:
             return Next(mark=Pause(early_seconds))
         again_at_ms = self.dispatch_some(now.monotonic_ms)
         if behind_bytes < DEFERRED_BYTES_MAX and self.is_deferred():
-            self._paused_until = loop.time() + DEFERRED_SECONDS
-            return Next(mark=Pause(DEFERRED_SECONDS))
+            self._paused_until = loop.time() + COPY_SECONDS
+            return Next(mark=Pause(COPY_SECONDS))
         turn_end = perf_counter() + TURN_SECONDS
         while 0 < again_at_ms <= now.monotonic_ms and perf_counter() < turn_end:
             again_at_ms = self.dispatch_some(now.monotonic_ms)
         if again_at_ms:
             return Next(again_at_ms)
-        is_bulk = behind_bytes >= BULK_BYTES
-        self._paused_until = loop.time() + (BULK_PAUSE_SECONDS if is_bulk else PAUSE_SECONDS)
+        pauses = (PAUSE_SECONDS, BULK_PAUSE_SECONDS)
+        if self.is_copy:
+            pauses = (COPY_SECONDS, COPY_BULK_SECONDS)
+        self._paused_until = loop.time() + pauses[behind_bytes >= BULK_BYTES]
         return Next(mark=visible, value=dispatched.value + 1)
 
     def dispatch_some(self, now_ms: int) -> int:
