@@ -65,6 +65,17 @@ async def test_the_default_topic_exists_while_topics_are_created(
     assert (await client.ask(105, {"topic": "TBW102"})).code == 17
 
 
+async def test_names_of_cluster_and_broker_have_routes_to_create_topics_by(
+    broker: StoreBroker, client: RemotingPair
+) -> None:
+    broker.auto_create_topics = False
+    for name in ("DefaultCluster", "broker-a"):
+        route = content((await client.ask(105, {"topic": name})).body)
+        assert [one["brokerName"] for one in route["brokerDatas"]] == ["broker-a"]
+        assert route["queueDatas"][0]["perm"] == 7
+    assert (await client.ask(105, {"topic": "broker-b"})).code == 17
+
+
 async def test_topics_in_order_have_their_queues_in_the_route_and_as_a_setting(
     broker: StoreBroker, client: RemotingPair
 ) -> None:

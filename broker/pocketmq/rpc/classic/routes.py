@@ -6,7 +6,8 @@
 Slaves are listed in the cluster, but in no route.
 Routes contain `broker.advertised_host` if it is set, else the address that the client reached.
 A query creates no topic. For a missing topic, a producer queries the default topic's route next,
-and its first message creates the topic.
+and its first message creates the topic. Clients that create topics by request query the route of
+the cluster's or the broker's name, to which every RocketMQ has topics.
 Source: RouteInfoManager, ClientRequestProcessor, DefaultRequestProcessor of the name server.
 """
 
@@ -37,6 +38,9 @@ from pocketmq.wire.remoting import Command
 MASTER: Final = "0"
 REPLY_TOPIC_END: Final = "_REPLY_TOPIC"
 """End of the name of a cluster's topic for replies, which stores nothing (MixAll)."""
+
+CREATING: Final = PERMISSION_READ | PERMISSION_WRITE | PERMISSION_INHERIT
+"""Permission of the topics whose routes clients query to create other topics."""
 
 
 class ClassicRules(NamedTuple):
@@ -175,11 +179,12 @@ class ClassicRoutes:
             return found
         if topic in (TRACE_TOPIC, f"{self._rules.cluster}{REPLY_TOPIC_END}"):
             return TopicConfig(topic, 1, 1, PERMISSION_READ | PERMISSION_WRITE)
+        if topic in (self._rules.cluster, self._rules.broker):
+            return TopicConfig(topic, 1, 1, CREATING)
         if topic != DEFAULT_TOPIC or not self._rules.auto_create_topics():
             raise TopicNotFound(topic=topic)
         count = self._rules.queue_count()
-        permission = PERMISSION_READ | PERMISSION_WRITE | PERMISSION_INHERIT
-        return TopicConfig(topic, count, count, permission)
+        return TopicConfig(topic, count, count, CREATING)
 
     def _permission(self) -> int:
         found = self._rules.permission() | PERMISSION_INHERIT
