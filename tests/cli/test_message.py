@@ -1,5 +1,6 @@
 """Single messages are found by id, by place and by key."""
 
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -189,3 +190,42 @@ def test_a_key_without_a_message_is_not_found(broker: LocalBroker) -> None:
     assert "no message with key 'none' between --since and --until" in done.err
     assert "Next:  read it from the log: pocketmq tail orders --from -1h" in done.err
     assert run("msg", "by-key", "orders", "k").code == 0
+
+
+def test_messages_of_log_and_archive_are_printed_once(broker: LocalBroker, tmp_path: Path) -> None:
+    target = str(tmp_path / "lake")
+    broker.fill(3)
+    assert run("archive", "run", "h:1", target).document["messages"] == 3
+    broker.do(broker.inner.expire())
+    broker.fill(2)
+
+    def found(*options: str) -> list[int]:
+        rows = run("msg", "by-key", "orders", "k", *options).document
+        return [row["queue_offset"] for row in rows]
+
+    assert found() == [4, 3]
+    assert found("--archive", target) == [4, 3, 2, 1, 0]
+    assert run("archive", "run", "h:1", target).document["messages"] == 2
+    assert found("--archive", target) == [4, 3, 2, 1, 0]
+    assert found("--archive", target, "--max", "3") == [4, 3, 2]
+    few = run("msg", "by-key", "orders", "k", "--archive", target, "--max", "3")
+    assert "there may be more" in few.err
+    assert run("topic", "rm", "orders", "--yes").code == 0
+    assert found("--archive", target, "--all") == [4, 3, 2, 1, 0]
+    later = ("--since", str(broker.clock.wall_ms() + 1))
+    assert run("msg", "by-key", "orders", "k", "--archive", target, *later).code == 3
+
+
+def test_a_message_of_the_archive_is_got(broker: LocalBroker, tmp_path: Path) -> None:
+    target = str(tmp_path / "lake")
+    broker.fill(3)
+    stored = run("msg", "get", "--offset", "orders:0:1").document
+    assert run("archive", "run", "h:1", target).code == 0
+    broker.do(broker.inner.expire())
+    ids = (["ID1", "--topic", "orders"], ["ID1"], [stored["offset_message_id"]])
+    for options in (["--offset", "orders:0:1"], *ids):
+        assert run("msg", "get", *options).code == 3
+        assert run("msg", "get", *options, "--archive", target).document == stored
+    assert run("msg", "get", "ID7", "--archive", target).code == 3
+    done = run("msg", "get", "ID7", "--archive", str(tmp_path / "none"))
+    assert (done.code, "make an archive" in done.err) == (3, True)

@@ -7,6 +7,7 @@ await archive.bodies()              what the store of the last moment has in T
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from pocketmq.rebuild.log_files import KnownShape
 from pocketmq.tools.archive.moments import last_time, read_moment
@@ -43,6 +44,10 @@ class FailingObjects(Objects):
     def get(self, name: str) -> Iterator[bytes]:
         """Reads."""
         return self._objects.get(name)
+
+    def opened(self, name: str) -> Any:
+        """Opens."""
+        return self._objects.opened(name)
 
     def names(self, prefix: str) -> list[str]:
         """Lists."""

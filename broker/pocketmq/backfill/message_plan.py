@@ -69,13 +69,14 @@ def _plan_queues(
 def _parts(
     files: Sequence[LogFile], spans: Sequence[tuple[int, int]], wanted: RowFilter
 ) -> list[Range]:
-    """Returns the parts of the log in spans [begin, end) that begin below the filter's end."""
-    upto = wanted.bound("physical_offset")[1] + 1
+    """Returns the parts of the log in spans [begin, end) that the filter's offsets overlap."""
+    least, largest = wanted.bound("physical_offset")
+    upto = largest + 1
     return [
         Range(file, max(file.base, begin), min(file.end, end, upto))
         for begin, end in spans
         for file in files
-        if max(file.base, begin) < min(file.end, end, upto)
+        if max(file.base, begin) < min(file.end, end, upto) > least
     ]
 
 

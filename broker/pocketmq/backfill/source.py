@@ -211,28 +211,34 @@ DERIVED: Final[Mapping[str, Callable[[Any], Any]]] = {
 
 
 # -- reading ---------------------------------------------------------------------------------------
-def _bounded(heads: Heads, request: Request, wanted: RowFilter) -> Any:
+def bounded(heads: Heads, request: Request, wanted: RowFilter) -> Any:
+    """Returns what to take of records: those whose numbers are within the filter's bounds."""
     kept = wanted.rows(request.table.numbers, heads.__getattribute__)
     return slice(None) if kept is None else kept
 
 
+LogTask = Stretch | RecordPlaces | QueueRecords
+"""Tasks that read messages."""
+
+
 def _messages(
-    task: "Stretch | RecordPlaces | QueueRecords", request: Request, wanted: RowFilter,
-    names: Sequence[str],
-) -> Iterator[Any]:  # fmt: skip
+    task: LogTask, request: Request, wanted: RowFilter, names: Sequence[str]
+) -> Iterator[Any]:
     columns, queues = columns_of(names), QueueTable()
-    for found in _found(task, request.check_crc):
+    for found in records_of(task, request.check_crc):
         if isinstance(found, DamagedBytes):
             yield found
             continue
         buffer, heads = found
-        heads = heads.take(_bounded(heads, request, wanted))
+        heads = heads.take(bounded(heads, request, wanted))
         yield from record_rows(buffer, heads, wanted, queues, columns)
 
 
-def _found(
-    task: "Stretch | RecordPlaces | QueueRecords", check_crc: bool
-) -> Iterator[tuple[bytearray, Heads] | DamagedBytes]:
+def records_of(task: LogTask, check_crc: bool) -> Iterator[tuple[bytearray, Heads] | DamagedBytes]:
+    """Yields buffers with the heads of a task's records, ascending, and damage.
+
+    Errors   OSError
+    """
     if isinstance(task, RecordPlaces):
         yield task.read()
     elif isinstance(task, QueueRecords):

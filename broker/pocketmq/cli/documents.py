@@ -6,7 +6,7 @@ numbers. Properties are sorted by name. A body that is UTF-8 has `body_text` bes
 """
 
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Any, Final
 
@@ -30,6 +30,8 @@ MESSAGE_COLUMNS: Final = columns(
     "queue_id", "queue_offset", at("store_timestamp_ms"), "message_id", "tag", "keys",
     Column("body_text", lambda row: row.get("body_text", f"({row['body']})"), also=("body",)),
 )  # fmt: skip
+FOUND_COLUMNS: Final = [*columns("topic"), *MESSAGE_COLUMNS]
+"""Columns of messages of several topics."""
 SEND_STATUS_NAMES: Final = {
     PutStatus.OK: "SEND_OK",
     PutStatus.FLUSH_DISK_TIMEOUT: "FLUSH_DISK_TIMEOUT",
@@ -40,12 +42,17 @@ SEND_STATUS_NAMES: Final = {
 
 def message_document(message: StoredMessage) -> Document:
     """Returns the document of a stored message."""
+    return fields_document(message_fields(message))
+
+
+def fields_document(fields: Mapping[str, Any]) -> Document:
+    """Returns the document of a message that is given as its fields (`message_fields`)."""
     document: Document = {}
-    for name, value in message_fields(message).items():
+    for name, value in fields.items():
         document[name] = value
         if name == "body":
             document |= {"body": b64encode(value).decode(), "body_text": _text(value)}
-    document["properties"] = dict(sorted(message.properties.items()))
+    document["properties"] = dict(sorted(fields["properties"].items()))
     return {name: value for name, value in document.items() if value is not None}
 
 

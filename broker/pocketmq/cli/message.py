@@ -5,26 +5,25 @@ from typing import Final
 
 import click
 
+from pocketmq.cli.archived_messages import (
+    TOPIC_NOT_FOUND,
+    ArchivedMessages,
+    KeyMatches,
+    archive_option,
+)
 from pocketmq.cli.broker_names import topic_argument, topics
 from pocketmq.cli.connection import BrokerConnection, ConnectedGroup
-from pocketmq.cli.documents import (
-    MESSAGE_COLUMNS,
-    PAGE_COUNT,
-    message_document,
-)
+from pocketmq.cli.documents import FOUND_COLUMNS, message_document
 from pocketmq.cli.message_history import otlp_option, print_history, trace_topic_option
 from pocketmq.cli.options import MOMENT, ReadBy, examples
-from pocketmq.cli.output import LOOK_AT_STORE, Exit, Failure, Output, columns, talk
+from pocketmq.cli.output import Exit, Failure, Output, talk
 from pocketmq.cli.pulling import QueueReader
 from pocketmq.cli.vocabulary import limit_option
-from pocketmq.client import ClientError, KeyQuery, PullQuery
+from pocketmq.client import ClientError, KeyQuery, PullQuery, StoredMessage
 from pocketmq.model.decimal import number_of
-from pocketmq.model.message import StoredMessage
 
 MATCHES_DEFAULT: Final = 64
 NOT_FOUND: Final = "MessageNotFound"
-
-COLUMNS: Final = [*columns("topic"), *MESSAGE_COLUMNS]
 
 
 @click.group(
@@ -49,6 +48,7 @@ def msg() -> None:
 @click.option("--until", "end_ms", type=MOMENT, default=0, help="Stored at this time or earlier.")
 @click.option("--all", "is_all", is_flag=True, help="Print all matches.")
 @limit_option("Print at most this many, newest first.", default=MATCHES_DEFAULT, show_default=True)
+@archive_option
 def by_key(
     broker: BrokerConnection,
     out: Output,
@@ -58,32 +58,28 @@ def by_key(
     end_ms: int,
     is_all: bool,
     count_max: int,
+    target: str | None,
 ) -> None:
-    """Print the messages of TOPIC that carry KEY, newest first. Exit code 3 if there is none."""
-    ask = broker.reader(topic).query_by_key
-    left = inf if is_all else count_max
-    token, found_count = "", 0
-    with out.rows(COLUMNS) as rows:
-        while left > 0:
-            count = int(min(left, PAGE_COUNT))
-            page = broker.ask(ask(KeyQuery(topic, key, count, begin_ms, end_ms, token)))
-            for message in page.messages:
-                rows.add(message_document(message))
+    """Print the messages of TOPIC that carry KEY, newest first. Exit code 3 if there is none.
+
+    With `--archive` messages that only the archive has are printed after those of the broker, each
+    message once.
+    """
+    query = KeyQuery(topic, key, 0, begin_ms, end_ms)
+    matches = KeyMatches(broker, query, inf if is_all else count_max, is_lenient=bool(target))
+    found_count = 0
+    with out.rows(FOUND_COLUMNS) as rows:
+        for page in matches if target is None else [matches.and_archived(target)]:
+            for document in page:
+                rows.add(document)
+                found_count += 1
             rows.flush()
-            found_count += len(page.messages)
-            if page.complete:
-                break
-            if not page.next_cursor:
-                text = "the index or the log is damaged: messages with this key may be missing"
-                raise Failure(text, Exit.DAMAGED, LOOK_AT_STORE)
-            left -= len(page.messages)
-            token = page.next_cursor
     if not found_count:
         text = f"topic {topic!r} holds no message with key {key!r}"
         bounds = " between --since and --until" if begin_ms or end_ms else ""
         step = f"read it from the log: pocketmq tail {topic} --from -1h --no-follow"
         raise Failure(text + bounds, Exit.NOT_FOUND, step)
-    if not page.complete:
+    if not matches.is_complete:
         talk(f"there may be more than {count_max}; --all prints them")
 
 
@@ -108,23 +104,41 @@ def _place_from_text(text: str) -> tuple[str, int, int]:
     "--offset", "place", type=ReadBy("TOPIC:QUEUE:OFFSET", _place_from_text),
     help="Queue and queue offset of the message, instead of ID.",
 )  # fmt: skip
+@archive_option
 def get(
     broker: BrokerConnection,
     out: Output,
     message_id: str | None,
     topic: str | None,
     place: tuple[str, int, int] | None,
+    target: str | None,
 ) -> None:
     """Print the message with an ID, which is a message id or an offset message id."""
     if (message_id is None) == (place is None):
         raise click.UsageError("give an ID, or --offset TOPIC:QUEUE:OFFSET")
-    if place is not None:
-        message = _at(broker, place)
-    elif topic is not None:
-        message = _in_topic(broker, topic, str(message_id))
+    try:
+        if place is not None:
+            message = _at(broker, place)
+        elif topic is not None:
+            message = _in_topic(broker, topic, str(message_id))
+        else:
+            message = _anywhere(broker, str(message_id))
+    except (Failure, ClientError) as error:
+        if target is None or not _is_absence(error):
+            raise
+        archive = ArchivedMessages(target)
+        found = archive.at(*place) if place else archive.by_id(topic, str(message_id))
+        if found is None:
+            raise
+        out.show(found)
     else:
-        message = _anywhere(broker, str(message_id))
-    out.show(message_document(message))
+        out.show(message_document(message))
+
+
+def _is_absence(error: Failure | ClientError) -> bool:
+    if isinstance(error, ClientError):
+        return error.reason in (NOT_FOUND, TOPIC_NOT_FOUND)
+    return bool(error.exit_code == Exit.NOT_FOUND)
 
 
 def _at(broker: BrokerConnection, place: tuple[str, int, int]) -> StoredMessage:

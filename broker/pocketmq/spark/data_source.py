@@ -16,16 +16,23 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from pocketmq.backfill.request import Request, request_from
+from pocketmq.backfill.request import MESSAGES, Request, request_from
 from pocketmq.backfill.source import StoreReader, StoreSource
 from pocketmq.files.directory_lock import held_by
 from pocketmq.format.names import LOCK_FILE
 from pocketmq.model.message import OFFSET_MAX
+from pocketmq.spark.archive_reader import ArchiveReader
 from pocketmq.spark.durable_end import snapshot_end
 from pocketmq.spark.log_stream import LogStream
 from pocketmq.spark.queue_stream import BrokerReader, BrokerStream
 from pocketmq.spark.sink import BatchSink, StreamSink
-from pocketmq.spark.stores import StoresReader, each_store
+from pocketmq.spark.stores import (
+    ARCHIVE,
+    StoresReader,
+    archive_option,
+    each_store,
+    has_path,
+)
 from pocketmq.spark.stream_request import parted_options, stream_request_from
 
 
@@ -44,7 +51,8 @@ class PocketSource(StoreSource):
         Errors   ValueError, NotAStore
         """
         streams, others = parted_options(self.options)
-        if "endpoint" in streams:
+        target, others = archive_option(others)
+        if "endpoint" in streams or (target and not has_path(others)):
             return from_arrow_schema(request_from(others, is_local=False).schema)
         requests = [request_from(one) for one in each_store(others)]
         assert requests, "no store is read"
@@ -61,10 +69,27 @@ class PocketSource(StoreSource):
             return BrokerReader(stream_request_from(self.options), schema)
         if streams:
             raise ValueError(f"{next(iter(streams))} is an option of streams (readStream)")
+        target, others = archive_option(others)
+        if target:
+            return self._archive_reader(target, others, schema)
         readers = [
             StoreReader(self._as_loaded(request_from(one)), schema) for one in each_store(others)
         ]
         return readers[0] if len(readers) == 1 else StoresReader(readers)
+
+    def _archive_reader(
+        self, target: str, options: dict[str, str], schema: StructType
+    ) -> DataSourceReader:
+        stores = each_store(options)
+        if len(stores) > 1:
+            raise ValueError(f"{ARCHIVE} is of one store, not of {len(stores)}")
+        has_log = has_path(options)
+        request = request_from(stores[0], is_local=has_log)
+        if request.kind != MESSAGES:
+            raise ValueError(f"{ARCHIVE} has {MESSAGES}, and no {request.kind}")
+        if has_log:
+            request = self._as_loaded(request)
+        return ArchiveReader(target, request, schema, has_log=has_log)
 
     def _as_loaded(self, request: Request) -> Request:
         request = replace(request, is_open=bool(held_by(request.store / LOCK_FILE)))

@@ -14,6 +14,20 @@ LOCATION: Final = "location"
 PATHS: Final = "paths"
 """Option with a JSON list, which Spark makes of `load([…])`."""
 
+ARCHIVE: Final = "archive"
+"""Option with the target of `pocketmq archive run`, whose messages are read too."""
+
+
+def archive_option(options: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """Returns the target of the lake to be read, "" for none, and the other options."""
+    target = next((text for name, text in options.items() if name.lower() == ARCHIVE), "")
+    return target, {name: text for name, text in options.items() if name.lower() != ARCHIVE}
+
+
+def has_path(options: Mapping[str, str]) -> bool:
+    """Returns whether a store is named."""
+    return any(name.lower() in ("path", PATHS, LOCATION) for name in options)
+
 
 def each_store(options: Mapping[str, str]) -> list[dict[str, str]]:
     """Returns the options of each store, in the order of the paths.

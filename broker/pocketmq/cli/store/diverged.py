@@ -4,8 +4,7 @@ from itertools import chain, islice
 
 import click
 
-from pocketmq.cli.documents import message_document
-from pocketmq.cli.message import COLUMNS
+from pocketmq.cli.documents import FOUND_COLUMNS, message_document
 from pocketmq.cli.options import examples, form_option
 from pocketmq.cli.output import Exit, Failure, Output
 from pocketmq.cli.store.access import Given, given_options
@@ -57,6 +56,6 @@ def diverged(
     if is_count:
         out.show({"messages": len(first) + sum(1 for _ in hits)})
     else:
-        out.stream(chain(first, hits), COLUMNS)
+        out.stream(chain(first, hits), FOUND_COLUMNS)
     if not first:
         raise Failure("no message is only here", Exit.NOT_FOUND)

@@ -2,8 +2,7 @@
 
 import click
 
-from pocketmq.cli.documents import message_document
-from pocketmq.cli.message import COLUMNS
+from pocketmq.cli.documents import FOUND_COLUMNS, message_document
 from pocketmq.cli.options import examples, form_option, queue_option
 from pocketmq.cli.output import Output
 from pocketmq.cli.store.access import Given, given_options, show_damage
@@ -55,5 +54,5 @@ def dump(
         size = store.sizes.commit_log_file_size_bytes
         files, gaps = find_readable_files(given.directory, size)
         search = LogSearch(files, gaps=gaps)
-        out.stream(map(message_document, search.messages()), COLUMNS)
+        out.stream(map(message_document, search.messages()), FOUND_COLUMNS)
         show_damage(search, "restore the damaged files from a backup")

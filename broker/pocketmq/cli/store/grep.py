@@ -6,8 +6,7 @@ from typing import Final
 
 import click
 
-from pocketmq.cli.documents import message_document
-from pocketmq.cli.message import COLUMNS
+from pocketmq.cli.documents import FOUND_COLUMNS, message_document
 from pocketmq.cli.options import examples, form_option
 from pocketmq.cli.output import Exit, Failure, Output
 from pocketmq.cli.store.selection import Chosen, searched, selection_options
@@ -59,7 +58,7 @@ def grep(
         if is_count:
             out.show({"messages": len(first) + sum(1 for _ in hits)})
         else:
-            out.stream(chain(first, hits), COLUMNS)
+            out.stream(chain(first, hits), FOUND_COLUMNS)
     if not first:
         other = "" if place == "any" else f"only {place} was searched; all fields: --in any"
         raise Failure("no message matches", Exit.NOT_FOUND, other)

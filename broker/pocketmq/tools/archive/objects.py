@@ -8,7 +8,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from pocketmq.files.disk import Disk
 from pocketmq.files.disk_errors import FullDisk
@@ -47,6 +47,13 @@ class Objects(ABC):
     @abstractmethod
     def get(self, name: str) -> Iterator[bytes]:
         """Yields an object in pieces.
+
+        Errors   FileNotFoundError
+        """
+
+    @abstractmethod
+    def opened(self, name: str) -> Any:
+        """Opens an object to be read at any position; the caller closes it.
 
         Errors   FileNotFoundError
         """
@@ -123,6 +130,9 @@ class _Files(Objects):
     def get(self, name: str) -> Iterator[bytes]:
         return _pieces_of(self._directory / name)
 
+    def opened(self, name: str) -> BinaryIO:
+        return (self._directory / name).open("rb")
+
     def names(self, prefix: str) -> list[str]:
         found = self._disk.names(self._directory / prefix)
         return sorted(name for name in found if not name.endswith(_DRAFT))
@@ -167,6 +177,9 @@ class _Remote(Objects):
         with self._file_system.open_input_stream(path, compression=None) as source:
             while piece := source.read(PIECE_SIZE):
                 yield piece
+
+    def opened(self, name: str) -> Any:
+        return self._file_system.open_input_file(f"{self._root}/{name}")
 
     def names(self, prefix: str) -> list[str]:
         from pyarrow import fs
