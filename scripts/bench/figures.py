@@ -339,6 +339,7 @@ IN_MODULES = {
     "replicas": "bench.replicas:replica_figures",
     "filters": "bench.polls:filter_figures",
     "wire": "bench.wire:wire_figures",
+    "console": "bench.console:console_figures",
     "layers": "bench.layers:layer_figures",
 }
 """Figures of other modules; a module is imported when its figure is measured."""

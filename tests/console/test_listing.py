@@ -17,7 +17,8 @@ from tests.running_broker import broker_with
 def page_of(patience_s: float) -> Any:
     """Returns what of a page these functions use."""
     console = SimpleNamespace(patience_s=patience_s)
-    return SimpleNamespace(visitor=SimpleNamespace(memory={}), console=console)
+    visitor = SimpleNamespace(memory={})
+    return SimpleNamespace(visitor=visitor, console=console, is_live=False)
 
 
 async def test_pages_that_ask_at_once_share_one_question() -> None:
@@ -53,7 +54,7 @@ async def test_a_late_answer_is_of_the_next_page_and_an_old_one_serves_meanwhile
     assert answer.asking is not None
     await answer.asking
     assert await soon(page, "n", ask) == 1
-    answer.fresh_s = 0
+    answer.keep_s = answer.took_s = 0
     may_answer.clear()
     assert await soon(page, "n", ask) == 1
     await asyncio.sleep(0)
@@ -87,11 +88,34 @@ async def test_an_answer_that_took_long_is_kept_for_longer(monkeypatch: pytest.M
 
     answer = KeptAnswer()
     await answer.ask(ask, 1.5)
-    assert answer.fresh_s == listing.PAUSE
+    assert answer.is_fresh(is_live=False)
     now[0] += listing.PAUSE - 1
-    assert answer.is_fresh
+    assert answer.is_fresh(is_live=False)
     now[0] += 2
-    assert not answer.is_fresh
+    assert not answer.is_fresh(is_live=False)
+    assert answer.is_fresh(is_live=True)
+    now[0] += listing.LIVE_MAX_S
+    assert not answer.is_fresh(is_live=True)
+
+
+async def test_a_list_whose_question_is_slow_is_the_last_one() -> None:
+    page, may_answer = page_of(0), asyncio.Event()
+    may_answer.set()
+    answers = iter((1, 2))
+
+    async def ask() -> int:
+        await may_answer.wait()
+        return next(answers)
+
+    assert await kept(page, "n", ask, 0) == 1
+    answer: KeptAnswer = page.visitor.memory["answers"]["n"]
+    answer.took_s = 0
+    may_answer.clear()
+    assert await kept(page, "n", ask, 0) == 1
+    may_answer.set()
+    assert answer.asking is not None
+    await answer.asking
+    assert answer.answer == 2
 
 
 async def test_many_topics_are_listed_without_sizes_and_counted_late(

@@ -33,6 +33,8 @@ STOP_S: Final = 2.0
 TOKEN: Final = "POCKETMQ_CONSOLE_TOKEN"
 """Environment variable with the secret of the tunnel."""
 ROOTS: Final = "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"
+ARENAS: Final = "MALLOC_ARENA_MAX"
+"""A heap for each thread would be memory that the others cannot use."""
 BACKLOG: Final = 64
 ANYWHERE: Final = frozenset({"0.0.0.0", "::", ""})
 
@@ -108,7 +110,8 @@ class ConsoleProcess:
         hidden = ("POCKETMQ_ACCESS_KEY", "POCKETMQ_SECRET_KEY", "POCKETMQ_SECRET_KEY_FILE")
         kept = {name: value for name, value in os.environ.items() if name not in hidden}
         roots = {ROOTS: str(self._certificate)} if self._certificate is not None else {}
-        return {**kept, **roots, TOKEN: self.token, "PYTHONPATH": os.pathsep.join(sys.path)}
+        own = {TOKEN: self.token, ARENAS: "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+        return {**kept, **roots, **own}
 
     def _forget(self) -> None:
         if self._folder is not None:

@@ -148,16 +148,21 @@ class AsyncAdmin:
         return _topic_counts((await self._read("TopicStats", name=name)).topics[0])
 
     async def all_topic_counts(
-        self, *, page_token: str = "", include_system: bool = False, totals_only: bool = True
+        self,
+        *,
+        page_size: int = PAGE_SIZE,
+        page_token: str = "",
+        include_system: bool = False,
+        totals_only: bool = True,
     ) -> Page[TopicCounts]:
         """Returns a page of topics and their message counts.
 
-        totals_only   omits the counts of each queue; a page then has up to PAGE_SIZE topics, else
+        totals_only   omits the counts of each queue; a page then has up to page_size topics, else
                       up to the broker's default
         """
         answer = await self._read(
             "TopicStats",
-            page_size=PAGE_SIZE if totals_only else 0,
+            page_size=page_size if totals_only else 0,
             page_token=page_token,
             include_system=include_system,
             totals_only=totals_only,
@@ -190,14 +195,19 @@ class AsyncAdmin:
         return list(answer.removed_topics)
 
     async def list_groups(
-        self, *, page_token: str = "", include_system: bool = False, with_stats: bool = False
+        self,
+        *,
+        page_size: int = PAGE_SIZE,
+        page_token: str = "",
+        include_system: bool = False,
+        with_stats: bool = False,
     ) -> Page[GroupState]:
-        """Returns a page of up to PAGE_SIZE groups, ordered by name.
+        """Returns a page of groups, ordered by name.
 
         with_stats   sets `stats` of each group
         """
         answer = await self._read(
-            "ListGroups", page_size=PAGE_SIZE, page_token=page_token,
+            "ListGroups", page_size=page_size, page_token=page_token,
             include_system=include_system, with_stats=with_stats,
         )  # fmt: skip
         page = _page(answer, answer.groups, _group_state)
@@ -249,10 +259,12 @@ class AsyncAdmin:
         answer = await self._read("GroupLag", group=group, topic=topic)
         return [_topic_lag(row) for row in answer.topics]
 
-    async def all_lags(self, *, topic: str = "", page_token: str = "") -> Page[TopicLag]:
+    async def all_lags(
+        self, *, topic: str = "", page_size: int = PAGE_SIZE, page_token: str = ""
+    ) -> Page[TopicLag]:
         """Returns a page of the lags of all groups; topic "": in all topics."""
         answer = await self._read(
-            "GroupLag", topic=topic, page_size=PAGE_SIZE, page_token=page_token
+            "GroupLag", topic=topic, page_size=page_size, page_token=page_token
         )
         return _page(answer, answer.topics, _topic_lag)
 

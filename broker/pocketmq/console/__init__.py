@@ -9,4 +9,5 @@ uvicorn). All scripts and styles are in `assets`; a page loads nothing else, and
     web          what a page is given      pages/        one module for each part of the console
     texts        numbers, times, commands  plots         geometry of SVG pictures
     listing      lists, kept answers       offers        forms that a visitor may use
+    working      work off the event loop   __main__      the process of a serving broker
 """

@@ -197,7 +197,7 @@ class DirectoryClient:
         lags = await self._read(self.browser.lags)
         return _by_topic([one for one in lags if one.group == group])
 
-    async def all_lags(self, *, topic: str = "", page_token: str = "") -> Page[TopicLag]:
+    async def all_lags(self, *, topic: str = "", **given: Any) -> Page[TopicLag]:
         """Returns the lag of all groups, in a topic or (topic "") in all."""
         lags = await self._read(self.browser.lags)
         return Page(_by_topic([one for one in lags if topic in ("", one.topic)]), "")

@@ -7,24 +7,29 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
 from starlette.responses import Response
 
 from pocketmq.client import GroupState, TopicState
 from pocketmq.console.web import Visit
+from pocketmq.console.working import worked
 from pocketmq.model.administration import GroupStats, Page, TopicCounts
 
 ROWS: Final = 50
 """Rows of a page."""
 KEPT_S: Final = 1.5
-PAGE_SIZE: Final = 250
-"""Topics of one call: they are parsed in one turn of the console's loop."""
+PAGE_SIZE: Final = 100
+"""Rows of one call: each is made and parsed in one turn of a loop, of broker and console."""
 MEASURED_MAX: Final = 1_000
 """Topics up to which the list has sizes and times, for which the broker reads the log."""
 PAUSE: Final = 20
 """An answer is kept for this number of times that it took, so that it costs 5 % of a processor."""
 KEPT_MAX_S: Final = 30.0
+LIVE_PAUSE: Final = 200
+"""The same for a page that loads itself, which costs less than 1 %."""
+LIVE_MAX_S: Final = 180.0
 
 Row = TypeVar("Row")
 
@@ -52,7 +57,7 @@ def cut(rows: Sequence[Row], page: Visit, count: int = ROWS) -> ListedRows:
     return ListedRows(found, len(rows), first, before, after)
 
 
-def list_page(
+async def list_page(
     page: Visit, name: str, rows: Sequence[Row], text: Callable[[Row], str],
     sorts: Mapping[str, Callable[[Row], Any]], bar: Callable[[Row], float] | None = None,
     count: int = ROWS, **values: Any,
@@ -67,9 +72,13 @@ def list_page(
     assert sorts, "a list has an order"
     wanted, sort = page.text("q").strip().lower(), page.text("sort")
     sort = sort if sort in sorts else next(iter(sorts))
-    found = [one for one in rows if wanted in text(one).lower()] if wanted else [*rows]
-    found.sort(key=sorts[sort])
-    largest = max(map(bar, found), default=0) if bar else 0
+
+    def arranged() -> tuple[list[Row], float]:
+        found = [one for one in rows if wanted in text(one).lower()] if wanted else [*rows]
+        found.sort(key=sorts[sort])
+        return found, max(map(bar, found), default=0) if bar else 0
+
+    found, largest = await worked(arranged)
     part = "_rows" if "hx-request" in page.request.headers else ""
     return page.render(
         f"{name}{part}.html", shown=cut(found, page, count), total=len(rows), sort=sort,
@@ -82,26 +91,29 @@ class KeptAnswer:
     """An answer that pages share, and the question that gets the next one.
 
     answered_s   monotonic time of the answer; 0: there is none yet
-    fresh_s      time for which it is used without a new question
+    took_s       time that its question took
+    keep_s       least time for which it is used without a new question
     """
 
     answer: Any = None
     answered_s: float = 0.0
-    fresh_s: float = 0.0
+    took_s: float = 0.0
+    keep_s: float = 0.0
     asking: "asyncio.Task[Any] | None" = None
 
-    @property
-    def is_fresh(self) -> bool:
-        """Whether no new question is needed."""
-        assert self.fresh_s >= 0, "an answer is kept for less than no time"
-        return self.answered_s > 0 and time.monotonic() - self.answered_s < self.fresh_s
+    def is_fresh(self, *, is_live: bool) -> bool:
+        """Returns whether no new question is needed, on a page that loads itself or another."""
+        assert self.took_s >= 0, "a question took less than no time"
+        pause, longest_s = (LIVE_PAUSE, LIVE_MAX_S) if is_live else (PAUSE, KEPT_MAX_S)
+        fresh_s = max(self.keep_s, min(pause * self.took_s, longest_s))
+        return self.answered_s > 0 and time.monotonic() - self.answered_s < fresh_s
 
     async def ask(self, question: Callable[[], Awaitable[Any]], keep_s: float) -> Any:
         """Gets a new answer; one that took long is kept for longer."""
         begun_s = time.monotonic()
         self.answer = await question()
         self.answered_s = time.monotonic()
-        self.fresh_s = max(keep_s, min(PAUSE * (self.answered_s - begun_s), KEPT_MAX_S))
+        self.took_s, self.keep_s = self.answered_s - begun_s, keep_s
         return self.answer
 
 
@@ -123,17 +135,25 @@ def _mark_retrieved(task: "asyncio.Task[Any]") -> None:
 
 def _fresh(page: Visit, name: str) -> KeptAnswer | None:
     found = page.visitor.memory.setdefault("answers", {}).get(name)
-    return found if found is not None and found.is_fresh else None
+    return found if found is not None and found.is_fresh(is_live=page.is_live) else None
 
 
 async def kept(
     page: Visit, name: str, ask: Callable[[], Awaitable[Row]], keep_s: float = KEPT_S
 ) -> Row:
-    """Returns an answer that the visitor's pages share for a few seconds."""
+    """Returns an answer that the visitor's pages share for a few seconds.
+
+    If the broker takes long, it is the last answer; only the first one is waited for.
+    """
     fresh = _fresh(page, name)
     if fresh is None:
         fresh, asking = _asked(page, name, ask, keep_s)
-        await asyncio.shield(asking)
+        if fresh.answered_s:
+            await asyncio.wait((asking,), timeout=page.console.patience_s)
+        else:
+            await asyncio.shield(asking)
+        if asking.done():
+            asking.result()
     answer: Row = fresh.answer
     return answer
 
@@ -187,26 +207,51 @@ async def all_topics(page: Visit) -> list[TopicState]:
     )  # fmt: skip
 
 
-async def counted_topics(page: Visit) -> list[TopicState]:
-    """Returns all topics with counts; without sizes and times if there are many.
+class AllCounts(NamedTuple):
+    """The counts of all topics by name, and their sums."""
 
-    The counts are None as long as the broker gets the first ones.
+    rows: dict[str, TopicCounts]
+    topic_count: int
+    message_count: int
+    stored_count: int
+    in_per_s: float
+
+
+def _summed(rows: Sequence[TopicCounts]) -> AllCounts:
+    return AllCounts(
+        {one.name: one for one in rows}, len(rows), sum(one.message_count for one in rows),
+        sum(one.stored_count for one in rows), sum(one.in_per_s for one in rows),
+    )  # fmt: skip
+
+
+async def all_counts(page: Visit) -> AllCounts | None:
+    """Returns the counts of all topics; without sizes and times if there are many.
+
+    It is None as long as the broker gets the first ones.
     """
     admin, topics = page.client.admin, await all_topics(page)
 
-    async def ask() -> dict[str, TopicCounts]:
+    async def ask() -> AllCounts:
         if len(topics) <= MEASURED_MAX:
             found = await every(
                 lambda token: admin.list_topics(
                     page_size=PAGE_SIZE, page_token=token, with_stats=True
                 )
             )
-            return {one.name: one.counts for one in found if one.counts}
-        counts = await every(lambda token: admin.all_topic_counts(page_token=token))
-        return {one.name: one for one in counts}
+            return _summed([one.counts for one in found if one.counts])
+        counts = await every(
+            lambda token: admin.all_topic_counts(page_size=PAGE_SIZE, page_token=token)
+        )
+        return await worked(partial(_summed, counts))
 
-    counts = await soon(page, "counts", ask) or {}
-    return [one._replace(counts=counts.get(one.name)) for one in topics]
+    return await soon(page, "counts", ask)
+
+
+async def counted_topics(page: Visit) -> list[TopicState]:
+    """Returns all topics with counts, which are None as long as the broker gets the first ones."""
+    topics, found = await all_topics(page), await all_counts(page)
+    counts = found.rows if found else {}
+    return await worked(lambda: [one._replace(counts=counts.get(one.name)) for one in topics])
 
 
 async def all_groups(page: Visit) -> list[GroupState]:
@@ -214,7 +259,7 @@ async def all_groups(page: Visit) -> list[GroupState]:
     admin = page.client.admin
     return await kept(
         page, "groups",
-        lambda: every(lambda token: admin.list_groups(page_token=token)),
+        lambda: every(lambda token: admin.list_groups(page_size=PAGE_SIZE, page_token=token)),
     )  # fmt: skip
 
 
@@ -226,7 +271,9 @@ async def counted_groups(page: Visit) -> list[GroupState]:
     admin, groups = page.client.admin, await all_groups(page)
 
     async def ask() -> dict[str, GroupStats]:
-        found = await every(lambda token: admin.list_groups(page_token=token, with_stats=True))
+        found = await every(
+            lambda token: admin.list_groups(page_size=PAGE_SIZE, page_token=token, with_stats=True)
+        )
         return {one.name: one.stats for one in found if one.stats}
 
     stats = await soon(page, "stats", ask) or {}

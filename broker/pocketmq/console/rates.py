@@ -8,7 +8,7 @@ POINTS: Final = 90
 """Points of the plot: three minutes at one point every two seconds."""
 LEAST_S: Final = 1.0
 """Least time between two points."""
-STALE_S: Final = 30.0
+STALE_S: Final = 240.0
 """Time after which the last point is too old for a difference."""
 
 

@@ -1,6 +1,7 @@
 """Serves the console: a listening socket, uvicorn, and the sources of data."""
 
 import asyncio
+import gc
 import os
 import socket
 import time
@@ -18,6 +19,7 @@ from pocketmq.console.asset_files import VERSION
 from pocketmq.console.pages import NAVIGATION, ROUTES
 from pocketmq.console.visitors import Visitors
 from pocketmq.console.web import PATIENCE_S, Console
+from pocketmq.console.working import share_processor
 
 if TYPE_CHECKING:
     from pocketmq.tools.store_browser import StoreBrowser
@@ -111,6 +113,9 @@ def run(served: Served, listener: socket.socket, started: Callable[[str], None])
 
     started   gets the path to open, once requests are answered
     """
+    share_processor()
+    gc.collect()
+    gc.freeze()  # What was imported stays, so that no collection looks at it.
     asyncio.run(_serve(served, listener, started))
 
 

@@ -16,12 +16,14 @@ from urllib.parse import parse_qsl, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
+from starlette.types import Receive, Scope, Send
 
 from pocketmq.client import AsyncClient
 from pocketmq.console import plots, texts
 from pocketmq.console.offers import Offers
 from pocketmq.console.visitors import Visitor, Visitors
+from pocketmq.console.working import worked
 from pocketmq.model.endpoint import DEFAULT_HOST, DEFAULT_PORT
 
 HERE: Final = Path(__file__).parent
@@ -109,6 +111,22 @@ class Console:
         return texts.command("pocketmq", *words, *named)
 
 
+class _RenderedPage(Response):
+    """A page whose text is made when it is sent, off the event loop."""
+
+    media_type = "text/html"
+
+    def __init__(self, make: Callable[[], str], status: int) -> None:
+        super().__init__(b"", status)
+        self._make = make
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        assert not self.body, "a page is made once"
+        self.body = await worked(lambda: self._make().encode())
+        self.headers["content-length"] = str(len(self.body))
+        await super().__call__(scope, receive, send)
+
+
 class Visit:
     """A request for a page."""
 
@@ -137,6 +155,11 @@ class Visit:
         if not (given.isascii() and given.isdecimal() and len(given) < 20):
             return default
         return min(int(given), largest)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the page asks for a part of itself at intervals."""
+        return self.request.url.path.endswith("/live")
 
     def has(self, name: str) -> bool:
         """Returns whether a parameter is given and not empty."""
@@ -167,13 +190,13 @@ class Visit:
         made = self.console.environment.get_template(template)
         path = self.request.url.path.removeprefix(self.console.base) or "/"
         entries = self._entries()
-        text = made.render(
+        return _RenderedPage(partial(
+            made.render,
             page=self, visitor=self.visitor, console=self.console, path=path,
             section=self.console.section(path), may=self.offers.may, may_any=self.offers.may_any,
             entries=entries, shortcuts=json.dumps({one.key: one.path for one in entries}),
             notes=self._taken_notes(), ago=partial(texts.ago, now_ms=self.now_ms), **values,
-        )  # fmt: skip
-        return HTMLResponse(text, status)
+        ), status)  # fmt: skip
 
     def _entries(self) -> list[NavigationEntry]:
         """Returns the entries of the navigation that the visitor may use."""

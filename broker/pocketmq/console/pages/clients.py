@@ -23,7 +23,7 @@ async def clients(page: Visit) -> Response:
     """Lists the clients that consumed in the last two minutes."""
     groups = [one for one in await counted_groups(page) if one.stats and one.stats.member_count]
     each = await asyncio.gather(*(_members(page, one) for one in groups[:GROUPS_MAX]))
-    return list_page(
+    return await list_page(
         page, "clients", [one for members in each for one in members],
         lambda one: f"{one.client_id} {one.address} {one.group}", SORTS,
         left_out=len(groups) - len(each),

@@ -24,7 +24,7 @@ LINES_MAX: Final = 200
 async def groups(page: Visit) -> Response:
     """Lists groups, filtered by a part of the name and sorted by a column."""
     found = await counted_groups(page)
-    return list_page(
+    return await list_page(
         page, "groups", found, lambda one: one.name, SORTS,
         lambda one: one.stats.lag_messages if one.stats else 0,
         is_late=any(not one.stats for one in found),

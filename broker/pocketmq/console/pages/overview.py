@@ -2,16 +2,24 @@
 
 import asyncio
 import time
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from starlette.responses import Response
 
 from pocketmq.client import GroupState, errors
 from pocketmq.console import plots, texts
-from pocketmq.console.listing import answered_s, counted_groups, counted_topics, every, soon
+from pocketmq.console.listing import (
+    PAGE_SIZE,
+    all_counts,
+    answered_s,
+    counted_groups,
+    every,
+    soon,
+)
 from pocketmq.console.rates import POINTS, RecentFlow
 from pocketmq.console.web import Route, Visit
-from pocketmq.model.administration import DeadLetters, StoreStatus
+from pocketmq.model.administration import DeadLetters, StoreStatus, TopicLag
 
 PLOT_WIDTH: Final = 720
 PLOT_HEIGHT: Final = 120
@@ -19,6 +27,8 @@ COUNTED_MAX: Final = 1_000
 """Delayed messages that one answer of the broker lists."""
 SLOW_S: Final = 10.0
 """Time for which counts are kept that cost the broker more."""
+OLD_S: Final = 10.0
+"""Age from which the page shows how old its counts are."""
 FULL_SHARE: Final = 0.1
 FULL_MS: Final = 7 * texts.DAY_MS
 STATES: Final = {
@@ -56,7 +66,7 @@ class Facts(NamedTuple):
     """Facts of the overview; None: the visitor may not see it, or it is unknown."""
 
     status: StoreStatus | None
-    topic_count: int
+    topic_count: int | None
     message_count: int | None
     incoming: float
     worst: GroupState | None
@@ -81,41 +91,50 @@ async def _values(page: Visit) -> dict[str, Any]:
     facts, rates = await _facts(page)
     top = plots.nice_ceiling(max([*rates.incoming, *rates.outgoing, 0.0]))
     return {
-        "facts": facts, "rates": rates, "verdict": verdict(facts), "top": top,
+        "facts": facts, "verdict": verdict(facts), "top": top, "age_s": _age_s(page),
+        "incoming": list(rates.incoming), "outgoing": list(rates.outgoing),
         "width": PLOT_WIDTH, "height": PLOT_HEIGHT, "slots": POINTS,
-        "delayed_max": COUNTED_MAX,
+        "delayed_max": COUNTED_MAX, "old_s": OLD_S,
     }  # fmt: skip
 
 
 async def _facts(page: Visit) -> tuple[Facts, RecentFlow]:
     admin = page.client.admin
-    topics, groups, status, delayed, dead, lags = await asyncio.gather(
-        counted_topics(page),
+    counts, groups, status, delayed, dead, lags = await asyncio.gather(
+        all_counts(page),
         _or_none(counted_groups(page)),
         _or_none(admin.store_status()),
         _or_none(soon(page, "delayed", admin.list_delayed, SLOW_S)),
         _or_none(soon(page, "dead", admin.list_dead_letters, SLOW_S)),
-        _or_none(soon(page, "lags", lambda: every(lambda at: admin.all_lags(page_token=at)))),
+        _or_none(soon(page, "lags", partial(_all_lags, page))),
     )
-    counts = [one.counts for one in topics if one.counts]
-    is_known = bool(counts) or not topics
     rates: RecentFlow = page.visitor.memory.setdefault("rates", RecentFlow())
-    stored = sum(one.stored_count for one in counts)
     appended = status.appended_offset if status else 0
     consumed = sum(one.committed_sum for one in lags or ())
-    if is_known and lags is not None:
+    if counts is not None and lags is not None:
         now_s = min(answered_s(page, name) or time.monotonic() for name in ("counts", "lags"))
-        rates.add(now_s, stored, consumed, appended)
+        rates.add(now_s, counts.stored_count, consumed, appended)
     lagging = [one for one in groups or () if one.stats and one.stats.lag_messages]
     worst = max(lagging, key=_lag, default=None)
     facts = Facts(
-        status, len(topics), sum(one.message_count for one in counts) if is_known else None,
-        sum(one.in_per_s for one in counts), worst, sum(map(_lag, lagging)),
+        status, counts.topic_count if counts else None, counts.message_count if counts else None,
+        counts.in_per_s if counts else 0.0, worst, sum(map(_lag, lagging)),
         sum(one.stats.member_count for one in groups or () if one.stats),
         None if delayed is None else len(delayed.items), None if dead is None else dead.items,
         _full_ms(status, rates),
     )  # fmt: skip
     return facts, rates
+
+
+def _age_s(page: Visit) -> float:
+    """Returns the age of the oldest count on the page; 0 if there is none yet."""
+    times = [answered_s(page, name) for name in ("counts", "stats", "lags")]
+    return time.monotonic() - min(times) if all(times) else 0.0
+
+
+async def _all_lags(page: Visit) -> list[TopicLag]:
+    admin = page.client.admin
+    return await every(lambda token: admin.all_lags(page_size=PAGE_SIZE, page_token=token))
 
 
 async def _or_none(question: Any) -> Any:

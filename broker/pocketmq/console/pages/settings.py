@@ -17,7 +17,7 @@ async def settings(page: Visit) -> Response:
     """Lists settings, filtered by a part of the key or value, or to those that were set."""
     rows = await page.client.admin.effective_config()
     is_set = page.text("only") == "set"
-    return list_page(
+    return await list_page(
         page, "settings", [one for one in rows if not (is_set and one.origin.startswith(DEFAULT))],
         lambda one: f"{one.key} {one.value}", SORTS, count=ROWS_MAX, is_set=is_set, default=DEFAULT,
     )  # fmt: skip

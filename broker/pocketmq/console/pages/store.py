@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from starlette.responses import Response
@@ -107,7 +107,8 @@ def store_command(page: Visit, *words: str) -> str:
 
 
 def _check_values(page: Visit) -> dict[str, Any]:
-    check: StoreCheck | None = page.visitor.memory.get("check")
+    running: StoreCheck | None = page.visitor.memory.get("check")
+    check = replace(running) if running else None  # It goes on while the page is rendered.
     squares: list[Square] = []
     keys: list[tuple[str, str, int]] = []
     if check is not None and check.log_map is not None and check.is_done:

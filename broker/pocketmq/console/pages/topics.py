@@ -34,7 +34,7 @@ READ_WRITE: Final = {"rw": 6, "r": 4, "w": 2}
 async def topics(page: Visit) -> Response:
     """Lists topics, filtered by a part of the name and sorted by a column."""
     found = await counted_topics(page)
-    return list_page(
+    return await list_page(
         page, "topics", found, lambda one: one.name, SORTS,
         lambda one: one.counts.size_bytes if one.counts else 0, types=TYPES,
         is_measured=len(found) <= MEASURED_MAX, is_late=any(not one.counts for one in found),
