@@ -14,8 +14,9 @@ from pocketmq.format.checkpoint_layout import CheckpointValues, encode_checkpoin
 from pocketmq.format.names import ABORT_FILE, CHECKPOINT_FILE, OWN_DIRECTORY
 from pocketmq.log.checkpoint import FlushedMark
 from pocketmq.model.errors import Corruption
+from pocketmq.model.message import OFFSET_MAX
 from pocketmq.spark.data_source import PocketSource
-from pocketmq.spark.durable_end import durable_log
+from pocketmq.spark.durable_end import durable_log, snapshot_end
 from pocketmq.spark.log_stream import (
     LogStream,
     begin_at_time,
@@ -60,13 +61,14 @@ def two_topics(store: Path, count: int = 30) -> LogBytes:
     return log.close()
 
 
-def marked(store: Path, upto: int) -> None:
+def marked(store: Path, upto: int, confirmed_upto: int = OFFSET_MAX) -> None:
     """Writes the flushed mark of a running broker."""
     values = encode_checkpoint(CheckpointValues(physic_msg_timestamp=1))
     (store / CHECKPOINT_FILE).write_bytes(values.ljust(4096, b"\0"))
     (store / OWN_DIRECTORY).mkdir(exist_ok=True)
     mark = FlushedMark(Disk(), store / OWN_DIRECTORY)
     mark.open()
+    mark.confirmed_upto = confirmed_upto
     mark.write(upto, values)
     mark.close()
 
@@ -93,6 +95,16 @@ def test_nothing_beyond_the_flushed_mark_is_read(tmp_path: Path) -> None:
     marked(tmp_path, log.places[12])
     assert [row[-1] for rows in batches_of(reader, end) for row in rows] == [10, 11]
     assert reader.reportLatestOffset() == offset_of(log.places[12])
+
+
+def test_what_waits_for_followers_is_in_no_stream_and_in_no_batch(tmp_path: Path) -> None:
+    log = two_topics(tmp_path)
+    assert snapshot_end(tmp_path) == OFFSET_MAX
+    marked(tmp_path, log.end, confirmed_upto=log.places[20])
+    whole = stream(tmp_path)
+    (rows,) = batches_of(whole, whole.initialOffset())
+    assert [at for *_, at in rows] == list(range(20))
+    assert snapshot_end(tmp_path) == log.places[20]
 
 
 def test_of_a_running_rocketmq_only_flushed_times_are_read(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Finds the end up to which another process's store is durable.
 
     last writer             durable up to
-    PocketMQ                its flushed mark, also while it runs
+    PocketMQ                its flushed mark, also while it runs; of a broker whose messages wait
+                            for followers, the end that consumers were shown
     RocketMQ, has stopped   the last record
     RocketMQ, runs          the first record with the checkpoint's store time of flushed records
 
@@ -67,11 +68,14 @@ def durable_log(store: Path) -> DurableLog:
 def snapshot_end(store: Path) -> int:
     """Returns the physical offset at which a batch of a store ends.
 
-    Returns  the durable end while a process on this machine has the store open, else OFFSET_MAX
+    Returns  the durable end while a process on this machine has the store open; else the end that
+             consumers were shown if messages wait for followers, or OFFSET_MAX
     Cost     of a running RocketMQ, a walk over one or two files
     """
     if not held_by(store / LOCK_FILE):
-        return OFFSET_MAX
+        mark = _mark_of(store)
+        is_known = mark.valid_upto(encode_checkpoint(read_checkpoint(Disk(), store))) is not None
+        return mark.confirmed_upto if is_known else OFFSET_MAX
     try:
         log = durable_log(store)
     except BrokerError:  # The read itself reports it.
@@ -83,12 +87,18 @@ def snapshot_end(store: Path) -> int:
 
 
 def _marks(store: Path) -> tuple[int | None, int]:
-    """Returns (the flushed mark if it is valid, store time of the last flushed record)."""
+    """Returns (end of what is flushed and shown, if it is known; last flushed store time)."""
     for _ in range(LOOKS):
         values = read_checkpoint(Disk(), store)
-        mark = FlushedMark(Disk(), store / OWN_DIRECTORY)
-        mark.look()
+        mark = _mark_of(store)
         upto = mark.valid_upto(encode_checkpoint(values))
         if upto is not None or values == read_checkpoint(Disk(), store):
             break
+    upto = None if upto is None else min(upto, mark.confirmed_upto)
     return upto, values.physic_msg_timestamp
+
+
+def _mark_of(store: Path) -> FlushedMark:
+    mark = FlushedMark(Disk(), store / OWN_DIRECTORY)
+    mark.look()
+    return mark

@@ -32,10 +32,12 @@ from pocketmq.services.replication.handshake import (
     token_of,
 )
 from pocketmq.store.read.log_proofs import Proof
+from pocketmq.store.tables.copied_timer import TimerProof
 
 SIZE = 1_000
 BYTES = bytes(n * 7 % 251 for n in range(5 * SIZE))
-HELLO = Hello("f1", 3, "s1", SIZE, 30, (Proof(10, 30, 9),), "date signature")
+TIMER = TimerProof(100, 900, 500, 400, 7)
+HELLO = Hello("f1", 3, "s1", SIZE, 30, (Proof(10, 30, 9),), "date signature", timer=TIMER)
 ANSWER = LeaderAnswer(4, "s1", 20, 0, 90, "broker-a", "DefaultCluster", "10.0.0.1:8081", ((4, 20),))
 
 
@@ -116,6 +118,8 @@ def test_bytes_of_another_protocol_are_refused(content: bytes, why: str) -> None
         ("epoch", 2**31), ("store", None), ("fileSize", "1"), ("end", 2**63), ("end", 1.0),
         ("proofs", {}), ("proofs", [[1, 2]]), ("proofs", [[1, 2, -1]]), ("proofs", [[2, 2, 0]]),
         ("proofs", [[1, 2, 3]] * 65), ("proofs", [[0, 1 << 27, 0]]), ("token", []),
+        ("timer", []), ("timer", [0, 9, 5, 9, 1]), ("timer", [0, 9, 5, 2, -1]),
+        ("timer", [0, 1 << 20, 5, 2, 1]),
     ],
 )  # fmt: skip
 def test_illegal_members_of_a_hello_are_refused(name: str, value: Any) -> None:

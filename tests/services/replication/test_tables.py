@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from errno import EIO
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -70,6 +71,11 @@ class Leading:
     def reconnect(self) -> None:
         self.feed.disconnect(self.cursor)
         self.cursor = self.feed.connect()
+
+    async def reconnect_with(self, follower: "Following") -> None:
+        self.feed.disconnect(self.cursor)
+        follower.copy.begin()
+        self.cursor = self.feed.connect(await follower.copy.timer_proof())
 
     def look(self) -> None:
         self.feed.step(Now(self.clock.monotonic_ms(), self.clock.wall_ms()))
@@ -367,6 +373,45 @@ def test_a_copy_of_the_timer_log_is_in_place_only_once_it_is_whole() -> None:
         assert timer_files(follower.disk) == old
         follower.crash(3)
         leader.reconnect()
+        await send(leader.cursor, leader, follower)
+        assert timer_files(follower.disk) == timer_files(leader.disk)
+
+    run(story)
+
+
+def timer_records(records: list[TableRecord]) -> list[tuple[str, str, int]]:
+    return [(one.name, one.kind, one.position) for one in records if TIMER_LOG in one.name]
+
+
+@pytest.mark.parametrize("change", ["none", "unit", "less", "stale", "unfinished", "expired"])
+def test_a_follower_that_returns_is_sent_what_it_lacks_of_the_timer_log(change: str) -> None:
+    size = 52 * 3 + 16
+
+    async def story(leader: Leading, follower: Following) -> None:
+        made = make_timer_log(leader.disk, size, 8)
+        await leader.tables.timer_check.put(TimerProgress(0, log_flushed=size + 52))
+        await send(leader.cursor, leader, follower)
+        flushed = size + 104
+        if change == "unit":
+            leader.disk.write_file(PLACE / timer_file(0), b"y" * 52 + made[52:size])
+        elif change == "less":
+            flushed = size
+        elif change == "stale":
+            await follower.tables.files.run(
+                partial(follower.tables.files.append, timer_file(size), 104, b"x", size)
+            )
+        elif change == "unfinished":
+            follower.tables.files.timer.begin()
+        elif change == "expired":
+            leader.disk.unlink(PLACE / timer_file(0))
+        await leader.tables.timer_check.put(TimerProgress(1, log_flushed=flushed))
+        await leader.reconnect_with(follower)
+        records = timer_records(await send(leader.cursor, leader, follower))
+        if change in ("none", "unfinished"):
+            assert records == [(timer_file(size), APPEND, 52)]
+        else:
+            assert records[0] == (TIMER_LOG, DROP, 0)
+        await leader.tables.timer_check.put(TimerProgress(2, log_flushed=2 * size + 104))
         await send(leader.cursor, leader, follower)
         assert timer_files(follower.disk) == timer_files(leader.disk)
 

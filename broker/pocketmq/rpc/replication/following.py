@@ -268,6 +268,7 @@ class FollowerLink:
         hello = Hello(
             identity.follower, self._terms.epoch, identity.store if proofs else "",
             store.log.file_size_bytes, end if proofs else 0, proofs, self._dial.token(),
+            timer=await self._tables.timer_proof() if proofs else None,
         )  # fmt: skip
         writer.write(encode_hello(hello))
         try:
@@ -296,6 +297,7 @@ class FollowerLink:
         for event in stream.receive(content, self._heard_ms):
             if isinstance(event, LogBytes):
                 await copy.append(*event)
+                store.writing.durability.request()
                 self._noted.set()
                 self._end_seen = max(self._end_seen, copy.end)
                 assert self._end_seen >= store.appended

@@ -137,7 +137,7 @@ async def _send(leader: Leader, stream: SlaveStream, writer: asyncio.StreamWrite
             if table:
                 writer.write(table)
             if piece is not None:
-                writer.write(piece.head + await leader.content(piece))
+                writer.writelines((piece.head, await leader.content(piece)))
                 leader.said(stream, piece)
             if marks:
                 writer.write(marks)

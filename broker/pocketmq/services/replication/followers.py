@@ -111,4 +111,4 @@ class Followers:
             epoch, identity.store, begin, own.min_offset, end, *self._greeting,
             tuple((term.epoch, term.begin) for term in self._terms.history),
         )  # fmt: skip
-        return answer, self.leader.admit(peer, hello.follower, begin)
+        return answer, self.leader.admit(peer, hello.follower, begin, hello.timer)

@@ -1,7 +1,7 @@
 """The handshake between two PocketMQ brokers, without sockets.
 
     follower → leader   "PMQ1", u32 size, JSON {follower, epoch, store, fileSize, end, lastRecord,
-                        lastCrc, proofs, token, terms, leader}
+                        lastCrc, proofs, token, terms, leader, timer}
     leader → follower   "PMQ1", u32 size, JSON {epoch, terms, store, begin, minOffset, end, broker,
                         cluster, address}, or {error, reason, leader}
 
@@ -21,6 +21,7 @@ from pocketmq.format.record import BLANK_SIZE, encode_blank
 from pocketmq.model.message import INT32_MAX, OFFSET_MAX
 from pocketmq.services.replication.protocol import SlaveRefused
 from pocketmq.store.read.log_proofs import PROOFS_MAX, Proof
+from pocketmq.store.tables.copied_timer import PROVEN_SIZE, TimerProof
 
 MAGIC: Final = b"PMQ1"
 """First bytes of both sides of a connection between brokers."""
@@ -60,6 +61,7 @@ class Hello(NamedTuple):
     token      signature of an admin (see `token_of`), "" for none
     terms      rows (epoch, physical offset of its begin) of all terms
     leader     "host:port" of the leader of its last term, "" if it is not known
+    timer      proof of its copy of the timer log; None: it has none
     """
 
     follower: str
@@ -71,6 +73,7 @@ class Hello(NamedTuple):
     token: str = ""
     terms: tuple[tuple[int, int], ...] = ()
     leader: str = ""
+    timer: TimerProof | None = None
 
 
 class LeaderAnswer(NamedTuple):
@@ -232,7 +235,7 @@ def encode_hello(hello: Hello) -> bytes:
         "follower": hello.follower, "epoch": hello.epoch, "store": hello.store,
         "fileSize": hello.file_size_bytes, "end": hello.end, "lastRecord": last.begin,
         "lastCrc": last.crc, "proofs": hello.proofs, "token": hello.token,
-        "terms": hello.terms, "leader": hello.leader,
+        "terms": hello.terms, "leader": hello.leader, "timer": hello.timer,
     }  # fmt: skip
     return _framed(members)
 
@@ -249,7 +252,7 @@ def decode_hello(members: dict[str, Any]) -> Hello:
         _text(members, "follower"), _number(members, "epoch", INT32_MAX), _text(members, "store"),
         _number(members, "fileSize", INT32_MAX), _number(members, "end", OFFSET_MAX),
         tuple(map(_proof, rows)), _text(members, "token"), tuple(_terms(members.get("terms", []))),
-        _text({"leader": "", **members}, "leader"),
+        _text({"leader": "", **members}, "leader"), _timer(members.get("timer")),
     )  # fmt: skip
     if not hello.follower:
         raise FollowerRefused(MALFORMED, "follower is empty")
@@ -267,6 +270,18 @@ def _proof(row: Any) -> Proof:
     proof = Proof(*row)
     if not 0 < proof.end - proof.begin <= INT32_MAX:
         raise FollowerRefused(MALFORMED, f"a proof ends {proof.end - proof.begin} after its begin")
+    return proof
+
+
+def _timer(row: Any) -> TimerProof | None:
+    if row is None:
+        return None
+    is_proof = isinstance(row, list) and len(row) == len(TimerProof._fields)
+    if not is_proof or not all(is_integer(number, 0, OFFSET_MAX) for number in row):
+        raise FollowerRefused(MALFORMED, "timer is no list of five numbers")
+    proof = TimerProof(*row)
+    if not proof.begin <= proof.place < proof.end <= proof.place + PROVEN_SIZE:
+        raise FollowerRefused(MALFORMED, f"timer proves [{proof.place}, {proof.end})")
     return proof
 
 

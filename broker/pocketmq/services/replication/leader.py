@@ -20,10 +20,13 @@ from pocketmq.services.replication.table_feed import Quorum, TableFeed
 from pocketmq.store.marks import End
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
+from pocketmq.store.tables.copied_timer import TimerProof
 from pocketmq.store.watermark import Watermark
 
 KEEP_MS: Final = 3_600_000
 """Time after its connection ends for which the log is kept for a slave."""
+MARKS_S: Final = 0.002
+"""Time for which marks wait for a piece of the log, to be sent with it."""
 RING_AGAIN_MS: Final = 1_000
 """Pause before a connection is woken again, if sending takes that long."""
 IDLE_MS: Final = 60_000
@@ -119,10 +122,13 @@ class Leader:
         """Adds the connection of a slave; `disconnect` must follow."""
         return self._add(SlaveStream(peer, self._now_ms()))
 
-    def admit(self, peer: str, follower: str, begin: int) -> OwnStream:
+    def admit(
+        self, peer: str, follower: str, begin: int, timer: TimerProof | None = None
+    ) -> OwnStream:
         """Adds the connection of a PocketMQ follower; an earlier one of it ends.
 
         begin   physical offset at which its stream begins
+        timer   proof of what it has of the timer log
         """
         for one in self._rings:
             if isinstance(one, OwnStream) and one.follower == follower:
@@ -130,7 +136,7 @@ class Leader:
                 self.tables.disconnect(one.cursor)
                 _ring(self._rings[one])
         self._gone.pop(_host(peer), None)
-        cursor = self.tables.connect()
+        cursor = self.tables.connect(timer)
         stream = self._add(OwnStream(peer, follower, cursor, begin, self._now_ms()))
         logger.info("replica.follows", extra={"peer": peer, "asked": begin, "begin": begin})
         return stream
@@ -302,7 +308,7 @@ class Leader:
         if stream.sent >= 0:
             waker.add(self._mark(stream), stream.sent + 1)
         if isinstance(stream, OwnStream):
-            waker.add(self._store.marks.visible(), stream.confirmed + 1)
+            waker.add(self._store.marks.visible(), stream.confirmed + 1, MARKS_S)
             waker.add(self.tables.arrived, self.tables.arrived.value + 1)
         await waker.woken()
 

@@ -12,6 +12,7 @@ from typing import Final
 from pocketmq.model.step import Next, Now
 from pocketmq.services.replication.table_record import APPEND, DROP, RecordRefused, TableRecord
 from pocketmq.store.tables.copied_files import REMOVED, CopiedFiles
+from pocketmq.store.tables.copied_timer import TimerProof
 from pocketmq.store.watermark import Watermark
 
 PAUSE_MS: Final = 200
@@ -44,6 +45,13 @@ class TableCopy:
     def begin(self) -> None:
         """Begins with a new connection, whose leader sends every file."""
         self.seq = 0
+
+    async def timer_proof(self) -> TimerProof | None:
+        """Returns what the follower has of its leader's timer log; None: nothing.
+
+        Errors   ReadFailed
+        """
+        return await self._files.run(self._files.timer_proof)
 
     async def take(self, record: TableRecord, end: int) -> None:
         """Writes a record to its place; durable when it returns.

@@ -39,6 +39,7 @@ from pocketmq.store.tables.copied_files import (
     CopiedFiles,
     Then,
 )
+from pocketmq.store.tables.copied_timer import TimerProof
 from pocketmq.store.watermark import Watermark
 
 IDLE_MS: Final = 60_000
@@ -74,7 +75,7 @@ class TableCursor:
         "acknowledged", "seq",
     )  # fmt: skip
 
-    def __init__(self, feed: "TableFeed") -> None:
+    def __init__(self, feed: "TableFeed", timer: TimerProof | None) -> None:
         self._feed = feed
         self._sent: dict[str, int] = {}
         """Name -> number of the change with which it was read last."""
@@ -84,7 +85,7 @@ class TableCursor:
         self._is_whole = True
         """Whether the whole journal is due, not only `_rows`."""
         self._rows = range(0)
-        self._timer = TimerFeed(feed.files.timer)
+        self._timer = TimerFeed(feed.files.timer, timer)
         self._pieces: Iterator[TableRecord] | None = None
         """What is left to send before the `timercheck` in `_ready`."""
         self.seq = 0
@@ -221,9 +222,12 @@ class TableFeed:
         return self._changed[name]
 
     # -- followers -----------------------------------------------------------------------------
-    def connect(self) -> TableCursor:
-        """Adds a follower, to which every file is due; `disconnect` must follow."""
-        cursor = TableCursor(self)
+    def connect(self, timer: TimerProof | None = None) -> TableCursor:
+        """Adds a follower, to which every file is due; `disconnect` must follow.
+
+        timer   proof of what it has of the timer log
+        """
+        cursor = TableCursor(self, timer)
         with self.lock:
             self._cursors.append(cursor)
         return cursor

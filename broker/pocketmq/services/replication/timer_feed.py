@@ -1,23 +1,24 @@
 """The records of the timer's files for one follower: pieces of its log, then `timercheck`."""
 
 from collections.abc import Iterator
-from typing import Final
 
 from pocketmq.format.timer_layout import TimerProgress, decode_progress
 from pocketmq.services.replication.table_record import APPEND, DROP, TableRecord
 from pocketmq.store.tables.copied_files import TIMER_LOG, timer_file
-from pocketmq.store.tables.copied_timer import CopiedTimer
-
-PIECE_SIZE: Final = 1 << 20
+from pocketmq.store.tables.copied_timer import PIECE_SIZE, CopiedTimer, TimerProof
 
 
 class TimerFeed:
-    """How much of a leader's timer log a follower was sent."""
+    """How much of a leader's timer log a follower was sent.
 
-    __slots__ = ("_at", "_begin", "_timer")
+    proof   of what it has from an earlier connection; None: nothing
+    """
 
-    def __init__(self, timer: CopiedTimer) -> None:
+    __slots__ = ("_at", "_begin", "_proof", "_timer")
+
+    def __init__(self, timer: CopiedTimer, proof: TimerProof | None) -> None:
         self._timer = timer
+        self._proof = proof
         self._begin = self._at = -1
         """Positions of the first byte that the follower has, and of the next one to send."""
 
@@ -28,7 +29,12 @@ class TimerFeed:
         """
         progress = (check and decode_progress(check)) or TimerProgress()
         begins, size = self._timer.files()
-        if self._at < 0:
+        proof = self._proof
+        if self._at >= 0:
+            pass
+        elif proof is not None and proof.end <= progress.log_flushed and self._timer.has(proof):
+            self._begin, self._at = proof.begin, proof.end
+        else:
             self._begin = self._at = begins[0] if begins else 0
             yield TableRecord(TIMER_LOG, 0, DROP)
         while begins and self._begin < begins[0]:

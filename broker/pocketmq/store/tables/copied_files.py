@@ -39,7 +39,8 @@ from pocketmq.format.names import (
     offset_from_file_name,
 )
 from pocketmq.format.table_json import decode_file
-from pocketmq.store.tables.copied_timer import CopiedTimer
+from pocketmq.format.timer_layout import decode_progress
+from pocketmq.store.tables.copied_timer import CopiedTimer, TimerProof
 from pocketmq.store.tables.name_settings import NAME_SETTINGS_FILE
 from pocketmq.store.tables.request_modes import REQUEST_MODES_FILE
 
@@ -132,6 +133,11 @@ class CopiedFiles:
                 return self._disk.read_file(path)
             return self._disk.read_file(path, rows.start, len(rows))
         return None
+
+    def timer_proof(self) -> TimerProof | None:
+        """Returns what proves the copy of the timer log to a leader; None without a copy."""
+        check = decode_progress(self.read(TIMER_CHECK) or b"")
+        return self.timer.proof(check.log_flushed) if check is not None else None
 
     def write(self, name: str, content: bytes) -> None:
         """Replaces a file durably.

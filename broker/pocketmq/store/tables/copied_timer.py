@@ -7,11 +7,13 @@ beside the old one, and replaces it with the first `timercheck`. The wheel is no
 makes it from the log.
 """
 
+import zlib
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from pocketmq.files.disk import Disk
+from pocketmq.format.layout import is_zero
 from pocketmq.format.names import (
     OWN_DIRECTORY,
     TIMER_LOG_DIRECTORY,
@@ -22,6 +24,23 @@ from pocketmq.format.names import (
 
 COPY_DIRECTORY: Final = "timerlog.copy"
 FILE_SIZE_MAX: Final = 1 << 31
+PIECE_SIZE: Final = 1 << 20
+"""Bytes that are read at once."""
+PROVEN_SIZE: Final = 256 * 1024
+"""Bytes before the durable end by which a follower proves that its copy is the leader's log."""
+
+
+class TimerProof(NamedTuple):
+    """A copy of the timer log in files of `file_size_bytes`, [begin, end) of the whole log.
+
+    crc   CRC-32 of [place, end): units with their times and the physical offsets of their messages
+    """
+
+    begin: int
+    end: int
+    file_size_bytes: int
+    place: int
+    crc: int
 
 
 class CopiedTimer:
@@ -50,10 +69,48 @@ class CopiedTimer:
             return self._disk.read_file(self._path(begin), position, size_bytes)
         return None
 
+    def has(self, proof: TimerProof) -> bool:
+        """Returns whether a follower's copy is the begin of this log."""
+        begins, size = self.files()
+        if not begins or size != proof.file_size_bytes or not proof.begin <= begins[0]:
+            return False
+        return begins[0] <= proof.place and self._crc(proof.place, proof.end, size) == proof.crc
+
+    def _crc(self, place: int, end: int, size: int) -> int:
+        """Returns the CRC of bytes of the log; -1 if it lacks some of them."""
+        crc = 0
+        while place < end:
+            count = min(end - place, size - place % size, PIECE_SIZE)
+            content = self.piece(place - place % size, place % size, count)
+            if content is None or len(content) < count:
+                return -1
+            crc, place = zlib.crc32(content, crc), place + count
+        return crc
+
     def _path(self, begin: int) -> Path:
         return (self._copy if self._is_new else self._log) / offset_file_name(begin)
 
     # -- the follower's side -------------------------------------------------------------------
+    def proof(self, end: int) -> TimerProof | None:
+        """Returns what proves the copy below its durable end to a leader, which then continues it.
+
+        A new copy that was not finished is given up.
+        Returns  None: the copy is empty, or does not end there
+        Cost     reads the rest of the last file, whose blocks are not allocated
+        """
+        self._is_new = False
+        begins, size = self.files()
+        is_whole = bool(begins) and begins == [*range(begins[0], end, size)]
+        if not is_whole or end <= begins[0]:
+            return None
+        for at in range(end, begins[-1] + size, PIECE_SIZE):
+            rest = self.piece(begins[-1], at - begins[-1], PIECE_SIZE)
+            if rest is None or not is_zero(rest, 0, len(rest)):
+                return None
+        place = max(begins[0], end - PROVEN_SIZE)
+        crc = self._crc(place, end, size)
+        return TimerProof(begins[0], end, size, place, crc) if crc >= 0 else None
+
     def begin(self) -> None:
         """Begins a new copy."""
         self._is_new = True

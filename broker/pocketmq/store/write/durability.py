@@ -125,7 +125,11 @@ class Durability:
         future = self._marks.flushed.reached(end, now_ms + self._settings.sync_flush_timeout_ms)
         if self._job is None and not self._is_asked:
             self._is_asked = True
-            asyncio.get_running_loop().call_soon(self._begin_asked)
+            call_soon = asyncio.get_running_loop().call_soon
+            if self._is_replicated:  # Followers are sent the log first, and flush meanwhile.
+                call_soon(call_soon, self._begin_asked)
+            else:
+                call_soon(self._begin_asked)
         return future
 
     def _begin_asked(self) -> None:
