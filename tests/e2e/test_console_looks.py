@@ -12,10 +12,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any, Final
+from typing import Final
 
 import pytest
-from playwright.async_api import Browser, Page
+from playwright.async_api import Browser, Page, ViewportSize
 
 from pocketmq.client import AsyncClient, Message, ReceiveQuery
 from pocketmq.console.application import application
@@ -27,11 +27,10 @@ from tests.kit.console_scene import PAGES, damaged, fill
 from tests.running_broker import broker_with
 
 SHOTS: Final = Path(__file__).parents[2] / "docs" / "howto" / "images" / "console"
-LOOKS: Final[dict[str, dict[str, Any]]] = {
-    "light": {"color_scheme": "light", "viewport": {"width": 1_180, "height": 760}},
-    "dark": {"color_scheme": "dark", "viewport": {"width": 1_180, "height": 760}},
-    "narrow": {"color_scheme": "light", "viewport": {"width": 390, "height": 760}},
-}
+WIDE: Final[ViewportSize] = {"width": 1_180, "height": 760}
+NARROW: Final[ViewportSize] = {"width": 390, "height": 760}
+COLOURS: Final = ("color-contrast", "link-in-text-block")
+"""Rules of axe-core that depend on colours; the elements of a page are the same in the dark."""
 DIFFERENT: Final = ("overview", "message", "store")
 """Pages of which also the narrow form is checked for accessibility."""
 QUALITIES: Final = (62, 45, 30)
@@ -55,9 +54,9 @@ def _axe() -> None:
 
 
 @asynccontextmanager
-async def looked_at(browser: Browser, address: str, look: str) -> AsyncIterator[Page]:
-    """Opens a tab with a look."""
-    async with watched(browser, address, reduced_motion="reduce", **LOOKS[look]) as page:
+async def opened(browser: Browser, address: str) -> AsyncIterator[Page]:
+    """Opens a tab."""
+    async with watched(browser, address, reduced_motion="reduce", viewport=WIDE) as page:
         yield page
 
 
@@ -85,10 +84,21 @@ async def be_lively(client: AsyncClient, page: Page) -> None:
         await page.wait_for_timeout(200)
 
 
-async def faults_of(page: Page, name: str, look: str) -> list[str]:
-    """Returns the faults of an open page; takes its picture if pictures are wanted."""
+async def faults_of(page: Page, name: str) -> list[str]:
+    """Returns the faults of an open page, light, dark and narrow; takes pictures if wanted."""
     if name == "tail":
         await page.locator("#tail tbody tr").first.wait_for()
+    found = await _seen(page, name, "light")
+    await page.emulate_media(color_scheme="dark")
+    found += await _seen(page, name, "dark", *COLOURS)
+    await page.emulate_media(color_scheme="light")
+    await page.set_viewport_size(NARROW)
+    found += await _seen(page, name, "narrow")
+    await page.set_viewport_size(WIDE)
+    return found
+
+
+async def _seen(page: Page, name: str, look: str, *rules: str) -> list[str]:
     if WANTED and (name, look) == ("overview", "light"):
         await page.screenshot(path=SHOTS.with_suffix(".png"))
     if WANTED and name != "store-topic":
@@ -96,7 +106,7 @@ async def faults_of(page: Page, name: str, look: str) -> list[str]:
     beyond = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
     wide = [f"{beyond} px beyond the width"] if beyond > 0 else []
     is_known = look == "narrow" and name not in DIFFERENT  # It has the elements of light.
-    grave = [] if is_known else await grave_faults(page)
+    grave = [] if is_known else await grave_faults(page, *rules)
     return [f"{name} {look}: {fault}" for fault in [*wide, *grave]]
 
 
@@ -106,30 +116,40 @@ async def test_pages_of_a_broker_are_accessible(tmp_path: Path) -> None:
         application_of(broker.addresses["grpc"]) as app,
         listening(app) as address,
         chromium() as browser,
+        opened(browser, address) as page,
     ):
         place = await fill(broker.client)
-        faults = []
         if WANTED:
-            async with looked_at(browser, address, "light") as page:
-                await be_lively(broker.client, page)
-        for look in LOOKS:
-            async with looked_at(browser, address, look) as page:
-                for name, path in PAGES.items():
-                    await page.goto(path.format(at=place))
-                    faults += await faults_of(page, name, look)
+            await be_lively(broker.client, page)
+        faults = []
+        for name, path in PAGES.items():
+            await page.goto(path.format(at=place))
+            faults += await faults_of(page, name)
         assert faults == []
 
 
 async def test_pages_of_a_directory_are_accessible(golden: GoldenStores, tmp_path: Path) -> None:
     console = console_for(damaged(golden, tmp_path / "hurt"))
-    async with listening(application(console)) as address, chromium() as browser:
-        faults = []
-        for look in LOOKS:
-            async with looked_at(browser, address, look) as page:
-                await page.goto(f"/enter?token={console.entrance}")
-                await page.get_by_role("button", name="Verify").click()
-                await page.locator(".verdict").wait_for()
-                faults += await faults_of(page, "store", look)
-                await page.goto("/topic?name=orders")
-                faults += await faults_of(page, "store-topic", look)
+    async with (
+        listening(application(console)) as address,
+        chromium() as browser,
+        opened(browser, address) as page,
+    ):
+        await page.goto(f"/enter?token={console.entrance}")
+        await page.get_by_role("button", name="Verify").click()
+        await page.locator(".verdict").wait_for()
+        faults = await faults_of(page, "store")
+        await page.goto("/topic?name=orders")
+        faults += await faults_of(page, "store-topic")
         assert faults == []
+
+
+async def test_faults_of_colours_are_seen_in_the_dark() -> None:
+    faint = (
+        "<style>p { color: #000 } @media (prefers-color-scheme: dark) { p { color: #ddd } }</style>"
+        "<p>Faint in the dark.</p>"
+    )
+    async with chromium() as browser, opened(browser, "http://127.0.0.1:9") as page:
+        await page.set_content(f"<html lang=en><title>Faint</title><body><main>{faint}</main>")
+        found = await faults_of(page, "faint")
+        assert [one.partition(":")[0] for one in found] == ["faint dark"]

@@ -44,10 +44,16 @@ def axe_file() -> Path:
     return CACHE / f"{PACKAGE}.js"
 
 
-async def grave_faults(page: Page) -> list[str]:
-    """Returns the serious and critical faults of a page: rule, and the elements at fault."""
-    await page.evaluate(await asyncio.to_thread(axe_file().read_text, "utf-8"))
-    result: dict[str, Any] = await page.evaluate("axe.run({resultTypes: ['violations']})")
+async def grave_faults(page: Page, *rules: str) -> list[str]:
+    """Returns the serious and critical faults of a page: rule, and the elements at fault.
+
+    rules   those to check; none: all
+    """
+    if not await page.evaluate("'axe' in window"):
+        await page.evaluate(await asyncio.to_thread(axe_file().read_text, "utf-8"))
+    chosen = {"runOnly": {"type": "rule", "values": list(rules)}} if rules else {}
+    given = {"resultTypes": ["violations"], **chosen}
+    result: dict[str, Any] = await page.evaluate("given => axe.run(given)", given)
     return [
         f"{rule['id']}: {node['html'][:160]}"
         for rule in result["violations"]

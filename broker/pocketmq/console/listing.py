@@ -27,6 +27,8 @@ MEASURED_MAX: Final = 1_000
 PAUSE: Final = 20
 """An answer is kept for this number of times that it took, so that it costs 5 % of a processor."""
 KEPT_MAX_S: Final = 30.0
+REST: Final = 2.0
+"""Pause between two parts of counts, for each second that a part took."""
 LIVE_PAUSE: Final = 200
 """The same for a page that loads itself, which costs less than 1 %."""
 LIVE_MAX_S: Final = 180.0
@@ -186,16 +188,23 @@ def forget(page: Visit) -> None:
     page.visitor.memory.pop("answers", None)
 
 
-async def every(ask: Callable[[str], Awaitable[Page[Row]]]) -> list[Row]:
-    """Returns the rows of all pages of an answer; `ask` gets the token of a page."""
+async def every(ask: Callable[[str], Awaitable[Page[Row]]], rest: float = 0.0) -> list[Row]:
+    """Returns the rows of all pages of an answer.
+
+    ask    gets the token of a page
+    rest   pause before the next page, times the time that a page took: it leaves the broker to
+           others
+    """
     found: list[Row] = []
     token = ""
     while True:
+        begun_s = time.monotonic()
         part = await ask(token)
         found += part.items
         token = part.next_page_token
         if not token:
             return found
+        await asyncio.sleep(rest * (time.monotonic() - begun_s))
 
 
 async def all_topics(page: Visit) -> list[TopicState]:
@@ -236,11 +245,12 @@ async def all_counts(page: Visit) -> AllCounts | None:
             found = await every(
                 lambda token: admin.list_topics(
                     page_size=PAGE_SIZE, page_token=token, with_stats=True
-                )
+                ),
+                REST,
             )
             return _summed([one.counts for one in found if one.counts])
         counts = await every(
-            lambda token: admin.all_topic_counts(page_size=PAGE_SIZE, page_token=token)
+            lambda token: admin.all_topic_counts(page_size=PAGE_SIZE, page_token=token), REST
         )
         return await worked(partial(_summed, counts))
 
@@ -272,7 +282,8 @@ async def counted_groups(page: Visit) -> list[GroupState]:
 
     async def ask() -> dict[str, GroupStats]:
         found = await every(
-            lambda token: admin.list_groups(page_size=PAGE_SIZE, page_token=token, with_stats=True)
+            lambda token: admin.list_groups(page_size=PAGE_SIZE, page_token=token, with_stats=True),
+            REST,
         )
         return {one.name: one.stats for one in found if one.stats}
 

@@ -1,5 +1,7 @@
 """How far a group is behind: administration and metrics say the same, leases included."""
 
+import pytest
+
 from pocketmq.metrics.lag import Lag, Queues
 from pocketmq.metrics.numbers import known_queues, retries_of_groups
 from pocketmq.model.administration import GroupSettings
@@ -70,3 +72,25 @@ async def test_what_was_given_out_in_order_is_left_and_not_ready(desk: ConsumeDe
     assert await lags(desk) == (3, 3, 1)
     await desk.ack(got)
     assert await lags(desk) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+async def test_pages_of_lags_have_each_pair_of_group_and_topic_once(
+    desk: ConsumeDesk, size: int
+) -> None:
+    for group in ("a", "a-b", "a_b", "b", "A"):  # "-" sorts before "@", and "_" after it.
+        for topic in ("x", "y", TOPIC):
+            await desk.store.tables.offsets.set_many(group, topic, {0: 1})
+    found, token = [], ""
+    while True:
+        page = await all_lags(desk.store, page_size=size, page_token=token)
+        found += [(one.group, one.topic) for one in page.items]
+        token = page.next_page_token
+        if not token:
+            break
+        assert len(page.items) == size
+    whole = await all_lags(desk.store)
+    assert found == [(one.group, one.topic) for one in whole.items]
+    assert len({*found}) == len(found) == 15
+    only = await all_lags(desk.store, topic=TOPIC, page_size=2, page_token=f"a-b@{TOPIC}")
+    assert [one.group for one in only.items] == ["a", "a_b"]

@@ -11,6 +11,7 @@ from pocketmq.client import GroupState, errors
 from pocketmq.console import plots, texts
 from pocketmq.console.listing import (
     PAGE_SIZE,
+    REST,
     all_counts,
     answered_s,
     counted_groups,
@@ -134,7 +135,7 @@ def _age_s(page: Visit) -> float:
 
 async def _all_lags(page: Visit) -> list[TopicLag]:
     admin = page.client.admin
-    return await every(lambda token: admin.all_lags(page_size=PAGE_SIZE, page_token=token))
+    return await every(lambda token: admin.all_lags(page_size=PAGE_SIZE, page_token=token), REST)
 
 
 async def _or_none(question: Any) -> Any:

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from pocketmq.model.administration import Page, QueueLag, TopicLag, page_of
+from pocketmq.model.administration import PAGE_SIZE_DEFAULT, Page, QueueLag, TopicLag, page_of
 from pocketmq.model.consuming import NOTHING_HELD, Held, Leased, unconsumed
 from pocketmq.model.errors import IllegalPageToken
 from pocketmq.model.topic import RETRY_PREFIX
@@ -64,13 +64,8 @@ async def all_lags(
     """
     if topic:
         store.tables.topics.existing(topic)
-    pairs = sorted(
-        f"{group}{TOKEN_SEPARATOR}{name}"
-        for group, names in store.tables.offsets.topics_by_group().items()
-        for name in store.tables.with_retries(group, names)
-        if topic in ("", name)
-    )
-    page = page_of(pairs, page_size, page_token, _check_pair)
+    count = page_size or PAGE_SIZE_DEFAULT
+    page = page_of(_pairs(store, topic, page_token, count), page_size, page_token, _check_pair)
     lags, leased = [], read_leased()
     for pair in page.items:
         group, _, name = pair.partition(TOKEN_SEPARATOR)
@@ -79,6 +74,24 @@ async def all_lags(
         lags.append(_topic_lag(store, group, name, committed, held)._replace(queues=[]))
         await asyncio.sleep(0)
     return Page(lags, page.next_page_token)
+
+
+def _pairs(store: MessageStore, topic: str, token: str, count: int) -> list[str]:
+    """Returns pairs of group and topic after a token, sorted; at least one more than `count`.
+
+    Cost   that of the groups of one page, besides their names
+    """
+    by_group = store.tables.offsets.topics_by_group()
+    begin = token.partition(TOKEN_SEPARATOR)[0] + TOKEN_SEPARATOR if token else ""
+    pairs: list[str] = []
+    for prefix in sorted(f"{group}{TOKEN_SEPARATOR}" for group in by_group):
+        group = prefix.removesuffix(TOKEN_SEPARATOR)
+        if prefix < begin or len(pairs) > count:
+            continue
+        names = store.tables.with_retries(group, by_group[group])
+        found = [f"{prefix}{name}" for name in names if topic in ("", name)]
+        pairs += [pair for pair in found if pair > token]
+    return pairs
 
 
 async def lag_sums(
