@@ -33,6 +33,7 @@ BATTERIES: Final = {
     "hostile": "http2:hostile",
     "interop": "interop:torture",
     "kill": "kill:torture",
+    "moving_in": "moving_in:torture",
     "official_rust": "official:rust",
     "page_in": "file_systems:page_in",
     "pending": "pending:torture",

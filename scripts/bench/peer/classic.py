@@ -71,7 +71,8 @@ def frame(code: int, fields: dict[str, str], body: bytes = b"") -> bytes:
     return _FRAME.pack(4 + len(encoded) + len(body), len(encoded)) + encoded + body
 
 
-def _send_fields(queue_id: int, properties: str, *, is_batch: bool) -> dict[str, str]:
+def send_fields(queue_id: int, properties: str, *, is_batch: bool) -> dict[str, str]:
+    """Returns the fields of a send to a queue."""
     return {
         "a": "producers", "b": TOPIC, "c": "TBW102", "d": "4", "e": str(queue_id), "f": "0",
         "g": "1790000000000", "h": "0", "i": properties, "j": "0", "k": "false",
@@ -82,7 +83,7 @@ def _send_fields(queue_id: int, properties: str, *, is_batch: bool) -> dict[str,
 def sends() -> list[bytes]:
     """Returns sends of 1 KiB with a key, an id and a tag, one for each queue."""
     return [
-        frame(310, _send_fields(number, _properties(one.keys, one.message_id), is_batch=False),
+        frame(310, send_fields(number, _properties(one.keys, one.message_id), is_batch=False),
               one.body)
         for number, one in enumerate(equal_contents(QUEUE_COUNT))
     ]  # fmt: skip
@@ -98,7 +99,7 @@ def batches() -> list[bytes]:
         rows.append(head + one.body + len(text).to_bytes(2) + text)
     wait = "UNIQ_KEY\x017F0000014DD24E0E2F2A8367F2B10005\x02WAIT\x01true\x02"
     return [
-        frame(320, _send_fields(number, wait, is_batch=True), b"".join(rows))
+        frame(320, send_fields(number, wait, is_batch=True), b"".join(rows))
         for number in range(QUEUE_COUNT)
     ]
 

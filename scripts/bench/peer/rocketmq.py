@@ -8,7 +8,7 @@ so that no call fails on a briefly busy machine. Sends arrive as apache.rocketmq
 import json
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from time import monotonic, sleep
@@ -67,15 +67,34 @@ def rocketmq_server(jars: Path, *, sync: bool = False) -> Iterator[RocketMQ]:
 
     sync   whether a reply waits for the disk (SYNC_FLUSH)
     """
-    with _named(jars, sync=sync) as (place, names, broker):
-        command = (
-            "proxy.ProxyStartup", "-pm", "LOCAL", "-bc", str(place / "broker.conf"),
-            "-pc", str(place / "conf/rmq-proxy.json"), "-n", names,
-        )  # fmt: skip
-        with _running(jars, place, *command) as process:
-            real = RocketMQ(process, f"127.0.0.1:{broker + 3}", place / "store")
-            _wait_until_ready(real, place)
-            yield real
+    with (
+        _named(jars, sync=sync) as (place, names, broker),
+        _running(jars, place, *_proxy_command(place, names)) as process,
+    ):
+        real = RocketMQ(process, f"127.0.0.1:{broker + 3}", place / "store")
+        _wait_until_ready(real, place)
+        yield real
+
+
+@contextmanager
+def sync_master(jars: Path, settings: Mapping[str, str]) -> Iterator[RocketMQ]:
+    """Runs a name server, a SYNC_MASTER and its proxy; sends need a slave, which may follow later.
+
+    settings   further ones of the broker, whose port is three below the proxy's
+    """
+    with _named(jars, sync=False) as (place, names, broker):
+        conf, own = place / "broker.conf", {"brokerRole": "SYNC_MASTER", "inSyncReplicas": "2"}
+        lines = "".join(f"{name}={value}\n" for name, value in {**own, **settings}.items())
+        conf.write_text(conf.read_text("utf-8") + lines, "utf-8")
+        with _running(jars, place, *_proxy_command(place, names)) as process:
+            yield RocketMQ(process, f"127.0.0.1:{broker + 3}", place / "store")
+
+
+def _proxy_command(place: Path, names: str) -> tuple[str, ...]:
+    return (
+        "proxy.ProxyStartup", "-pm", "LOCAL", "-bc", str(place / "broker.conf"),
+        "-pc", str(place / "conf/rmq-proxy.json"), "-n", names,
+    )  # fmt: skip
 
 
 @contextmanager

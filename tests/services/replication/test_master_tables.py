@@ -93,3 +93,8 @@ def test_a_log_without_ends_is_refused(table: dict[str, object]) -> None:
 def test_the_ends_of_a_log_are_read() -> None:
     table = {"commitLogMinOffset": "1", "commitLogMaxOffset": "20"}
     assert ends_of(json.dumps({"table": table}).encode()) == MasterEnds(1, 20)
+
+
+def test_a_master_that_never_got_a_message_has_an_empty_log() -> None:
+    table = {"commitLogMinOffset": "-1", "commitLogMaxOffset": "0"}
+    assert ends_of(json.dumps({"table": table}).encode()) == MasterEnds(0, 0)

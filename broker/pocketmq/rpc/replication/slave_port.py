@@ -70,7 +70,7 @@ class SlavePort:
             return
         self._open[task] = writer
         try:
-            await _follow(leader, f"{host}:{port}", reader, writer)
+            await carry(leader, leader.connect(f"{host}:{port}"), reader, writer)
         finally:
             del self._open[task]
             writer.transport.abort()
@@ -82,12 +82,6 @@ class SlavePort:
         if any(address in network for network in self._allowed):
             return ""
         return "its address is in no network of replication.peers"
-
-
-async def _follow(
-    leader: Leader, peer: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-) -> None:
-    await carry(leader, leader.connect(peer), reader, writer)
 
 
 async def carry(

@@ -34,6 +34,8 @@ MESSAGE: Final = 33
 """VIEW_MESSAGE_BY_ID: the record at a physical offset."""
 TOPICS, OFFSETS, DELAY_OFFSETS, TIMER_CHECK, TIMER_COUNTS = 21, 43, 45, 60, 61
 GROUPS, MODES = 201, 402
+EMPTY_LOG: Final = ["-1", "0"]
+"""Ends of the log of a master that has no file yet."""
 OWN_SETTING: Final = "replication.leader"
 """A name that only PocketMQ has among its settings."""
 TABLES: Final = (TOPICS, GROUPS, MODES, OFFSETS, DELAY_OFFSETS, TIMER_COUNTS, TIMER_CHECK)
@@ -88,9 +90,10 @@ def ends_of(body: bytes) -> MasterEnds:
     """
     table = _members(body, "the runtime info").get("table")
     rows = table if isinstance(table, dict) else {}
-    found = [
-        number_of(str(rows.get(f"commitLog{which}Offset")), OFFSET_MAX) for which in ("Min", "Max")
-    ]
+    texts = [str(rows.get(f"commitLog{which}Offset")) for which in ("Min", "Max")]
+    if texts == EMPTY_LOG:
+        return MasterEnds(0, 0)
+    found = [number_of(text, OFFSET_MAX) for text in texts]
     if not 0 <= found[0] <= found[1]:
         raise LeaderBroken("its runtime info has no ends of the log")
     return MasterEnds(*found)

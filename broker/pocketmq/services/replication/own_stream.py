@@ -38,11 +38,7 @@ class OwnStream(SlaveStream):
 
         Errors   SlaveRefused: the connection must be closed
         """
-        self._heard_ms = now_ms
-        content = self._rest + content
-        whole = len(content) // REPORT.size * REPORT.size
-        self._rest = content[whole:]
-        for end, table_seq in REPORT.iter_unpack(content[:whole]):
+        for end, table_seq in self._reports(REPORT, content, now_ms):
             if not max(self.acknowledged, 0) <= end <= self.sent:
                 why = f"it reports {end} after {self.acknowledged}, and was sent {self.sent}"
                 raise SlaveRefused(why)

@@ -113,13 +113,10 @@ class SlaveStream:
 
         Errors   SlaveRefused: the connection must be closed
         """
-        self._heard_ms = now_ms
-        content = self._rest + content
-        whole = len(content) // REPORT.size * REPORT.size
-        self._rest = content[whole:]
-        for (report,) in REPORT.iter_unpack(content[:whole]):
+        found = self._reports(REPORT, content, now_ms)
+        for (report,) in found:
             if self.sent < 0:
-                if len(content) > REPORT.size:
+                if len(found) > 1 or self._rest:
                     raise SlaveRefused("it speaks before it was answered")
                 self.sent = _begin(report, ends)
             elif not 0 <= report <= self.sent:
@@ -127,6 +124,14 @@ class SlaveStream:
                 raise SlaveRefused(why)
             self.acknowledged = report
         assert self.acknowledged <= max(self.sent, 0)
+
+    def _reports(self, layout: Struct, content: bytes, now_ms: int) -> list[tuple[int, ...]]:
+        """Returns the whole reports that have arrived."""
+        self._heard_ms = now_ms
+        content = self._rest + content
+        whole = len(content) // layout.size * layout.size
+        self._rest = content[whole:]
+        return [*layout.iter_unpack(content[:whole])]
 
     def next_piece(self, ends: LogEnds, now_ms: int) -> LogPiece | None:
         """Returns what to send now, None for nothing; `said` must follow once it is sent."""
